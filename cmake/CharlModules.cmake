@@ -1,0 +1,28 @@
+# charl_module(NAME [DEPS module...] [PRIVATE target...]): one static library from src/NAME. What a module may link
+# is what it may include; tests/lint checks the includes.
+add_library(charl_flags INTERFACE)
+target_compile_options(charl_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
+  -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wcast-qual -Wdouble-promotion -Wformat=2 -Wwrite-strings
+  -ffp-contract=off # a host sum has the same bits on every machine
+  $<$<BOOL:${CHARL_WERROR}>:-Werror>)
+target_compile_definitions(charl_flags INTERFACE _POSIX_C_SOURCE=200809L CL_TARGET_OPENCL_VERSION=120
+  CHARL_VERSION="${PROJECT_VERSION}")
+target_include_directories(charl_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+if(CHARL_SANITIZE)
+  # -O1: at -O0 the tests wait for their references in double.
+  target_compile_options(charl_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
+    -fno-omit-frame-pointer -O1)
+  target_link_options(charl_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+function(charl_module name)
+  cmake_parse_arguments(M "" "" "DEPS;PRIVATE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.c)
+  list(TRANSFORM M_DEPS PREPEND charl_)
+  if(NOT sources) # a library needs one source
+    set(sources ${CMAKE_CURRENT_BINARY_DIR}/${name}_empty.c)
+    file(CONFIGURE OUTPUT ${sources} CONTENT "typedef int charl_${name}_is_empty;\n")
+  endif()
+  add_library(charl_${name} STATIC ${sources})
+  target_link_libraries(charl_${name} PUBLIC charl_flags ${M_DEPS} PRIVATE ${M_PRIVATE})
+endfunction()
