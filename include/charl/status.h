@@ -1,0 +1,62 @@
+#ifndef CHARL_STATUS_H
+#define CHARL_STATUS_H
+/** How every fallible charl function reports failure.
+ *
+ *  A function that can fail returns charl_status. The detail, a message followed by the path it
+ * took through the library, is kept in a thread-local record until the next failure on the same
+ * thread. The library never prints, exits or asserts on input. Nothing here allocates. Thread-safe.
+ */
+
+/* Order is severity: where ranks disagree, charl_comm_agree reports the largest. */
+#define CHARL_STATUS_LIST(X)                                                                       \
+    X(OK, "success")                                                                               \
+    X(ERR_INVALID, "argument breaks the documented contract")                                      \
+    X(ERR_SHAPE, "operand shapes do not agree")                                                    \
+    X(ERR_DTYPE, "operand element types do not agree")                                             \
+    X(ERR_STALE, "value used after it was overwritten")                                            \
+    X(ERR_CONFIG, "bad configuration")                                                             \
+    X(ERR_DATA, "data missing or malformed")                                                       \
+    X(ERR_IO, "file could not be read")                                                            \
+    X(ERR_CHECKPOINT, "checkpoint missing, damaged or incompatible")                               \
+    X(ERR_NOMEM, "host or device memory exhausted")                                                \
+    X(ERR_DEVICE, "OpenCL runtime failure or no device")                                           \
+    X(ERR_KERNEL, "kernel failed to build")                                                        \
+    X(ERR_NONFINITE, "loss or gradient is not finite")                                             \
+    X(ERR_DISK, "file could not be written")                                                       \
+    X(ERR_COMM, "MPI failure, or a rank died or fell silent")
+
+typedef enum charl_status {
+#define X(id, text) CHARL_##id,
+    CHARL_STATUS_LIST(X)
+#undef X
+        CHARL_STATUS_COUNT
+} charl_status;
+
+#if defined(__GNUC__)
+#define CHARL_MUST_CHECK __attribute__((warn_unused_result))
+#define CHARL_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define CHARL_NORETURN __attribute__((noreturn))
+#else
+#define CHARL_MUST_CHECK
+#define CHARL_PRINTF(f, a)
+#define CHARL_NORETURN
+#endif
+
+/** Symbolic name, such as "ERR_SHAPE". Never NULL; static storage. Local. */
+const char *charl_status_name(charl_status st);
+
+/** One-line meaning. Never NULL; static storage. Local. */
+const char *charl_status_text(charl_status st);
+
+/** Last failure on this thread without its path: what went wrong, with values. Borrowed; "" if none
+ * yet. Local. */
+const char *charl_error_message(void);
+
+/** Path of the last failure on this thread, innermost first: "\n  at function (file:line)"
+ * repeated. Borrowed. Local. */
+const char *charl_error_path(void);
+
+/** Forget the last failure of this thread. Local. */
+void charl_error_clear(void);
+
+#endif

@@ -1,0 +1,134 @@
+/* Counted, fault-injectable acquisition. Two atomics are all the state.
+ *
+ * The caller's pointer may be of any type, so it is copied: storing through a void ** would alias
+ * it. */
+#include "base/alloc.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+
+static atomic_long live_count;
+static atomic_long fault_at; /* 0: off; 1: the next acquisition fails */
+
+charl_status charl__acquire(const char *what)
+{
+    charl_status st = CHARL_OK;
+
+    charl__fault_load(); /* CHARL_FAULT=alloc:17 */
+    if (atomic_load(&fault_at) > 0 && atomic_fetch_sub(&fault_at, 1) == 1) {
+        CHARL_FAIL(CHARL_ERR_NOMEM, "injected failure acquiring %s", what);
+    }
+    atomic_fetch_add(&live_count, 1);
+cleanup:
+    return st;
+}
+
+void charl__drop(void)
+{
+    atomic_fetch_sub(&live_count, 1);
+}
+
+charl_status charl_alloc_aligned(size_t alignment, size_t bytes, void *out)
+{
+    charl_status st = CHARL_OK;
+    void *p = NULL;
+
+    CHARL_TRY(charl__acquire("host memory"));
+    if (posix_memalign(&p, alignment, bytes ? bytes : 1) != 0) {
+        p = NULL;
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_NOMEM, "out of host memory: %zu bytes", bytes);
+    }
+    memset(p, 0, bytes);
+cleanup:
+    memcpy(out, &p, sizeof p);
+    return st;
+}
+
+charl_status charl_alloc(size_t bytes, void *out)
+{
+    charl_status st = CHARL_OK;
+    void *p = NULL;
+
+    CHARL_TRY(charl__acquire("host memory"));
+    p = calloc(1, bytes ? bytes : 1);
+    if (!p) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_NOMEM, "out of host memory: %zu bytes", bytes);
+    }
+cleanup:
+    memcpy(out, &p, sizeof p);
+    return st;
+}
+
+charl_status charl_alloc_array(int64_t count, size_t size, void *out)
+{
+    charl_status st = CHARL_OK;
+    void *p = NULL;
+
+    memcpy(out, &p, sizeof p);
+    CHARL_REQUIRE(count >= 0 && (size == 0 || (uint64_t)count <= SIZE_MAX / size), CHARL_ERR_NOMEM,
+                  "out of host memory: %lld elements of %zu bytes", (long long)count, size);
+    CHARL_TRY(charl_alloc((size_t)count * size, out));
+cleanup:
+    return st;
+}
+
+charl_status charl_realloc(size_t bytes, void *inout)
+{
+    charl_status st = CHARL_OK;
+    void *old, *p = NULL;
+
+    memcpy(&old, inout, sizeof old);
+    CHARL_TRY(charl__acquire("host memory"));
+    p = realloc(old, bytes ? bytes : 1);
+    if (!p) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_NOMEM, "out of host memory: %zu bytes", bytes);
+    }
+    if (old) {
+        charl__drop(); /* the old block was counted too */
+    }
+    memcpy(inout, &p, sizeof p);
+cleanup:
+    return st;
+}
+
+charl_status charl_strdup(const char *text, char **out)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = strlen(text) + 1;
+
+    CHARL_TRY(charl_alloc(bytes, out));
+    memcpy(*out, text, bytes);
+cleanup:
+    return st;
+}
+
+void charl_free(void *p)
+{
+    if (p) {
+        free(p);
+        charl__drop();
+    }
+}
+
+void charl__fault_after(long nth)
+{
+    atomic_store(&fault_at, nth);
+}
+
+long charl__live(void)
+{
+    return atomic_load(&live_count);
+}
+
+long charl__fault_pending(void)
+{
+    const long at = atomic_load(&fault_at);
+
+    return at > 0 ? at : 0;
+}

@@ -1,0 +1,49 @@
+#ifndef CHARL_BASE_ALLOC_H
+#define CHARL_BASE_ALLOC_H
+/** The one choke point for acquiring anything that must be given back.
+ *
+ *  Host memory comes from charl_alloc; everything else (cl_mem, hid_t, MPI_Comm, descriptors,
+ * threads) is counted with charl__acquire and charl__drop. So a test can fail the 1st, 2nd, ...
+ * acquisition and then check that nothing is left alive. Thread-safe.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/** Zeroed host memory of `bytes` bytes into *(void **)out; NULL on failure. Free with charl_free.
+ *  Errors: ERR_NOMEM. */
+charl_status charl_alloc(size_t bytes, void *out) CHARL_MUST_CHECK;
+
+/** charl_alloc of count * size bytes. Errors: ERR_NOMEM, also when the product overflows or a count
+ * is negative. */
+charl_status charl_alloc_array(int64_t count, size_t size, void *out) CHARL_MUST_CHECK;
+
+/** charl_alloc aligned to `alignment` bytes (a power of two, at least sizeof(void *)). Free with
+ * charl_free. */
+charl_status charl_alloc_aligned(size_t alignment, size_t bytes, void *out) CHARL_MUST_CHECK;
+
+/** Resize *(void **)inout, keeping its contents; new bytes are not zeroed. Unchanged on failure. */
+charl_status charl_realloc(size_t bytes, void *inout) CHARL_MUST_CHECK;
+
+/** Copy of `text`, owned by the caller. */
+charl_status charl_strdup(const char *text, char **out) CHARL_MUST_CHECK;
+
+/** NULL is a no-op. */
+void charl_free(void *p);
+
+/** Count an acquisition that is not host memory. Pair with charl__drop. `what` names it in the
+ * message. */
+charl_status charl__acquire(const char *what) CHARL_MUST_CHECK;
+void charl__drop(void);
+
+/** Test hooks. Fail the nth acquisition from now and none after it (0 = never); number of live
+ * objects. */
+void charl__fault_after(long nth);
+long charl__live(void);
+
+/** How many acquisitions from now the injected failure is; 0 when it has happened or none is set.
+ */
+long charl__fault_pending(void);
+
+#endif

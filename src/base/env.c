@@ -1,0 +1,178 @@
+/* The table of environment variables. Values are read once under pthread_once; afterwards each is
+ * one atomic pointer, so tests may replace it. They point into the environment, which charl changes
+ * only for variables of PoCL. */
+#include "base/env.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/fault.h"
+#include "base/log.h"
+
+extern char **environ;
+
+typedef enum { KIND_TEXT, KIND_FLAG, KIND_INTEGER, KIND_LEVEL, KIND_FAULT } value_kind;
+
+typedef struct variable {
+    const char *name;
+    value_kind kind;
+    const char *meaning;
+} variable;
+
+static const variable variables[CHARL_ENV_COUNT] = {
+#define X(id, kind, meaning) {"CHARL_" #id, KIND_##kind, meaning},
+    CHARL_ENV_LIST(X)
+#undef X
+};
+
+static const char *const true_words[] = {"1", "yes", "true", "on"};
+static const char *const false_words[] = {"0", "no", "false", "off"};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic(const char *) values[CHARL_ENV_COUNT];
+
+static void read_all(void)
+{
+    for (int i = 0; i < CHARL_ENV_COUNT; i++) {
+        atomic_store(&values[i], getenv(variables[i].name));
+    }
+}
+
+static bool is_one_of(const char *value, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(value, words[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_true(const char *value)
+{
+    return is_one_of(value, true_words, sizeof true_words / sizeof *true_words);
+}
+
+static bool parse_integer(const char *value, int64_t *out)
+{
+    char *end = NULL;
+    long long v;
+
+    errno = 0;
+    v = strtoll(value, &end, 0);
+    if (errno != 0 || end == value || *end != '\0') {
+        return false;
+    }
+    *out = (int64_t)v;
+    return true;
+}
+
+const char *charl__env_name(charl__env_id id)
+{
+    return (unsigned)id < CHARL_ENV_COUNT ? variables[id].name : "?";
+}
+
+const char *charl__env_meaning(charl__env_id id)
+{
+    return (unsigned)id < CHARL_ENV_COUNT ? variables[id].meaning : "?";
+}
+
+const char *charl__env(charl__env_id id)
+{
+    const char *value;
+
+    CHARL_INVARIANT((unsigned)id < CHARL_ENV_COUNT);
+    pthread_once(&once, read_all);
+    value = atomic_load(&values[id]);
+    return value && value[0] != '\0' ? value : NULL;
+}
+
+bool charl__env_is_on(charl__env_id id)
+{
+    const char *value = charl__env(id);
+
+    return value && is_true(value);
+}
+
+int64_t charl__env_integer(charl__env_id id, int64_t fallback)
+{
+    const char *value = charl__env(id);
+    int64_t out = fallback;
+
+    return value && parse_integer(value, &out) ? out : fallback;
+}
+
+void charl__env_set(charl__env_id id, const char *value)
+{
+    CHARL_INVARIANT((unsigned)id < CHARL_ENV_COUNT);
+    pthread_once(&once, read_all);
+    atomic_store(&values[id], value);
+}
+
+static charl_status check_value(charl__env_id id, const char *value)
+{
+    charl_status st = CHARL_OK;
+    const char *name = variables[id].name;
+    charl__log_level level;
+    int64_t number;
+
+    switch (variables[id].kind) {
+    case KIND_TEXT:
+        break;
+    case KIND_FLAG:
+        CHARL_REQUIRE(is_true(value) ||
+                          is_one_of(value, false_words, sizeof false_words / sizeof *false_words),
+                      CHARL_ERR_CONFIG, "%s=%s: expected 0 or 1", name, value);
+        break;
+    case KIND_INTEGER:
+        CHARL_REQUIRE(parse_integer(value, &number), CHARL_ERR_CONFIG, "%s=%s: expected an integer",
+                      name, value);
+        break;
+    case KIND_LEVEL:
+        CHARL_REQUIRE(charl__log_level_find(value, &level), CHARL_ERR_CONFIG,
+                      "%s=%s: expected error, warn, info or debug", name, value);
+        break;
+    case KIND_FAULT:
+        CHARL_TRY(charl__fault_set(value));
+        break;
+    }
+cleanup:
+    return st;
+}
+
+static void warn_unknown(void)
+{
+    for (char **entry = environ; entry && *entry; entry++) {
+        const size_t length = strcspn(*entry, "=");
+        bool is_known = strncmp(*entry, "CHARL_", 6) != 0;
+
+        for (int i = 0; i < CHARL_ENV_COUNT && !is_known; i++) {
+            is_known = strlen(variables[i].name) == length &&
+                       memcmp(*entry, variables[i].name, length) == 0;
+        }
+        if (!is_known) {
+            charl__log(CHARL__LOG_WARN, "environment variable %.*s is not one that charl knows",
+                       (int)(length < 100 ? length : 100), *entry);
+        }
+    }
+}
+
+charl_status charl__env_check(void)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < CHARL_ENV_COUNT; i++) {
+        const char *value = charl__env((charl__env_id)i);
+
+        if (value) {
+            CHARL_TRY(check_value((charl__env_id)i, value));
+        }
+    }
+    warn_unknown();
+cleanup:
+    return st;
+}

@@ -1,0 +1,58 @@
+#ifndef CHARL_BASE_ENV_H
+#define CHARL_BASE_ENV_H
+/** The environment variables charl reads, in one table. docs/env.md lists the same; a test
+ * compares.
+ *
+ *  Each is read once, at the first question about any of them. Thread-safe.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "charl/status.h"
+
+/* id and name, kind of value, meaning */
+#define CHARL_ENV_LIST(X)                                                                          \
+    X(LOG, LEVEL, "messages of the library: error, warn, info or debug (default: warn)")           \
+    X(KERNEL_DIR, TEXT, "read kernel sources from this directory instead of the built-in ones")    \
+    X(CACHE_DIR, TEXT, "directory of the compiled-kernel cache")                                   \
+    X(DUMP_KERNELS, TEXT, "write the final source of every specialised kernel to this directory")  \
+    X(DEVICE, TEXT, "device to use; overrides device.select")                                      \
+    X(SYNC, FLAG, "1: wait for the device after every launch")                                     \
+    X(PROFILE, FLAG, "1: time every kernel; the table is logged at the end (CHARL_LOG=info)")      \
+    X(CHECK_FINITE, FLAG, "1: name the first operator that produces a value that is not finite")   \
+    X(FAULT, FAULT, "make named points fail: point[@rank]:when[:arg],... (for tests)")             \
+    X(ALLREDUCE, TEXT, "all-reduce algorithm to use; overrides dist.allreduce")                    \
+    X(TEST_OP, TEXT, "tests: run only this operator")                                              \
+    X(TEST_SEED, INTEGER, "tests: seed of the random inputs, as printed by a failing test")        \
+    X(TEST_LONG, FLAG, "1: tests also run their long cases")                                       \
+    X(TEST_SHORT, FLAG, "1: the longest tests take a part of their cases")                         \
+    X(TEST_DATA, TEXT, "tests: directory with real data sets; tests that need it skip without")
+
+typedef enum charl__env_id {
+#define X(id, kind, meaning) CHARL_ENV_##id,
+    CHARL_ENV_LIST(X)
+#undef X
+        CHARL_ENV_COUNT
+} charl__env_id;
+
+/** "CHARL_LOG" ..., and what it does. Static storage. */
+const char *charl__env_name(charl__env_id id);
+const char *charl__env_meaning(charl__env_id id);
+
+/** Value, or NULL when unset or empty. Borrowed from the environment. */
+const char *charl__env(charl__env_id id);
+
+/** A flag: true for 1, yes, true, on; false for anything else. */
+bool charl__env_is_on(charl__env_id id);
+
+/** An integer; `fallback` when unset or malformed. */
+int64_t charl__env_integer(charl__env_id id, int64_t fallback);
+
+/** Check every value, put CHARL_FAULT into force and warn about unknown variables that begin with
+ * CHARL_. cli calls it first thing. Errors: ERR_CONFIG names the variable and what it accepts. */
+charl_status charl__env_check(void) CHARL_MUST_CHECK;
+
+/** Replace a value; NULL unsets. `value` is borrowed. For tests and for cli options. */
+void charl__env_set(charl__env_id id, const char *value);
+
+#endif

@@ -1,0 +1,50 @@
+#ifndef CHARL_BASE_ERROR_H
+#define CHARL_BASE_ERROR_H
+/** The control flow of a fallible function.
+ *
+ *  These are the only control-flow macros in the code base. Each needs, in the enclosing function,
+ * a local `charl_status st` and a label `cleanup:`; success and failure leave by that one door.
+ */
+#include "charl/status.h"
+
+charl_status charl__error_set(charl_status st, const char *file, int line, const char *func,
+                              const char *fmt, ...) CHARL_PRINTF(5, 6);
+void charl__error_trace(const char *file, int line, const char *func);
+
+/** Put text in front of the current message, as in "layer fc1: inner extents 3 and 4 differ". */
+void charl__error_prefix(const char *fmt, ...) CHARL_PRINTF(1, 2);
+
+/** Broken internal invariant: calls the hook that cli installs, then abort(). Never for input. */
+void charl__panic(const char *file, int line, const char *what) CHARL_NORETURN;
+void charl__panic_hook_set(void (*hook)(const char *message));
+
+#define CHARL_TRY(call)                                                                            \
+    do {                                                                                           \
+        st = (call);                                                                               \
+        if (st != CHARL_OK) {                                                                      \
+            charl__error_trace(__FILE__, __LINE__, __func__);                                      \
+            goto cleanup;                                                                          \
+        }                                                                                          \
+    } while (0)
+
+#define CHARL_FAIL(code, ...)                                                                      \
+    do {                                                                                           \
+        st = charl__error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);                  \
+        goto cleanup;                                                                              \
+    } while (0)
+
+#define CHARL_REQUIRE(cond, code, ...)                                                             \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            CHARL_FAIL((code), __VA_ARGS__);                                                       \
+        }                                                                                          \
+    } while (0)
+
+#define CHARL_INVARIANT(cond)                                                                      \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            charl__panic(__FILE__, __LINE__, #cond);                                               \
+        }                                                                                          \
+    } while (0)
+
+#endif

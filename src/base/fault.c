@@ -1,0 +1,236 @@
+/* Rules in a small table behind a mutex; `active` keeps the mutex out of the way of programs
+ * without faults. */
+#include "base/fault.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+
+enum { MAX_RULES = 16, POINT_BYTES = 48, ANY_RANK = -1 };
+
+typedef enum { WHEN_ONCE, WHEN_FROM, WHEN_ALWAYS } when_kind;
+
+typedef struct rule {
+    char point[POINT_BYTES];
+    int rank;
+    when_kind when;
+    int64_t nth;
+    int64_t arg;
+    int64_t passed;
+} rule;
+
+typedef struct rule_set {
+    rule rules[MAX_RULES];
+    int count;
+    int64_t alloc_nth;
+} rule_set;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static rule_set current;
+static int own_rank;
+static atomic_bool active;
+static atomic_bool malformed;
+
+static bool parse_integer(const char **s, int64_t *out)
+{
+    char *end = NULL;
+    long long v;
+
+    if (!isdigit((unsigned char)**s) && **s != '-') {
+        return false;
+    }
+    errno = 0;
+    v = strtoll(*s, &end, 10);
+    if (errno != 0 || end == *s) {
+        return false;
+    }
+    *s = end;
+    *out = (int64_t)v;
+    return true;
+}
+
+static charl_status parse_point(const char **s, rule *r)
+{
+    charl_status st = CHARL_OK;
+    const char *begin = *s;
+    size_t length = 0;
+    int64_t rank = ANY_RANK;
+
+    while (isalnum((unsigned char)begin[length]) ||
+           (begin[length] && strchr("._-", begin[length]))) {
+        length++;
+    }
+    CHARL_REQUIRE(length > 0 && length < POINT_BYTES, CHARL_ERR_CONFIG,
+                  "fault specification: a point's name has 1 to %d characters, at \"%.40s\"",
+                  POINT_BYTES - 1, begin);
+    memcpy(r->point, begin, length);
+    r->point[length] = '\0';
+    *s += length;
+    if (**s == '@') {
+        (*s)++;
+        CHARL_REQUIRE(parse_integer(s, &rank) && rank >= 0 && rank <= INT32_MAX, CHARL_ERR_CONFIG,
+                      "fault specification: %s@ must be followed by a rank", r->point);
+    }
+    r->rank = (int)rank;
+cleanup:
+    return st;
+}
+
+static charl_status parse_rule(const char **s, rule *r)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(parse_point(s, r));
+    CHARL_REQUIRE(**s == ':', CHARL_ERR_CONFIG,
+                  "fault specification: %s must be followed by :when (N, N+ or *)", r->point);
+    (*s)++;
+    if (**s == '*') {
+        (*s)++;
+        r->when = WHEN_ALWAYS;
+    } else {
+        CHARL_REQUIRE(parse_integer(s, &r->nth) && r->nth > 0, CHARL_ERR_CONFIG,
+                      "fault specification: %s: expected N, N+ or *, N from 1", r->point);
+        if (**s == '+') {
+            (*s)++;
+            r->when = WHEN_FROM;
+        }
+    }
+    if (**s == ':') {
+        (*s)++;
+        CHARL_REQUIRE(parse_integer(s, &r->arg), CHARL_ERR_CONFIG,
+                      "fault specification: %s: the argument must be an integer", r->point);
+    }
+    CHARL_REQUIRE(**s == '\0' || **s == ',', CHARL_ERR_CONFIG,
+                  "fault specification: %s: \"%.40s\" is left over", r->point, *s);
+cleanup:
+    return st;
+}
+
+static charl_status parse_set(const char *spec, rule_set *set)
+{
+    charl_status st = CHARL_OK;
+    const char *s = spec;
+
+    while (*s != '\0') {
+        rule r = {.rank = ANY_RANK};
+
+        CHARL_TRY(parse_rule(&s, &r));
+        if (strcmp(r.point, "alloc") == 0) {
+            CHARL_REQUIRE(r.when == WHEN_ONCE && r.rank == ANY_RANK, CHARL_ERR_CONFIG,
+                          "fault specification: alloc takes a plain number, as in alloc:17");
+            set->alloc_nth = r.nth;
+        } else {
+            CHARL_REQUIRE(set->count < MAX_RULES, CHARL_ERR_CONFIG,
+                          "fault specification: more than %d rules", MAX_RULES);
+            set->rules[set->count++] = r;
+        }
+        if (*s == ',') {
+            s++;
+            CHARL_REQUIRE(*s != '\0', CHARL_ERR_CONFIG, "fault specification ends in a comma");
+        }
+    }
+cleanup:
+    return st;
+}
+
+static void install(const rule_set *set)
+{
+    pthread_mutex_lock(&lock);
+    current = *set;
+    atomic_store(&active, set->count > 0);
+    pthread_mutex_unlock(&lock);
+    if (set->alloc_nth > 0) {
+        charl__fault_after((long)set->alloc_nth);
+    }
+}
+
+static void load_environment(void)
+{
+    const char *spec = charl__env(CHARL_ENV_FAULT);
+    rule_set set = {0};
+
+    if (spec) {
+        if (parse_set(spec, &set) == CHARL_OK) {
+            install(&set);
+        } else {
+            atomic_store(&malformed, true);
+        }
+    }
+}
+
+void charl__fault_load(void)
+{
+    pthread_once(&once, load_environment);
+    /* Outside the once: a sink may allocate, and so come here again. */
+    if (atomic_load(&malformed) && atomic_exchange(&malformed, false)) {
+        charl__log(CHARL__LOG_ERROR, "CHARL_FAULT is malformed and ignored: %s",
+                   charl__env(CHARL_ENV_FAULT));
+    }
+}
+
+charl_status charl__fault_set(const char *spec)
+{
+    charl_status st = CHARL_OK;
+    rule_set set = {0};
+
+    pthread_once(&once, load_environment); /* so that the environment cannot undo this later */
+    atomic_store(&malformed, false);       /* the caller hears of what is wrong, or replaces it */
+    CHARL_TRY(parse_set(spec ? spec : "", &set));
+    install(&set);
+cleanup:
+    return st;
+}
+
+void charl__fault_rank_set(int rank)
+{
+    pthread_mutex_lock(&lock);
+    own_rank = rank;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool fires(rule *r)
+{
+    if (r->rank != ANY_RANK && r->rank != own_rank) {
+        return false;
+    }
+    r->passed++;
+    return r->when == WHEN_ALWAYS || (r->when == WHEN_ONCE && r->passed == r->nth) ||
+           (r->when == WHEN_FROM && r->passed >= r->nth);
+}
+
+bool charl__fault_arg(const char *point, int64_t *arg)
+{
+    bool hit = false;
+
+    charl__fault_load();
+    if (!atomic_load(&active)) {
+        return false;
+    }
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < current.count; i++) {
+        rule *r = &current.rules[i];
+
+        if (strcmp(r->point, point) == 0 && fires(r) && !hit) {
+            hit = true;
+            *arg = r->arg;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return hit;
+}
+
+bool charl__fault(const char *point)
+{
+    int64_t arg;
+
+    return charl__fault_arg(point, &arg);
+}

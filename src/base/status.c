@@ -1,0 +1,110 @@
+/* Statuses and the thread-local record of the last failure.
+ *
+ * Message and path are kept apart, because users want the first and developers both. Fixed buffers:
+ * reporting that memory ran out must not need memory.
+ */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MESSAGE_BYTES = 2048, PATH_BYTES = 1024 };
+
+static _Thread_local char last_message[MESSAGE_BYTES];
+static _Thread_local char last_path[PATH_BYTES];
+static _Atomic(void (*)(const char *)) panic_hook;
+
+const char *charl_status_name(charl_status st)
+{
+    static const char *const names[] = {
+#define X(id, text) #id,
+        CHARL_STATUS_LIST(X)
+#undef X
+    };
+    return (unsigned)st < CHARL_STATUS_COUNT ? names[st] : "ERR_UNKNOWN";
+}
+
+const char *charl_status_text(charl_status st)
+{
+    static const char *const texts[] = {
+#define X(id, text) text,
+        CHARL_STATUS_LIST(X)
+#undef X
+    };
+    return (unsigned)st < CHARL_STATUS_COUNT ? texts[st] : "unknown status";
+}
+
+const char *charl_error_message(void)
+{
+    return last_message;
+}
+
+const char *charl_error_path(void)
+{
+    return last_path;
+}
+
+void charl_error_clear(void)
+{
+    last_message[0] = '\0';
+    last_path[0] = '\0';
+}
+
+void charl__error_trace(const char *file, int line, const char *func)
+{
+    const char *slash = strrchr(file, '/');
+    const size_t used = strlen(last_path);
+
+    snprintf(last_path + used, sizeof last_path - used, "\n  at %s (%s:%d)", func,
+             slash ? slash + 1 : file, line);
+}
+
+charl_status charl__error_set(charl_status st, const char *file, int line, const char *func,
+                              const char *fmt, ...)
+{
+    char text[MESSAGE_BYTES]; /* an argument may point into last_message */
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    memcpy(last_message, text, sizeof last_message);
+    last_path[0] = '\0';
+    charl__error_trace(file, line, func);
+    return st;
+}
+
+void charl__error_prefix(const char *fmt, ...)
+{
+    char text[MESSAGE_BYTES];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (n >= 0 && (size_t)n < sizeof text) {
+        snprintf(text + n, sizeof text - (size_t)n, "%s", last_message);
+        memcpy(last_message, text, sizeof last_message);
+    }
+}
+
+void charl__panic_hook_set(void (*hook)(const char *message))
+{
+    atomic_store(&panic_hook, hook);
+}
+
+void charl__panic(const char *file, int line, const char *what)
+{
+    void (*hook)(const char *) = atomic_load(&panic_hook);
+    char text[512];
+
+    snprintf(text, sizeof text, "internal error: %s does not hold (%s:%d)", what, file, line);
+    if (hook) {
+        hook(text);
+    }
+    abort();
+}

@@ -1,0 +1,199 @@
+/* A growing string. The buffer doubles; data is NULL until the first append. */
+#include "base/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { FIRST_CAPACITY = 128 };
+
+/* Room for `more` further bytes and the NUL. */
+static charl_status reserve(charl__text *t, size_t more)
+{
+    charl_status st = CHARL_OK;
+    size_t capacity = t->capacity ? t->capacity : FIRST_CAPACITY;
+
+    CHARL_REQUIRE(more < SIZE_MAX / 4 && t->length < SIZE_MAX / 4, CHARL_ERR_NOMEM,
+                  "a text of more than %zu bytes", SIZE_MAX / 4);
+    while (capacity < t->length + more + 1) {
+        capacity *= 2;
+    }
+    if (capacity > t->capacity) {
+        const bool is_first = !t->data;
+
+        CHARL_TRY(charl_realloc(capacity, &t->data));
+        t->capacity = capacity;
+        if (is_first) {
+            t->data[0] = '\0';
+        }
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__text_append(charl__text *t, const void *bytes, size_t count)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(reserve(t, count));
+    if (count > 0) {
+        memcpy(t->data + t->length, bytes, count);
+    }
+    t->length += count;
+    t->data[t->length] = '\0';
+cleanup:
+    return st;
+}
+
+charl_status charl__text_printf(charl__text *t, const char *fmt, ...)
+{
+    charl_status st = CHARL_OK;
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    CHARL_REQUIRE(n >= 0, CHARL_ERR_INVALID, "text that cannot be formatted: %.80s", fmt);
+    CHARL_TRY(reserve(t, (size_t)n));
+    va_start(ap, fmt);
+    (void)vsnprintf(t->data + t->length, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    t->length += (size_t)n;
+cleanup:
+    return st;
+}
+
+/* Well-formed UTF-8, by the range of the first byte: its length and the range of the second byte,
+ * which excludes overlong forms, surrogates and what lies beyond U+10FFFF. */
+static const struct {
+    unsigned char first_lo, first_hi, second_lo, second_hi;
+    size_t length;
+} utf8_forms[] = {
+    {0x00, 0x7f, 0x00, 0xff, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+    {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+    {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+};
+
+/* Bytes of the sequence at s, 0 when it is none. A NUL is no continuation byte, so this never reads
+ * past the end. */
+static size_t utf8_length(const unsigned char *s)
+{
+    for (size_t k = 0; k < sizeof utf8_forms / sizeof *utf8_forms; k++) {
+        size_t n = utf8_forms[k].length;
+
+        if (s[0] < utf8_forms[k].first_lo || s[0] > utf8_forms[k].first_hi) {
+            continue;
+        }
+        if (n > 1 && (s[1] < utf8_forms[k].second_lo || s[1] > utf8_forms[k].second_hi)) {
+            return 0;
+        }
+        for (size_t i = 2; i < n; i++) {
+            if ((s[i] & 0xc0) != 0x80) {
+                return 0;
+            }
+        }
+        return n;
+    }
+    return 0;
+}
+
+static charl_status json_escape(charl__text *t, unsigned char c)
+{
+    charl_status st = CHARL_OK;
+    static const char plain[] = "\"\\\b\f\n\r\t";
+    static const char letter[] = "\"\\bfnrt";
+    const char *at = strchr(plain, c);
+
+    if (at && c) {
+        CHARL_TRY(charl__text_printf(t, "\\%c", letter[at - plain]));
+    } else {
+        CHARL_TRY(charl__text_printf(t, "\\u%04x", c));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status json_body(charl__text *t, const unsigned char *p)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__text_append(t, "\"", 1));
+    while (*p) {
+        const size_t n = utf8_length(p);
+
+        if (n == 0) {
+            CHARL_TRY(charl__text_append(t, "\xef\xbf\xbd", 3));
+            p++;
+        } else if (n == 1 && (*p < 0x20 || *p == 0x7f || *p == '"' || *p == '\\')) {
+            CHARL_TRY(json_escape(t, *p++));
+        } else {
+            CHARL_TRY(charl__text_append(t, p, n));
+            p += n;
+        }
+    }
+    CHARL_TRY(charl__text_append(t, "\"", 1));
+cleanup:
+    return st;
+}
+
+charl_status charl__text_json(charl__text *t, const char *s)
+{
+    charl_status st = CHARL_OK;
+    const size_t before = t->length;
+
+    CHARL_TRY(json_body(t, (const unsigned char *)s));
+cleanup:
+    if (st != CHARL_OK && t->data) { /* no half string */
+        t->length = before;
+        t->data[before] = '\0';
+    }
+    return st;
+}
+
+charl_status charl__text_json_number(charl__text *t, double v)
+{
+    charl_status st = CHARL_OK;
+    char text[40] = "null";
+
+    for (int digits = 1; isfinite(v) && digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, v);
+        if (strtod(text, NULL) == v) {
+            break;
+        }
+    }
+    CHARL_TRY(charl__text_append(t, text, strlen(text)));
+cleanup:
+    return st;
+}
+
+const char *charl__text_string(const charl__text *t)
+{
+    return t->data ? t->data : "";
+}
+
+void charl__text_clear(charl__text *t)
+{
+    t->length = 0;
+    if (t->data) {
+        t->data[0] = '\0';
+    }
+}
+
+char *charl__text_steal(charl__text *t)
+{
+    char *data = t->data;
+
+    *t = (charl__text){0};
+    return data;
+}
+
+void charl__text_fini(charl__text *t)
+{
+    charl_free(t->data);
+    *t = (charl__text){0};
+}

@@ -1,0 +1,41 @@
+#ifndef CHARL_BASE_TEXT_H
+#define CHARL_BASE_TEXT_H
+/** A string that grows. Start from {0}; every failure is ERR_NOMEM (or ERR_INVALID for a bad
+ * format) and leaves what was there before. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "charl/status.h"
+
+typedef struct charl__text {
+    char *data; /* NULL, or length bytes and a NUL */
+    size_t length;
+    size_t capacity;
+} charl__text;
+
+charl_status charl__text_printf(charl__text *t, const char *fmt, ...)
+    CHARL_PRINTF(2, 3) CHARL_MUST_CHECK;
+
+/** Any bytes, NUL too. */
+charl_status charl__text_append(charl__text *t, const void *bytes, size_t count) CHARL_MUST_CHECK;
+
+/** `s` as a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD. */
+charl_status charl__text_json(charl__text *t, const char *s) CHARL_MUST_CHECK;
+
+/** `v` as a JSON number with just enough digits to read the same double back; null when it is not
+ * finite. */
+charl_status charl__text_json_number(charl__text *t, double v) CHARL_MUST_CHECK;
+
+/** The text so far, "" when empty. Borrowed until the next change. */
+const char *charl__text_string(const charl__text *t);
+
+/** Forget the contents, keep the memory. */
+void charl__text_clear(charl__text *t);
+
+/** Hand the string over (free with charl_free); NULL when nothing was ever appended. Leaves t
+ * empty. */
+char *charl__text_steal(charl__text *t);
+
+void charl__text_fini(charl__text *t);
+
+#endif

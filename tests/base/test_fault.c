@@ -1,0 +1,161 @@
+#include "support/support.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/rng.h"
+
+static void test_environment(void **state)
+{
+    (void)state;
+    int64_t arg = 0;
+
+    /* main set CHARL_FAULT=start.up:2:28,alloc:3 before anything was asked */
+    assert_false(charl__fault_arg("start.up", &arg));
+    assert_true(charl__fault_arg("start.up", &arg));
+    assert_int_equal(arg, 28);
+    assert_false(charl__fault_arg("start.up", &arg));
+    assert_int_equal(charl__fault_pending(), 3);
+    charl__fault_after(0);
+}
+
+static void test_when(void **state)
+{
+    (void)state;
+    charl_assert_ok(charl__fault_set("a:2,b:2+,c:*"));
+    for (int i = 1; i <= 4; i++) {
+        assert_int_equal(charl__fault("a"), i == 2);
+        assert_int_equal(charl__fault("b"), i >= 2);
+        assert_true(charl__fault("c"));
+        assert_false(charl__fault("d"));
+    }
+    charl_assert_ok(charl__fault_set("a:1"));
+    assert_true(charl__fault("a")); /* counters start anew */
+    assert_false(charl__fault("c"));
+    charl_assert_ok(charl__fault_set(""));
+    assert_false(charl__fault("a"));
+}
+
+static void test_several_rules_for_one_point(void **state)
+{
+    (void)state;
+    int64_t arg = 0;
+
+    charl_assert_ok(charl__fault_set("w:1:5,w:3:-7"));
+    assert_true(charl__fault_arg("w", &arg));
+    assert_int_equal(arg, 5);
+    assert_false(charl__fault_arg("w", &arg));
+    assert_true(charl__fault_arg("w", &arg));
+    assert_int_equal(arg, -7);
+    charl_assert_ok(charl__fault_set(NULL));
+}
+
+static void test_rank(void **state)
+{
+    (void)state;
+    charl_assert_ok(charl__fault_set("kill@2:*"));
+    assert_false(charl__fault("kill"));
+    charl__fault_rank_set(2);
+    assert_true(charl__fault("kill"));
+    charl__fault_rank_set(0);
+    assert_false(charl__fault("kill"));
+    charl_assert_ok(charl__fault_set(NULL));
+}
+
+static void test_alloc(void **state)
+{
+    (void)state;
+    void *p = NULL;
+
+    charl_assert_ok(charl__fault_set("alloc:2"));
+    charl_assert_ok(charl_alloc(8, &p));
+    charl_free(p);
+    charl_assert_status(charl_alloc(8, &p), CHARL_ERR_NOMEM);
+    assert_null(p);
+    charl_assert_ok(charl_alloc(8, &p));
+    charl_free(p);
+    charl_assert_ok(charl__fault_set(NULL));
+}
+
+static void test_malformed(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "a",
+        "a:",
+        ":1",
+        "a:0",
+        "a:-1",
+        "a:x",
+        "a:1:",
+        "a:1:x",
+        "a:1 ",
+        "a:1,",
+        ",a:1",
+        "a b:1",
+        "a@:1",
+        "a@-1:1",
+        "a@99999999999:1",
+        "a:99999999999999999999",
+        "alloc:1+",
+        "alloc:*",
+        "alloc@1:1",
+        "a:*+",
+        "a234567890123456789012345678901234567890123456789:1",
+        "a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1,a:1",
+    };
+
+    charl_assert_ok(charl__fault_set("keep:*"));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        print_message("  %s\n", bad[i]);
+        charl_assert_status(charl__fault_set(bad[i]), CHARL_ERR_CONFIG);
+        charl_assert_message("fault specification");
+        assert_true(charl__fault("keep"));
+    }
+    charl_assert_ok(charl__fault_set(NULL));
+}
+
+/* Whatever the text, the parser answers OK or ERR_CONFIG and reads nothing beyond it (the sanitizer
+ * looks). */
+static void test_random_texts(void **state)
+{
+    (void)state;
+    static const char alphabet[] = "ab.@:*+,-0129 ";
+    const charl__rng rng = charl__rng_key(charl_test_seed(), 0, 0);
+    int64_t accepted = 0;
+
+    for (uint64_t i = 0; i < 20000; i++) {
+        const size_t length = charl__rng_u32(&rng, 64 * i) % 12;
+        char *text = NULL;
+        charl_status st;
+
+        charl_assert_ok(charl_alloc(length + 1, &text));
+        for (size_t k = 0; k < length; k++) {
+            text[k] = alphabet[charl__rng_u32(&rng, 64 * i + k + 1) % (sizeof alphabet - 1)];
+        }
+        st = charl__fault_set(text);
+        assert_true(st == CHARL_OK || st == CHARL_ERR_CONFIG);
+        accepted += st == CHARL_OK;
+        charl_free(text);
+    }
+    assert_true(accepted > 100 && accepted < 20000);
+    charl_assert_ok(charl__fault_set(NULL));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_when),
+        cmocka_unit_test(test_several_rules_for_one_point),
+        cmocka_unit_test(test_rank),
+        cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_random_texts),
+    };
+
+    setenv("CHARL_FAULT", "start.up:2:28,alloc:3", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

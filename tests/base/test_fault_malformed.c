@@ -1,0 +1,44 @@
+/* A malformed CHARL_FAULT in a program that never calls charl__env_check: reported once, then no
+ * faults. */
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/log.h"
+
+static int messages;
+
+static void sink(void *ctx, charl__log_level level, const char *message)
+{
+    void *p = NULL;
+
+    assert_int_equal(level, CHARL__LOG_ERROR);
+    assert_non_null(strstr(message, "CHARL_FAULT is malformed and ignored: io.write"));
+    charl_assert_ok(charl_alloc(1, &p)); /* a sink may allocate */
+    charl_free(p);
+    (*(int *)ctx)++;
+}
+
+static void test_reported_once(void **state)
+{
+    (void)state;
+    void *p = NULL;
+
+    charl__log_sink_set(sink, &messages);
+    charl_assert_ok(charl_alloc(1, &p));
+    charl_free(p);
+    assert_false(charl__fault("io.write"));
+    assert_int_equal(messages, 1);
+    charl__log_sink_set(NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_reported_once)};
+
+    setenv("CHARL_FAULT", "io.write", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+#include "support/support.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+typedef struct seen {
+    int count;
+    charl__log_level level;
+    char text[4096];
+} seen;
+
+static void keep(void *ctx, charl__log_level level, const char *message)
+{
+    seen *s = ctx;
+
+    s->count++;
+    s->level = level;
+    strncpy(s->text, message, sizeof s->text - 1);
+}
+
+static void test_level_comes_from_the_environment(void **state)
+{
+    (void)state;
+    seen s = {0};
+
+    charl__log_sink_set(keep, &s);
+    charl__log(CHARL__LOG_DEBUG, "no");
+    assert_int_equal(s.count, 0);
+    charl__log(CHARL__LOG_INFO, "%s %d", "seven", 7);
+    assert_int_equal(s.count, 1);
+    assert_int_equal(s.level, CHARL__LOG_INFO);
+    assert_string_equal(s.text, "seven 7");
+    charl__log_sink_set(NULL, NULL);
+}
+
+static void test_level_set(void **state)
+{
+    (void)state;
+    seen s = {0};
+
+    charl__log_sink_set(keep, &s);
+    charl__log_level_set(CHARL__LOG_ERROR);
+    assert_false(charl__log_enabled(CHARL__LOG_WARN));
+    assert_true(charl__log_enabled(CHARL__LOG_ERROR));
+    charl__log_level_set(CHARL__LOG_DEBUG);
+    assert_true(charl__log_enabled(CHARL__LOG_DEBUG));
+    charl__log_sink_set(NULL, NULL);
+    assert_false(charl__log_enabled(CHARL__LOG_ERROR));
+    charl__log(CHARL__LOG_ERROR, "dropped");
+    assert_int_equal(s.count, 0);
+}
+
+static void test_long_message_is_cut(void **state)
+{
+    (void)state;
+    static char wide[5000];
+    seen s = {0};
+
+    memset(wide, 'a', sizeof wide - 1);
+    charl__log_sink_set(keep, &s);
+    charl__log(CHARL__LOG_ERROR, "%s", wide);
+    assert_int_equal(strlen(s.text), 2047);
+    charl__log_sink_set(NULL, NULL);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    charl__log_level level = CHARL__LOG_WARN;
+
+    assert_string_equal(charl__log_level_name(CHARL__LOG_DEBUG), "debug");
+    assert_string_equal(charl__log_level_name((charl__log_level)99), "?");
+    assert_true(charl__log_level_find("error", &level));
+    assert_int_equal(level, CHARL__LOG_ERROR);
+    assert_false(charl__log_level_find("loud", &level));
+    assert_int_equal(level, CHARL__LOG_ERROR);
+}
+
+static void *chatter(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 1000; i++) {
+        charl__log(CHARL__LOG_ERROR, "x");
+    }
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    seen s = {0};
+
+    charl__log_sink_set(keep, &s);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, chatter, NULL), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(s.count, 4000); /* the sink's counter has no lock of its own */
+    charl__log_sink_set(NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_level_comes_from_the_environment),
+        cmocka_unit_test(test_level_set),
+        cmocka_unit_test(test_long_message_is_cut),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_threads),
+    };
+
+    setenv("CHARL_LOG", "info", 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

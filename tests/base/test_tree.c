@@ -1,0 +1,206 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/tree.h"
+
+enum { N = 3 };
+
+/* Values whose sum depends on the order of adding. */
+static float value(int slice, int i)
+{
+    const uint32_t h = (uint32_t)(slice * 7919 + i * 104729 + 12345) * 2654435761u;
+
+    return ((float)(h >> 8) / 16777216.0f - 0.5f) * (float)(1u << (h & 15u));
+}
+
+static void leaves_fill(int total, float data[][N], float **part)
+{
+    for (int s = 0; s < total; s++) {
+        part[s] = data[s];
+        for (int i = 0; i < N; i++) {
+            data[s][i] = value(s, i);
+        }
+    }
+}
+
+/* The definition, recursively. */
+static float node(int total, int lo, int span, int i)
+{
+    float left;
+
+    if (span == 1) {
+        return value(lo, i);
+    }
+    left = node(total, lo, span / 2, i);
+    return lo + span / 2 < total ? left + node(total, lo + span / 2, span / 2, i) : left;
+}
+
+static void check_ranks(int total, int size, const float *want)
+{
+    float data[CHARL_MAX_SLICES][N], scratch[CHARL_MAX_SLICES * CHARL_TREE_BLOCK], out[N];
+    float *part[CHARL_MAX_SLICES];
+    const float *leaf[CHARL_MAX_SLICES];
+    int lo[CHARL_MAX_SLICES], n = 0, next = 0;
+    charl_tree_add adds[CHARL_MAX_SLICES];
+
+    leaves_fill(total, data, part);
+    for (int r = 0; r < size; r++) {
+        charl_slices s;
+
+        assert_int_equal(charl__slices_block(total, r, size, &s), CHARL_OK);
+        assert_int_equal(s.first, next);
+        assert_true(s.count >= 1);
+        next = s.first + s.count;
+        for (int j = 0; j < s.n_lanes; j++) {
+            assert_int_equal(charl__slices_lane(&s, s.lane_lo[j]), j);
+            charl__tree_fold(part + s.lane_lo[j], s.lane_hi[j] - s.lane_lo[j], N);
+            leaf[n] = part[s.lane_lo[j]];
+            lo[n++] = s.lane_lo[j];
+        }
+        assert_int_equal(s.lane_hi[s.n_lanes - 1], next);
+        assert_int_equal(charl__slices_lane(&s, next), -1);
+    }
+    assert_int_equal(next, total);
+    assert_int_equal(charl__tree_combine(total, lo, n, adds), n - 1);
+    charl__tree_apply(adds, n, leaf, N, scratch, out);
+    assert_memory_equal(out, want, sizeof out);
+}
+
+static void test_any_rank_count_gives_the_same_bits(void **state)
+{
+    (void)state;
+    for (int total = 1; total <= CHARL_MAX_SLICES; total++) {
+        float data[CHARL_MAX_SLICES][N];
+        float *part[CHARL_MAX_SLICES];
+        float want[N];
+        int span = 1;
+
+        while (span < total) {
+            span *= 2;
+        }
+        leaves_fill(total, data, part);
+        charl__tree_fold(part, total, N);
+        for (int i = 0; i < N; i++) {
+            want[i] = node(total, 0, span, i);
+        }
+        assert_memory_equal(data[0], want, sizeof want);
+        for (int size = 1; size <= total; size++) {
+            check_ranks(total, size, want);
+        }
+    }
+}
+
+static void test_unequal_blocks_give_the_same_bits(void **state)
+{
+    (void)state;
+    for (int total = 2; total <= CHARL_MAX_SLICES; total++) {
+        for (int cut = 0; cut <= total; cut++) {
+            float data[CHARL_MAX_SLICES][N], all[CHARL_MAX_SLICES][N], out[N];
+            float scratch[CHARL_MAX_SLICES * CHARL_TREE_BLOCK];
+            float *part[CHARL_MAX_SLICES], *whole[CHARL_MAX_SLICES];
+            const float *leaf[CHARL_MAX_SLICES];
+            int lo[CHARL_MAX_SLICES], n = 0;
+            charl_tree_add adds[CHARL_MAX_SLICES];
+
+            leaves_fill(total, data, part);
+            leaves_fill(total, all, whole);
+            charl__tree_fold(whole, total, N);
+            for (int r = 0; r < 2; r++) {
+                charl_slices s;
+
+                assert_int_equal(charl__slices_range(total, r ? cut : 0, r ? total - cut : cut, &s),
+                                 CHARL_OK);
+                for (int j = 0; j < s.n_lanes; j++) {
+                    charl__tree_fold(part + s.lane_lo[j], s.lane_hi[j] - s.lane_lo[j], N);
+                    leaf[n] = part[s.lane_lo[j]];
+                    lo[n++] = s.lane_lo[j];
+                }
+            }
+            charl__tree_combine(total, lo, n, adds);
+            charl__tree_apply(adds, n, leaf, N, scratch, out);
+            assert_memory_equal(out, all[0], sizeof out);
+        }
+    }
+}
+
+static void test_every_block_fits_the_lanes(void **state)
+{
+    charl_slices s;
+
+    (void)state;
+    for (int total = 1; total <= CHARL_MAX_SLICES; total++) {
+        for (int first = 0; first <= total; first++) {
+            for (int count = 0; count <= total - first; count++) {
+                int covered = first;
+
+                assert_int_equal(charl__slices_range(total, first, count, &s), CHARL_OK);
+                for (int j = 0; j < s.n_lanes; j++) {
+                    assert_int_equal(s.lane_lo[j], covered);
+                    covered = s.lane_hi[j];
+                }
+                assert_int_equal(covered, first + count);
+            }
+        }
+    }
+}
+
+static void test_long_vectors_cross_blocks(void **state)
+{
+    enum { LEN = 2 * CHARL_TREE_BLOCK + 17 };
+    static float data[4][LEN], out[LEN];
+    static float scratch[4 * CHARL_TREE_BLOCK];
+    const float *leaf[4] = {data[0], data[1], data[2], data[3]};
+    const int lo[4] = {0, 1, 2, 3};
+    charl_tree_add adds[3];
+
+    (void)state;
+    for (int s = 0; s < 4; s++) {
+        for (int i = 0; i < LEN; i++) {
+            data[s][i] = value(s, i);
+        }
+    }
+    assert_int_equal(charl__tree_combine(4, lo, 4, adds), 3);
+    charl__tree_apply(adds, 4, leaf, LEN, scratch, out);
+    for (int i = 0; i < LEN; i++) {
+        const float left = value(0, i) + value(1, i), right = value(2, i) + value(3, i);
+        const float want = left + right;
+
+        assert_memory_equal(&out[i], &want, sizeof want);
+    }
+    charl__tree_apply(adds, 1, leaf, LEN, scratch, out);
+    assert_memory_equal(out, data[0], sizeof out);
+}
+
+static void test_bad_arguments_are_named(void **state)
+{
+    charl_slices s;
+
+    (void)state;
+    assert_int_equal(charl__slices_block(8, 0, 9, &s), CHARL_ERR_CONFIG);
+    assert_non_null(strstr(charl_error_message(), "train.slices"));
+    assert_int_equal(charl__slices_block(0, 0, 1, &s), CHARL_ERR_CONFIG);
+    assert_int_equal(charl__slices_block(65, 0, 1, &s), CHARL_ERR_CONFIG);
+    assert_int_equal(charl__slices_block(8, 2, 2, &s), CHARL_ERR_INVALID);
+    assert_int_equal(charl__slices_range(8, 5, 4, &s), CHARL_ERR_INVALID);
+    assert_int_equal(charl__slices_range(8, -1, 4, &s), CHARL_ERR_INVALID);
+    assert_int_equal(charl__slices_range(65, 0, 4, &s), CHARL_ERR_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_rank_count_gives_the_same_bits),
+        cmocka_unit_test(test_unequal_blocks_give_the_same_bits),
+        cmocka_unit_test(test_every_block_fits_the_lanes),
+        cmocka_unit_test(test_long_vectors_cross_blocks),
+        cmocka_unit_test(test_bad_arguments_are_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Every kernel file is plain OpenCL C 1.2 and compiles with its default parameters; kernels/nvidia for that target.
+# Usage: kernels.sh ROOT [CLANG]
+cd "$1" || exit 2
+clang=${2:-clang}
+if ! command -v "$clang" >/dev/null 2>&1; then
+    echo "skipped: no clang"
+    exit 77
+fi
+prelude= # in the order of src/device/program.c
+for f in common math rows; do
+    [ -f kernels/$f.clh ] && prelude="$prelude -include kernels/$f.clh"
+done
+failed=0
+for f in $(find kernels -name '*.cl' | sort); do
+    case $f in
+    kernels/nvidia/*) target="-target nvptx64-nvidia-nvcl" ;;
+    *) target= ;;
+    esac
+    # shellcheck disable=SC2086
+    if ! "$clang" $target $prelude -x cl -cl-std=CL1.2 -fsyntax-only -Xclang -finclude-default-header \
+        -Wall -Wextra -Werror "$f"; then
+        echo "$f: does not compile"
+        failed=1
+    fi
+done
+exit $failed

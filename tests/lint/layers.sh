@@ -1,0 +1,59 @@
+#!/bin/sh
+# Who may include whom (the layers), and where the headers of OpenCL, MPI, HDF5, inih, zlib and hwloc may appear.
+# Usage: layers.sh ROOT
+cd "$1" || exit 2
+find src include -name '*.[ch]' | sort | xargs awk '
+BEGIN {
+    allow["base"] = " base "
+    allow["device"] = " base device "
+    allow["tensor"] = allow["device"] "tensor "
+    allow["autograd"] = allow["tensor"] "autograd "
+    allow["nn"] = allow["autograd"] "nn "
+    allow["optim"] = allow["tensor"] "optim "
+    allow["dist"] = allow["tensor"] "dist "
+    allow["io"] = allow["tensor"] "io "
+    allow["train"] = " base device tensor autograd nn optim dist io train "
+    allow["cli"] = allow["train"] "cli "
+    # shape.h holds plain values (element types, extents) that every layer speaks of
+    n = split("base:status base:shape base:version device:device tensor:tensor tensor:params autograd:graph " \
+        "autograd:ops autograd:gradcheck nn:nn nn:layers nn:model nn:models nn:init nn:loss optim:optim optim:schedule " \
+        "dist:comm io:dataset io:checkpoint io:loader io:import io:export train:config train:train train:trainer", pair, " ")
+    for (i = 1; i <= n; i++) { split(pair[i], p, ":"); owner[p[2]] = p[1] }
+    n = split("CL/:device mpi.h:dist hdf5:io ini.h:train zlib.h:io hwloc:dist", pair, " ")
+    for (i = 1; i <= n; i++) { split(pair[i], p, ":"); confined[p[1]] = p[2] }
+}
+function bad(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; failed = 1 }
+FNR == 1 {
+    if (FILENAME ~ /^include\//) {
+        name = FILENAME; sub(/.*\//, "", name); sub(/\.h$/, "", name)
+        if (!(name in owner)) { bad("say in tests/lint/layers.sh which layer this public header belongs to") }
+        mod = owner[name]
+    } else {
+        split(FILENAME, part, "/"); mod = part[2]
+        if (!(mod in allow)) { bad("no layer is called " mod) }
+    }
+}
+/^[ \t]*#[ \t]*include[ \t]*"/ {
+    split($0, q, "\""); path = q[2]; target = path; sub(/\/.*/, "", target)
+    if (path !~ /\//) {
+        bad("include from the root of src: \"module/" path "\"")
+    } else if (target == "charl") {
+        name = path; sub(/.*\//, "", name); sub(/\.h$/, "", name); target = owner[name]
+        if (name in owner && index(allow[mod], " " target " ") == 0) {
+            bad(mod " may not include " path " of " target)
+        }
+    } else {
+        if (FILENAME ~ /^include\//) { bad("a public header may not include " path) }
+        else if (index(allow[mod], " " target " ") == 0) { bad(mod " may not include " target ": " path) }
+        if (path ~ /_private\.h$/ && target != mod) { bad(path " is private to " target) }
+    }
+}
+/^[ \t]*#[ \t]*include[ \t]*</ {
+    split($0, q, /[<>]/)
+    for (k in confined) {
+        if (index(q[2], k) == 1 && (mod != confined[k] || FILENAME ~ /^include\//)) {
+            bad("<" q[2] "> may appear in src/" confined[k] " only")
+        }
+    }
+}
+END { exit failed }'

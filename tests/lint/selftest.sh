@@ -1,0 +1,146 @@
+#!/bin/sh
+# Each check accepts a small clean tree and rejects the same tree with one fault, for the reason expected.
+# Usage: selftest.sh DIRECTORY_OF_CHECKS COMPILER
+checks=$(cd "$1" && pwd) || exit 2
+cc=$2
+tree=$(mktemp -d) || exit 2
+trap 'rm -rf "$tree"' EXIT
+failed=0
+
+clean_tree() {
+    rm -rf "$tree"
+    mkdir -p "$tree/src/base" "$tree/src/nn" "$tree/src/device" "$tree/src/cli" "$tree/include/charl" \
+        "$tree/kernels" "$tree/tests" "$tree/docs"
+    cp "$checks/../../.clang-format" "$tree/"
+    printf '#ifndef CHARL_BASE_A_H\n#define CHARL_BASE_A_H\nint a(void);\n#endif\n' >"$tree/src/base/a.h"
+    printf '#include "base/a.h"\nint a(void)\n{\n    return 1;\n}\n' >"$tree/src/base/a.c"
+    printf '#include <CL/cl.h>\n#include "base/a.h"\n' >"$tree/src/device/d.c"
+    printf '#include <stdio.h>\n#include "nn/n.h"\nint main(void)\n{\n    puts("x");\n}\n' >"$tree/src/cli/m.c"
+    printf '#ifndef CHARL_NN_N_H\n#define CHARL_NN_N_H\n#include "charl/graph.h"\n#endif\n' >"$tree/src/nn/n.h"
+    cat >"$tree/include/charl/graph.h" <<'H'
+#ifndef CHARL_GRAPH_H
+#define CHARL_GRAPH_H
+/** A header. */
+typedef int charl_status;
+
+/** Runs. Async. Local. */
+charl_status charl_run(int a, int b);
+
+/** Twice. Blocks. Collective on c. */
+charl_status charl_one(int a);
+charl_status charl_two(
+    int a,
+    int b);
+int charl_get(void); /* Local. */
+
+void charl_run_destroy(void);
+#endif
+H
+    printf 'static inline int charl_one(void)\n{\n    return 1;\n}\n' >"$tree/kernels/common.clh"
+    printf '__kernel void k(__global int *y)\n{\n    y[get_global_id(0)] = charl_one();\n}\n' >"$tree/kernels/k.cl"
+    cat >"$tree/src/base/env.h" <<'H'
+#ifndef CHARL_BASE_ENV_H
+#define CHARL_BASE_ENV_H
+#define CHARL_ENV_LIST(X)       \
+    X(LOG, LEVEL, "messages")   \
+    X(KERNEL_DIR, TEXT,         \
+      "read kernels "           \
+      "from here")
+#endif
+H
+    printf '# Env\n\n| `CHARL_KERNEL_DIR` | read kernels from here |\n| `CHARL_LOG` | messages |\n' >"$tree/docs/env.md"
+    find "$tree" -name '*.[ch]' ! -name env.h -exec clang-format -i {} + 2>/dev/null
+    clang-format -i "$tree/src/base/env.h" 2>/dev/null || true
+}
+
+run() {
+    case $1 in
+    headers) sh "$checks/headers.sh" "$tree" "$cc" ;;
+    *) sh "$checks/$1.sh" "$tree" ;;
+    esac
+}
+
+# expect CHECK TEXT: the check must fail and say TEXT; without TEXT it must pass (or be skipped)
+expect() {
+    out=$(run "$1" 2>&1)
+    rc=$?
+    if [ $rc = 77 ]; then
+        echo "skipped: $1: $out"
+    elif [ $# = 1 ] && [ $rc != 0 ]; then
+        echo "$1 rejects a clean tree: $out"
+        failed=1
+    elif [ $# = 2 ] && { [ $rc = 0 ] || ! printf '%s' "$out" | grep -qF -- "$2"; }; then
+        echo "$1 does not say \"$2\" (exit $rc): $out"
+        failed=1
+    fi
+    clean_tree
+}
+
+clean_tree
+for check in layers headers kernels docs size words env format; do
+    expect $check
+done
+
+echo '#include "nn/n.h"' >>"$tree/src/base/a.c"
+expect layers 'src/base/a.c:6: base may not include nn: nn/n.h'
+echo '#include "charl/graph.h"' >>"$tree/src/device/d.c"
+expect layers 'device may not include charl/graph.h of autograd'
+echo '#include <CL/cl.h>' >>"$tree/src/nn/n.c"
+expect layers '<CL/cl.h> may appear in src/device only'
+echo '#include <mpi.h>' >>"$tree/src/cli/m.c"
+expect layers '<mpi.h> may appear in src/dist only'
+echo '#include "base/a.h"' >>"$tree/include/charl/graph.h"
+expect layers 'a public header may not include base/a.h'
+echo '#include "a.h"' >>"$tree/src/base/a.c"
+expect layers 'include from the root of src'
+echo '#include "device/x_private.h"' >>"$tree/src/nn/n.c"
+expect layers 'device/x_private.h is private to device'
+: >"$tree/include/charl/strange.h" && echo >>"$tree/include/charl/strange.h"
+expect layers 'which layer this public header belongs to'
+mkdir "$tree/src/misc" && echo >"$tree/src/misc/m.c"
+expect layers 'no layer is called misc'
+
+printf '#ifndef CHARL_NN_B_H\n#define CHARL_NN_B_H\nsize_t b(void);\n#endif\n' >"$tree/src/nn/b.h"
+expect headers 'src/nn/b.h: does not compile alone'
+printf '#ifndef B_H\n#define B_H\n#endif\n' >"$tree/src/nn/b.h"
+expect headers 'src/nn/b.h: expected the guard CHARL_NN_B_H'
+
+printf '__kernel void k(__global int *y)\n{\n    y[0] = nothing();\n}\n' >"$tree/kernels/bad.cl"
+expect kernels 'kernels/bad.cl: does not compile'
+
+printf '\nint charl_bare(void);\n' >>"$tree/include/charl/graph.h"
+expect docs 'charl_bare has no comment'
+printf '\n/** Something. */\nint charl_bare(void);\n' >>"$tree/include/charl/graph.h"
+expect docs 'charl_bare: the comment says neither Local nor Collective'
+printf '\n/** Something. Local. */\ncharl_status charl_bare(void);\n' >>"$tree/include/charl/graph.h"
+expect docs 'charl_bare: the comment says neither Async nor Blocks'
+
+awk 'BEGIN { for (i = 0; i < 601; i++) print "" }' >"$tree/src/nn/long.c"
+expect size 'src/nn/long.c: 601 lines, at most 600'
+awk 'BEGIN { for (i = 0; i < 251; i++) print "" }' >"$tree/kernels/long.cl"
+expect size 'kernels/long.cl: 251 lines, at most 250'
+awk 'BEGIN { print "int f(void)\n{"; for (i = 0; i < 57; i++) print "    ;"; print "    return 0;\n}" }' >"$tree/src/nn/f.c"
+expect size 'src/nn/f.c:1: f has 61 lines, at most 60'
+
+echo 'void f(void) { printf("x"); }' >>"$tree/src/nn/n.c"
+expect words 'src/nn/n.c:1'
+echo 'void f(void) { fputs("x", stderr); }' >>"$tree/src/nn/n.c"
+expect words 'only src/cli prints'
+echo 'void f(void) { exit(1); }' >>"$tree/src/nn/n.c"
+expect words 'only src/cli prints'
+echo 'void f(void) { assert(1); }' >>"$tree/src/nn/n.c"
+expect words 'only src/cli prints'
+echo 'void f(void) { getenv("CHARL_LOG"); }' >>"$tree/src/nn/n.c"
+expect words 'base/env.h'
+printf '/* %s: later */\n' TO''DO >>"$tree/kernels/k.cl"
+expect words 'kernels/k.cl'
+
+printf '| `CHARL_MORE` | more |\n' >>"$tree/docs/env.md"
+expect env 'docs/env.md and src/base/env.h differ'
+printf '| `CHARL_LOG` | messages |\n' >"$tree/docs/env.md"
+expect env 'docs/env.md and src/base/env.h differ'
+
+echo 'int  g;' >>"$tree/src/base/a.c"
+expect format 'src/base/a.c'
+
+exit $failed

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Outside src/cli nothing in src prints, exits or asserts; nowhere is work left marked as undone.
+# Two functions end the process by name and contract: charl__panic aborts, charl_comm_leave exits.
+# Usage: words.sh ROOT
+cd "$1" || exit 2
+failed=0
+prints=$(grep -rnE --include='*.c' --include='*.h' \
+    '(^|[^A-Za-z0-9_>.])(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|abort|assert)[ ]*\(|(^|[^A-Za-z0-9_])(stdout|stderr)([^A-Za-z0-9_]|$)' \
+    src | grep -v '^src/cli/' | grep -vE '^[^:]*:[0-9]+:[ ]*(/?\*|//)' |
+    grep -vE '^src/(base/status\.c:[0-9]+: *abort\(\);|dist/comm\.c:[0-9]+: *_exit\(code\);)')
+if [ -n "$prints" ]; then
+    echo "$prints"
+    echo "only src/cli prints or exits; the library returns a status or logs"
+    failed=1
+fi
+getenvs=$(grep -rnE --include='*.c' --include='*.h' 'getenv\("CHARL_' src)
+if [ -n "$getenvs" ]; then
+    echo "$getenvs"
+    echo "charl's own variables are read through base/env.h"
+    failed=1
+fi
+marks=$(grep -rnwE --include='*.c' --include='*.h' --include='*.cl' --include='*.clh' 'TODO|FIXME|XXX|HACK' \
+    src include kernels tests)
+if [ -n "$marks" ]; then
+    echo "$marks"
+    echo "finish it, or say in an issue what is missing"
+    failed=1
+fi
+exit $failed
