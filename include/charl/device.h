@@ -1,0 +1,82 @@
+#ifndef CHARL_DEVICE_H
+#define CHARL_DEVICE_H
+/** One OpenCL device: discovery, selection, memory accounting.
+ *
+ *  One rank = one process = one device. A device and everything made on it belong to one thread. A
+ * device is destroyed last: buffers, tensors and graphs made on it must be gone.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "charl/status.h"
+
+typedef struct charl_device charl_device;
+
+typedef enum charl_device_kind {
+    CHARL_DEVICE_CPU,
+    CHARL_DEVICE_ACCELERATOR,
+    CHARL_DEVICE_INTEGRATED_GPU,
+    CHARL_DEVICE_GPU,
+    CHARL_DEVICE_KIND_COUNT
+} charl_device_kind;
+
+/** What is known of a device without opening it. */
+typedef struct charl_device_info {
+    int index; /* charl's number: the order of charl_device_list */
+    charl_device_kind kind;
+    char name[128];
+    char vendor[128];
+    char platform[128];
+    char driver[128];
+    char version[128]; /* CL_DEVICE_VERSION */
+    char pci[16];      /* "0000:3b:00.0"; "" where the driver does not tell */
+    int compute_units;
+    int64_t global_bytes;    /* device memory */
+    int64_t max_alloc_bytes; /* largest single buffer */
+    int64_t local_bytes;     /* local memory of a work-group */
+    int max_group;           /* largest work-group */
+} charl_device_info;
+
+/** What this rank asks for. */
+typedef struct charl_device_request {
+    const char *select; /* auto | gpu | cpu | INDEX | pci:0000:3b:00.0 | name:TEXT | platform:TEXT;
+                           NULL = auto */
+    int local_rank;     /* rank among the ranks of this node, and their number; several processes
+                           that share CPUs call charl_comm_cpu_limit first */
+    int local_size;
+    bool share;           /* several ranks may use one GPU */
+    int64_t memory_limit; /* bytes; 0 = what the device has */
+} charl_device_request;
+
+/** Memory of a device, in bytes. */
+typedef struct charl_device_memory {
+    int64_t in_use, peak, capacity;
+} charl_device_memory;
+
+/** Devices of all platforms, best first within a platform-independent order (discrete GPUs by PCI
+ * bus id, integrated GPUs, accelerators, CPUs). Up to `capacity` are written to out; *count gets
+ * their number, also when it is larger. Blocks. Local. Errors: ERR_DEVICE when there is no platform
+ * or none has a device (the message says what to install). */
+charl_status charl_device_list(charl_device_info *out, int capacity, int *count) CHARL_MUST_CHECK;
+
+/** Open the device that `request` gives this rank: local rank r takes the r-th of the matching
+ * GPUs; without GPUs all ranks share the CPU device. Owned: close with charl_device_close. Blocks.
+ * Local. Errors: ERR_DEVICE  no match, more local ranks than GPUs without `share`, the driver
+ * failed ERR_CONFIG  `select` is malformed */
+charl_status charl_device_open(const charl_device_request *request,
+                               charl_device **out) CHARL_MUST_CHECK;
+
+/** NULL is a no-op. Waits for work in flight. Blocks. Local. */
+void charl_device_close(charl_device *dev);
+
+/** Borrowed, lives as long as the device. Local. */
+const charl_device_info *charl_device_get_info(const charl_device *dev);
+
+/** Bytes in use now, their peak and the budget. Local. */
+charl_device_memory charl_device_get_memory(const charl_device *dev);
+
+/** Wait until everything enqueued on any queue is done. Blocks. Local. Errors: ERR_DEVICE. */
+charl_status charl_device_sync(charl_device *dev) CHARL_MUST_CHECK;
+
+#endif

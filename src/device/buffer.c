@@ -1,0 +1,156 @@
+/* Device memory, counted against a budget of our own: PoCL allocates lazily and never reports a
+ * shortage. */
+#include "device/cl_private.h"
+
+enum { PAGE = 4096, GRAIN = 64 };
+
+static double mib(int64_t bytes)
+{
+    return (double)bytes / 1048576.0;
+}
+
+charl_status charl__budget_check(const charl_device *dev, size_t bytes, const char *what)
+{
+    charl_status st = CHARL_OK;
+    const charl_device_memory *m = &dev->memory;
+
+    CHARL_REQUIRE(bytes <= (uint64_t)dev->info.max_alloc_bytes, CHARL_ERR_NOMEM,
+                  "%s needs %.1f MiB in one piece; %s gives at most %.1f MiB", what,
+                  (double)bytes / 1048576.0, dev->info.name, mib(dev->info.max_alloc_bytes));
+    CHARL_REQUIRE(
+        (int64_t)bytes <= m->capacity - m->in_use, CHARL_ERR_NOMEM,
+        "out of device memory: %s needs %.1f MiB, %.1f of %.1f MiB are in use on %s. Lower "
+        "train.batch_size or use more ranks",
+        what, mib((int64_t)bytes), mib(m->in_use), mib(m->capacity), dev->info.name);
+cleanup:
+    return st;
+}
+
+void charl__budget_add(charl_device *dev, int64_t bytes)
+{
+    charl_device_memory *m = &dev->memory;
+
+    m->in_use += bytes;
+    m->peak = m->in_use > m->peak ? m->in_use : m->peak;
+}
+
+static charl_status create(charl_device *dev, void *host, size_t bytes, const char *what,
+                           charl_buffer **out)
+{
+    charl_status st = CHARL_OK;
+    const cl_mem_flags flags = CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : 0);
+    charl_buffer *b = NULL;
+    cl_int err = CL_SUCCESS;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *b, &b));
+    CHARL_TRY(charl__acquire(what));
+    b->mem = clCreateBuffer(dev->context, flags, bytes, host, &err);
+    if (err != CL_SUCCESS) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_NOMEM, "%s: device buffer of %zu bytes: %s", what, bytes,
+                   charl__cl_name(err));
+    }
+    b->refs = 1;
+    b->dev = charl__device_retain(dev);
+    dev->counters.buffers_created++;
+    *out = b;
+    b = NULL;
+cleanup:
+    charl_free(b);
+    return st;
+}
+
+charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what,
+                                  charl_buffer **out)
+{
+    charl_status st = CHARL_OK;
+    const cl_uint zero[4] = {0};
+    charl_buffer *b = NULL;
+    size_t rounded = 0;
+    cl_int err = CL_SUCCESS;
+
+    *out = NULL;
+    CHARL_TRY(charl__budget_check(dev, bytes, what));
+    rounded = bytes ? (bytes + GRAIN - 1) / GRAIN * GRAIN : GRAIN;
+    CHARL_TRY(create(dev, NULL, rounded, what, &b));
+    b->bytes = rounded;
+    b->counted = (int64_t)rounded;
+    charl__budget_add(dev, b->counted);
+    err = clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, zero, sizeof zero, 0,
+                              rounded, 0, NULL, NULL);
+    /* Drivers that allocate lazily find out here. */
+    CHARL_REQUIRE(err == CL_SUCCESS, CHARL_ERR_NOMEM,
+                  "%s: zeroing a device buffer of %zu bytes: %s", what, rounded,
+                  charl__cl_name(err));
+    b->filling = true;
+    *out = b;
+    b = NULL;
+cleanup:
+    charl__buffer_release(b);
+    return st;
+}
+
+charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, charl_buffer **out)
+{
+    charl_status st = CHARL_OK;
+    static const char what[] = "wrapped host memory";
+
+    *out = NULL;
+    CHARL_REQUIRE(host && (uintptr_t)host % PAGE == 0 && bytes > 0, CHARL_ERR_INVALID,
+                  "host memory to be wrapped must be page-aligned and not empty");
+    if (!dev->facts.zero_copy) {
+        CHARL_TRY(
+            charl__budget_check(dev, bytes, what)); /* the driver keeps a copy on the device */
+    }
+    CHARL_TRY(create(dev, host, bytes, what, out));
+    (*out)->bytes = bytes;
+    (*out)->wrapped = true;
+    (*out)->counted = dev->facts.zero_copy ? 0 : (int64_t)bytes;
+    charl__budget_add(dev, (*out)->counted);
+cleanup:
+    return st;
+}
+
+charl_buffer *charl__buffer_retain(charl_buffer *b)
+{
+    b->refs++;
+    return b;
+}
+
+void charl__buffer_release(charl_buffer *b)
+{
+    if (b && --b->refs == 0) {
+        for (int q = 0; b->wrapped && q < CHARL_QUEUE_COUNT; q++) {
+            clFinish(b->dev->queue[q]); /* the caller frees the memory next; other buffers the
+                                           driver keeps */
+        }
+        clReleaseMemObject(b->mem);
+        charl__drop();
+        b->dev->memory.in_use -= b->counted;
+        charl__device_release(b->dev);
+        charl_free(b);
+    }
+}
+
+size_t charl__buffer_bytes(const charl_buffer *b)
+{
+    return b->bytes;
+}
+
+charl_device *charl__buffer_device(const charl_buffer *b)
+{
+    return b->dev;
+}
+
+charl_status charl__buffer_settle(charl_buffer *b, charl_queue q)
+{
+    charl_status st = CHARL_OK;
+
+    if (b->filling && q != CHARL_QUEUE_COMPUTE) {
+        CHARL_TRY(charl__queue_finish(b->dev, CHARL_QUEUE_COMPUTE, "zeroing a new buffer"));
+        b->filling = false;
+    }
+cleanup:
+    return st;
+}

@@ -1,0 +1,222 @@
+/* Compiled programs on disk, shared by all processes of a user.
+ *
+ * An entry is named after the SHA-256 of everything the compiler sees and of the driver, and
+ * appears by rename, so ranks may start together. It carries its length and checksum; whatever does
+ * not fit is ignored and written anew. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "device/cl_private.h"
+
+typedef struct header {
+    char magic[8]; /* a change of the layout changes it */
+    uint64_t bytes;
+    uint64_t crc;
+} header;
+
+static const char magic[8] = "charlcl1";
+static const uint64_t largest = (uint64_t)1 << 30;
+
+static bool make_dirs(char *path)
+{
+    for (char *p = path + 1; *p; p++) {
+        if (*p == '/') {
+            *p = '\0';
+            if (mkdir(path, 0777) != 0 && errno != EEXIST) {
+                *p = '/';
+                return false;
+            }
+            *p = '/';
+        }
+    }
+    return (mkdir(path, 0777) == 0 || errno == EEXIST) && access(path, W_OK | X_OK) == 0;
+}
+
+charl_status charl__cache_open(char **out)
+{
+    charl_status st = CHARL_OK;
+    const char *dir = charl__env(CHARL_ENV_CACHE_DIR);
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    charl__text path = {0};
+
+    *out = NULL;
+    if (dir) {
+        CHARL_TRY(charl__text_printf(&path, "%s", dir));
+    } else if (xdg && xdg[0] == '/') {
+        CHARL_TRY(charl__text_printf(&path, "%s/charl", xdg));
+    } else if (home && home[0] == '/') {
+        CHARL_TRY(charl__text_printf(&path, "%s/.cache/charl", home));
+    }
+    if (path.data && make_dirs(path.data)) {
+        *out = charl__text_steal(&path);
+    } else {
+        charl__log(CHARL__LOG_INFO, "no kernel cache: cannot write to %s",
+                   path.data ? path.data : "a home directory");
+    }
+cleanup:
+    charl__text_fini(&path);
+    return st;
+}
+
+static void add(charl__sha256 *s, const char *text)
+{
+    charl__sha256_update(s, text, strlen(text) + 1); /* the NUL separates the parts */
+}
+
+void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options,
+                      char *key)
+{
+    unsigned char digest[CHARL__SHA256_BYTES];
+    char version[256] = "";
+    charl__sha256 s;
+
+    clGetPlatformInfo(dev->platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
+    charl__sha256_init(&s);
+    for (int i = 0; i < 3; i++) {
+        add(&s, source[i]);
+    }
+    add(&s, options);
+    add(&s, dev->info.name);
+    add(&s, dev->info.version);
+    add(&s, dev->info.driver);
+    add(&s, version);
+    charl__sha256_final(&s, digest);
+    charl__sha256_format(digest, key);
+}
+
+static charl_status read_entry(FILE *f, unsigned char **out, size_t *bytes)
+{
+    charl_status st = CHARL_OK;
+    header h;
+    unsigned char *data = NULL;
+
+    *out = NULL;
+    if (fread(&h, sizeof h, 1, f) != 1 || memcmp(h.magic, magic, sizeof magic) != 0 ||
+        h.bytes == 0 || h.bytes > largest) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl_alloc((size_t)h.bytes, &data));
+    if (fread(data, 1, (size_t)h.bytes, f) == (size_t)h.bytes &&
+        charl__crc32c(0, data, (size_t)h.bytes) == h.crc) {
+        *bytes = (size_t)h.bytes;
+        *out = data;
+        data = NULL;
+    }
+cleanup:
+    charl_free(data);
+    return st;
+}
+
+static charl_status program_of(charl_device *dev, const unsigned char *data, size_t bytes,
+                               const char *options, cl_program *out)
+{
+    charl_status st = CHARL_OK;
+    cl_int err = CL_SUCCESS, status = CL_SUCCESS;
+    cl_program p = NULL;
+
+    CHARL_TRY(charl__acquire("program"));
+    p = clCreateProgramWithBinary(dev->context, 1, &dev->id, &bytes, &data, &status, &err);
+    if (err == CL_SUCCESS && status == CL_SUCCESS &&
+        clBuildProgram(p, 1, &dev->id, options, NULL, NULL) == CL_SUCCESS) {
+        *out = p;
+        goto cleanup;
+    }
+    if (p) {
+        clReleaseProgram(p);
+    }
+    charl__drop();
+cleanup:
+    return st;
+}
+
+charl_status charl__cache_load(charl_device *dev, const char *key, const char *options,
+                               cl_program *out)
+{
+    charl_status st = CHARL_OK;
+    charl__text path = {0};
+    unsigned char *data = NULL;
+    size_t bytes = 0;
+    FILE *f = NULL;
+
+    *out = NULL;
+    if (!dev->cache_dir) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
+    f = fopen(charl__text_string(&path), "rb");
+    if (!f) {
+        goto cleanup;
+    }
+    CHARL_TRY(read_entry(f, &data, &bytes));
+    if (data) {
+        CHARL_TRY(program_of(dev, data, bytes, options, out));
+    }
+    if (!*out) {
+        charl__log(CHARL__LOG_INFO, "ignoring a damaged kernel cache entry: %s",
+                   charl__text_string(&path));
+    }
+cleanup:
+    if (f) {
+        fclose(f);
+    }
+    charl_free(data);
+    charl__text_fini(&path);
+    return st;
+}
+
+/* The file under a name of our own, then renamed. */
+static bool write_entry(const char *path, const char *temporary, const unsigned char *data,
+                        size_t bytes)
+{
+    header h = {.bytes = bytes, .crc = charl__crc32c(0, data, bytes)};
+    FILE *f = fopen(temporary, "wb");
+    bool ok;
+
+    if (!f) {
+        return false;
+    }
+    memcpy(h.magic, magic, sizeof magic);
+    ok = fwrite(&h, sizeof h, 1, f) == 1 && fwrite(data, 1, bytes, f) == bytes;
+    ok = fclose(f) == 0 && ok;
+    ok = ok && rename(temporary, path) == 0;
+    if (!ok) {
+        remove(temporary);
+    }
+    return ok;
+}
+
+charl_status charl__cache_store(charl_device *dev, const char *key, cl_program program)
+{
+    charl_status st = CHARL_OK;
+    charl__text path = {0}, temporary = {0};
+    unsigned char *data = NULL;
+    size_t bytes = 0;
+
+    if (!dev->cache_dir ||
+        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
+            CL_SUCCESS ||
+        bytes == 0 || bytes > largest) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
+    CHARL_TRY(charl__text_printf(&temporary, "%s/%s.%ld.tmp", dev->cache_dir, key, (long)getpid()));
+    CHARL_TRY(charl_alloc(bytes, &data));
+    if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) != CL_SUCCESS ||
+        !write_entry(charl__text_string(&path), charl__text_string(&temporary), data, bytes)) {
+        charl__log(CHARL__LOG_INFO, "cannot write the kernel cache entry %s",
+                   charl__text_string(&path));
+    }
+cleanup:
+    charl_free(data);
+    charl__text_fini(&temporary);
+    charl__text_fini(&path);
+    return st;
+}

@@ -1,0 +1,165 @@
+#ifndef CHARL_DEVICE_CL_PRIVATE_H
+#define CHARL_DEVICE_CL_PRIVATE_H
+/** The inside of the device layer. The only file that includes OpenCL's header. */
+#include <CL/cl.h>
+
+#include "base/alloc.h"
+#include "device/device.h"
+
+enum { CHARL__MAX_DEVICES = 64, CHARL__FLUSH_EVERY = 32 };
+
+/** One device of one platform. */
+typedef struct charl__found {
+    cl_platform_id platform;
+    cl_device_id id;
+    charl_device_info info;
+} charl__found;
+
+/** Which device a rank gets, and how many ranks of the node use it. */
+typedef struct charl__pick {
+    int index;
+    int sharers;
+} charl__pick;
+
+typedef struct charl__kernel {
+    struct charl__kernel *next;
+    char *entry;
+    cl_kernel kernel;
+} charl__kernel;
+
+typedef struct charl__program {
+    struct charl__program *next;
+    uint64_t hash; /* of file and defines */
+    char *file, *defines;
+    cl_program program;
+    charl__kernel *kernels; /* those that direct launches share */
+} charl__program;
+
+struct charl_device {
+    int refs; /* one for the user, one for every object made on it: what outlives the device stays
+                 valid */
+    charl_device_info info;
+    charl_device_facts facts;
+    cl_platform_id platform;
+    cl_device_id id;
+    cl_context context;
+    cl_command_queue queue[CHARL_QUEUE_COUNT];
+    charl_device_memory memory;
+    charl_device_counters counters;
+    charl__program *programs;
+    charl_recording *recording;   /* in progress; borrowed */
+    char *cache_dir;              /* NULL: no disk cache */
+    int unflushed;                /* launches since the last flush of the compute queue */
+    bool sync;                    /* CHARL_SYNC: wait after every launch */
+    struct charl__timing *timing; /* CHARL_PROFILE: time every launch; NULL: off */
+};
+
+struct charl_buffer {
+    int refs;
+    charl_device *dev; /* retained */
+    cl_mem mem;
+    size_t bytes;    /* what the caller asked for */
+    int64_t counted; /* bytes of the budget */
+    bool wrapped;    /* over host memory of the caller */
+    bool filling;    /* zeros may still be on their way on the compute queue */
+};
+
+struct charl_event {
+    charl_device *dev; /* retained */
+    cl_event event;
+};
+
+/** A launch whose kernel has its arguments. */
+typedef struct charl__ready {
+    cl_kernel kernel;
+    size_t global[3], local[3];
+    const char *entry, *label;
+} charl__ready;
+
+const char *charl__cl_name(cl_int err);
+
+/** ERR_NOMEM for the codes that say so, else ERR_DEVICE. */
+charl_status charl__cl_status(cl_int err);
+
+/** Adapter of CHARL_REQUIRE for OpenCL calls. */
+#define CHARL_CL(call)                                                                             \
+    do {                                                                                           \
+        const cl_int charl__err = (call);                                                          \
+        CHARL_REQUIRE(charl__err == CL_SUCCESS, charl__cl_status(charl__err), "%s: %s", #call,     \
+                      charl__cl_name(charl__err));                                                 \
+    } while (0)
+
+/* discovery.c */
+charl_status charl__devices_find(charl__found *out, int *count) CHARL_MUST_CHECK;
+/** "" or a sentence that says how to register a driver that is installed but not registered. */
+const char *charl__devices_hint(void);
+
+/** The device that a request means among those listed: pure. Errors: ERR_CONFIG, ERR_DEVICE. */
+charl_status charl__device_select(const charl_device_info *info, int count,
+                                  const charl_device_request *request,
+                                  charl__pick *out) CHARL_MUST_CHECK;
+
+/* device.c */
+charl_device *charl__device_retain(charl_device *dev);
+void charl__device_release(charl_device *dev); /* NULL is a no-op */
+/** One clFinish, its error naming `what`. */
+charl_status charl__queue_finish(charl_device *dev, charl_queue q,
+                                 const char *what) CHARL_MUST_CHECK;
+
+/* timing.c */
+typedef struct charl__timing charl__timing;
+charl_status charl__timing_create(charl__timing **out) CHARL_MUST_CHECK;
+/** Wait for the launch and add its time. */
+charl_status charl__timing_add(charl__timing *t, const charl__ready *r,
+                               cl_event event) CHARL_MUST_CHECK;
+/** Logs the table, longest first. NULL is a no-op. */
+void charl__timing_destroy(charl__timing *t);
+
+/* probe.c */
+charl_status charl__device_probe(charl_device *dev) CHARL_MUST_CHECK;
+
+/* buffer.c */
+charl_status charl__budget_check(const charl_device *dev, size_t bytes,
+                                 const char *what) CHARL_MUST_CHECK;
+void charl__budget_add(charl_device *dev, int64_t bytes);
+/** Before queue q touches b: the zeros of a new buffer have arrived. */
+charl_status charl__buffer_settle(charl_buffer *b, charl_queue q) CHARL_MUST_CHECK;
+
+/* program.c */
+charl_status charl__program_get(charl_device *dev, const char *file, const char *defines,
+                                charl__program **out) CHARL_MUST_CHECK;
+void charl__programs_release(charl_device *dev);
+/** A kernel object of one's own: release with charl__kernel_release. */
+charl_status charl__kernel_create(charl_device *dev, const charl__program *p, const char *entry,
+                                  cl_kernel *out) CHARL_MUST_CHECK;
+void charl__kernel_release(cl_kernel k); /* NULL is a no-op */
+/** The kernel object that direct launches share: borrowed. */
+charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char *entry,
+                               cl_kernel *out) CHARL_MUST_CHECK;
+
+/* cache.c: compiled programs on disk. Every failure is a miss: the cache never makes a build fail.
+ */
+enum { CHARL__CACHE_KEY = 65 };
+/** Where the cache is, created if need be: CHARL_CACHE_DIR, $XDG_CACHE_HOME/charl or
+ * ~/.cache/charl. *out is NULL where there is none. Errors: ERR_NOMEM. */
+charl_status charl__cache_open(char **out) CHARL_MUST_CHECK;
+void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options,
+                      char *key);
+/** NULL: not there or damaged. */
+charl_status charl__cache_load(charl_device *dev, const char *key, const char *options,
+                               cl_program *out) CHARL_MUST_CHECK;
+charl_status charl__cache_store(charl_device *dev, const char *key,
+                                cl_program program) CHARL_MUST_CHECK;
+
+/* launch.c, recording.c */
+charl_status charl__args_set(cl_kernel kernel, const charl_launch *l) CHARL_MUST_CHECK;
+charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r) CHARL_MUST_CHECK;
+charl_status charl__recording_append(charl_recording *rec, const charl_launch *l,
+                                     charl__ready r) CHARL_MUST_CHECK;
+
+static inline bool charl__arg_is_buffer(charl_arg_kind kind)
+{
+    return kind == CHARL_ARG_IN || kind == CHARL_ARG_OUT || kind == CHARL_ARG_INOUT;
+}
+
+#endif

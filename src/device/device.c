@@ -1,0 +1,219 @@
+/* Opening and closing: context, queues, budget. Objects made on a device retain it, so closing it
+ * before them is harmless: the context goes with the last of them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "device/cl_private.h"
+
+/* Memory the system could hand out now, or INT64_MAX where it does not tell. */
+static int64_t host_available(void)
+{
+    FILE *f = fopen("/proc/meminfo", "r");
+    char line[128];
+    long long kib = -1;
+
+    while (f && kib < 0 && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1) {
+            kib = -1;
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+    return kib >= 0 ? (int64_t)kib * 1024 : INT64_MAX;
+}
+
+static int64_t capacity_of(const charl_device_info *info, int sharers, int64_t limit)
+{
+    int64_t bytes = info->global_bytes;
+
+    if (info->kind == CHARL_DEVICE_CPU) {
+        const int64_t available = host_available();
+
+        bytes = available < bytes ? available : bytes;
+    }
+    bytes /= sharers;
+    return limit > 0 && limit < bytes ? limit : bytes;
+}
+
+static charl_status open_queues(charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+    cl_int err = CL_SUCCESS;
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                                (cl_context_properties)dev->platform, 0};
+
+    CHARL_TRY(charl__acquire("OpenCL context"));
+    dev->context = clCreateContext(properties, 1, &dev->id, NULL, NULL, &err);
+    if (err != CL_SUCCESS) {
+        dev->context = NULL;
+        charl__drop();
+        CHARL_FAIL(charl__cl_status(err), "clCreateContext on %s: %s", dev->info.name,
+                   charl__cl_name(err));
+    }
+    for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
+        CHARL_TRY(charl__acquire("command queue"));
+        dev->queue[q] = clCreateCommandQueue(dev->context, dev->id,
+                                             dev->timing ? CL_QUEUE_PROFILING_ENABLE : 0, &err);
+        if (err != CL_SUCCESS) {
+            dev->queue[q] = NULL;
+            charl__drop();
+            CHARL_FAIL(charl__cl_status(err), "clCreateCommandQueue on %s: %s", dev->info.name,
+                       charl__cl_name(err));
+        }
+    }
+cleanup:
+    return st;
+}
+
+static charl_status pick_device(const charl_device_request *request, charl__found *out,
+                                int *sharers)
+{
+    charl_status st = CHARL_OK;
+    charl__found *all = NULL;
+    charl_device_info *info = NULL;
+    charl_device_request r = *request;
+    charl__pick pick = {0, 1};
+    int count = 0;
+
+    if (charl__env(CHARL_ENV_DEVICE)) {
+        r.select = charl__env(CHARL_ENV_DEVICE);
+    }
+    CHARL_TRY(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
+    CHARL_TRY(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *info, &info));
+    CHARL_TRY(charl__devices_find(all, &count));
+    for (int i = 0; i < count; i++) {
+        info[i] = all[i].info;
+    }
+    st = charl__device_select(info, count, &r, &pick);
+    if (st == CHARL_ERR_DEVICE && charl__devices_hint()[0]) {
+        CHARL_FAIL(st, "%s%s", charl_error_message(), charl__devices_hint());
+    }
+    CHARL_TRY(st);
+    *out = all[pick.index];
+    *sharers = pick.sharers;
+cleanup:
+    charl_free(info);
+    charl_free(all);
+    return st;
+}
+
+charl_status charl_device_open(const charl_device_request *request, charl_device **out)
+{
+    charl_status st = CHARL_OK;
+    charl__found found = {0};
+    charl_device *dev = NULL;
+    int sharers = 1;
+
+    *out = NULL;
+    CHARL_REQUIRE(request->memory_limit >= 0, CHARL_ERR_INVALID, "a memory limit of %lld bytes",
+                  (long long)request->memory_limit);
+    CHARL_TRY(pick_device(request, &found, &sharers));
+    CHARL_TRY(charl_alloc(sizeof *dev, &dev));
+    dev->refs = 1;
+    dev->info = found.info;
+    dev->platform = found.platform;
+    dev->id = found.id;
+    dev->sync = charl__env_is_on(CHARL_ENV_SYNC);
+    dev->memory.capacity = capacity_of(&dev->info, sharers, request->memory_limit);
+    CHARL_TRY(charl__cache_open(&dev->cache_dir));
+    if (charl__env_is_on(CHARL_ENV_PROFILE)) {
+        CHARL_TRY(charl__timing_create(&dev->timing));
+    }
+    CHARL_TRY(open_queues(dev));
+    CHARL_TRY(charl__device_probe(dev));
+    charl__log(CHARL__LOG_DEBUG, "%s (%s, driver %s): %lld MiB, shared by %d", dev->info.name,
+               dev->info.platform, dev->info.driver, (long long)(dev->memory.capacity >> 20),
+               sharers);
+    *out = dev;
+    dev = NULL;
+cleanup:
+    charl_device_close(dev);
+    return st;
+}
+
+charl_device *charl__device_retain(charl_device *dev)
+{
+    dev->refs++;
+    return dev;
+}
+
+void charl__device_release(charl_device *dev)
+{
+    if (!dev || --dev->refs > 0) {
+        return;
+    }
+    for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
+        if (dev->queue[q]) {
+            clFinish(dev->queue[q]);
+        }
+    }
+    charl__timing_destroy(dev->timing);
+    charl__programs_release(dev);
+    for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
+        if (dev->queue[q]) {
+            clReleaseCommandQueue(dev->queue[q]);
+            charl__drop();
+        }
+    }
+    if (dev->context) {
+        clReleaseContext(dev->context);
+        charl__drop();
+    }
+    charl_free(dev->cache_dir);
+    charl_free(dev);
+}
+
+void charl_device_close(charl_device *dev)
+{
+    charl__device_release(dev);
+}
+
+const charl_device_info *charl_device_get_info(const charl_device *dev)
+{
+    return &dev->info;
+}
+
+charl_device_memory charl_device_get_memory(const charl_device *dev)
+{
+    return dev->memory;
+}
+
+const charl_device_facts *charl__device_facts(const charl_device *dev)
+{
+    return &dev->facts;
+}
+
+charl_device_counters charl__device_counters(const charl_device *dev)
+{
+    return dev->counters;
+}
+
+charl_status charl__queue_finish(charl_device *dev, charl_queue q, const char *what)
+{
+    charl_status st = CHARL_OK;
+    const cl_int err = clFinish(dev->queue[q]);
+
+    dev->counters.host_waits++;
+    CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "%s on %s: %s%s", what, dev->info.name,
+                  charl__cl_name(err), dev->sync ? "" : " (CHARL_SYNC=1 names the launch)");
+cleanup:
+    return st;
+}
+
+charl_status charl_device_sync(charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+
+    for (int q = 0; q < CHARL_QUEUE_COUNT; q++) { /* one may wait for another */
+        CHARL_CL(clFlush(dev->queue[q]));
+    }
+    for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
+        CHARL_TRY(charl__queue_finish(dev, (charl_queue)q, "waiting for the device"));
+    }
+cleanup:
+    return st;
+}

@@ -1,0 +1,185 @@
+#ifndef CHARL_DEVICE_DEVICE_H
+#define CHARL_DEVICE_DEVICE_H
+/** What the layers above use of a device: buffers, transfers, events, launches, recordings, step
+ * records.
+ *
+ *  No OpenCL type appears here. Queues are in-order; work on different queues is ordered by events
+ * only. Everything is called from the thread that owns the device.
+ */
+#include "base/error.h"
+#include "charl/device.h"
+
+typedef struct charl_buffer charl_buffer;       /* counted device memory */
+typedef struct charl_event charl_event;         /* a point in a queue; counted by hand */
+typedef struct charl_pinned charl_pinned;       /* host memory that transfers at full speed */
+typedef struct charl_recording charl_recording; /* launches with arguments set, to be replayed */
+typedef struct charl_ring charl_ring; /* a small device buffer rewritten before every step */
+
+typedef enum charl_queue {
+    CHARL_QUEUE_COMPUTE,
+    CHARL_QUEUE_UPLOAD,
+    CHARL_QUEUE_DOWNLOAD,
+    CHARL_QUEUE_COMM,
+    CHARL_QUEUE_COUNT
+} charl_queue;
+
+/** Facts found by asking and by compiling and running small kernels, never by names. */
+typedef struct charl_device_facts {
+    /* Host memory wrapped in a buffer is used in place: what a finished queue wrote is seen through
+     * the host pointer, and the other way round, without mapping. That is more than OpenCL
+     * promises; PoCL's CPU device does it. Only CPU devices that say they share memory are asked,
+     * by filling a buffer and looking; all others copy. */
+    bool zero_copy;
+    bool fp16;          /* half arithmetic compiles and runs */
+    bool local_is_fast; /* local memory is its own memory, not the host cache: tiles go there */
+    int vector_width;   /* preferred floats per vector */
+    int group; /* a work-group size that suits simple kernels: 1 on CPUs that vectorise inside a
+                  work-item */
+} charl_device_facts;
+
+const charl_device_facts *charl__device_facts(const charl_device *dev);
+
+/* Buffers. `what` names the buffer in out-of-memory messages and must be a literal. */
+
+/** New device memory, zero-filled. Refused with ERR_NOMEM naming `what`, need, use and capacity
+ * before the driver is asked when the budget is exceeded (PoCL never reports a shortage). bytes 0
+ * is allowed and gives a minimal buffer. */
+charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what,
+                                  charl_buffer **out) CHARL_MUST_CHECK;
+/** A buffer over host memory the caller owns, page-aligned, alive until the buffer's release. In
+ * place where facts.zero_copy holds: then the host may also use its pointer, between launches that
+ * are finished. Elsewhere host access goes through charl__buffer_map. */
+charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes,
+                                charl_buffer **out) CHARL_MUST_CHECK;
+charl_buffer *charl__buffer_retain(charl_buffer *b);
+void charl__buffer_release(charl_buffer *b); /* NULL is a no-op */
+size_t charl__buffer_bytes(const charl_buffer *b);
+charl_device *charl__buffer_device(const charl_buffer *b);
+
+/* Transfers; offsets and sizes in bytes. `wait` blocks until done and the host memory is free
+ * again; without it the host memory (pinned memory, or memory that outlives the transfer) must stay
+ * untouched until an event recorded afterwards has passed. */
+charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src,
+                                 size_t bytes, bool wait) CHARL_MUST_CHECK;
+charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst,
+                                size_t bytes, bool wait) CHARL_MUST_CHECK;
+/** Host pointer to a range for reading and writing; blocks until earlier work of queue q is done.
+ * Unmap before kernels use it. */
+charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, size_t bytes,
+                               void **out) CHARL_MUST_CHECK;
+charl_status charl__buffer_unmap(charl_queue q, charl_buffer *b, void *ptr) CHARL_MUST_CHECK;
+
+/** Pinned host memory, mapped for its whole life; *host gets its address. */
+charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned **out,
+                                  void **host) CHARL_MUST_CHECK;
+void charl__pinned_destroy(charl_pinned *p);
+
+/* Events: the moment when everything enqueued on q so far is done. */
+charl_status charl__event_record(charl_device *dev, charl_queue q,
+                                 charl_event **out) CHARL_MUST_CHECK;
+charl_status charl__queue_wait(charl_device *dev, charl_queue q, const charl_event *e)
+    CHARL_MUST_CHECK; /* on the device, does not block */
+charl_status charl__event_wait(const charl_event *e) CHARL_MUST_CHECK; /* blocks */
+charl_status charl__event_is_done(const charl_event *e, bool *done) CHARL_MUST_CHECK;
+void charl__event_release(charl_event *e); /* NULL is a no-op */
+
+/* Launches. */
+typedef enum charl_arg_kind {
+    CHARL_ARG_END, /* first, so that a shorter list ends by itself */
+    CHARL_ARG_IN,  /* buffer and element offset: two kernel arguments, `global const T *x, ulong
+                      x_at` */
+    CHARL_ARG_OUT, /* ... `global T *x, ulong x_at` */
+    CHARL_ARG_INOUT,
+    CHARL_ARG_I32,
+    CHARL_ARG_I64,
+    CHARL_ARG_F32,
+    CHARL_ARG_LOCAL /* bytes of local memory */
+} charl_arg_kind;
+
+typedef struct charl_arg {
+    charl_arg_kind kind;
+    charl_buffer *buffer; /* NULL gives the kernel a null pointer */
+    union {
+        int64_t offset; /* elements */
+        int64_t i64;
+        int32_t i32;
+        float f32;
+        size_t bytes;
+    } v;
+    int64_t count; /* elements used from offset on; 0: not told, so neither bounds nor aliasing are
+                      checked */
+    size_t size;   /* bytes per element */
+} charl_arg;
+
+static inline charl_arg charl__i32(int32_t x)
+{
+    return (charl_arg){.kind = CHARL_ARG_I32, .v.i32 = x};
+}
+
+static inline charl_arg charl__i64(int64_t x)
+{
+    return (charl_arg){.kind = CHARL_ARG_I64, .v.i64 = x};
+}
+
+static inline charl_arg charl__f32(float x)
+{
+    return (charl_arg){.kind = CHARL_ARG_F32, .v.f32 = x};
+}
+
+/** `bytes` of local memory. */
+static inline charl_arg charl__local(size_t bytes)
+{
+    return (charl_arg){.kind = CHARL_ARG_LOCAL, .v.bytes = bytes};
+}
+
+/** A buffer from element 0 on, without checks: workspaces, step records. */
+static inline charl_arg charl__raw(charl_arg_kind kind, charl_buffer *b)
+{
+    return (charl_arg){.kind = kind, .buffer = b};
+}
+
+enum { CHARL_MAX_ARGS = 24 };
+
+typedef struct charl_launch {
+    const char *file;    /* "map" for kernels/map.cl */
+    const char *entry;   /* kernel function */
+    const char *defines; /* text put in front of the source: "#define N 4\n..."; NULL for none */
+    size_t global[3];    /* work-items; 0 in [1] or [2] means 1; global[0] = 0 launches nothing */
+    size_t local[3];     /* work-group; 0 means 1 */
+    charl_arg args[CHARL_MAX_ARGS];
+    const char *label; /* operator or layer, for traces and messages; NULL = entry */
+} charl_launch;
+
+/** Enqueue on the compute queue, or append to the recording in progress. Builds the program at
+ * first use and caches it in memory and on disk. Async. Errors: ERR_KERNEL with the build log,
+ * ERR_DEVICE naming call, error, kernel and label, ERR_INVALID when an output aliases another
+ * operand's bytes it may not (an OUT buffer range equal to an IN one is allowed: elementwise in
+ * place). */
+charl_status charl__launch(charl_device *dev, const charl_launch *l) CHARL_MUST_CHECK;
+
+/* Recordings: between begin and end, launches are kept with their own kernel objects and not
+ * executed. A recording retains the buffers it names. */
+charl_status charl__record_begin(charl_device *dev, charl_recording **out) CHARL_MUST_CHECK;
+void charl__record_end(charl_device *dev);
+int charl__recording_count(const charl_recording *r); /* launches so far: a mark while recording */
+/** Enqueue launches [first, last) on the compute queue. Async. */
+charl_status charl__recording_replay(charl_recording *r, int first, int last) CHARL_MUST_CHECK;
+void charl__recording_destroy(charl_recording *r); /* NULL is a no-op */
+
+/* Step record: `bytes` of device memory rewritten by an in-order copy before the launches of a
+ * step, from a ring of host slots, each reused once its copy is done: the host may run ahead of the
+ * device by `depth` steps. */
+charl_status charl__ring_create(charl_device *dev, size_t bytes, int depth,
+                                charl_ring **out) CHARL_MUST_CHECK;
+charl_status charl__ring_push(charl_ring *r, const void *record)
+    CHARL_MUST_CHECK;                                  /* blocks only when the ring is full */
+charl_buffer *charl__ring_buffer(const charl_ring *r); /* borrowed */
+void charl__ring_destroy(charl_ring *r);               /* NULL is a no-op */
+
+/* Counters, so that a test can show that a step allocates nothing and builds nothing. */
+typedef struct charl_device_counters {
+    int64_t launches, buffers_created, programs_built, kernels_created, host_waits;
+} charl_device_counters;
+charl_device_counters charl__device_counters(const charl_device *dev);
+
+#endif

@@ -1,0 +1,245 @@
+/* Every device of every platform, in an order that does not depend on the platforms': discrete GPUs
+ * by PCI address, integrated GPUs, accelerators, CPUs. A device that cannot compile or is not
+ * available is not listed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/cl_private.h"
+
+enum { MAX_PLATFORMS = 16 };
+
+/* Queries of extensions that the plain header does not define. */
+enum {
+    PCI_BUS_INFO_KHR = 0x410F,
+    PCI_BUS_ID_NV = 0x4008,
+    PCI_SLOT_ID_NV = 0x4009,
+    PCI_DOMAIN_ID_NV = 0x400A,
+    TOPOLOGY_AMD = 0x4037
+};
+
+static void get_text(cl_device_id id, cl_device_info what, char *out, size_t bytes)
+{
+    char text[1024] = "";
+    const char *first = text;
+
+    if (clGetDeviceInfo(id, what, sizeof text, text, NULL) != CL_SUCCESS) {
+        text[0] = '\0';
+    }
+    while (*first == ' ') {
+        first++; /* CPU names come padded */
+    }
+    snprintf(out, bytes, "%.*s", (int)bytes - 1, first);
+}
+
+static int64_t get_number(cl_device_id id, cl_device_info what)
+{
+    unsigned char raw[8] = {0};
+    size_t bytes = 0;
+    cl_uint u32;
+    cl_ulong u64;
+
+    if (clGetDeviceInfo(id, what, sizeof raw, raw, &bytes) != CL_SUCCESS) {
+        return 0;
+    }
+    if (bytes == sizeof u32) {
+        memcpy(&u32, raw, sizeof u32);
+        return (int64_t)u32;
+    }
+    memcpy(&u64, raw, sizeof u64);
+    return u64 > INT64_MAX ? INT64_MAX : (int64_t)u64;
+}
+
+static bool has_extension(cl_device_id id, const char *name)
+{
+    char text[16384] = "";
+
+    return clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, sizeof text, text, NULL) == CL_SUCCESS &&
+           strstr(text, name) != NULL;
+}
+
+static void get_pci(cl_device_id id, char *out, size_t bytes)
+{
+    cl_uint at[4] = {0}; /* domain, bus, device, function */
+    unsigned char amd[24] = {0};
+
+    out[0] = '\0';
+    if (has_extension(id, "cl_khr_pci_bus_info") &&
+        clGetDeviceInfo(id, PCI_BUS_INFO_KHR, sizeof at, at, NULL) == CL_SUCCESS) {
+        /* as it is */
+    } else if (has_extension(id, "cl_nv_device_attribute_query")) {
+        const int64_t slot = get_number(id, PCI_SLOT_ID_NV);
+
+        at[0] = (cl_uint)get_number(id, PCI_DOMAIN_ID_NV);
+        at[1] = (cl_uint)get_number(id, PCI_BUS_ID_NV);
+        at[2] = (cl_uint)(slot >> 3);
+        at[3] = (cl_uint)(slot & 7);
+    } else if (has_extension(id, "cl_amd_device_attribute_query") &&
+               clGetDeviceInfo(id, TOPOLOGY_AMD, sizeof amd, amd, NULL) == CL_SUCCESS) {
+        for (int i = 0; i < 3; i++) {
+            at[1 + i] = amd[21 + i];
+        }
+    } else {
+        return;
+    }
+    snprintf(out, bytes, "%04x:%02x:%02x.%x", at[0] & 0xffff, at[1] & 0xff, at[2] & 0x1f,
+             at[3] & 7);
+}
+
+static charl_device_kind kind_of(cl_device_id id)
+{
+    const int64_t type = get_number(id, CL_DEVICE_TYPE);
+
+    if (type & CL_DEVICE_TYPE_GPU) {
+        return get_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) ? CHARL_DEVICE_INTEGRATED_GPU
+                                                             : CHARL_DEVICE_GPU;
+    }
+    return type & CL_DEVICE_TYPE_CPU ? CHARL_DEVICE_CPU : CHARL_DEVICE_ACCELERATOR;
+}
+
+static void describe(charl__found *f)
+{
+    charl_device_info *d = &f->info;
+    const cl_device_id id = f->id;
+
+    *d = (charl_device_info){.kind = kind_of(id)};
+    get_text(id, CL_DEVICE_NAME, d->name, sizeof d->name);
+    get_text(id, CL_DEVICE_VENDOR, d->vendor, sizeof d->vendor);
+    get_text(id, CL_DRIVER_VERSION, d->driver, sizeof d->driver);
+    get_text(id, CL_DEVICE_VERSION, d->version, sizeof d->version);
+    get_pci(id, d->pci, sizeof d->pci);
+    clGetPlatformInfo(f->platform, CL_PLATFORM_NAME, sizeof d->platform - 1, d->platform, NULL);
+    d->compute_units = (int)get_number(id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    d->global_bytes = get_number(id, CL_DEVICE_GLOBAL_MEM_SIZE);
+    d->max_alloc_bytes = get_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    d->local_bytes = get_number(id, CL_DEVICE_LOCAL_MEM_SIZE);
+    d->max_group = (int)get_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+}
+
+static bool is_before(const charl_device_info *a, const charl_device_info *b)
+{
+    return a->kind != b->kind ? a->kind > b->kind : strcmp(a->pci, b->pci) < 0;
+}
+
+static bool is_usable(cl_device_id id)
+{
+    return get_number(id, CL_DEVICE_AVAILABLE) && get_number(id, CL_DEVICE_COMPILER_AVAILABLE) &&
+           get_number(id, CL_DEVICE_ENDIAN_LITTLE);
+}
+
+/* Insertion keeps the platforms' order among equals. */
+static void insert(charl__found *out, int *count, charl__found f)
+{
+    int at = *count;
+
+    for (; at > 0 && is_before(&f.info, &out[at - 1].info); at--) {
+        out[at] = out[at - 1];
+    }
+    out[at] = f;
+    ++*count;
+}
+
+static bool holds_file(const char *dir, size_t length, const char *name)
+{
+    char path[1024];
+    const int n = snprintf(path, sizeof path, "%.*s/%s", (int)length, dir, name);
+
+    return n > 0 && (size_t)n < sizeof path && access(path, R_OK) == 0;
+}
+
+static bool is_in_path_list(const char *list, const char *name)
+{
+    while (list && *list) {
+        const size_t length = strcspn(list, ":");
+
+        if (length > 0 && holds_file(list, length, name)) {
+            return true;
+        }
+        list += length + (list[length] == ':');
+    }
+    return false;
+}
+
+const char *charl__devices_hint(void)
+{
+    static const char name[] = "libnvidia-opencl.so.1";
+    static const char dirs[] =
+        "/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64:/usr/lib:"
+        "/usr/local/nvidia/lib64:/usr/local/lib";
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_uint n = 0;
+
+    if (clGetPlatformIDs(MAX_PLATFORMS, platforms, &n) == CL_SUCCESS) {
+        for (cl_uint p = 0; p < n && p < MAX_PLATFORMS; p++) {
+            char text[128] = "";
+
+            clGetPlatformInfo(platforms[p], CL_PLATFORM_NAME, sizeof text - 1, text, NULL);
+            if (strstr(text, "NVIDIA")) {
+                return "";
+            }
+        }
+    }
+    return is_in_path_list(dirs, name) || is_in_path_list(getenv("LD_LIBRARY_PATH"), name)
+               ? ". NVIDIA's OpenCL library is installed but not registered: "
+                 "echo libnvidia-opencl.so.1 > /etc/OpenCL/vendors/nvidia.icd"
+               : "";
+}
+
+charl_status charl__devices_find(charl__found *out, int *count)
+{
+    charl_status st = CHARL_OK;
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_uint n_platforms = 0;
+    const cl_int err = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n_platforms);
+
+    *count = 0;
+    CHARL_REQUIRE(
+        err == CL_SUCCESS && n_platforms > 0, CHARL_ERR_DEVICE,
+        "no OpenCL platform (%s). Install the OpenCL driver of your GPU, or PoCL for the CPU "
+        "(Debian: apt-get install pocl-opencl-icd)%s",
+        charl__cl_name(err), charl__devices_hint());
+    for (cl_uint p = 0; p < n_platforms && p < MAX_PLATFORMS; p++) {
+        cl_device_id ids[CHARL__MAX_DEVICES];
+        cl_uint n = 0;
+
+        if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, CHARL__MAX_DEVICES, ids, &n) !=
+            CL_SUCCESS) {
+            continue; /* a driver without its hardware */
+        }
+        for (cl_uint d = 0; d < n && d < CHARL__MAX_DEVICES && *count < CHARL__MAX_DEVICES; d++) {
+            charl__found f = {.platform = platforms[p], .id = ids[d]};
+
+            if (is_usable(ids[d])) {
+                describe(&f);
+                insert(out, count, f);
+            }
+        }
+    }
+    CHARL_REQUIRE(
+        *count > 0, CHARL_ERR_DEVICE,
+        "no OpenCL device on any of %u platforms. Is the hardware there, and may this user open "
+        "it? For the CPU install PoCL (Debian: apt-get install pocl-opencl-icd)%s",
+        n_platforms, charl__devices_hint());
+    for (int i = 0; i < *count; i++) {
+        out[i].info.index = i;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl_device_list(charl_device_info *out, int capacity, int *count)
+{
+    charl_status st = CHARL_OK;
+    charl__found *all = NULL;
+
+    *count = 0;
+    CHARL_TRY(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
+    CHARL_TRY(charl__devices_find(all, count));
+    for (int i = 0; i < *count && i < capacity; i++) {
+        out[i] = all[i].info;
+    }
+cleanup:
+    charl_free(all);
+    return st;
+}

@@ -1,0 +1,183 @@
+/* Launches: one place that checks, sets arguments, enqueues and words the errors. */
+#include <string.h>
+
+#include "device/cl_private.h"
+
+charl_status charl__args_set(cl_kernel kernel, const charl_launch *l)
+{
+    charl_status st = CHARL_OK;
+    cl_uint wanted = 0, given = 0, at = 0;
+
+    for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
+        given += charl__arg_is_buffer(l->args[i].kind) ? 2 : 1;
+    }
+    CHARL_CL(clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof wanted, &wanted, NULL));
+    CHARL_REQUIRE(given == wanted, CHARL_ERR_INVALID,
+                  "kernel %s of %s.cl takes %u arguments, %u are given (a buffer counts as two)",
+                  l->entry, l->file, wanted, given);
+    for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
+        const charl_arg *a = &l->args[i];
+        const cl_ulong offset = (cl_ulong)a->v.offset;
+        cl_int err = CL_SUCCESS;
+
+        if (charl__arg_is_buffer(a->kind)) {
+            err = clSetKernelArg(kernel, at++, sizeof(cl_mem), a->buffer ? &a->buffer->mem : NULL);
+            if (err == CL_SUCCESS) {
+                err = clSetKernelArg(kernel, at++, sizeof offset, &offset);
+            }
+        } else if (a->kind == CHARL_ARG_LOCAL) {
+            err = clSetKernelArg(kernel, at++, a->v.bytes, NULL);
+        } else { /* every member of the union starts at its first byte */
+            err = clSetKernelArg(kernel, at++, a->kind == CHARL_ARG_I64 ? 8 : 4, &a->v);
+        }
+        CHARL_REQUIRE(err == CL_SUCCESS,
+                      err == CL_INVALID_ARG_SIZE ? CHARL_ERR_INVALID : charl__cl_status(err),
+                      "argument %d of kernel %s: %s", i, l->entry, charl__cl_name(err));
+    }
+cleanup:
+    return st;
+}
+
+typedef struct range {
+    uint64_t first, end; /* bytes */
+} range;
+
+static range range_of(const charl_arg *a)
+{
+    return (range){(uint64_t)a->v.offset * a->size, (uint64_t)(a->v.offset + a->count) * a->size};
+}
+
+static bool writes(charl_arg_kind kind)
+{
+    return kind == CHARL_ARG_OUT || kind == CHARL_ARG_INOUT;
+}
+
+/* Elementwise in place is fine: an output may be exactly an input. Anything else that overlaps an
+ * output is not. */
+static charl_status check_pair(const charl_launch *l, int i, int k)
+{
+    charl_status st = CHARL_OK;
+    const charl_arg *a = &l->args[i], *b = &l->args[k];
+    const range x = range_of(a), y = range_of(b);
+    const bool same = x.first == y.first && x.end == y.end;
+
+    if (a->buffer != b->buffer || b->count == 0 || !charl__arg_is_buffer(b->kind) ||
+        (!writes(a->kind) && !writes(b->kind)) || x.end <= y.first || y.end <= x.first) {
+        goto cleanup;
+    }
+    CHARL_REQUIRE(same && !(writes(a->kind) && writes(b->kind)), CHARL_ERR_INVALID,
+                  "kernel %s (%s): arguments %d and %d overlap, and one of them is written",
+                  l->entry, l->label ? l->label : l->file, i, k);
+cleanup:
+    return st;
+}
+
+static charl_status check_args(const charl_device *dev, const charl_launch *l)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
+        const charl_arg *a = &l->args[i];
+
+        CHARL_REQUIRE(a->kind != CHARL_ARG_LOCAL ||
+                          (a->v.bytes > 0 && a->v.bytes <= (uint64_t)dev->info.local_bytes),
+                      CHARL_ERR_INVALID,
+                      "kernel %s: %zu bytes of local memory, the device has %lld", l->entry,
+                      a->v.bytes, (long long)dev->info.local_bytes);
+        if (!charl__arg_is_buffer(a->kind) || !a->buffer) {
+            continue;
+        }
+        CHARL_REQUIRE(a->buffer->dev == dev, CHARL_ERR_INVALID,
+                      "kernel %s: argument %d lives on another device", l->entry, i);
+        if (a->count == 0) {
+            continue;
+        }
+        CHARL_REQUIRE(a->v.offset >= 0 && a->count > 0 && range_of(a).end <= a->buffer->bytes,
+                      CHARL_ERR_INVALID,
+                      "kernel %s: argument %d is elements %lld to %lld of a buffer of %zu bytes",
+                      l->entry, i, (long long)a->v.offset, (long long)(a->v.offset + a->count),
+                      a->buffer->bytes);
+        for (int k = i + 1; k < CHARL_MAX_ARGS && l->args[k].kind != CHARL_ARG_END; k++) {
+            CHARL_TRY(check_pair(l, i, k));
+        }
+    }
+cleanup:
+    return st;
+}
+
+static charl_status check_geometry(const charl_device *dev, const charl_launch *l,
+                                   charl__ready *out)
+{
+    charl_status st = CHARL_OK;
+    size_t group = 1;
+
+    for (int i = 0; i < 3; i++) {
+        out->global[i] = l->global[i] ? l->global[i] : 1;
+        out->local[i] = l->local[i] ? l->local[i] : 1;
+        group *= out->local[i];
+        CHARL_REQUIRE(out->global[i] % out->local[i] == 0, CHARL_ERR_INVALID,
+                      "kernel %s: %zu work-items do not divide into groups of %zu", l->entry,
+                      out->global[i], out->local[i]);
+    }
+    CHARL_REQUIRE(group <= (size_t)dev->info.max_group, CHARL_ERR_INVALID,
+                  "kernel %s: groups of %zu work-items, %s allows %d", l->entry, group,
+                  dev->info.name, dev->info.max_group);
+cleanup:
+    return st;
+}
+
+charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
+{
+    charl_status st = CHARL_OK;
+    const cl_command_queue queue = dev->queue[CHARL_QUEUE_COMPUTE];
+    cl_event event = NULL;
+    cl_int err = clEnqueueNDRangeKernel(queue, r->kernel, 3, NULL, r->global, r->local, 0, NULL,
+                                        dev->timing ? &event : NULL);
+
+    if (err == CL_SUCCESS && dev->sync) {
+        err = clFinish(queue);
+        dev->counters.host_waits++;
+    } else if (err == CL_SUCCESS && ++dev->unflushed >= CHARL__FLUSH_EVERY) {
+        dev->unflushed = 0;
+        err = clFlush(queue); /* the device starts while the host still enqueues */
+    }
+    CHARL_REQUIRE(
+        err == CL_SUCCESS, charl__cl_status(err),
+        "clEnqueueNDRangeKernel of %s (%s), %zu x %zu x %zu in groups of %zu x %zu x %zu, on "
+        "%s: %s",
+        r->entry, r->label, r->global[0], r->global[1], r->global[2], r->local[0], r->local[1],
+        r->local[2], dev->info.name, charl__cl_name(err));
+    dev->counters.launches++;
+    if (event) {
+        CHARL_TRY(charl__timing_add(dev->timing, r, event));
+    }
+cleanup:
+    if (event) {
+        clReleaseEvent(event);
+    }
+    return st;
+}
+
+charl_status charl__launch(charl_device *dev, const charl_launch *l)
+{
+    charl_status st = CHARL_OK;
+    charl__ready r = {.entry = l->entry, .label = l->label ? l->label : l->file};
+    charl__program *program = NULL;
+
+    if (l->global[0] == 0) {
+        goto cleanup;
+    }
+    CHARL_TRY(check_geometry(dev, l, &r));
+    CHARL_TRY(check_args(dev, l));
+    CHARL_TRY(charl__program_get(dev, l->file, l->defines ? l->defines : "", &program));
+    if (dev->recording) {
+        CHARL_TRY(charl__kernel_create(dev, program, l->entry, &r.kernel));
+        CHARL_TRY(charl__recording_append(dev->recording, l, r));
+    } else {
+        CHARL_TRY(charl__kernel_get(dev, program, l->entry, &r.kernel));
+        CHARL_TRY(charl__args_set(r.kernel, l));
+        CHARL_TRY(charl__ready_enqueue(dev, &r));
+    }
+cleanup:
+    return st;
+}

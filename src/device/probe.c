@@ -1,0 +1,106 @@
+/* Facts about a device, found by trying. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "device/cl_private.h"
+
+enum { PAGE = 4096 };
+
+/* Is a buffer over host memory that very memory? Fill it on the device and look. Only CPU devices
+ * that say so may be looked at without mapping. */
+static charl_status probe_zero_copy(charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+    const cl_uchar pattern = 0xa5;
+    cl_bool unified = CL_FALSE;
+    charl_buffer *b = NULL;
+    unsigned char *host = NULL;
+    void *mapped = NULL;
+    bool in_place = true;
+
+    clGetDeviceInfo(dev->id, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified, NULL);
+    if (dev->info.kind != CHARL_DEVICE_CPU || !unified) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl_alloc_aligned(PAGE, PAGE, &host));
+    CHARL_TRY(charl__buffer_wrap(dev, host, PAGE, &b));
+    CHARL_CL(clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, &pattern, 1, 0, PAGE, 0,
+                                 NULL, NULL));
+    CHARL_TRY(charl__queue_finish(dev, CHARL_QUEUE_COMPUTE, "probing shared memory"));
+    for (int i = 0; i < PAGE; i++) {
+        in_place = in_place && host[i] == pattern;
+    }
+    CHARL_TRY(charl__buffer_map(CHARL_QUEUE_COMPUTE, b, 0, PAGE, &mapped));
+    dev->facts.zero_copy = in_place && mapped == host;
+    CHARL_TRY(charl__buffer_unmap(CHARL_QUEUE_COMPUTE, b, mapped));
+    CHARL_TRY(charl__queue_finish(dev, CHARL_QUEUE_COMPUTE, "probing shared memory"));
+cleanup:
+    charl__buffer_release(b);
+    charl_free(host);
+    return st;
+}
+
+static bool announces_fp16(const charl_device *dev)
+{
+    char extensions[8192] = "";
+
+    clGetDeviceInfo(dev->id, CL_DEVICE_EXTENSIONS, sizeof extensions, extensions, NULL);
+    return strstr(extensions, "cl_khr_fp16") != NULL;
+}
+
+/* NVIDIA's driver compiles half arithmetic without announcing cl_khr_fp16, others announce it and
+ * emulate: the answer is whether the square of 1 + 2^-10 comes back rounded to half. A CPU that
+ * does not announce it is not asked: PoCL's compiler says on stderr what it thinks of the attempt.
+ */
+static charl_status probe_fp16(charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+    charl_buffer *b = NULL;
+    float got = 0;
+
+    if (dev->info.kind == CHARL_DEVICE_CPU && !announces_fp16(dev)) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__buffer_create(dev, sizeof got, "probe", &b));
+    st = charl__launch(dev, &(charl_launch){
+                                .file = "probe",
+                                .entry = "charl_probe_half",
+                                .global = {1},
+                                .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(1.0f + 0x1p-10f)},
+                            });
+    if (st == CHARL_ERR_KERNEL) {
+        charl_error_clear();
+        st = CHARL_OK;
+        goto cleanup;
+    }
+    CHARL_TRY(st);
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, &got, sizeof got, true));
+    dev->facts.fp16 = got == 1.0f + 0x1p-9f;
+cleanup:
+    charl__buffer_release(b);
+    return st;
+}
+
+charl_status charl__device_probe(charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+    const bool cpu = dev->info.kind == CHARL_DEVICE_CPU;
+    cl_device_local_mem_type local = CL_GLOBAL;
+    cl_uint width = 1;
+
+    clGetDeviceInfo(dev->id, CL_DEVICE_LOCAL_MEM_TYPE, sizeof local, &local, NULL);
+    clGetDeviceInfo(dev->id, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT, sizeof width, &width, NULL);
+    dev->facts.local_is_fast = local == CL_LOCAL && !cpu;
+    dev->facts.vector_width = width > 0 ? (int)width : 1;
+    /* On a CPU a work-item is a loop over vectors; elsewhere 256 fills every known GPU and is
+     * allowed on almost all. */
+    dev->facts.group = cpu ? 1 : dev->info.max_group < 256 ? dev->info.max_group : 256;
+    CHARL_TRY(probe_zero_copy(dev));
+    CHARL_TRY(probe_fp16(dev));
+    dev->counters = (charl_device_counters){0};
+    dev->memory.peak = dev->memory.in_use;
+cleanup:
+    return st;
+}

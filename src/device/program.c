@@ -1,0 +1,341 @@
+/* Programs and kernels: defines, the prelude and the file's text, compiled once per process and,
+ * where there is a cache directory, once per machine. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "device/cl_private.h"
+#include "device/kernel_source.h"
+
+/* Never a fast-math option: with one, x != x is false for NaN. GPU compilers approximate division
+ * and square root, and not the same way in every context (1 / sqrt(x) may become another
+ * instruction), unless told otherwise; CPUs have exact instructions. */
+static const char *options_of(const charl_device *dev)
+{
+    cl_device_fp_config config = 0;
+
+    clGetDeviceInfo(dev->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
+    return dev->info.kind != CHARL_DEVICE_CPU && (config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT)
+               ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
+               : "-cl-std=CL1.2";
+}
+
+static const char *embedded(const char *name)
+{
+    for (const charl__kernel_source *s = charl__kernel_sources; s->name; s++) {
+        if (strcmp(s->name, name) == 0) {
+            return s->text;
+        }
+    }
+    return NULL;
+}
+
+static charl_status read_file(const char *path, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    char block[4096];
+    size_t got;
+    FILE *f = fopen(path, "rb");
+
+    CHARL_REQUIRE(f, CHARL_ERR_KERNEL, "cannot read %s (CHARL_KERNEL_DIR is set)", path);
+    while ((got = fread(block, 1, sizeof block, f)) > 0) {
+        CHARL_TRY(charl__text_append(out, block, got));
+    }
+    CHARL_REQUIRE(!ferror(f), CHARL_ERR_KERNEL, "cannot read %s (CHARL_KERNEL_DIR is set)", path);
+cleanup:
+    if (f) {
+        fclose(f);
+    }
+    return st;
+}
+
+static charl_status read_one(const char *name, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    const char *dir = charl__env(CHARL_ENV_KERNEL_DIR);
+    const char *text = embedded(name);
+    charl__text path = {0};
+
+    if (dir) {
+        CHARL_TRY(charl__text_printf(&path, "%s/%s", dir, name));
+        CHARL_TRY(read_file(charl__text_string(&path), out));
+    } else {
+        CHARL_REQUIRE(text, CHARL_ERR_KERNEL, "there is no kernel file %s", name);
+        CHARL_TRY(charl__text_append(out, text, strlen(text)));
+    }
+cleanup:
+    charl__text_fini(&path);
+    return st;
+}
+
+/* A kernel file with the files it names by #include "NAME" in their places; those include no
+ * others. */
+static charl_status read_source(const char *name, charl__text *out)
+{
+    static const char word[] = "#include \"";
+    charl_status st = CHARL_OK;
+    charl__text own = {0};
+    const char *rest, *at;
+
+    CHARL_TRY(read_one(name, &own));
+    rest = charl__text_string(&own);
+    while ((at = strstr(rest, word)) != NULL) {
+        const char *first = at + sizeof word - 1;
+        const size_t length = strcspn(first, "\"\n");
+        char part[64];
+
+        CHARL_REQUIRE(first[length] == '"' && length < sizeof part, CHARL_ERR_KERNEL,
+                      "kernels/%s: an #include names no file", name);
+        memcpy(part, first, length);
+        part[length] = '\0';
+        CHARL_TRY(charl__text_append(out, rest, (size_t)(at - rest)));
+        CHARL_TRY(read_one(part, out));
+        rest = first + length + 1;
+    }
+    CHARL_TRY(charl__text_append(out, rest, strlen(rest)));
+cleanup:
+    charl__text_fini(&own);
+    return st;
+}
+
+/* What stands in front of every kernel file, in this order. */
+static charl_status read_prelude(charl__text *out)
+{
+    static const char *const files[] = {"common.clh", "math.clh", "rows.clh"};
+    charl_status st = CHARL_OK;
+
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        CHARL_TRY(read_source(files[i], out));
+    }
+cleanup:
+    return st;
+}
+
+/* CHARL_DUMP_KERNELS: a file that cannot be written is worth a warning, not a failure. */
+static charl_status dump(const char *file, const char *key, const char *const source[3])
+{
+    charl_status st = CHARL_OK;
+    charl__text path = {0};
+    FILE *f = NULL;
+    bool ok = true;
+
+    CHARL_TRY(
+        charl__text_printf(&path, "%s/%s-%.12s.cl", charl__env(CHARL_ENV_DUMP_KERNELS), file, key));
+    f = fopen(charl__text_string(&path), "w");
+    for (int i = 0; f && i < 3; i++) {
+        ok = fputs(source[i], f) >= 0 && ok;
+    }
+    if (!f || fclose(f) != 0 || !ok) {
+        charl__log(CHARL__LOG_WARN, "cannot write %s (CHARL_DUMP_KERNELS)",
+                   charl__text_string(&path));
+    }
+cleanup:
+    charl__text_fini(&path);
+    return st;
+}
+
+static charl_status fail_with_log(charl_device *dev, cl_program program, const char *file,
+                                  cl_int err)
+{
+    charl_status st = CHARL_OK;
+    size_t bytes = 0;
+    char *log = NULL;
+
+    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
+    CHARL_TRY(charl_alloc(bytes + 1, &log));
+    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
+    CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s\n%.1500s", file,
+               dev->info.name, charl__cl_name(err), log);
+cleanup:
+    charl_free(log);
+    return st;
+}
+
+static charl_status compile(charl_device *dev, const char *file, const char *const source[3],
+                            cl_program *out)
+{
+    charl_status st = CHARL_OK;
+    const char *text[3] = {source[0], source[1], source[2]};
+    cl_program program = NULL;
+    cl_int err = CL_SUCCESS;
+
+    CHARL_TRY(charl__acquire("program"));
+    program = clCreateProgramWithSource(dev->context, 3, text, NULL, &err);
+    if (err != CL_SUCCESS) {
+        program = NULL;
+        charl__drop();
+        CHARL_FAIL(charl__cl_status(err), "program of kernels/%s.cl: %s", file,
+                   charl__cl_name(err));
+    }
+    err = clBuildProgram(program, 1, &dev->id, options_of(dev), NULL, NULL);
+    if (err != CL_SUCCESS) {
+        CHARL_TRY(fail_with_log(dev, program, file, err));
+    }
+    dev->counters.programs_built++;
+    *out = program;
+    program = NULL;
+cleanup:
+    if (program) {
+        clReleaseProgram(program);
+        charl__drop();
+    }
+    return st;
+}
+
+static charl_status load_or_compile(charl_device *dev, const char *file, const char *defines,
+                                    cl_program *out)
+{
+    charl_status st = CHARL_OK;
+    charl__text common = {0}, text = {0}, name = {0};
+    const char *source[3] = {defines, NULL, NULL}, *options = options_of(dev);
+    char key[CHARL__CACHE_KEY];
+    cl_program program = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl__text_printf(&name, "%s.cl", file));
+    CHARL_TRY(read_prelude(&common));
+    CHARL_TRY(read_source(charl__text_string(&name), &text));
+    source[1] = charl__text_string(&common);
+    source[2] = charl__text_string(&text);
+    charl__cache_key(dev, source, options, key);
+    if (charl__env(CHARL_ENV_DUMP_KERNELS)) {
+        CHARL_TRY(dump(file, key, source));
+    }
+    CHARL_TRY(charl__cache_load(dev, key, options, &program));
+    if (!program) {
+        CHARL_TRY(compile(dev, file, source, &program));
+        CHARL_TRY(charl__cache_store(dev, key, program));
+    }
+    *out = program;
+    program = NULL;
+cleanup:
+    if (program) {
+        clReleaseProgram(program);
+        charl__drop();
+    }
+    charl__text_fini(&name);
+    charl__text_fini(&text);
+    charl__text_fini(&common);
+    return st;
+}
+
+static void destroy(charl__program *p)
+{
+    if (!p) {
+        return;
+    }
+    while (p->kernels) {
+        charl__kernel *k = p->kernels;
+
+        p->kernels = k->next;
+        charl__kernel_release(k->kernel);
+        charl_free(k->entry);
+        charl_free(k);
+    }
+    if (p->program) {
+        clReleaseProgram(p->program);
+        charl__drop();
+    }
+    charl_free(p->file);
+    charl_free(p->defines);
+    charl_free(p);
+}
+
+charl_status charl__program_get(charl_device *dev, const char *file, const char *defines,
+                                charl__program **out)
+{
+    charl_status st = CHARL_OK;
+    const uint64_t hash = charl__fnv1a64_string(file) * 31 + charl__fnv1a64_string(defines);
+    charl__program *p = NULL;
+
+    *out = NULL;
+    for (charl__program *q = dev->programs; q; q = q->next) {
+        if (q->hash == hash && strcmp(q->file, file) == 0 && strcmp(q->defines, defines) == 0) {
+            *out = q;
+            goto cleanup;
+        }
+    }
+    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    p->hash = hash;
+    CHARL_TRY(charl_strdup(file, &p->file));
+    CHARL_TRY(charl_strdup(defines, &p->defines));
+    CHARL_TRY(load_or_compile(dev, file, defines, &p->program));
+    p->next = dev->programs;
+    dev->programs = p;
+    *out = p;
+    p = NULL;
+cleanup:
+    destroy(p);
+    return st;
+}
+
+void charl__programs_release(charl_device *dev)
+{
+    while (dev->programs) {
+        charl__program *p = dev->programs;
+
+        dev->programs = p->next;
+        destroy(p);
+    }
+}
+
+charl_status charl__kernel_create(charl_device *dev, const charl__program *p, const char *entry,
+                                  cl_kernel *out)
+{
+    charl_status st = CHARL_OK;
+    cl_int err = CL_SUCCESS;
+    cl_kernel k = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl__acquire("kernel"));
+    k = clCreateKernel(p->program, entry, &err);
+    if (err != CL_SUCCESS) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl has no kernel %s: %s", p->file, entry,
+                   charl__cl_name(err));
+    }
+    dev->counters.kernels_created++;
+    *out = k;
+cleanup:
+    return st;
+}
+
+void charl__kernel_release(cl_kernel k)
+{
+    if (k) {
+        clReleaseKernel(k);
+        charl__drop();
+    }
+}
+
+charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char *entry,
+                               cl_kernel *out)
+{
+    charl_status st = CHARL_OK;
+    charl__kernel *k = NULL;
+
+    *out = NULL;
+    for (charl__kernel *q = p->kernels; q; q = q->next) {
+        if (strcmp(q->entry, entry) == 0) {
+            *out = q->kernel;
+            goto cleanup;
+        }
+    }
+    CHARL_TRY(charl_alloc(sizeof *k, &k));
+    CHARL_TRY(charl_strdup(entry, &k->entry));
+    CHARL_TRY(charl__kernel_create(dev, p, entry, &k->kernel));
+    k->next = p->kernels;
+    p->kernels = k;
+    *out = k->kernel;
+    k = NULL;
+cleanup:
+    if (k) {
+        charl_free(k->entry);
+        charl_free(k);
+    }
+    return st;
+}

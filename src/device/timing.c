@@ -1,0 +1,114 @@
+/* CHARL_PROFILE: the time of every kernel on the device, by event timestamps.
+ *
+ * Each launch is waited for, so kernels do not overlap and the host does not run ahead: the sum of
+ * the times is less than a step takes, but each time is the kernel's own.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "device/cl_private.h"
+
+enum { SHOWN = 24 };
+
+typedef struct row {
+    char *entry, *label;
+    int64_t launches;
+    double seconds;
+} row;
+
+struct charl__timing {
+    row *row;
+    int count, capacity;
+};
+
+charl_status charl__timing_create(charl__timing **out)
+{
+    return charl_alloc(sizeof(charl__timing), out);
+}
+
+static charl_status find_row(charl__timing *t, const char *entry, const char *label, row **out)
+{
+    charl_status st = CHARL_OK;
+    row r = {0};
+
+    for (int i = 0; i < t->count; i++) {
+        *out = &t->row[i];
+        if (strcmp((*out)->entry, entry) == 0 && strcmp((*out)->label, label) == 0) {
+            goto cleanup;
+        }
+    }
+    if (t->count == t->capacity) {
+        const int capacity = t->capacity ? 2 * t->capacity : 64;
+
+        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *t->row, &t->row));
+        t->capacity = capacity;
+    }
+    CHARL_TRY(charl_strdup(entry, &r.entry));
+    CHARL_TRY(charl_strdup(label, &r.label));
+    t->row[t->count] = r;
+    *out = &t->row[t->count++];
+    r = (row){0};
+cleanup:
+    charl_free(r.entry);
+    charl_free(r.label);
+    return st;
+}
+
+charl_status charl__timing_add(charl__timing *t, const charl__ready *r, cl_event event)
+{
+    charl_status st = CHARL_OK;
+    cl_ulong begin = 0, end = 0;
+    row *at = NULL;
+
+    CHARL_CL(clWaitForEvents(1, &event));
+    CHARL_CL(
+        clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof begin, &begin, NULL));
+    CHARL_CL(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
+    CHARL_TRY(find_row(t, r->entry, r->label, &at));
+    at->launches++;
+    at->seconds += (double)(end - begin) * 1e-9;
+cleanup:
+    return st;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const row *x = a, *y = b;
+
+    return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : strcmp(x->label, y->label);
+}
+
+static void report(charl__timing *t)
+{
+    double total = 0.0;
+
+    qsort(t->row, (size_t)t->count, sizeof *t->row, by_time);
+    for (int i = 0; i < t->count; i++) {
+        total += t->row[i].seconds;
+    }
+    for (int i = 0; i < t->count && i < SHOWN; i++) {
+        const row *r = &t->row[i];
+
+        charl__log(CHARL__LOG_INFO, "%5.1f %%  %9.3f ms  %7lld x %9.2f us  %s (%s)",
+                   total > 0 ? 100.0 * r->seconds / total : 0.0, r->seconds * 1e3,
+                   (long long)r->launches, r->seconds * 1e6 / (double)r->launches, r->label,
+                   r->entry);
+    }
+    charl__log(CHARL__LOG_INFO, "%.3f ms in %d kernels", total * 1e3, t->count);
+}
+
+void charl__timing_destroy(charl__timing *t)
+{
+    if (t) {
+        if (t->count > 0) {
+            report(t);
+        }
+        for (int i = 0; i < t->count; i++) {
+            charl_free(t->row[i].entry);
+            charl_free(t->row[i].label);
+        }
+        charl_free(t->row);
+        charl_free(t);
+    }
+}

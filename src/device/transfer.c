@@ -1,0 +1,145 @@
+/* Copies between host and device, mapping, pinned memory. */
+#include <string.h>
+
+#include "device/cl_private.h"
+
+static charl_status check_range(const charl_buffer *b, size_t offset, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(offset <= b->bytes && bytes <= b->bytes - offset, CHARL_ERR_INVALID,
+                  "%zu bytes at %zu of a buffer of %zu", bytes, offset, b->bytes);
+cleanup:
+    return st;
+}
+
+charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src,
+                                 size_t bytes, bool wait)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_range(b, offset, bytes));
+    if (bytes > 0) {
+        CHARL_TRY(charl__buffer_settle(b, q));
+        b->dev->counters.host_waits += wait;
+        CHARL_CL(clEnqueueWriteBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, src, 0, NULL,
+                                      NULL));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst,
+                                size_t bytes, bool wait)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_range(b, offset, bytes));
+    if (bytes > 0) {
+        CHARL_TRY(charl__buffer_settle(b, q));
+        b->dev->counters.host_waits += wait;
+        CHARL_CL(
+            clEnqueueReadBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, dst, 0, NULL, NULL));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, size_t bytes,
+                               void **out)
+{
+    charl_status st = CHARL_OK;
+    cl_int err = CL_SUCCESS;
+    void *mapped = NULL;
+
+    *out = NULL;
+    CHARL_TRY(check_range(b, offset, bytes));
+    CHARL_REQUIRE(bytes > 0, CHARL_ERR_INVALID, "an empty range cannot be mapped");
+    CHARL_TRY(charl__buffer_settle(b, q));
+    b->dev->counters.host_waits++;
+    mapped = clEnqueueMapBuffer(b->dev->queue[q], b->mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
+                                offset, bytes, 0, NULL, NULL, &err);
+    CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "mapping %zu bytes at %zu: %s", bytes,
+                  offset, charl__cl_name(err));
+    *out = mapped;
+cleanup:
+    return st;
+}
+
+charl_status charl__buffer_unmap(charl_queue q, charl_buffer *b, void *ptr)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_CL(clEnqueueUnmapMemObject(b->dev->queue[q], b->mem, ptr, 0, NULL, NULL));
+    CHARL_CL(clFlush(b->dev->queue[q]));
+cleanup:
+    return st;
+}
+
+struct charl_pinned {
+    charl_device *dev; /* retained */
+    cl_mem mem;
+    void *host;
+    int64_t counted;
+};
+
+charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned **out, void **host)
+{
+    charl_status st = CHARL_OK;
+    static const char what[] = "pinned memory";
+    const size_t size = bytes ? bytes : 1;
+    charl_pinned *p = NULL;
+    cl_int err = CL_SUCCESS;
+
+    *out = NULL;
+    *host = NULL;
+    if (dev->facts.zero_copy) {
+        CHARL_TRY(charl__budget_check(dev, size, what)); /* host memory is the device's memory */
+    }
+    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    p->dev = charl__device_retain(dev);
+    CHARL_TRY(charl__acquire(what));
+    p->mem =
+        clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size, NULL, &err);
+    if (err != CL_SUCCESS) {
+        p->mem = NULL;
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_NOMEM, "%s of %zu bytes: %s", what, size, charl__cl_name(err));
+    }
+    p->host = clEnqueueMapBuffer(dev->queue[CHARL_QUEUE_UPLOAD], p->mem, CL_TRUE,
+                                 CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, NULL, NULL, &err);
+    if (err != CL_SUCCESS) {
+        p->host = NULL;
+        CHARL_FAIL(CHARL_ERR_NOMEM, "mapping %s of %zu bytes: %s", what, size, charl__cl_name(err));
+    }
+    memset(p->host, 0, size);
+    p->counted = dev->facts.zero_copy ? (int64_t)size : 0;
+    charl__budget_add(dev, p->counted);
+    *host = p->host;
+    *out = p;
+    p = NULL;
+cleanup:
+    charl__pinned_destroy(p);
+    return st;
+}
+
+void charl__pinned_destroy(charl_pinned *p)
+{
+    if (!p) {
+        return;
+    }
+    if (p->host) {
+        for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
+            clFinish(p->dev->queue[q]); /* transfers from or to this memory */
+        }
+        clEnqueueUnmapMemObject(p->dev->queue[CHARL_QUEUE_UPLOAD], p->mem, p->host, 0, NULL, NULL);
+        clFinish(p->dev->queue[CHARL_QUEUE_UPLOAD]);
+    }
+    if (p->mem) {
+        clReleaseMemObject(p->mem);
+        charl__drop();
+    }
+    p->dev->memory.in_use -= p->counted;
+    charl__device_release(p->dev);
+    charl_free(p);
+}

@@ -1,0 +1,101 @@
+#ifndef CHARL_TESTS_DEVICE_SUITE_H
+#define CHARL_TESTS_DEVICE_SUITE_H
+/* Runs a check on every OpenCL device that is found; skips where there is none. */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "charl/device.h"
+#include "device/device.h"
+
+static inline charl_device *charl_test_open(int index, int64_t limit)
+{
+    charl_device *dev = NULL;
+    char select[16];
+
+    snprintf(select, sizeof select, "%d", index);
+    charl__env_set(CHARL_ENV_DEVICE, NULL);
+    charl_assert_ok(charl_device_open(
+        &(charl_device_request){
+            .select = select, .local_size = 1, .share = true, .memory_limit = limit},
+        &dev));
+    return dev;
+}
+
+static inline int charl_test_device_count(void)
+{
+    int count = 0;
+
+    if (charl_device_list(NULL, 0, &count) != CHARL_OK) {
+        skip();
+    }
+    return count;
+}
+
+/* Opens each device, runs `check`, closes it, and expects nothing to be left alive. */
+static inline void charl_test_each_device(void (*check)(charl_device *dev))
+{
+    const int count = charl_test_device_count();
+
+    for (int i = 0; i < count; i++) {
+        const long live = charl__live();
+        charl_device *dev = charl_test_open(i, 0);
+
+        check(dev);
+        assert_int_equal(charl_device_get_memory(dev).in_use, 0);
+        charl_device_close(dev);
+        assert_int_equal(charl__live(), live);
+    }
+}
+
+static inline charl_buffer *charl_test_buffer(charl_device *dev, size_t bytes)
+{
+    charl_buffer *b = NULL;
+
+    charl_assert_ok(charl__buffer_create(dev, bytes, "test", &b));
+    return b;
+}
+
+/* dst[to + i] = value for i < n, as 32-bit words. */
+static inline charl_launch charl_test_fill_launch(charl_buffer *dst, int64_t to, uint32_t value,
+                                                  int64_t n)
+{
+    return (charl_launch){
+        .file = "copy",
+        .entry = "charl_fill",
+        .global = {((size_t)n + 63) / 64 * 64},
+        .local = {64},
+        .args = {charl__i64(value),
+                 {.kind = CHARL_ARG_OUT, .buffer = dst, .v.offset = to, .count = n, .size = 4},
+                 charl__i64(n)},
+    };
+}
+
+/* dst[to + i] = src[from + i] */
+static inline charl_launch charl_test_copy_launch(charl_buffer *src, int64_t from,
+                                                  charl_buffer *dst, int64_t to, int64_t n)
+{
+    return (charl_launch){
+        .file = "copy",
+        .entry = "charl_copy",
+        .global = {((size_t)n + 63) / 64 * 64},
+        .local = {64},
+        .args = {{.kind = CHARL_ARG_IN, .buffer = src, .v.offset = from, .count = n, .size = 4},
+                 {.kind = CHARL_ARG_OUT, .buffer = dst, .v.offset = to, .count = n, .size = 4},
+                 charl__i64(n)},
+    };
+}
+
+static inline void charl_test_write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+#endif

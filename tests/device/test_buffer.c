@@ -1,0 +1,236 @@
+/* Buffers, transfers, mapping, pinned memory, events and the budget, on every device. */
+#include "device/suite.h"
+
+#include <stdlib.h>
+
+enum { WORDS = 5000, BYTES = 4 * WORDS };
+
+static void fill_words(uint32_t *out, uint32_t seed)
+{
+    for (uint32_t i = 0; i < WORDS; i++) {
+        out[i] = (i + seed) * 2654435761u;
+    }
+}
+
+static void check_zero_and_transfers(charl_device *dev)
+{
+    static uint32_t src[WORDS], dst[WORDS], zero[WORDS];
+
+    for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
+        charl_buffer *b = charl_test_buffer(dev, BYTES);
+
+        assert_ptr_equal(charl__buffer_device(b), dev);
+        assert_true(charl__buffer_bytes(b) >= BYTES);
+        memset(dst, 1, BYTES);
+        charl_assert_ok(charl__buffer_read((charl_queue)q, b, 0, dst, BYTES, true));
+        assert_memory_equal(dst, zero, BYTES);
+        fill_words(src, (uint32_t)q);
+        charl_assert_ok(charl__buffer_write((charl_queue)q, b, 0, src, BYTES, true));
+        charl_assert_ok(charl__buffer_write((charl_queue)q, b, 4 * 7, src, 4 * 3, true));
+        charl_assert_ok(charl__buffer_read((charl_queue)q, b, 4, dst, BYTES - 4, true));
+        memcpy(zero, src, BYTES); /* what is expected */
+        memcpy(zero + 7, src, 4 * 3);
+        assert_memory_equal(dst, zero + 1, BYTES - 4);
+        memset(zero, 0, BYTES);
+        charl_assert_ok(charl__buffer_write((charl_queue)q, b, BYTES, src, 0, true));
+        charl__buffer_release(b);
+    }
+}
+
+static void test_transfers(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_zero_and_transfers);
+}
+
+static void check_ranges(charl_device *dev)
+{
+    charl_buffer *b = charl_test_buffer(dev, 64), *none = charl_test_buffer(dev, 0);
+    char byte[128];
+    void *p = NULL;
+
+    charl_assert_status(charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, byte, 65, true),
+                        CHARL_ERR_INVALID);
+    charl_assert_status(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 65, byte, 0, true),
+                        CHARL_ERR_INVALID);
+    charl_assert_status(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, SIZE_MAX, byte, 2, true),
+                        CHARL_ERR_INVALID);
+    charl_assert_status(charl__buffer_map(CHARL_QUEUE_COMPUTE, b, 60, 5, &p), CHARL_ERR_INVALID);
+    charl_assert_status(charl__buffer_map(CHARL_QUEUE_COMPUTE, b, 0, 0, &p), CHARL_ERR_INVALID);
+    assert_null(p);
+    charl__buffer_release(b);
+    charl__buffer_release(none);
+    charl__buffer_release(NULL);
+}
+
+static void test_ranges(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_ranges);
+}
+
+static void check_map_and_wrap(charl_device *dev)
+{
+    uint32_t *host = NULL;
+    charl_buffer *w = NULL, *b = charl_test_buffer(dev, 4096);
+    charl_launch copy;
+    void *p = NULL;
+
+    charl_assert_status(charl__buffer_wrap(dev, (char *)&host, 4096, &w), CHARL_ERR_INVALID);
+    charl_assert_ok(charl_alloc_aligned(4096, 8192, &host));
+    charl_assert_status(charl__buffer_wrap(dev, host, 0, &w), CHARL_ERR_INVALID);
+    charl_assert_status(charl__buffer_wrap(dev, host + 1, 4096, &w), CHARL_ERR_INVALID);
+    charl_assert_status(charl__buffer_wrap(dev, NULL, 4096, &w), CHARL_ERR_INVALID);
+    charl_assert_ok(charl__buffer_map(CHARL_QUEUE_UPLOAD, b, 0, 4096, &p));
+    for (uint32_t i = 0; i < 1024; i++) {
+        ((uint32_t *)p)[i] = i * 3;
+    }
+    charl_assert_ok(charl__buffer_unmap(CHARL_QUEUE_UPLOAD, b, p));
+    charl_assert_ok(charl_device_sync(dev));
+    charl_assert_ok(charl__buffer_wrap(dev, host, 8192, &w));
+    copy = charl_test_copy_launch(b, 0, w, 512, 1024);
+    charl_assert_ok(charl__launch(dev, &copy));
+    charl_assert_ok(charl__buffer_map(CHARL_QUEUE_COMPUTE, w, 0, 8192, &p));
+    if (charl__device_facts(dev)->zero_copy) {
+        assert_ptr_equal(p, host);
+        assert_int_equal(charl_device_get_memory(dev).in_use, 4096);
+    }
+    for (uint32_t i = 0; i < 1024; i++) {
+        assert_int_equal(((uint32_t *)p)[512 + i], i * 3);
+    }
+    charl_assert_ok(charl__buffer_unmap(CHARL_QUEUE_COMPUTE, w, p));
+    charl__buffer_release(w);
+    charl__buffer_release(b);
+    charl_free(host);
+}
+
+static void test_map_and_wrap(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_map_and_wrap);
+}
+
+/* Pinned memory up, across queues by events, and down into other pinned memory. */
+static void check_events(charl_device *dev)
+{
+    charl_pinned *up = NULL, *down = NULL;
+    charl_event *arrived = NULL, *moved = NULL, *back = NULL;
+    charl_buffer *a = charl_test_buffer(dev, BYTES), *b = charl_test_buffer(dev, BYTES);
+    const charl_launch copy = charl_test_copy_launch(a, 0, b, 0, WORDS);
+    void *src = NULL, *dst = NULL;
+    bool done = false;
+
+    charl_assert_ok(charl__pinned_create(dev, BYTES, &up, &src));
+    charl_assert_ok(charl__pinned_create(dev, BYTES, &down, &dst));
+    for (uint32_t round = 0; round < 20; round++) {
+        fill_words(src, round);
+        charl_assert_ok(charl__buffer_write(CHARL_QUEUE_UPLOAD, a, 0, src, BYTES, false));
+        charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_UPLOAD, &arrived));
+        charl_assert_ok(charl__queue_wait(dev, CHARL_QUEUE_COMPUTE, arrived));
+        charl_assert_ok(charl__launch(dev, &copy));
+        charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &moved));
+        charl_assert_ok(charl__queue_wait(dev, CHARL_QUEUE_DOWNLOAD, moved));
+        charl_assert_ok(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, b, 0, dst, BYTES, false));
+        charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_DOWNLOAD, &back));
+        do { /* polling alone must get there */
+            charl_assert_ok(charl__event_is_done(back, &done));
+        } while (!done);
+        assert_memory_equal(src, dst, BYTES);
+        charl_assert_ok(charl__event_wait(arrived));
+        charl__event_release(arrived);
+        charl__event_release(moved);
+        charl__event_release(back);
+    }
+    charl__event_release(NULL);
+    charl__pinned_destroy(up);
+    charl__pinned_destroy(down);
+    charl__pinned_destroy(NULL);
+    charl__buffer_release(a);
+    charl__buffer_release(b);
+}
+
+static void test_events(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_events);
+}
+
+static void test_budget(void **state)
+{
+    (void)state;
+    const int count = charl_test_device_count();
+
+    for (int i = 0; i < count; i++) {
+        charl_device *dev = charl_test_open(i, 1 << 20);
+        charl_buffer *a = NULL, *b = NULL;
+        charl_device_memory m;
+
+        assert_int_equal(charl_device_get_memory(dev).capacity, 1 << 20);
+        charl_assert_ok(charl__buffer_create(dev, 768 << 10, "activations", &a));
+        charl_assert_status(charl__buffer_create(dev, 512 << 10, "gradients", &b), CHARL_ERR_NOMEM);
+        charl_assert_message("gradients needs 0.5 MiB, 0.8 of 1.0 MiB");
+        assert_null(b);
+        charl__buffer_release(a);
+        charl_assert_ok(charl__buffer_create(dev, 512 << 10, "gradients", &b));
+        m = charl_device_get_memory(dev);
+        assert_int_equal(m.in_use, 512 << 10);
+        assert_int_equal(m.peak, 768 << 10);
+        charl__buffer_release(b);
+        assert_int_equal(charl_device_get_memory(dev).in_use, 0);
+        charl_device_close(dev);
+    }
+}
+
+static void check_too_large(charl_device *dev)
+{
+    const charl_device_info *info = charl_device_get_info(dev);
+    charl_buffer *b = NULL;
+
+    charl_assert_status(charl__buffer_create(dev, (size_t)info->max_alloc_bytes + 1, "arena", &b),
+                        CHARL_ERR_NOMEM);
+    charl_assert_message("arena needs");
+    charl_assert_message("in one piece");
+    charl_assert_status(charl__buffer_create(dev, SIZE_MAX, "arena", &b), CHARL_ERR_NOMEM);
+    assert_null(b);
+    assert_true(charl_device_get_memory(dev).capacity <= info->global_bytes);
+}
+
+static void test_too_large(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_too_large);
+}
+
+/* What outlives its device stays valid. */
+static void test_order_of_release(void **state)
+{
+    (void)state;
+    const long live = charl__live();
+    const int count = charl_test_device_count();
+
+    for (int i = 0; i < count; i++) {
+        charl_device *dev = charl_test_open(i, 0);
+        charl_buffer *b = charl_test_buffer(dev, 64), *again = charl__buffer_retain(b);
+        uint32_t word = 1;
+
+        charl__buffer_release(b);
+        charl_device_close(dev);
+        charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, again, 0, &word, 4, true));
+        assert_int_equal(word, 0);
+        charl__buffer_release(again);
+        assert_int_equal(charl__live(), live);
+    }
+    charl_device_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_transfers),        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_map_and_wrap),     cmocka_unit_test(test_events),
+        cmocka_unit_test(test_budget),           cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_order_of_release),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

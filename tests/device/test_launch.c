@@ -1,0 +1,323 @@
+/* Launches, what they refuse, recordings and step records, on every device. */
+#include "device/suite.h"
+
+enum { WORDS = 3000, STEPS = 23 };
+
+static void expect_words(charl_buffer *b, int64_t at, int64_t n, uint32_t want)
+{
+    static uint32_t got[WORDS];
+
+    charl_assert_ok(
+        charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 4 * (size_t)at, got, 4 * (size_t)n, true));
+    for (int64_t i = 0; i < n; i++) {
+        assert_int_equal(got[i], want);
+    }
+}
+
+static void check_offsets(charl_device *dev)
+{
+    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl_launch fill = charl_test_fill_launch(b, 100, 7, 50);
+
+    charl_assert_ok(charl__launch(dev, &fill));
+    expect_words(b, 0, 100, 0);
+    expect_words(b, 100, 50, 7);
+    expect_words(b, 150, WORDS - 150, 0);
+    fill.global[0] = 0; /* nothing to do is nothing launched, whatever the rest says */
+    fill.entry = "no_such_kernel";
+    charl_assert_ok(charl__launch(dev, &fill));
+    charl__buffer_release(b);
+}
+
+static void test_offsets(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_offsets);
+}
+
+/* A position above 2^31 elements without the memory for it: the kernel stores what it computes. */
+static void check_wide(charl_device *dev)
+{
+    char *dir = charl_test_tempdir();
+    charl_buffer *b = charl_test_buffer(dev, 64);
+    int64_t got[4] = {0};
+
+    charl_test_write_text(charl_test_path(dir, "common.clh"), "\n");
+    charl_test_write_text(charl_test_path(dir, "math.clh"), "\n");
+    charl_test_write_text(charl_test_path(dir, "rows.clh"), "\n");
+    charl_test_write_text(
+        charl_test_path(dir, "wide.cl"),
+        "kernel void wide(global long *out, ulong out_at, global const float *x, ulong x_at,\n"
+        "                 int i, long l, float f, local float *scratch)\n"
+        "{\n"
+        "    out[out_at] = x == 0 ? (long)x_at : -1;\n"
+        "    out[out_at + 1] = i;\n"
+        "    out[out_at + 2] = l;\n"
+        "    scratch[0] = f;\n"
+        "    out[out_at + 3] = as_int(scratch[0]);\n"
+        "}\n");
+    charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
+    charl_assert_ok(charl__launch(
+        dev, &(charl_launch){.file = "wide",
+                             .entry = "wide",
+                             .global = {1},
+                             .args = {charl__raw(CHARL_ARG_OUT, b),
+                                      {.kind = CHARL_ARG_IN, .v.offset = ((int64_t)5 << 31) + 3},
+                                      charl__i32(-5),
+                                      charl__i64(-((int64_t)1 << 40)),
+                                      charl__f32(-0.0f),
+                                      charl__local(16)}}));
+    charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, sizeof got, true));
+    assert_true(got[0] == ((int64_t)5 << 31) + 3);
+    assert_true(got[1] == -5 && got[2] == -((int64_t)1 << 40) && got[3] == INT32_MIN);
+    charl__buffer_release(b);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_wide(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_wide);
+}
+
+static void refuse(charl_device *dev, const charl_launch *l, const char *part)
+{
+    const charl_device_counters before = charl__device_counters(dev);
+
+    charl_assert_status(charl__launch(dev, l), CHARL_ERR_INVALID);
+    charl_assert_message(part);
+    assert_int_equal(charl__device_counters(dev).launches, before.launches);
+}
+
+static void check_refusals(charl_device *dev)
+{
+    const int max = charl_device_get_info(dev)->max_group;
+    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl_launch l = charl_test_fill_launch(b, 0, 1, 100);
+
+    l.args[2] = (charl_arg){.kind = CHARL_ARG_END};
+    refuse(dev, &l, "kernel charl_fill of copy.cl takes 4 arguments, 3 are given");
+    l = charl_test_fill_launch(b, 0, 1, 100);
+    l.args[0] = charl__i32(1);
+    refuse(dev, &l, "CL_INVALID_ARG_SIZE");
+    l = charl_test_fill_launch(b, WORDS - 10, 1, 100);
+    refuse(dev, &l, "of a buffer of");
+    l = charl_test_fill_launch(b, -1, 1, 100);
+    refuse(dev, &l, "elements -1 to 99");
+    l = charl_test_fill_launch(b, 0, 1, 100);
+    l.global[0] = 100;
+    refuse(dev, &l, "100 work-items do not divide into groups of 64");
+    l.global[0] = l.local[0] = 2 * (size_t)max;
+    refuse(dev, &l, "allows");
+    l = charl_test_fill_launch(b, 0, 1, 100);
+    l.args[0] = charl__local((size_t)charl_device_get_info(dev)->local_bytes + 1);
+    refuse(dev, &l, "of local memory");
+    l = charl_test_copy_launch(b, 0, b, 50, 100);
+    refuse(dev, &l, "arguments 0 and 1 overlap");
+    l = charl_test_copy_launch(b, 50, b, 0, 100);
+    refuse(dev, &l, "overlap");
+    l = charl_test_copy_launch(b, 0, b, 0, 100);
+    l.args[0].count = 99; /* a prefix is not the same range */
+    refuse(dev, &l, "overlap");
+    l = charl_test_copy_launch(b, 0, b, 0, 100);
+    l.args[0].kind = CHARL_ARG_OUT;
+    refuse(dev, &l, "overlap");
+    l = charl_test_copy_launch(b, 0, b, 0, 100); /* elementwise in place */
+    charl_assert_ok(charl__launch(dev, &l));
+    l = charl_test_copy_launch(b, 0, b, 100, 100); /* neighbours */
+    charl_assert_ok(charl__launch(dev, &l));
+    charl__buffer_release(b);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_refusals);
+}
+
+static void test_foreign_buffer(void **state)
+{
+    (void)state;
+    charl_device *a = NULL, *b = NULL;
+    charl_buffer *x = NULL;
+    charl_launch l;
+
+    (void)charl_test_device_count();
+    a = charl_test_open(0, 0);
+    b = charl_test_open(0, 0);
+    x = charl_test_buffer(b, 256);
+    l = charl_test_fill_launch(x, 0, 1, 64);
+    refuse(a, &l, "another device");
+    charl__buffer_release(x);
+    charl_device_close(b);
+    charl_device_close(a);
+}
+
+/* x = 1, then STEPS times: y = x, x = y shifted by one word; the same directly and replayed. */
+static void enqueue_steps(charl_device *dev, charl_buffer *x, charl_buffer *y)
+{
+    for (int i = 0; i < STEPS; i++) {
+        char label[32];
+        charl_launch l = charl_test_copy_launch(x, 0, y, 1, WORDS - 1);
+
+        snprintf(label, sizeof label, "step %d", i);
+        l.label = label; /* dies before the replay */
+        charl_assert_ok(charl__launch(dev, &l));
+        l = charl_test_copy_launch(y, 0, x, 0, WORDS);
+        charl_assert_ok(charl__launch(dev, &l));
+    }
+}
+
+static void check_recording(charl_device *dev)
+{
+    static uint32_t start[WORDS], direct[WORDS], replayed[WORDS];
+    charl_buffer *x = charl_test_buffer(dev, 4 * WORDS), *y = charl_test_buffer(dev, 4 * WORDS);
+    charl_recording *r = NULL, *second = NULL;
+    charl_device_counters before, after;
+
+    for (uint32_t i = 0; i < WORDS; i++) {
+        start[i] = i * 2654435761u;
+    }
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, x, 0, start, sizeof start, true));
+    enqueue_steps(dev, x, y);
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, x, 0, direct, sizeof direct, true));
+
+    charl_assert_ok(charl__record_begin(dev, &r));
+    charl_assert_status(charl__record_begin(dev, &second), CHARL_ERR_INVALID);
+    assert_null(second);
+    before = charl__device_counters(dev);
+    enqueue_steps(dev, x, y);
+    charl__record_end(dev);
+    assert_int_equal(charl__recording_count(r), 2 * STEPS);
+    assert_int_equal(charl__device_counters(dev).launches, before.launches);
+
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, x, 0, start, sizeof start, true));
+    before = charl__device_counters(dev);
+    charl_assert_ok(charl__recording_replay(r, 0, 5));
+    charl_assert_ok(charl__recording_replay(r, 5, 5));
+    charl_assert_ok(charl__recording_replay(r, 5, 2 * STEPS));
+    after = charl__device_counters(dev);
+    assert_int_equal(after.launches - before.launches, 2 * STEPS);
+    assert_int_equal(after.kernels_created, before.kernels_created);
+    assert_int_equal(after.programs_built, before.programs_built);
+    assert_int_equal(after.buffers_created, before.buffers_created);
+    assert_int_equal(after.host_waits, before.host_waits);
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, x, 0, replayed, sizeof replayed, true));
+    assert_memory_equal(replayed, direct, sizeof direct);
+
+    charl_assert_status(charl__recording_replay(r, 0, 2 * STEPS + 1), CHARL_ERR_INVALID);
+    charl_assert_status(charl__recording_replay(r, -1, 1), CHARL_ERR_INVALID);
+    charl__buffer_release(x); /* the recording holds them */
+    charl__buffer_release(y);
+    charl_assert_ok(charl__recording_replay(r, 0, 2 * STEPS));
+    charl_assert_ok(charl_device_sync(dev));
+    charl__recording_destroy(r);
+    charl__recording_destroy(NULL);
+}
+
+static void test_recording(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_recording);
+}
+
+/* A launch that is refused while recording leaves the recording as it was; destroying it ends it.
+ */
+static void check_recording_failure(charl_device *dev)
+{
+    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl_launch good = charl_test_fill_launch(b, 0, 3, 100), bad = good;
+    charl_recording *r = NULL;
+
+    bad.args[2] = (charl_arg){.kind = CHARL_ARG_END};
+    charl_assert_ok(charl__record_begin(dev, &r));
+    charl_assert_ok(charl__launch(dev, &good));
+    charl_assert_status(charl__launch(dev, &bad), CHARL_ERR_INVALID);
+    assert_int_equal(charl__recording_count(r), 1);
+    charl__recording_destroy(r);
+    charl_assert_ok(charl__launch(dev, &good)); /* directly again */
+    expect_words(b, 0, 100, 3);
+    charl__buffer_release(b);
+}
+
+static void test_recording_failure(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_recording_failure);
+}
+
+/* The host runs ahead of the device by more steps than the ring is deep; every step sees its own
+ * record. */
+static void check_ring(charl_device *dev)
+{
+    charl_ring *ring = NULL, *bad = NULL;
+    charl_buffer *log = charl_test_buffer(dev, 4 * 8 * STEPS);
+    charl_device_counters before;
+    uint32_t got[8 * STEPS], record[8];
+
+    charl_assert_status(charl__ring_create(dev, 0, 1, &bad), CHARL_ERR_INVALID);
+    charl_assert_status(charl__ring_create(dev, 32, 0, &bad), CHARL_ERR_INVALID);
+    charl_assert_ok(charl__ring_create(dev, sizeof record, 3, &ring));
+    before = charl__device_counters(dev);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        charl_launch copy =
+            charl_test_copy_launch(charl__ring_buffer(ring), 0, log, 8 * (int64_t)step, 8);
+
+        for (uint32_t i = 0; i < 8; i++) {
+            record[i] = 1000 * step + i;
+        }
+        charl_assert_ok(charl__ring_push(ring, record));
+        memset(record, 0xff, sizeof record); /* the ring keeps its own copy */
+        charl_assert_ok(charl__launch(dev, &copy));
+    }
+    assert_int_equal(charl__device_counters(dev).buffers_created, before.buffers_created);
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, log, 0, got, sizeof got, true));
+    for (uint32_t i = 0; i < 8 * STEPS; i++) {
+        assert_int_equal(got[i], 1000 * (i / 8) + i % 8);
+    }
+    charl_assert_ok(charl__ring_push(ring, record)); /* destroyed with a copy in flight */
+    charl__ring_destroy(ring);
+    charl__ring_destroy(NULL);
+    charl__buffer_release(log);
+}
+
+static void test_ring(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_ring);
+}
+
+static void test_sync(void **state)
+{
+    (void)state;
+    charl_device *dev = NULL;
+    charl_buffer *b = NULL;
+    charl_launch l;
+    charl_device_counters before;
+
+    (void)charl_test_device_count();
+    charl__env_set(CHARL_ENV_SYNC, "1");
+    dev = charl_test_open(0, 0);
+    charl__env_set(CHARL_ENV_SYNC, NULL);
+    b = charl_test_buffer(dev, 4 * WORDS);
+    l = charl_test_fill_launch(b, 0, 9, WORDS);
+    before = charl__device_counters(dev);
+    charl_assert_ok(charl__launch(dev, &l));
+    assert_int_equal(charl__device_counters(dev).host_waits, before.host_waits + 1);
+    expect_words(b, 0, WORDS, 9);
+    charl__buffer_release(b);
+    charl_device_close(dev);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_offsets),   cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_refusals),  cmocka_unit_test(test_foreign_buffer),
+        cmocka_unit_test(test_recording), cmocka_unit_test(test_recording_failure),
+        cmocka_unit_test(test_ring),      cmocka_unit_test(test_sync),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

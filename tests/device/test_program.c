@@ -1,0 +1,352 @@
+/* Building programs, their cache on disk, and every acquisition failing in turn. */
+#include "device/suite.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WORDS = 256, PROCESSES = 4 };
+
+/* A directory of kernels whose prelude is empty. */
+static char *kernel_dir(const char *name, const char *text)
+{
+    static const char *const prelude[] = {"common.clh", "math.clh", "rows.clh"};
+    char *dir = charl_test_tempdir();
+
+    for (size_t i = 0; i < sizeof prelude / sizeof *prelude; i++) {
+        charl_test_write_text(charl_test_path(dir, prelude[i]), "\n");
+    }
+    charl_test_write_text(charl_test_path(dir, name), text);
+    return dir;
+}
+
+static charl_status run_once(charl_device *dev, uint32_t value, uint32_t *got)
+{
+    charl_status st = CHARL_OK;
+    charl_buffer *b = NULL;
+    charl_launch l;
+
+    CHARL_TRY(charl__buffer_create(dev, 4 * WORDS, "words", &b));
+    l = charl_test_fill_launch(b, 0, value, WORDS);
+    CHARL_TRY(charl__launch(dev, &l));
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, 4 * WORDS, true));
+cleanup:
+    charl__buffer_release(b);
+    return st;
+}
+
+static int64_t built(int index)
+{
+    charl_device *dev = charl_test_open(index, 0);
+    uint32_t got[WORDS] = {0};
+    int64_t n;
+
+    charl_assert_ok(run_once(dev, 5, got));
+    charl_assert_ok(run_once(dev, 6, got));
+    for (int i = 0; i < WORDS; i++) {
+        assert_int_equal(got[i], 6);
+    }
+    n = charl__device_counters(dev).programs_built;
+    charl_device_close(dev);
+    return n;
+}
+
+/* Cuts every cache entry to `keep` bytes, or changes its last one; returns how many there are. */
+static int damage(const char *dir, long keep)
+{
+    DIR *d = opendir(dir);
+    int n = 0;
+
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        const char *path = charl_test_path(dir, e->d_name);
+
+        if (strstr(e->d_name, ".bin")) {
+            n++;
+            if (keep >= 0) {
+                assert_int_equal(truncate(path, keep), 0);
+            } else {
+                FILE *f = fopen(path, "r+b");
+
+                assert_non_null(f);
+                assert_int_equal(fseek(f, -1, SEEK_END), 0);
+                assert_true(fputc(0x5a, f) != EOF);
+                assert_int_equal(fclose(f), 0);
+            }
+        }
+        assert_null(strstr(e->d_name, ".tmp"));
+    }
+    closedir(d);
+    return n;
+}
+
+static void test_disk_cache(void **state)
+{
+    (void)state;
+    const int count = charl_test_device_count();
+
+    for (int i = 0; i < count; i++) {
+        char *dir = charl_test_tempdir();
+        char nested[512];
+
+        snprintf(nested, sizeof nested, "%s/a/b", dir); /* made when missing */
+        charl__env_set(CHARL_ENV_CACHE_DIR, nested);
+        assert_int_equal(built(i), 1);
+        if (damage(nested, 30) == 0) {
+            print_message("device %d gives no program binaries\n", i);
+        } else {
+            assert_int_equal(built(i), 1); /* cut short */
+            assert_int_equal(built(i), 0);
+            (void)damage(nested, -1);
+            assert_int_equal(built(i), 1); /* one byte wrong */
+            (void)damage(nested, 0);
+            assert_int_equal(built(i), 1); /* empty */
+            assert_int_equal(built(i), 0);
+        }
+        charl__env_set(CHARL_ENV_CACHE_DIR, NULL);
+        charl_test_tempdir_remove(dir);
+    }
+}
+
+static void test_no_cache_dir(void **state)
+{
+    (void)state;
+
+    (void)charl_test_device_count();
+    charl__env_set(CHARL_ENV_CACHE_DIR, "/dev/null/cache");
+    assert_int_equal(built(0), 1);
+    assert_int_equal(built(0), 1);
+    charl__env_set(CHARL_ENV_CACHE_DIR, NULL);
+}
+
+/* Processes that start together on an empty cache all compute the right thing. */
+static void test_concurrent(void **state)
+{
+    const char *program = *state;
+    char *dir = charl_test_tempdir();
+    pid_t child[PROCESSES];
+
+    for (int i = 0; i < PROCESSES; i++) {
+        child[i] = fork();
+        assert_true(child[i] >= 0);
+        if (child[i] == 0) {
+            execl(program, program, dir, (char *)NULL);
+            _exit(127);
+        }
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        int status = -1;
+
+        assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    charl_test_tempdir_remove(dir);
+}
+
+static int run_alone(const char *cache)
+{
+    charl_device *dev = NULL;
+    uint32_t got[WORDS] = {0};
+    int bad = 0;
+
+    charl__env_set(CHARL_ENV_CACHE_DIR, cache);
+    if (charl_device_open(&(charl_device_request){.local_size = 1}, &dev) != CHARL_OK) {
+        return 2;
+    }
+    for (uint32_t n = 0; n < 20; n++) {
+        bad += run_once(dev, n, got) != CHARL_OK || got[0] != n || got[WORDS - 1] != n;
+    }
+    charl_device_close(dev);
+    return bad ? 1 : 0;
+}
+
+static void check_errors(charl_device *dev)
+{
+    char *dir =
+        kernel_dir("bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
+    charl_launch l = {.file = "absent", .entry = "x", .global = {1}};
+
+    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_message("there is no kernel file absent.cl");
+    l.file = "copy";
+    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_message("copy.cl has no kernel x");
+    charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
+    l.file = "bad";
+    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_message("bad.cl does not build on");
+    charl_assert_message("nonsense");
+    l.file = "gone";
+    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_message("CHARL_KERNEL_DIR");
+    charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_errors(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_errors);
+}
+
+/* Defines stand before the source, and each text is a program of its own. */
+static void check_defines(charl_device *dev)
+{
+    char *dir = kernel_dir("n.cl", "kernel void n(global int *x, ulong at) { x[at] = N; }\n");
+    char *dump = charl_test_tempdir();
+    charl_buffer *b = charl_test_buffer(dev, 64);
+    charl_launch l = {
+        .file = "n", .entry = "n", .global = {1}, .args = {charl__raw(CHARL_ARG_OUT, b)}};
+    int32_t got = 0;
+
+    charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
+    charl__env_set(CHARL_ENV_DUMP_KERNELS, dump);
+    for (int n = 3; n < 9; n++) {
+        char text[32];
+
+        snprintf(text, sizeof text, "#define N %d\n", n % 3);
+        l.defines = text;
+        charl_assert_ok(charl__launch(dev, &l));
+        charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, &got, 4, true));
+        assert_int_equal(got, n % 3);
+    }
+    charl__env_set(CHARL_ENV_DUMP_KERNELS, NULL);
+    charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
+    {
+        DIR *d = opendir(dump);
+        int files = 0;
+
+        assert_non_null(d);
+        for (struct dirent *e; (e = readdir(d)) != NULL;) {
+            files += e->d_name[0] != '.';
+        }
+        closedir(d);
+        assert_int_equal(files, 3);
+    }
+    charl__buffer_release(b);
+    charl_test_tempdir_remove(dump);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_defines(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_defines);
+}
+
+/* The prelude forbids contraction: a*b+c rounds twice. */
+static void check_contraction(charl_device *dev)
+{
+    static const char *const prelude[] = {"math.clh", "rows.clh"};
+    char *dir = charl_test_tempdir();
+    charl_buffer *b = charl_test_buffer(dev, 64);
+    const float a = 1.0f + 0x1p-12f;
+    float got[2] = {0};
+    FILE *in = fopen("kernels/common.clh", "r"),
+         *out = fopen(charl_test_path(dir, "common.clh"), "w");
+    int c;
+
+    assert_non_null(in);
+    assert_non_null(out);
+    while ((c = fgetc(in)) != EOF) {
+        fputc(c, out);
+    }
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+    for (int i = 0; i < 2; i++) {
+        charl_test_write_text(charl_test_path(dir, prelude[i]), "\n");
+    }
+    charl_test_write_text(charl_test_path(dir, "mad.cl"),
+                          "kernel void twice(global float *x, ulong at, float a, float c)\n"
+                          "{ x[at] = a * a + c; x[at + 1] = (x[at] != x[at]) + fma(a, a, c); }\n");
+    charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
+    charl_assert_ok(charl__launch(
+        dev,
+        &(charl_launch){.file = "mad",
+                        .entry = "twice",
+                        .global = {1},
+                        .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(a), charl__f32(-1.0f)}}));
+    charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, sizeof got, true));
+    assert_true(got[0] == 0x1p-11f);
+    assert_true(got[1] == fmaf(a, a, -1.0f) && got[1] != got[0]);
+    charl__buffer_release(b);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_contraction(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_contraction);
+}
+
+/* Everything the layer acquires, from opening to closing. */
+static charl_status life(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl_device *dev = NULL;
+    charl_buffer *b = NULL, *w = NULL;
+    charl_ring *ring = NULL;
+    charl_event *e = NULL;
+    charl_recording *r = NULL;
+    const uint32_t record[4] = {1, 2, 3, 4};
+    uint32_t got[WORDS];
+    charl_launch l;
+
+    CHARL_TRY(charl_device_open(ctx, &dev));
+    CHARL_TRY(run_once(dev, 1, got));
+    CHARL_TRY(charl__buffer_create(dev, 4 * WORDS, "words", &b));
+    CHARL_TRY(charl__ring_create(dev, sizeof record, 2, &ring));
+    l = charl_test_copy_launch(charl__ring_buffer(ring), 0, b, 0, 4);
+    CHARL_TRY(charl__record_begin(dev, &r));
+    CHARL_TRY(charl__launch(dev, &l));
+    charl__record_end(dev);
+    CHARL_TRY(charl__ring_push(ring, record));
+    CHARL_TRY(charl__recording_replay(r, 0, 1));
+    CHARL_TRY(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e));
+    CHARL_TRY(charl__event_wait(e));
+cleanup:
+    charl__event_release(e);
+    charl__recording_destroy(r);
+    charl__ring_destroy(ring);
+    charl__buffer_release(w);
+    charl__buffer_release(b);
+    charl_device_close(dev);
+    return st;
+}
+
+static void test_faults(void **state)
+{
+    (void)state;
+    charl_device_request request = {.local_size = 1};
+    char *dir = charl_test_tempdir();
+
+    (void)charl_test_device_count();
+    charl__env_set(CHARL_ENV_CACHE_DIR, "/dev/null/none"); /* compiled every time */
+    assert_true(charl_test_fail_every_acquisition(life, &request) > 30);
+    charl__env_set(CHARL_ENV_CACHE_DIR, dir); /* stored once, then loaded */
+    assert_true(charl_test_fail_every_acquisition(life, &request) > 30);
+    charl__env_set(CHARL_ENV_CACHE_DIR, NULL);
+    charl_test_tempdir_remove(dir);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_disk_cache),
+        cmocka_unit_test(test_no_cache_dir),
+        cmocka_unit_test_prestate(test_concurrent, argv[0]),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_defines),
+        cmocka_unit_test(test_contraction),
+        cmocka_unit_test(test_faults),
+    };
+
+    if (argc > 1) {
+        return run_alone(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
