@@ -1,0 +1,68 @@
+#ifndef CHARL_PARAMS_H
+#define CHARL_PARAMS_H
+/** The parameters of a model: names, shapes, initial values, and the flat arenas that hold them.
+ *
+ *  Parameters are declared first, when layers are created. The arenas are laid out and allocated
+ * when the first graph that uses them is compiled, in the order in which that graph finishes their
+ * gradients; then they are initialised or loaded. A set owns its parameters; a charl_param is
+ * borrowed from its set. Graphs that use a set must be destroyed before it.
+ */
+#include "charl/device.h"
+#include "charl/shape.h"
+
+typedef struct charl_params charl_params;
+typedef struct charl_param charl_param;
+
+/** How a parameter starts. Draws depend on (seed, name, element) only: never on order, ranks or
+ * device. */
+typedef struct charl_init {
+    enum {
+        CHARL_INIT_CONSTANT, /* a */
+        CHARL_INIT_UNIFORM,  /* [a, b) */
+        CHARL_INIT_NORMAL    /* mean a, standard deviation b */
+    } kind;
+    float a, b;
+} charl_init;
+
+/** A parameter's declaration. */
+typedef struct charl_param_spec {
+    const char *name; /* flat dotted PyTorch name, unique in its set: "fc1.weight"; copied */
+    charl_shape shape;
+    charl_init init;
+    bool trainable; /* false: a buffer such as a running statistic, kept in an arena of its own */
+    bool no_decay;  /* weight decay never applies */
+} charl_param_spec;
+
+/** Owned: destroy with charl_params_destroy. Local. Errors: ERR_NOMEM. */
+charl_status charl_params_create(charl_params **out) CHARL_MUST_CHECK;
+/** NULL is a no-op. Local. */
+void charl_params_destroy(charl_params *set);
+
+/** Declare a parameter; *out is borrowed from the set. Local.
+ *  Errors: ERR_INVALID  the name is taken, or the arenas are already allocated
+ *          ERR_SHAPE, ERR_NOMEM */
+charl_status charl_params_add(charl_params *set, const charl_param_spec *spec,
+                              charl_param **out) CHARL_MUST_CHECK;
+
+/** Number of parameters, buffers included; the i-th in order of declaration; the one named `name`
+ * or NULL. Local. */
+int charl_params_get_count(const charl_params *set);
+charl_param *charl_params_get(const charl_params *set, int i);
+charl_param *charl_params_find(const charl_params *set, const char *name);
+
+/** Sum of the elements of trainable parameters. Local. */
+int64_t charl_params_get_elements(const charl_params *set);
+
+/** Declaration of p; the spec's name is borrowed. Local. */
+const charl_param_spec *charl_param_get_spec(const charl_param *p);
+
+/** Give every parameter its initial value from `seed`. Blocks. Local.
+ *  Errors: ERR_INVALID before a graph has been compiled, ERR_DEVICE. */
+charl_status charl_params_initialize(charl_params *set, uint64_t seed) CHARL_MUST_CHECK;
+
+/** Copy the value of p from or to host memory of charl_shape_count(shape) floats. Blocks. Local.
+ *  Errors: ERR_INVALID before a graph has been compiled, ERR_DEVICE. */
+charl_status charl_param_write(charl_param *p, const float *src) CHARL_MUST_CHECK;
+charl_status charl_param_read(const charl_param *p, float *dst) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,59 @@
+#ifndef CHARL_TENSOR_H
+#define CHARL_TENSOR_H
+/** A typed, shaped, contiguous row-major range of device memory.
+ *
+ *  A tensor is a counted handle on counted storage: views share storage and keep it alive. There
+ * are no strides. A tensor belongs to the thread of its device and is released before its device is
+ * closed.
+ */
+#include "charl/device.h"
+#include "charl/shape.h"
+
+typedef struct charl_tensor charl_tensor;
+
+/** New tensor of zeros.
+ *
+ *  shape  any valid shape; an extent of 0 is allowed
+ *  out    owned: give back with charl_tensor_release
+ *
+ *  Async. Local. Errors: ERR_SHAPE  the shape is invalid
+ *                        ERR_DTYPE  unknown element type
+ *                        ERR_NOMEM  does not fit on the device
+ */
+charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const charl_shape *shape,
+                                 charl_tensor **out) CHARL_MUST_CHECK;
+
+/** One more owner; returns t. Local. */
+charl_tensor *charl_tensor_retain(charl_tensor *t);
+
+/** One owner less; the last one frees. NULL is a no-op. Local. */
+void charl_tensor_release(charl_tensor *t);
+
+/** Element type. Local. */
+charl_dtype charl_tensor_get_dtype(const charl_tensor *t);
+
+/** Borrowed, lives as long as t. Local. */
+const charl_shape *charl_tensor_get_shape(const charl_tensor *t);
+
+/** Borrowed. Local. */
+charl_device *charl_tensor_get_device(const charl_tensor *t);
+
+/** t = src, after all earlier work on t. `bytes` must be exactly t's size; src is free again on
+ * return. Blocks. Local. Errors: ERR_INVALID (byte count), ERR_DEVICE. */
+charl_status charl_tensor_write(charl_tensor *t, const void *src, size_t bytes) CHARL_MUST_CHECK;
+
+/** dst = t, after all earlier work on t. `bytes` must be exactly t's size.
+ *  Blocks. Local. Errors: ERR_INVALID (byte count), ERR_DEVICE. */
+charl_status charl_tensor_read(const charl_tensor *t, void *dst, size_t bytes) CHARL_MUST_CHECK;
+
+/** The same elements under another shape: owned view that shares storage.
+ *  Local. Errors: ERR_SHAPE when the element counts differ. */
+charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape,
+                                  charl_tensor **out) CHARL_MUST_CHECK;
+
+/** t[first : first + count] along the leading dimension: owned view that shares storage.
+ *  Local. Errors: ERR_SHAPE when t is a scalar or the range leaves the extent. */
+charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count,
+                                charl_tensor **out) CHARL_MUST_CHECK;
+
+#endif

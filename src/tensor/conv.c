@@ -1,0 +1,105 @@
+/* Convolutions as descriptions of matrix products; the kernels are gemm's. */
+#include "tensor/conv.h"
+
+int64_t charl__conv_extent(const charl_conv *c, int axis, int64_t n)
+{
+    const int64_t room =
+        n + 2 * (int64_t)c->padding[axis] - (int64_t)c->dilation[axis] * (c->kernel[axis] - 1) - 1;
+
+    return room < 0 ? 0 : room / c->stride[axis] + 1;
+}
+
+static charl_gemm_window image_under_taps(const charl_conv *c)
+{
+    charl_gemm_window w = {.image = {(int)c->h, (int)c->w}, .row = (int)c->ow};
+
+    for (int d = 0; d < 2; d++) {
+        w.taps[d] = c->kernel[d];
+        w.step[d] = c->stride[d];
+        w.shift[d] = -c->padding[d];
+        w.tap_step[d] = c->dilation[d];
+        w.divide[d] = 1;
+    }
+    return w;
+}
+
+charl_gemm charl__conv_forward(const charl_conv *c, bool bias)
+{
+    const int64_t og = c->o / c->groups, cg = c->c / c->groups,
+                  taps = (int64_t)c->kernel[0] * c->kernel[1];
+    const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
+
+    return (charl_gemm){
+        .m = og,
+        .n = pixels,
+        .k = cg * taps,
+        .b_kind = CHARL_GEMM_WINDOW,
+        .bias_kind = bias ? CHARL_GEMM_BIAS_ROWS : CHARL_GEMM_NO_BIAS,
+        .window = image_under_taps(c),
+        .count = c->batch * c->groups,
+        .inner = c->groups,
+        .a_inner = og * cg * taps,
+        .b_outer = c->c * image,
+        .b_inner = cg * image,
+        .out_outer = c->o * pixels,
+        .out_inner = og * pixels,
+    };
+}
+
+charl_gemm charl__conv_input_gradient(const charl_conv *c)
+{
+    const int64_t og = c->o / c->groups, cg = c->c / c->groups,
+                  taps = (int64_t)c->kernel[0] * c->kernel[1];
+    const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
+    charl_gemm p = {
+        .m = cg,
+        .n = image,
+        .k = og * taps,
+        .a_kind = CHARL_GEMM_TAPS,
+        .b_kind = CHARL_GEMM_WINDOW,
+        .window = {.image = {(int)c->oh, (int)c->ow}, .row = (int)c->w},
+        .count = c->batch * c->groups,
+        .inner = c->groups,
+        .a_inner = og * cg * taps,
+        .b_outer = c->o * pixels,
+        .b_inner = og * pixels,
+        .out_outer = c->c * image,
+        .out_inner = cg * image,
+    };
+
+    /* Input row h gets from output row (h + padding - r * dilation) / stride through tap r. */
+    for (int d = 0; d < 2; d++) {
+        p.window.taps[d] = c->kernel[d];
+        p.window.step[d] = 1;
+        p.window.shift[d] = c->padding[d];
+        p.window.tap_step[d] = -c->dilation[d];
+        p.window.divide[d] = c->stride[d];
+    }
+    return p;
+}
+
+charl_gemm charl__conv_weight_gradient(const charl_conv *c, int64_t rows)
+{
+    const int64_t og = c->o / c->groups, cg = c->c / c->groups,
+                  taps = (int64_t)c->kernel[0] * c->kernel[1];
+    const int64_t pixels = c->oh * c->ow, image = c->h * c->w;
+
+    return (charl_gemm){
+        .m = og,
+        .n = cg * taps,
+        .k = rows > 0 ? pixels : 0,
+        .b_kind = CHARL_GEMM_WINDOW_T,
+        .window = image_under_taps(c),
+        .segments = rows,
+        .a_segment = c->o * pixels,
+        .b_segment = c->c * image,
+        .count = (rows > 0 ? c->batch / rows : 1) * c->groups,
+        .inner = c->groups,
+        .a_outer = rows * c->o * pixels,
+        .a_inner = og * pixels,
+        .b_outer = rows * c->c * image,
+        .b_inner = cg * image,
+        .out_outer = c->o * cg * taps,
+        .out_inner = og * cg * taps,
+    };
+}

@@ -1,0 +1,190 @@
+/* Choosing the form of a product and its launch. Every choice gives the same bits. */
+#include "tensor/gemm.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+enum { GROUP = 256, PANEL = 32, MAX_PANELS = 12, MAX_TILES = 48 };
+
+static int64_t at_least_one(int64_t x)
+{
+    return x > 1 ? x : 1;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static bool is_local(charl_device *dev, charl_gemm_form form)
+{
+    switch (form) {
+    case CHARL_GEMM_LOCAL:
+    case CHARL_GEMM_LOCAL_LARGE:
+        return true;
+    case CHARL_GEMM_VECTOR:
+    case CHARL_GEMM_VECTOR_SMALL:
+        return false;
+    case CHARL_GEMM_AUTO:
+        break;
+    }
+    return charl__device_facts(dev)->local_is_fast &&
+           charl_device_get_info(dev)->max_group >= GROUP;
+}
+
+static int compute_units(charl_device *dev)
+{
+    const int n = charl_device_get_info(dev)->compute_units;
+
+    return n > 1 ? n : 1;
+}
+
+/* A work-item that folds does all leaves by itself: there must be enough work-items for that. */
+bool charl__gemm_folds(charl_device *dev, const charl_gemm *p)
+{
+    return !is_local(dev, p->form) &&
+           ceil_div(p->m, 8) * ceil_div(p->n, PANEL) * at_least_one(p->inner) >=
+               4 * (int64_t)compute_units(dev);
+}
+
+static charl_arg operand(charl_arg_kind kind, const charl_tensor *t, int64_t at)
+{
+    charl_arg a = charl__tensor_arg(kind, t);
+
+    if (at != 0) {
+        a.v.offset += at;
+        a.count = 0; /* lanes and slices lie beyond the extents of the tensor that names them */
+    }
+    return a;
+}
+
+static charl_status check(const charl_gemm *p)
+{
+    charl_status st = CHARL_OK;
+    const int64_t largest = INT_MAX - 4096;
+
+    CHARL_REQUIRE(p->m <= largest && p->n <= largest && p->k <= largest && p->segments <= largest,
+                  CHARL_ERR_SHAPE, "matrix product of %lld x %lld x %lld: an extent is beyond 2^31",
+                  (long long)p->m, (long long)p->n, (long long)p->k);
+cleanup:
+    return st;
+}
+
+static int define_common(const charl_gemm *p, char *text, size_t bytes)
+{
+    const charl_gemm_window *w = &p->window;
+    const int a_kind = p->a_kind == CHARL_GEMM_TAPS ? 2 : (int)p->a_kind;
+    const int b_kind = p->b_kind == CHARL_GEMM_WINDOW     ? 2
+                       : p->b_kind == CHARL_GEMM_WINDOW_T ? 3
+                                                          : (int)p->b_kind;
+    int n = snprintf(text, bytes, "#define A_KIND %d\n#define B_KIND %d\n#define BIAS %d\n", a_kind,
+                     b_kind, (int)p->bias_kind);
+
+    if (a_kind >= 2 || b_kind >= 2) {
+        n += snprintf(
+            text + n, bytes - (size_t)n,
+            "#define KW %d\n#define TAPS %d\n#define STEP_H %d\n#define STEP_W %d\n"
+            "#define SHIFT_H (%d)\n#define SHIFT_W (%d)\n#define TAP_H (%d)\n#define TAP_W (%d)\n"
+            "#define DIV_H %d\n#define DIV_W %d\n",
+            w->taps[1], w->taps[0] * w->taps[1], w->step[0], w->step[1], w->shift[0], w->shift[1],
+            w->tap_step[0], w->tap_step[1], w->divide[0], w->divide[1]);
+    }
+    return n;
+}
+
+/* Micro-tiles of one work-item: much, so that packing pays, but not so much that compute units stay
+ * idle. */
+static void choose_block(charl_device *dev, const charl_gemm *p, int mr, int *mi, int *nj)
+{
+    const int64_t row_panels = ceil_div(p->m, mr), col_panels = ceil_div(p->n, PANEL);
+    const int64_t wanted = 4 * (int64_t)compute_units(dev), z = at_least_one(p->count);
+    const bool small = p->form == CHARL_GEMM_VECTOR_SMALL;
+
+    *mi = small ? 1 : (int)ceil_div(row_panels, ceil_div(row_panels, MAX_PANELS));
+    *nj = p->leaves > 1 || small ? 1 : MAX_TILES / MAX_PANELS;
+    while (*nj > 1 && ceil_div(row_panels, *mi) * ceil_div(col_panels, *nj) * z < wanted) {
+        (*nj)--;
+    }
+    while (*mi > 4 && ceil_div(row_panels, *mi) * ceil_div(col_panels, *nj) * z < wanted) {
+        *mi = (*mi + 1) / 2;
+    }
+}
+
+static void shape_vector(charl_device *dev, const charl_gemm *p, charl_launch *l, char *text,
+                         size_t bytes)
+{
+    const int n = define_common(p, text, bytes), mr = p->m <= 4 ? 4 : 8;
+    int mi, nj;
+
+    choose_block(dev, p, mr, &mi, &nj);
+    snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define FOLD %d\n", mr, p->leaves > 1);
+    l->file = l->entry = "gemm_vector";
+    l->global[0] = (size_t)(ceil_div(p->m, (int64_t)mi * mr) * ceil_div(p->n, (int64_t)nj * PANEL) *
+                            at_least_one(p->count));
+    l->local[0] = 1;
+    l->args[21] = charl__i32(mi);
+    l->args[22] = charl__i32(nj);
+}
+
+static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l, char *text,
+                        size_t bytes)
+{
+    const int n = define_common(p, text, bytes);
+    const int64_t z = at_least_one(p->count), large = ceil_div(p->m, 128) * ceil_div(p->n, 128) * z;
+    const bool use_large =
+        p->form == CHARL_GEMM_LOCAL_LARGE ||
+        (p->form != CHARL_GEMM_LOCAL && p->m > 64 && p->n > 64 && large >= compute_units(dev));
+    const int tile = use_large ? 128 : 64;
+
+    snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", tile);
+    l->file = l->entry = "gemm_local";
+    l->global[0] = (size_t)(ceil_div(p->m, tile) * ceil_div(p->n, tile) * z * GROUP);
+    l->local[0] = GROUP;
+    l->args[21] = charl__i32(0);
+    l->args[22] = charl__i32(0);
+}
+
+charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
+{
+    charl_status st = CHARL_OK;
+    char defines[384];
+    charl_launch l = {
+        .defines = defines,
+        .args = {operand(CHARL_ARG_IN, p->a, p->a_at),
+                 operand(CHARL_ARG_IN, p->b, p->b_at),
+                 operand(CHARL_ARG_IN, p->bias, 0),
+                 operand(CHARL_ARG_OUT, p->out, p->out_at),
+                 charl__i32((int32_t)p->m),
+                 charl__i32((int32_t)p->n),
+                 charl__i32((int32_t)p->k),
+                 charl__i32((int32_t)at_least_one(p->segments)),
+                 charl__i64(p->a_segment),
+                 charl__i64(p->b_segment),
+                 charl__i32((int32_t)at_least_one(p->inner)),
+                 charl__i64(p->a_outer),
+                 charl__i64(p->a_inner),
+                 charl__i64(p->b_outer),
+                 charl__i64(p->b_inner),
+                 charl__i64(p->out_outer),
+                 charl__i64(p->out_inner),
+                 charl__i32(p->leaves > 1 ? p->leaves : 1),
+                 charl__i32(p->window.image[0]),
+                 charl__i32(p->window.image[1]),
+                 charl__i32(p->window.row)},
+        .label = p->label,
+    };
+
+    CHARL_TRY(check(p));
+    if (p->m == 0 || p->n == 0) {
+        goto cleanup;
+    }
+    if (is_local(dev, p->form)) {
+        CHARL_INVARIANT(p->leaves <= 1);
+        shape_local(dev, p, &l, defines, sizeof defines);
+    } else {
+        shape_vector(dev, p, &l, defines, sizeof defines);
+    }
+    CHARL_TRY(charl__launch(dev, &l));
+cleanup:
+    return st;
+}

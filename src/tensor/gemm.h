@@ -1,0 +1,74 @@
+#ifndef CHARL_TENSOR_GEMM_H
+#define CHARL_TENSOR_GEMM_H
+/** Matrix products, many per launch: the engine under matmul, linear and conv2d.
+ *
+ *  out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j). Each element is one chain of fma in
+ * ascending k, then one addition of the bias, so its bits are the same on every device, for every
+ * tile and at every position.
+ */
+#include "tensor/tensor.h"
+
+/** How an operand lies in memory. All are contiguous. */
+typedef enum charl_gemm_kind {
+    CHARL_GEMM_PLAIN,      /* A [m, k]  B [k, n] */
+    CHARL_GEMM_TRANSPOSED, /* A [k, m]  B [n, k] */
+    CHARL_GEMM_TAPS,       /* A only: [channel, m, tap], k = (channel, tap) */
+    CHARL_GEMM_WINDOW,     /* B only: an image; k = (channel, tap), j = pixel */
+    CHARL_GEMM_WINDOW_T    /* B only: an image; k = pixel, j = (channel, tap) */
+} charl_gemm_kind;
+
+typedef enum charl_gemm_bias {
+    CHARL_GEMM_NO_BIAS,
+    CHARL_GEMM_BIAS_COLUMNS, /* [n] */
+    CHARL_GEMM_BIAS_ROWS     /* [inner, m] */
+} charl_gemm_bias;
+
+/** Which image element (pixel, tap) means: coordinate (pixel * step + shift + tap * tap_step) /
+ * divide, in H and W; 0 where the division leaves a rest or the coordinate is outside. Taps and
+ * pixels are numbered row by row. */
+typedef struct charl_gemm_window {
+    int taps[2], step[2], shift[2], tap_step[2], divide[2];
+    int image[2]; /* H, W */
+    int row;      /* pixels per row */
+} charl_gemm_window;
+
+typedef enum charl_gemm_form {
+    CHARL_GEMM_AUTO,
+    CHARL_GEMM_LOCAL,  /* tiles in local memory */
+    CHARL_GEMM_VECTOR, /* one work-item per block, explicit vectors */
+    CHARL_GEMM_LOCAL_LARGE,
+    CHARL_GEMM_VECTOR_SMALL
+} charl_gemm_form;
+
+typedef struct charl_gemm {
+    const charl_tensor *a, *b;
+    const charl_tensor *bias; /* NULL with CHARL_GEMM_NO_BIAS */
+    const charl_tensor *out;
+    int64_t a_at, b_at, out_at; /* elements to skip */
+    int64_t m, n, k;
+    charl_gemm_kind a_kind, b_kind;
+    charl_gemm_bias bias_kind;
+    charl_gemm_window window;
+    /* The sum runs over `segments` stretches of k (0 means 1), each this many elements after the
+     * one before. */
+    int64_t segments, a_segment, b_segment;
+    /* Product z = outer * inner_count + inner of `count` (0 means 1; inner 0 means 1) starts at
+     * outer * x_outer + inner * x_inner. */
+    int64_t count, inner;
+    int64_t a_outer, a_inner, b_outer, b_inner, out_outer, out_inner;
+    /* > 1: out is the sum over this many products, x_outer apart, in the fixed tree; count is then
+     * inner. Needs charl__gemm_folds. */
+    int leaves;
+    charl_gemm_form form; /* AUTO, except in tests */
+    const char *label;
+} charl_gemm;
+
+/** Enqueue. Allocates nothing. Async. Errors: ERR_SHAPE when an extent does not fit the kernels;
+ * ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__gemm(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHECK;
+
+/** True where `leaves` is supported and worth it for this product: partial sums then never touch
+ * memory. */
+bool charl__gemm_folds(charl_device *dev, const charl_gemm *p);
+
+#endif

@@ -1,0 +1,290 @@
+/* Parameter sets: declaration, layout, arenas, initial values.
+ *
+ * Invariant: offsets are fixed once, before allocation; padding is zero from allocation on, and no
+ * kernel that walks an arena may make it anything else.
+ */
+#include "tensor/params.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/rng.h"
+
+charl_status charl_params_create(charl_params **out)
+{
+    return charl_alloc(sizeof(charl_params), out);
+}
+
+static void param_destroy(charl_param *p)
+{
+    if (p) {
+        charl_tensor_release(p->value);
+        charl_free((void *)(uintptr_t)p->spec.name);
+        charl_free(p);
+    }
+}
+
+void charl_params_destroy(charl_params *set)
+{
+    if (!set) {
+        return;
+    }
+    for (int i = 0; i < set->count; i++) {
+        param_destroy(set->param[i]);
+    }
+    charl_free(set->param);
+    charl__buffer_release(set->value);
+    charl__buffer_release(set->buffers);
+    charl__params_free_gradients(set);
+    charl_free(set);
+}
+
+static charl_status reserve(charl_params *set)
+{
+    charl_status st = CHARL_OK;
+    int capacity = set->capacity ? 2 * set->capacity : 16;
+
+    if (set->count == set->capacity) {
+        CHARL_TRY(charl_realloc((size_t)capacity * sizeof(charl_param *), &set->param));
+        set->capacity = capacity;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, charl_param **out)
+{
+    charl_status st = CHARL_OK;
+    charl_param *p = NULL;
+    char *name = NULL;
+
+    *out = NULL;
+    CHARL_REQUIRE(spec->name && spec->name[0], CHARL_ERR_INVALID, "a parameter needs a name");
+    CHARL_REQUIRE(!charl_params_find(set, spec->name), CHARL_ERR_INVALID,
+                  "parameter %s is declared twice", spec->name);
+    CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
+                  "parameter %s comes too late: a graph of this set is already compiled",
+                  spec->name);
+    CHARL_TRY(charl_shape_check(&spec->shape));
+    CHARL_TRY(reserve(set));
+    CHARL_TRY(charl_strdup(spec->name, &name));
+    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    p->spec = *spec;
+    p->spec.name = name;
+    p->set = set;
+    p->index = set->count;
+    p->offset = -1;
+    set->param[set->count++] = p;
+    *out = p;
+    name = NULL;
+cleanup:
+    charl_free(name);
+    return st;
+}
+
+int charl_params_get_count(const charl_params *set)
+{
+    return set->count;
+}
+
+charl_param *charl_params_get(const charl_params *set, int i)
+{
+    return i >= 0 && i < set->count ? set->param[i] : NULL;
+}
+
+charl_param *charl_params_find(const charl_params *set, const char *name)
+{
+    for (int i = 0; i < set->count; i++) {
+        if (strcmp(set->param[i]->spec.name, name) == 0) {
+            return set->param[i];
+        }
+    }
+    return NULL;
+}
+
+int64_t charl_params_get_elements(const charl_params *set)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < set->count; i++) {
+        if (set->param[i]->spec.trainable) {
+            n += charl_shape_count(&set->param[i]->spec.shape);
+        }
+    }
+    return n;
+}
+
+const charl_param_spec *charl_param_get_spec(const charl_param *p)
+{
+    return &p->spec;
+}
+
+bool charl__params_is_laid_out(const charl_params *set)
+{
+    return set->count > 0 && set->param[0]->offset >= 0;
+}
+
+static void place(charl_params *set, charl_param *p)
+{
+    int64_t *end = p->spec.trainable ? &set->elements : &set->buffer_elements;
+    const int64_t n = charl_shape_count(&p->spec.shape);
+
+    if (p->offset < 0) {
+        p->offset = *end;
+        *end += (n + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN * CHARL_PARAM_ALIGN;
+    }
+}
+
+charl_status charl__params_layout(charl_params *set, const int *order, int n_order)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
+                  "the parameters are already laid out");
+    for (int i = 0; i < n_order; i++) {
+        CHARL_REQUIRE(order[i] >= 0 && order[i] < set->count, CHARL_ERR_INVALID,
+                      "parameter %d of %d", order[i], set->count);
+    }
+    for (int i = 0; i < n_order; i++) {
+        place(set, set->param[order[i]]);
+    }
+    for (int i = 0; i < set->count; i++) {
+        place(set, set->param[i]);
+    }
+    /* Whole pages, so that lanes and sums in shared memory start at pages too. */
+    set->elements = (set->elements + CHARL_ARENA_ALIGN - 1) / CHARL_ARENA_ALIGN * CHARL_ARENA_ALIGN;
+cleanup:
+    return st;
+}
+
+static void free_values(charl_params *set)
+{
+    for (int i = 0; i < set->count; i++) {
+        charl_tensor_release(set->param[i]->value);
+        set->param[i]->value = NULL;
+    }
+    charl__buffer_release(set->value);
+    charl__buffer_release(set->buffers);
+    set->value = set->buffers = NULL;
+}
+
+charl_status charl__params_allocate(charl_params *set, charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_INVARIANT(charl__params_is_laid_out(set) && !set->dev);
+    CHARL_TRY(charl__buffer_create(dev, (size_t)set->elements * 4, "parameters", &set->value));
+    CHARL_TRY(charl__buffer_create(dev, (size_t)set->buffer_elements * 4, "running statistics",
+                                   &set->buffers));
+    for (int i = 0; i < set->count; i++) {
+        charl_param *p = set->param[i];
+
+        CHARL_TRY(charl__tensor_view(p->spec.trainable ? set->value : set->buffers, CHARL_F32,
+                                     &p->spec.shape, p->offset, &p->value));
+    }
+    set->dev = dev;
+cleanup:
+    if (st != CHARL_OK) {
+        free_values(set);
+    }
+    return st;
+}
+
+charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bool whole,
+                                              const charl_gradient_memory *memory)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = (size_t)set->elements * 4;
+
+    CHARL_INVARIANT(set->dev && !set->grad && n_lanes >= 1);
+    if (memory && memory->lanes) {
+        CHARL_TRY(charl__buffer_wrap(set->dev, memory->lanes, bytes * (size_t)n_lanes, &set->grad));
+    } else {
+        CHARL_TRY(charl__buffer_create(set->dev, bytes * (size_t)n_lanes, "gradients", &set->grad));
+    }
+    if (whole) {
+        set->sum = charl__buffer_retain(set->grad);
+    } else if (memory && memory->sum) {
+        CHARL_TRY(charl__buffer_wrap(set->dev, memory->sum, bytes, &set->sum));
+    } else {
+        CHARL_TRY(charl__buffer_create(set->dev, bytes, "summed gradients", &set->sum));
+    }
+    set->n_lanes = n_lanes;
+cleanup:
+    if (st != CHARL_OK) {
+        charl__params_free_gradients(set);
+    }
+    return st;
+}
+
+void charl__params_free_gradients(charl_params *set)
+{
+    charl__buffer_release(set->grad);
+    charl__buffer_release(set->sum);
+    set->grad = set->sum = NULL;
+}
+
+static void draw(const charl_param_spec *spec, uint64_t seed, float *v)
+{
+    const charl__rng rng = charl__rng_key(seed, 0, charl__fnv1a64_string(spec->name));
+    const charl_init init = spec->init;
+    const int64_t n = charl_shape_count(&spec->shape);
+
+    for (int64_t i = 0; i < n; i++) {
+        switch (init.kind) {
+        case CHARL_INIT_CONSTANT:
+            v[i] = init.a;
+            break;
+        case CHARL_INIT_UNIFORM:
+            v[i] = init.a + (init.b - init.a) * charl__rng_uniform(&rng, (uint64_t)i);
+            break;
+        case CHARL_INIT_NORMAL:
+            v[i] = init.a + init.b * (float)charl__rng_normal(&rng, (uint64_t)i);
+            break;
+        }
+    }
+}
+
+charl_status charl_params_initialize(charl_params *set, uint64_t seed)
+{
+    charl_status st = CHARL_OK;
+    float *v = NULL;
+
+    CHARL_REQUIRE(set->dev || set->count == 0, CHARL_ERR_INVALID,
+                  "parameters are initialised after a graph of the set has been compiled");
+    for (int i = 0; i < set->count; i++) {
+        charl_param *p = set->param[i];
+
+        CHARL_TRY(charl_alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
+        draw(&p->spec, seed, v);
+        CHARL_TRY(charl_param_write(p, v));
+        charl_free(v);
+        v = NULL;
+    }
+cleanup:
+    charl_free(v);
+    return st;
+}
+
+charl_status charl_param_write(charl_param *p, const float *src)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling",
+                  p->spec.name);
+    CHARL_TRY(charl_tensor_write(p->value, src, charl__tensor_bytes(p->value)));
+cleanup:
+    return st;
+}
+
+charl_status charl_param_read(const charl_param *p, float *dst)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling",
+                  p->spec.name);
+    CHARL_TRY(charl_tensor_read(p->value, dst, charl__tensor_bytes(p->value)));
+cleanup:
+    return st;
+}

@@ -1,0 +1,60 @@
+#ifndef CHARL_TENSOR_PARAMS_H
+#define CHARL_TENSOR_PARAMS_H
+/** Parameter arenas as graphs, optimizers and the trainer see them.
+ *
+ *  All trainable parameters lie in one f32 arena of `elements` floats, each at its `offset`,
+ * aligned to CHARL_PARAM_ALIGN floats; padding is zero. Gradients lie in an arena of n_lanes such
+ * layouts (partial sums of this rank's slices, lane j at j * elements) and the completed sums in
+ * one more. Buffers that are not trained have an arena of their own.
+ */
+#include "charl/params.h"
+#include "tensor/tensor.h"
+
+enum {
+    CHARL_PARAM_ALIGN = 64,  /* floats: where a parameter starts */
+    CHARL_ARENA_ALIGN = 1024 /* floats: the length of an arena, a page */
+};
+
+struct charl_param {
+    charl_param_spec spec;
+    charl_params *set;
+    int index;      /* order of declaration */
+    int64_t offset; /* elements into its arena; -1 before layout */
+    charl_tensor *value;
+};
+
+struct charl_params {
+    charl_device *dev; /* NULL before allocation */
+    charl_param **param;
+    int count, capacity;
+    int64_t elements;        /* of the trainable arena, padding included */
+    int64_t buffer_elements; /* of the arena of what is not trained */
+    int n_lanes;
+    charl_buffer *value, *buffers; /* arenas */
+    charl_buffer *grad;            /* n_lanes * elements partial sums; NULL for inference */
+    charl_buffer *
+        sum; /* elements: completed gradients; the same buffer as grad with one rank and one lane */
+};
+
+/** Where the gradient arenas shall lie: host memory of a shared window that the device uses in
+ * place. Both NULL: device memory. */
+typedef struct charl_gradient_memory {
+    float *lanes; /* n_lanes * elements floats, page-aligned */
+    float *sum;   /* elements floats, page-aligned */
+} charl_gradient_memory;
+
+/** Fix the offsets: trainable parameters in the given order (order[i] = index of declaration; those
+ * not named follow), then buffers. */
+charl_status charl__params_layout(charl_params *set, const int *order,
+                                  int n_order) CHARL_MUST_CHECK;
+bool charl__params_is_laid_out(const charl_params *set);
+/** Allocate values and buffers on dev (zero-filled). Once. */
+charl_status charl__params_allocate(charl_params *set, charl_device *dev) CHARL_MUST_CHECK;
+/** Allocate or wrap the gradient arenas. `whole` says that this process computes every slice in one
+ * lane: grad and sum are one. */
+charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bool whole,
+                                              const charl_gradient_memory *memory) CHARL_MUST_CHECK;
+/** Before the memory they were wrapped over goes. No-op when there are none. */
+void charl__params_free_gradients(charl_params *set);
+
+#endif

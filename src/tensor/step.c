@@ -1,0 +1,56 @@
+/* The step record: a device ring seen as a tensor. */
+#include "tensor/step.h"
+
+#include <stddef.h>
+
+#include "base/alloc.h"
+
+struct charl_steps {
+    charl_ring *ring;
+    charl_tensor *tensor, *loss_seed;
+};
+
+charl_status charl__steps_create(charl_device *dev, int depth, charl_steps **out)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape shape = {1, {CHARL_STEP_WORDS}};
+    charl_steps *s = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *s, &s));
+    CHARL_TRY(charl__ring_create(dev, sizeof(charl_step), depth, &s->ring));
+    CHARL_TRY(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_U32, &shape, 0, &s->tensor));
+    CHARL_TRY(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_F32, &(charl_shape){0, {0}},
+                                 (int64_t)(offsetof(charl_step, loss_seed) / sizeof(float)),
+                                 &s->loss_seed));
+    *out = s;
+    s = NULL;
+cleanup:
+    charl__steps_destroy(s);
+    return st;
+}
+
+void charl__steps_destroy(charl_steps *s)
+{
+    if (s) {
+        charl_tensor_release(s->tensor);
+        charl_tensor_release(s->loss_seed);
+        charl__ring_destroy(s->ring);
+        charl_free(s);
+    }
+}
+
+charl_status charl__steps_push(charl_steps *s, const charl_step *record)
+{
+    return charl__ring_push(s->ring, record);
+}
+
+charl_tensor *charl__steps_tensor(const charl_steps *s)
+{
+    return s->tensor;
+}
+
+charl_tensor *charl__steps_loss_seed(const charl_steps *s)
+{
+    return s->loss_seed;
+}

@@ -1,0 +1,40 @@
+#ifndef CHARL_TENSOR_STEP_H
+#define CHARL_TENSOR_STEP_H
+/** Values that change from step to step.
+ *
+ *  They reach kernels through a small device buffer, not through arguments, so that a recorded step
+ * replays unchanged. kernels/common.clh declares the same struct; keep the two alike.
+ */
+#include <stdint.h>
+
+#include "tensor/tensor.h"
+
+typedef struct charl_step {
+    uint32_t seed_lo, seed_hi; /* run.seed */
+    uint32_t step_lo, step_hi; /* optimizer steps done before this one */
+    float loss_seed; /* gradient of the loss by itself: 1 / samples in the global batch, times the
+                        loss scale */
+    float lr;        /* learning rate of this step */
+    float bias1, bias2; /* Adam: 1 - beta1^t, 1 - beta2^t, computed in double */
+    uint32_t commit;    /* 0: kernels that change persistent state do nothing */
+    uint32_t reserved[7];
+} charl_step;
+
+enum { CHARL_STEP_WORDS = 16 };
+_Static_assert(sizeof(charl_step) == CHARL_STEP_WORDS * 4, "kernels/common.clh declares the same");
+
+/** The step record of one training: graphs and optimizer are recorded against its tensor. */
+typedef struct charl_steps charl_steps;
+
+/** `depth` records may be under way: the host runs that far ahead. Owned. Errors: ERR_NOMEM,
+ * ERR_DEVICE. */
+charl_status charl__steps_create(charl_device *dev, int depth, charl_steps **out) CHARL_MUST_CHECK;
+void charl__steps_destroy(charl_steps *s); /* NULL is a no-op */
+/** Launches enqueued from now on see `record`. Async. */
+charl_status charl__steps_push(charl_steps *s, const charl_step *record) CHARL_MUST_CHECK;
+/** The record's loss_seed as an f32 scalar, borrowed. */
+charl_tensor *charl__steps_loss_seed(const charl_steps *s);
+/** u32 [CHARL_STEP_WORDS], borrowed. */
+charl_tensor *charl__steps_tensor(const charl_steps *s);
+
+#endif

@@ -1,0 +1,261 @@
+/* Tensors: counted handles on counted buffers. */
+#include "tensor/tensor.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const charl_shape *shape,
+                                int64_t offset, charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+    const size_t size = charl_dtype_size(dtype);
+    uint64_t elements = 0;
+    charl_tensor *t = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl_shape_check(shape));
+    CHARL_REQUIRE(size > 0, CHARL_ERR_DTYPE, "unknown element type %d", (int)dtype);
+    elements = charl__buffer_bytes(buffer) / size;
+    CHARL_REQUIRE(offset >= 0 && (uint64_t)charl_shape_count(shape) <= elements &&
+                      (uint64_t)offset <= elements - (uint64_t)charl_shape_count(shape),
+                  CHARL_ERR_INVALID, "%lld elements at %lld of a buffer of %zu bytes",
+                  (long long)charl_shape_count(shape), (long long)offset,
+                  charl__buffer_bytes(buffer));
+    CHARL_TRY(charl_alloc(sizeof *t, &t));
+    atomic_init(&t->refs, 1);
+    t->dev = charl__buffer_device(buffer);
+    t->dtype = dtype;
+    t->shape = *shape;
+    t->buffer = charl__buffer_retain(buffer);
+    t->offset = offset;
+    *out = t;
+cleanup:
+    return st;
+}
+
+charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const charl_shape *shape,
+                                 charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+    charl_buffer *buffer = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl_shape_check(shape));
+    CHARL_REQUIRE(charl_dtype_size(dtype) > 0, CHARL_ERR_DTYPE, "unknown element type %d",
+                  (int)dtype);
+    CHARL_TRY(charl__buffer_create(dev, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype),
+                                   "tensor", &buffer));
+    CHARL_TRY(charl__tensor_view(buffer, dtype, shape, 0, out));
+cleanup:
+    charl__buffer_release(buffer);
+    return st;
+}
+
+charl_tensor *charl_tensor_retain(charl_tensor *t)
+{
+    atomic_fetch_add(&t->refs, 1);
+    return t;
+}
+
+void charl_tensor_release(charl_tensor *t)
+{
+    if (t && atomic_fetch_sub(&t->refs, 1) == 1) {
+        charl__buffer_release(t->buffer);
+        charl_free(t);
+    }
+}
+
+charl_dtype charl_tensor_get_dtype(const charl_tensor *t)
+{
+    return t->dtype;
+}
+
+const charl_shape *charl_tensor_get_shape(const charl_tensor *t)
+{
+    return &t->shape;
+}
+
+charl_device *charl_tensor_get_device(const charl_tensor *t)
+{
+    return t->dev;
+}
+
+static charl_status check_bytes(const charl_tensor *t, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(bytes == charl__tensor_bytes(t), CHARL_ERR_INVALID,
+                  "%zu bytes for a tensor of %zu", bytes, charl__tensor_bytes(t));
+cleanup:
+    return st;
+}
+
+charl_status charl_tensor_write(charl_tensor *t, const void *src, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_bytes(t, bytes));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, t->buffer,
+                                  (size_t)t->offset * charl_dtype_size(t->dtype), src, bytes,
+                                  true));
+cleanup:
+    return st;
+}
+
+charl_status charl_tensor_read(const charl_tensor *t, void *dst, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_bytes(t, bytes));
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer,
+                                 (size_t)t->offset * charl_dtype_size(t->dtype), dst, bytes, true));
+cleanup:
+    return st;
+}
+
+charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape, charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    *out = NULL;
+    CHARL_TRY(charl_shape_check(shape));
+    CHARL_REQUIRE(charl_shape_count(shape) == charl__tensor_count(t), CHARL_ERR_SHAPE,
+                  "%s does not reshape to %s", charl_shape_format(&t->shape, a),
+                  charl_shape_format(shape, b));
+    CHARL_TRY(charl__tensor_view(t->buffer, t->dtype, shape, t->offset, out));
+cleanup:
+    return st;
+}
+
+charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count, charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+    charl_shape shape = t->shape;
+
+    *out = NULL;
+    CHARL_REQUIRE(shape.ndim > 0 && first >= 0 && count >= 0 && first <= shape.dim[0] &&
+                      count <= shape.dim[0] - first,
+                  CHARL_ERR_SHAPE, "%lld rows at %lld of %lld", (long long)count, (long long)first,
+                  shape.ndim ? (long long)shape.dim[0] : 0LL);
+    shape.dim[0] = count;
+    CHARL_TRY(charl__tensor_view(
+        t->buffer, t->dtype, &shape,
+        t->offset + (t->shape.dim[0] ? charl__tensor_count(t) / t->shape.dim[0] * first : 0), out));
+cleanup:
+    return st;
+}
+
+/* Round to nearest even. */
+static uint16_t half_of(double value)
+{
+    const uint16_t sign = signbit(value) ? 0x8000 : 0;
+    const double x = fabs(value);
+    int exponent = 0;
+    double units;
+
+    if (isnan(value)) {
+        return 0x7e00;
+    }
+    if (x >= 65520.0) {
+        return sign | 0x7c00;
+    }
+    if (x == 0) {
+        return sign;
+    }
+    (void)frexp(x, &exponent);
+    exponent = exponent < -13 ? -13 : exponent; /* subnormal below 2^-14 */
+    units = nearbyint(ldexp(x, 11 - exponent)); /* 0 ... 2048 steps of 2^(exponent - 11) */
+    return (uint16_t)(sign + (((uint16_t)(exponent + 13)) << 10) + (int)units);
+}
+
+static uint16_t bf16_of(double value)
+{
+    const float f = (float)value;
+    uint32_t u;
+
+    memcpy(&u, &f, sizeof u);
+    return isnan(f) ? (uint16_t)((u >> 16) | 0x40)
+                    : (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+
+static int64_t clamped(double value, int64_t lo, int64_t hi)
+{
+    if (isnan(value)) {
+        return 0;
+    }
+    return value <= (double)lo ? lo : value >= (double)hi ? hi : (int64_t)value;
+}
+
+/* The bits of one element. */
+static int64_t bits_of(charl_dtype dtype, double value)
+{
+    const float f = (float)value;
+    uint32_t u;
+
+    memcpy(&u, &f, sizeof u);
+    switch (dtype) {
+    case CHARL_F16:
+        return half_of(value);
+    case CHARL_BF16:
+        return bf16_of(value);
+    case CHARL_U8:
+        return clamped(value, 0, UINT8_MAX);
+    case CHARL_U16:
+        return clamped(value, 0, UINT16_MAX);
+    case CHARL_U32:
+        return clamped(value, 0, UINT32_MAX);
+    case CHARL_I32:
+        return clamped(value, INT32_MIN, INT32_MAX);
+    case CHARL_I64:
+        return clamped(value, INT64_MIN, INT64_MAX);
+    default:
+        return (int64_t)u;
+    }
+}
+
+enum { GROUP = 64 };
+
+/* Elements travel as bits: one program per size. */
+static charl_status launch_copy(charl_tensor *dst, const char *entry, charl_arg from)
+{
+    static const char *const types[] = {[1] = "uchar", [2] = "ushort", [4] = "uint", [8] = "ulong"};
+    const int64_t n = charl__tensor_count(dst);
+    char defines[48];
+
+    snprintf(defines, sizeof defines, "#define BITS %s\n", types[charl_dtype_size(dst->dtype)]);
+    return charl__launch(dst->dev, &(charl_launch){
+                                       .file = "copy",
+                                       .entry = entry,
+                                       .defines = defines,
+                                       .global = {((size_t)n + GROUP - 1) / GROUP * GROUP},
+                                       .local = {GROUP},
+                                       .args = {from, charl__out(dst), charl__i64(n)},
+                                   });
+}
+
+charl_status charl__tensor_fill(charl_tensor *t, double value)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(launch_copy(t, "charl_fill", charl__i64(bits_of(t->dtype, value))));
+cleanup:
+    return st;
+}
+
+charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(src->dtype == dst->dtype, CHARL_ERR_DTYPE, "a copy from %s to %s",
+                  charl_dtype_name(src->dtype), charl_dtype_name(dst->dtype));
+    CHARL_REQUIRE(charl__tensor_count(src) == charl__tensor_count(dst), CHARL_ERR_SHAPE,
+                  "a copy from %lld to %lld elements", (long long)charl__tensor_count(src),
+                  (long long)charl__tensor_count(dst));
+    CHARL_TRY(launch_copy(dst, "charl_copy", charl__in(src)));
+cleanup:
+    return st;
+}

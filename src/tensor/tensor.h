@@ -1,0 +1,71 @@
+#ifndef CHARL_TENSOR_TENSOR_H
+#define CHARL_TENSOR_TENSOR_H
+/** The inside of a tensor, and how it becomes a kernel argument. */
+#include <stdatomic.h>
+
+#include "charl/tensor.h"
+#include "device/device.h"
+
+struct charl_tensor {
+    atomic_int refs;
+    charl_device *dev;
+    charl_dtype dtype;
+    charl_shape shape;
+    charl_buffer *buffer; /* retained */
+    int64_t offset;       /* elements from the start of buffer */
+};
+
+/** A tensor over part of a buffer, which is retained. Errors: ERR_SHAPE, ERR_DTYPE; ERR_INVALID
+ * when the range leaves the buffer. */
+charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const charl_shape *shape,
+                                int64_t offset, charl_tensor **out) CHARL_MUST_CHECK;
+
+/** t[:] = value, converted to t's type (integers: truncated and clamped, NaN gives 0). One launch,
+ * so it can be recorded. Async. */
+charl_status charl__tensor_fill(charl_tensor *t, double value) CHARL_MUST_CHECK;
+
+/** dst[:] = src[:] where type and element count agree. One launch, so it can be recorded. Async.
+ *  Errors: ERR_DTYPE, ERR_SHAPE; ERR_INVALID when the ranges overlap without being equal. */
+charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst) CHARL_MUST_CHECK;
+
+static inline int64_t charl__tensor_count(const charl_tensor *t)
+{
+    return charl_shape_count(&t->shape);
+}
+
+static inline size_t charl__tensor_bytes(const charl_tensor *t)
+{
+    return (size_t)charl_shape_count(&t->shape) * charl_dtype_size(t->dtype);
+}
+
+static inline charl_arg charl__tensor_arg(charl_arg_kind kind, const charl_tensor *t)
+{
+    charl_arg a = {.kind = kind, .buffer = 0, .v.offset = 0};
+
+    if (t) {
+        a.buffer = t->buffer;
+        a.v.offset = t->offset;
+        a.count = charl_shape_count(&t->shape);
+        a.size = charl_dtype_size(t->dtype);
+    }
+    return a;
+}
+
+/* NULL gives the kernel a null pointer and offset 0. Each takes two kernel parameters: pointer,
+ * ulong offset. */
+static inline charl_arg charl__in(const charl_tensor *t)
+{
+    return charl__tensor_arg(CHARL_ARG_IN, t);
+}
+
+static inline charl_arg charl__out(const charl_tensor *t)
+{
+    return charl__tensor_arg(CHARL_ARG_OUT, t);
+}
+
+static inline charl_arg charl__inout(const charl_tensor *t)
+{
+    return charl__tensor_arg(CHARL_ARG_INOUT, t);
+}
+
+#endif

@@ -1,0 +1,395 @@
+/* Matrix products: exact in integers against a plain loop, and bit for bit the same in every form.
+ *
+ * Operands lie at odd offsets inside guarded memory, outputs and guards are poisoned. The rate that
+ * is printed is for people.
+ */
+#include "support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/tree.h"
+#include "tensor/gemm.h"
+
+enum { GUARD = 37 };
+
+static const float poison = -12345.75F;
+static charl_device *dev;
+
+/* n floats from `src` (poison where NULL) at element GUARD + shift of a buffer of their own. */
+static charl_tensor *place(const float *src, int64_t n, int64_t shift)
+{
+    charl_buffer *b;
+    charl_tensor *t;
+    float *image;
+    const int64_t all = n + 2 * GUARD + shift;
+
+    charl_assert_ok(charl_alloc_array(all, sizeof *image, &image));
+    for (int64_t i = 0; i < all; i++) {
+        image[i] = poison;
+    }
+    if (src) {
+        memcpy(image + GUARD + shift, src, (size_t)n * sizeof *src);
+    }
+    charl_assert_ok(charl__buffer_create(dev, (size_t)all * sizeof *image, "test", &b));
+    charl_assert_ok(
+        charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, image, (size_t)all * sizeof *image, true));
+    charl_assert_ok(charl__tensor_view(b, CHARL_F32, &(charl_shape){1, {n}}, GUARD + shift, &t));
+    charl__buffer_release(b);
+    charl_free(image);
+    return t;
+}
+
+/* The tensor's elements into `out`; nothing around them may have changed. */
+static void fetch(charl_tensor *t, int64_t n, int64_t shift, float *out)
+{
+    const int64_t all = n + 2 * GUARD + shift;
+    float *image;
+
+    charl_assert_ok(charl_alloc_array(all, sizeof *image, &image));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer, 0, image,
+                                       (size_t)all * sizeof *image, true));
+    for (int64_t i = 0; i < all; i++) {
+        if ((i < GUARD + shift || i >= GUARD + shift + n) &&
+            memcmp(&image[i], &poison, sizeof poison) != 0) {
+            fail_msg("element %lld beside the output was written", (long long)(i - GUARD - shift));
+        }
+    }
+    memcpy(out, image + GUARD + shift, (size_t)n * sizeof *out);
+    charl_free(image);
+}
+
+typedef struct problem {
+    int64_t m, n, k, segments, count;
+    bool ta, tb;
+    charl_gemm_bias bias;
+    float *a, *b, *c; /* c: bias */
+} problem;
+
+static int64_t a_size(const problem *p)
+{
+    return p->m * p->k * p->segments * p->count;
+}
+
+static int64_t b_size(const problem *p)
+{
+    return p->n * p->k * p->segments * p->count;
+}
+
+/* integers in [-4, 4], or fractions that round at every step */
+static void draw(problem *p, bool integers)
+{
+    float *const to[] = {p->a, p->b, p->c};
+    const int64_t n[] = {a_size(p), b_size(p), p->m > p->n ? p->m : p->n};
+
+    for (int i = 0; i < 3; i++) {
+        charl_test_fill(to[i], n[i], integers ? -4.0F : -1.0F, integers ? 5.0F : 1.0F,
+                        10U + (uint64_t)i);
+        for (int64_t e = 0; integers && e < n[i]; e++) {
+            to[i][e] = floorf(to[i][e]);
+        }
+    }
+}
+
+static problem make(int64_t m, int64_t n, int64_t k)
+{
+    return (problem){.m = m, .n = n, .k = k, .segments = 1, .count = 1};
+}
+
+static void allocate(problem *p)
+{
+    charl_assert_ok(charl_alloc_array(a_size(p), sizeof(float), &p->a));
+    charl_assert_ok(charl_alloc_array(b_size(p), sizeof(float), &p->b));
+    charl_assert_ok(charl_alloc_array(p->m > p->n ? p->m : p->n, sizeof(float), &p->c));
+}
+
+static void release(problem *p)
+{
+    charl_free(p->a);
+    charl_free(p->b);
+    charl_free(p->c);
+}
+
+/* The definition, with one fma per step: the same bits as the kernels', not only the same number.
+ */
+static void reference(const problem *p, float *out)
+{
+    for (int64_t e = 0; e < p->count * p->m * p->n; e++) {
+        const int64_t z = e / (p->m * p->n), i = e / p->n % p->m, j = e % p->n;
+        float sum = 0.0F;
+
+        for (int64_t s = 0; s < p->segments; s++) {
+            const float *a = p->a + (z * p->segments + s) * p->m * p->k;
+            const float *b = p->b + (z * p->segments + s) * p->k * p->n;
+
+            for (int64_t k = 0; k < p->k; k++) {
+                sum = fmaf(a[p->ta ? k * p->m + i : i * p->k + k],
+                           b[p->tb ? j * p->k + k : k * p->n + j], sum);
+            }
+        }
+        out[e] = p->bias == CHARL_GEMM_BIAS_COLUMNS ? sum + p->c[j]
+                 : p->bias == CHARL_GEMM_BIAS_ROWS  ? sum + p->c[i]
+                                                    : sum;
+    }
+}
+
+static void run_form(const problem *p, charl_gemm_form form, int64_t shift, float *out)
+{
+    charl_tensor *a = place(p->a, a_size(p), shift), *b = place(p->b, b_size(p), 0);
+    charl_tensor *c = place(p->c, p->m > p->n ? p->m : p->n, shift),
+                 *o = place(NULL, p->count * p->m * p->n, shift);
+
+    charl_assert_ok(
+        charl__gemm(dev, &(charl_gemm){.a = a,
+                                       .b = b,
+                                       .bias = p->bias ? c : NULL,
+                                       .out = o,
+                                       .m = p->m,
+                                       .n = p->n,
+                                       .k = p->k,
+                                       .a_kind = p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                       .b_kind = p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                       .bias_kind = p->bias,
+                                       .segments = p->segments,
+                                       .a_segment = p->m * p->k,
+                                       .b_segment = p->k * p->n,
+                                       .count = p->count,
+                                       .a_outer = p->segments * p->m * p->k,
+                                       .b_outer = p->segments * p->k * p->n,
+                                       .out_outer = p->m * p->n,
+                                       .form = form,
+                                       .label = "test"}));
+    fetch(o, p->count * p->m * p->n, shift, out);
+    charl_tensor_release(a);
+    charl_tensor_release(b);
+    charl_tensor_release(c);
+    charl_tensor_release(o);
+}
+
+static const struct {
+    charl_gemm_form form;
+    const char *name;
+} forms[] = {{CHARL_GEMM_VECTOR, "vector"},
+             {CHARL_GEMM_VECTOR_SMALL, "vector, one micro-tile"},
+             {CHARL_GEMM_LOCAL, "local, 64"},
+             {CHARL_GEMM_LOCAL_LARGE, "local, 128"}};
+
+/* Building the largest form takes a CPU seconds: two of the four transposes do. */
+static bool can_run(charl_gemm_form form, const problem *p)
+{
+    if (form == CHARL_GEMM_LOCAL_LARGE && p->ta != p->tb) {
+        return false;
+    }
+    return form == CHARL_GEMM_VECTOR || form == CHARL_GEMM_VECTOR_SMALL ||
+           charl_device_get_info(dev)->max_group >= 256;
+}
+
+/* Every form against fmaf in a plain loop: bit for bit. */
+static void check(problem p)
+{
+    const int64_t n = p.count * p.m * p.n;
+    float *want, *got;
+
+    allocate(&p);
+    charl_assert_ok(charl_alloc_array(n, sizeof *want, &want));
+    charl_assert_ok(charl_alloc_array(n, sizeof *got, &got));
+    for (int integers = 0; integers < 2; integers++) {
+        draw(&p, integers);
+        reference(&p, want);
+        for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+            if (!can_run(forms[f].form, &p)) {
+                continue;
+            }
+            run_form(&p, forms[f].form, integers ? 0 : 5, got);
+            if (memcmp(got, want, (size_t)n * sizeof *got) != 0) {
+                print_error("%s, %lld x %lld x %lld, ta %d, tb %d\n", forms[f].name, (long long)p.m,
+                            (long long)p.n, (long long)p.k, p.ta, p.tb);
+                charl_assert_same_bits(got, want, n);
+            }
+        }
+    }
+    charl_free(want);
+    charl_free(got);
+    release(&p);
+}
+
+static void every_shape_and_transpose(void **state)
+{
+    static const int64_t shape[][3] = {
+        {1, 1, 1},       {1, 1, 300},  {1, 77, 5},     {77, 1, 5},    {8, 32, 128}, {9, 33, 129},
+        {64, 64, 16},    {65, 63, 17}, {129, 131, 15}, {3, 200, 31},  {200, 3, 31}, {128, 256, 1},
+        {100, 130, 257}, {4, 16, 16},  {5, 48, 64},    {97, 161, 40}, {13, 29, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
+        for (int t = 0; t < 4; t++) {
+            problem p = make(shape[i][0], shape[i][1], shape[i][2]);
+
+            p.ta = t & 1;
+            p.tb = t & 2;
+            p.bias = (charl_gemm_bias)(t % 3);
+            check(p);
+        }
+    }
+}
+
+static void many_products_and_segments(void **state)
+{
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        problem p = make(19, 35, 21);
+
+        p.ta = t & 1;
+        p.tb = t & 2;
+        p.bias = (charl_gemm_bias)(t % 3);
+        p.count = 5;
+        p.segments = 3;
+        check(p);
+    }
+}
+
+/* Sums over leaves inside the kernel are those of the tree over separate products. */
+static void folds_like_the_tree(void **state)
+{
+    enum { M = 70, N = 45, K = 3, LEAVES = 13 };
+    problem p = make(M, N, K);
+    float *part, *leaf[LEAVES], *got;
+    charl_tensor *a, *b, *o;
+
+    (void)state;
+    p.count = LEAVES;
+    p.ta = true;
+    allocate(&p);
+    draw(&p, false);
+    charl_assert_ok(charl_alloc_array(LEAVES * M * N, sizeof *part, &part));
+    charl_assert_ok(charl_alloc_array(M * N, sizeof *got, &got));
+    for (int leaves = 2; leaves <= LEAVES; leaves++) {
+        reference(&p, part);
+        for (int i = 0; i < LEAVES; i++) {
+            leaf[i] = part + (size_t)i * M * N;
+        }
+        charl__tree_fold(leaf, leaves, M * N);
+        a = place(p.a, a_size(&p), 3);
+        b = place(p.b, b_size(&p), 0);
+        o = place(NULL, M * N, 1);
+        charl_assert_ok(charl__gemm(dev, &(charl_gemm){.a = a,
+                                                       .b = b,
+                                                       .out = o,
+                                                       .m = M,
+                                                       .n = N,
+                                                       .k = K,
+                                                       .a_kind = CHARL_GEMM_TRANSPOSED,
+                                                       .a_outer = M * K,
+                                                       .b_outer = K * N,
+                                                       .leaves = leaves,
+                                                       .form = CHARL_GEMM_VECTOR}));
+        fetch(o, M * N, 1, got);
+        charl_assert_same_bits(got, part, M * N);
+        charl_tensor_release(a);
+        charl_tensor_release(b);
+        charl_tensor_release(o);
+    }
+    charl_free(part);
+    charl_free(got);
+    release(&p);
+}
+
+/* A product's bits are the same alone and as one of many, and as part of a larger matrix. */
+static void position_does_not_matter(void **state)
+{
+    problem many = make(40, 50, 60), one;
+    float *all, *alone;
+
+    (void)state;
+    many.count = 4;
+    allocate(&many);
+    draw(&many, false);
+    charl_assert_ok(charl_alloc_array(4 * 40 * 50, sizeof *all, &all));
+    charl_assert_ok(charl_alloc_array(40 * 50, sizeof *alone, &alone));
+    run_form(&many, CHARL_GEMM_AUTO, 0, all);
+    one = many;
+    one.count = 1;
+    one.a += 3 * 40 * 60;
+    one.b += 3 * 50 * 60;
+    run_form(&one, CHARL_GEMM_AUTO, 0, alone);
+    charl_assert_same_bits(alone, all + 3 * 40 * 50, 40 * 50);
+    one.m = 7; /* the first rows only */
+    run_form(&one, CHARL_GEMM_AUTO, 2, alone);
+    charl_assert_same_bits(alone, all + 3 * 40 * 50, 7 * 50);
+    charl_free(all);
+    charl_free(alone);
+    release(&many);
+}
+
+static void refuses_what_does_not_fit(void **state)
+{
+    (void)state;
+    charl_assert_status(charl__gemm(dev, &(charl_gemm){.m = INT64_C(1) << 31, .n = 1, .k = 1}),
+                        CHARL_ERR_SHAPE);
+    charl_assert_message("beyond 2^31");
+}
+
+static void rate(void **state)
+{
+    static const int64_t shape[][3] = {{512, 512, 512}, {64, 256, 784}, {64, 784, 256}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
+        for (int t = 0; t < 4; t += 3) {
+            const int64_t m = shape[i][0], n = shape[i][1], k = shape[i][2];
+            charl_tensor *a = place(NULL, m * k, 0), *b = place(NULL, k * n, 0),
+                         *o = place(NULL, m * n, 0);
+            double best = 1e9;
+
+            for (int r = 0; r < 4; r++) {
+                const double start = charl__clock_s();
+
+                charl_assert_ok(charl__gemm(
+                    dev,
+                    &(charl_gemm){.a = a,
+                                  .b = b,
+                                  .out = o,
+                                  .m = m,
+                                  .n = n,
+                                  .k = k,
+                                  .a_kind = t & 1 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                  .b_kind = t & 2 ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN}));
+                charl_assert_ok(charl_device_sync(dev));
+                best = fmin(best, charl__clock_s() - start);
+            }
+            print_message("%lld x %lld x %lld, ta %d, tb %d: %.1f GFLOP/s\n", (long long)m,
+                          (long long)n, (long long)k, t & 1, t >> 1,
+                          2e-9 * (double)(m * n * k) / best);
+            charl_tensor_release(a);
+            charl_tensor_release(b);
+            charl_tensor_release(o);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_shape_and_transpose), cmocka_unit_test(many_products_and_segments),
+        cmocka_unit_test(folds_like_the_tree),       cmocka_unit_test(position_does_not_matter),
+        cmocka_unit_test(refuses_what_does_not_fit), cmocka_unit_test(rate),
+    };
+    const charl_device_request request = {.local_size = 1};
+    int rc;
+
+    if (charl_device_open(&request, &dev) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    charl_device_close(dev);
+    if (charl__live() != 0) {
+        fprintf(stderr, "%ld objects are still alive\n", charl__live());
+        rc = 1;
+    }
+    return rc;
+}

@@ -1,0 +1,324 @@
+/* Parameter sets: layout, alignment, initial values, and what goes wrong before they exist. */
+#include "support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tensor/params.h"
+
+static charl_device *dev;
+
+static const charl_param_spec specs[] = {
+    {.name = "conv.weight",
+     .shape = {4, {3, 2, 3, 3}},
+     .init = {CHARL_INIT_UNIFORM, -0.25F, 0.5F},
+     .trainable = true},
+    {.name = "bn.running_mean", .shape = {1, {3}}, .init = {CHARL_INIT_CONSTANT, 2.5F, 0.0F}},
+    {.name = "conv.bias",
+     .shape = {1, {3}},
+     .init = {CHARL_INIT_CONSTANT, -1.0F, 0.0F},
+     .trainable = true,
+     .no_decay = true},
+    {.name = "fc.weight",
+     .shape = {2, {40, 50}},
+     .init = {CHARL_INIT_NORMAL, 1.0F, 2.0F},
+     .trainable = true},
+    {.name = "scalar", .shape = {0, {0}}, .trainable = true},
+    {.name = "empty", .shape = {2, {0, 4}}, .trainable = true},
+    {.name = "bn.running_var", .shape = {1, {3}}, .init = {CHARL_INIT_CONSTANT, 1.0F, 0.0F}},
+};
+
+enum { N = (int)(sizeof specs / sizeof specs[0]) };
+
+static charl_status declare(charl_params *set, const int *order)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < N; i++) {
+        charl_param *p;
+
+        CHARL_TRY(charl_params_add(set, &specs[order ? order[i] : i], &p));
+    }
+cleanup:
+    return st;
+}
+
+static void test_declaration(void **state)
+{
+    charl_params *set;
+    char name[] = "changes";
+    charl_param *p = NULL;
+
+    (void)state;
+    charl_assert_ok(charl_params_create(&set));
+    charl_assert_ok(declare(set, NULL));
+    assert_int_equal(charl_params_get_count(set), N);
+    assert_int_equal(charl_params_get_elements(set), 54 + 3 + 2000 + 1);
+    for (int i = 0; i < N; i++) {
+        assert_ptr_equal(charl_params_find(set, specs[i].name), charl_params_get(set, i));
+        assert_string_equal(charl_param_get_spec(charl_params_get(set, i))->name, specs[i].name);
+    }
+    assert_null(charl_params_find(set, "fc"));
+    assert_null(charl_params_get(set, -1));
+    assert_null(charl_params_get(set, N));
+    charl_assert_ok(charl_params_add(set, &(charl_param_spec){.name = name}, &p));
+    name[0] = 'X'; /* the name is a copy */
+    assert_ptr_equal(charl_params_find(set, "changes"), p);
+    charl_params_destroy(set);
+    charl_params_destroy(NULL);
+}
+
+static void test_refused_declarations(void **state)
+{
+    charl_params *set;
+    charl_param *p = NULL;
+    float v;
+
+    (void)state;
+    charl_assert_ok(charl_params_create(&set));
+    charl_assert_ok(declare(set, NULL));
+    charl_assert_status(charl_params_add(set, &specs[0], &p), CHARL_ERR_INVALID);
+    charl_assert_message("conv.weight is declared twice");
+    assert_null(p);
+    charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = ""}, &p),
+                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = NULL}, &p),
+                        CHARL_ERR_INVALID);
+    charl_assert_status(
+        charl_params_add(set, &(charl_param_spec){.name = "n", .shape = {1, {-1}}}, &p),
+        CHARL_ERR_SHAPE);
+    charl_assert_status(charl_params_initialize(set, 1), CHARL_ERR_INVALID);
+    charl_assert_status(charl_param_read(charl_params_find(set, "scalar"), &v), CHARL_ERR_INVALID);
+    charl_assert_message("scalar has no memory");
+    charl_assert_status(charl_param_write(charl_params_find(set, "scalar"), &v), CHARL_ERR_INVALID);
+    charl_assert_status(charl__params_layout(set, (int[]){0, N}, 2), CHARL_ERR_INVALID);
+    assert_false(charl__params_is_laid_out(set)); /* refused as a whole */
+    charl_assert_status(charl__params_layout(set, (int[]){-1}, 1), CHARL_ERR_INVALID);
+    charl_assert_ok(charl__params_layout(set, NULL, 0));
+    charl_assert_status(charl__params_layout(set, NULL, 0), CHARL_ERR_INVALID);
+    charl_assert_status(charl_params_add(set, &(charl_param_spec){.name = "late"}, &p),
+                        CHARL_ERR_INVALID);
+    charl_assert_message("late");
+    charl_params_destroy(set);
+}
+
+/* The named ones first, in that order; then the rest; buffers in an arena of their own. */
+static void test_layout(void **state)
+{
+    charl_params *set;
+    int64_t end = 0;
+    static const int order[] = {3, 2}, want[] = {3, 2, 0, 4, 5};
+
+    (void)state;
+    charl_assert_ok(charl_params_create(&set));
+    charl_assert_ok(declare(set, NULL));
+    assert_false(charl__params_is_laid_out(set));
+    charl_assert_ok(charl__params_layout(set, order, 2));
+    assert_true(charl__params_is_laid_out(set));
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        const charl_param *p = set->param[want[i]];
+
+        assert_int_equal(p->offset, end);
+        assert_int_equal(p->offset % CHARL_PARAM_ALIGN, 0);
+        end += (charl_shape_count(&p->spec.shape) + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN *
+               CHARL_PARAM_ALIGN;
+    }
+    assert_true(set->elements >= end && set->elements < end + CHARL_ARENA_ALIGN);
+    assert_int_equal(set->elements % CHARL_ARENA_ALIGN, 0);
+    assert_int_equal(set->param[1]->offset, 0);
+    assert_int_equal(set->param[6]->offset, CHARL_PARAM_ALIGN);
+    assert_int_equal(set->buffer_elements, 2 * CHARL_PARAM_ALIGN);
+    charl_params_destroy(set);
+}
+
+static void open_set(const int *order, uint64_t seed, charl_params **out)
+{
+    charl_assert_ok(charl_params_create(out));
+    charl_assert_ok(declare(*out, order));
+    charl_assert_ok(charl__params_layout(*out, order, 1));
+    charl_assert_ok(charl__params_allocate(*out, dev));
+    charl_assert_ok(charl_params_initialize(*out, seed));
+}
+
+static float *values(charl_params *set, const char *name)
+{
+    const charl_param *p = charl_params_find(set, name);
+    float *v;
+
+    charl_assert_ok(charl_alloc_array(charl_shape_count(&p->spec.shape) + 1, sizeof *v, &v));
+    charl_assert_ok(charl_param_read(p, v));
+    return v;
+}
+
+/* Values depend on seed and name: not on the order of declaration, nor on where they lie. */
+static void test_initial_values(void **state)
+{
+    charl_params *set, *other, *reseeded;
+    bool differs = false;
+
+    (void)state;
+    open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 3, &set);
+    open_set((int[]){6, 5, 4, 3, 2, 1, 0}, 3, &other);
+    open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 4, &reseeded);
+    for (int i = 0; i < N; i++) {
+        const int64_t n = charl_shape_count(&specs[i].shape);
+        float *a = values(set, specs[i].name), *b = values(other, specs[i].name),
+              *c = values(reseeded, specs[i].name);
+        double mean = 0.0, square = 0.0;
+
+        charl_assert_same_bits(a, b, n);
+        differs = differs || memcmp(a, c, (size_t)n * sizeof *a) != 0;
+        for (int64_t k = 0; k < n; k++) {
+            mean += (double)a[k] / (double)n;
+            square += (double)a[k] * (double)a[k] / (double)n;
+            assert_true(specs[i].init.kind != CHARL_INIT_CONSTANT || a[k] == specs[i].init.a);
+            assert_true(specs[i].init.kind != CHARL_INIT_UNIFORM ||
+                        (a[k] >= specs[i].init.a && a[k] < specs[i].init.b));
+        }
+        if (specs[i].init.kind == CHARL_INIT_NORMAL) {
+            assert_true(fabs(mean - 1.0) < 0.2);
+            assert_true(fabs(sqrt(square - mean * mean) - 2.0) < 0.2);
+        }
+        if (specs[i].init.kind == CHARL_INIT_UNIFORM) {
+            assert_true(fabs(mean - 0.125) < 0.1);
+        }
+        charl_free(a);
+        charl_free(b);
+        charl_free(c);
+    }
+    assert_true(differs);
+    charl_params_destroy(set);
+    charl_params_destroy(other);
+    charl_params_destroy(reseeded);
+}
+
+static void test_padding_is_zero(void **state)
+{
+    charl_params *set;
+    float *arena;
+
+    (void)state;
+    open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 3, &set);
+    charl_assert_ok(charl_alloc_array(set->elements, sizeof *arena, &arena));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->value, 0, arena,
+                                       (size_t)set->elements * sizeof *arena, true));
+    for (int i = 0; i < set->count; i++) {
+        const charl_param *p = set->param[i];
+
+        for (int64_t k = 0; p->spec.trainable && k < charl_shape_count(&p->spec.shape); k++) {
+            arena[p->offset + k] = 0.0F;
+        }
+    }
+    for (int64_t i = 0; i < set->elements; i++) {
+        assert_true(arena[i] == 0.0F);
+    }
+    charl_free(arena);
+    charl_params_destroy(set);
+}
+
+static void test_write_and_read(void **state)
+{
+    charl_params *set;
+    float in[3] = {1.0F, -2.0F, 3.0F}, *out, *neighbour, *before;
+
+    (void)state;
+    open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 3, &set);
+    before = values(set, "conv.weight");
+    charl_assert_ok(charl_param_write(charl_params_find(set, "conv.bias"), in));
+    out = values(set, "conv.bias");
+    neighbour = values(set, "conv.weight");
+    charl_assert_same_bits(out, in, 3);
+    charl_assert_same_bits(neighbour, before, 54);
+    charl_free(before);
+    charl_free(neighbour);
+    charl_free(out);
+    charl_params_destroy(set);
+}
+
+/* Gradients in memory of the caller, as a shared window gives it. */
+static void test_gradients_in_given_memory(void **state)
+{
+    charl_params *set;
+    charl_gradient_memory memory = {0};
+    float *lanes = NULL, *sum = NULL, x;
+
+    (void)state;
+    open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 3, &set);
+    charl_assert_ok(charl_alloc_aligned(4096, (size_t)set->elements * 2 * sizeof *lanes, &lanes));
+    charl_assert_ok(charl_alloc_aligned(4096, (size_t)set->elements * sizeof *sum, &sum));
+    memory = (charl_gradient_memory){lanes, sum};
+    sum[5] = 7.0F;
+    charl_assert_ok(charl__params_allocate_gradients(set, 2, false, &memory));
+    assert_int_equal(set->n_lanes, 2);
+    assert_int_equal(charl__buffer_bytes(set->grad), (size_t)set->elements * 8);
+    assert_ptr_not_equal(set->grad, set->sum);
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->sum, 20, &x, sizeof x, true));
+    assert_true(x == 7.0F);
+    charl_params_destroy(set);
+    charl_free(lanes);
+    charl_free(sum);
+}
+
+static charl_status life(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl_params *set = NULL;
+
+    (void)ctx;
+    CHARL_TRY(charl_params_create(&set));
+    CHARL_TRY(declare(set, NULL));
+    CHARL_TRY(charl__params_layout(set, NULL, 0));
+    st = charl__params_allocate(set, dev);
+    if (st != CHARL_OK) {
+        assert_null(set->dev); /* and a second try starts from nothing */
+        CHARL_TRY(charl__params_allocate(set, dev));
+        CHARL_FAIL(CHARL_ERR_NOMEM, "the first try failed");
+    }
+    st = charl__params_allocate_gradients(set, 2, false, NULL);
+    if (st != CHARL_OK) {
+        assert_true(!set->grad && !set->sum);
+        CHARL_TRY(charl__params_allocate_gradients(set, 2, false, NULL));
+        CHARL_FAIL(CHARL_ERR_NOMEM, "the first try failed");
+    }
+    CHARL_TRY(charl_params_initialize(set, 1));
+cleanup:
+    charl_params_destroy(set);
+    return st;
+}
+
+static void test_every_acquisition_may_fail(void **state)
+{
+    (void)state;
+    charl_test_fail_every_acquisition(life, NULL);
+}
+
+int main(void)
+{
+    const charl_device_request request = {.local_size = 1};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_declaration),
+        cmocka_unit_test(test_refused_declarations),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_initial_values),
+        cmocka_unit_test(test_padding_is_zero),
+        cmocka_unit_test(test_write_and_read),
+        cmocka_unit_test(test_gradients_in_given_memory),
+        cmocka_unit_test(test_every_acquisition_may_fail),
+    };
+    int rc;
+
+    if (charl_device_open(&request, &dev) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    charl_device_close(dev);
+    if (rc == 0 && charl__live() != 0) {
+        fprintf(stderr, "%ld objects are still alive\n", charl__live());
+        rc = 1;
+    }
+    return rc;
+}

@@ -1,0 +1,85 @@
+/* CHARL_PROFILE: every launch is timed, direct or replayed, and the table is logged once, when the
+ * device goes. */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "tensor/tensor.h"
+
+static char logged[4096];
+
+static void keep(void *ctx, charl__log_level level, const char *message)
+{
+    (void)ctx;
+    (void)level;
+    strncat(logged, message, sizeof logged - strlen(logged) - 2);
+    strncat(logged, "\n", sizeof logged - strlen(logged) - 1);
+}
+
+static charl_status scenario(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const charl_device_request request = {.local_size = 1};
+    charl_device *dev = NULL;
+    charl_tensor *t = NULL;
+    charl_recording *r = NULL;
+
+    (void)ctx;
+    CHARL_TRY(charl_device_open(&request, &dev));
+    CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {1000}}, &t));
+    CHARL_TRY(charl__tensor_fill(t, 1.0));
+    CHARL_TRY(charl__record_begin(dev, &r));
+    st = charl__tensor_fill(t, 2.0);
+    charl__record_end(dev);
+    CHARL_TRY(st);
+    CHARL_TRY(charl__recording_replay(r, 0, 1));
+    CHARL_TRY(charl__recording_replay(r, 0, 1));
+cleanup:
+    charl__recording_destroy(r);
+    charl_tensor_release(t);
+    charl_device_close(dev);
+    return st;
+}
+
+static void test_table(void **state)
+{
+    (void)state;
+    charl__env_set(CHARL_ENV_PROFILE, "1");
+    charl__log_sink_set(keep, NULL);
+    charl__log_level_set(CHARL__LOG_INFO);
+    logged[0] = '\0';
+    charl_assert_ok(scenario(NULL));
+    assert_non_null(strstr(logged, "3 x "));
+    assert_non_null(strstr(logged, "charl_fill"));
+    assert_non_null(strstr(logged, " ms in "));
+    logged[0] = '\0';
+    charl__env_set(CHARL_ENV_PROFILE, "0");
+    charl_assert_ok(scenario(NULL));
+    assert_null(strstr(logged, "charl_fill"));
+}
+
+static void test_every_acquisition_may_fail(void **state)
+{
+    (void)state;
+    charl__env_set(CHARL_ENV_PROFILE, "1");
+    charl__log_sink_set(NULL, NULL);
+    charl_test_fail_every_acquisition(scenario, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),
+                                       cmocka_unit_test(test_every_acquisition_may_fail)};
+    charl_device_info info[1];
+    int count;
+
+    if (charl_device_list(info, 1, &count) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
