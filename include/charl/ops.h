@@ -1,0 +1,148 @@
+#ifndef CHARL_OPS_H
+#define CHARL_OPS_H
+/** The operators: each function appends one to a graph and returns its output, borrowed from the
+ * graph.
+ *
+ *  NULL in gives NULL out; the first error is kept by the graph and returned by
+ * charl_graph_compile, with the layer's name. Shapes are PyTorch's. All are Local, Async when the
+ * graph runs, and deterministic: bits do not depend on ranks, compute units, work-group size or
+ * position. f32 unless said otherwise. Differentiable unless said otherwise.
+ */
+#include "charl/graph.h"
+
+/* Elementwise. One operand has the full shape [...]; the other has the same, is a scalar, or
+ * broadcasts over leading or trailing extents as in PyTorch ([C] or [1,C,1,1] or [B,1] against
+ * [B,C,H,W] or [B,C]). Cost: one read per operand, one write. */
+charl_var *charl_add(charl_graph *g, charl_var *a, charl_var *b); /**< out = a + b */
+charl_var *charl_sub(charl_graph *g, charl_var *a, charl_var *b); /**< out = a - b */
+charl_var *charl_mul(charl_graph *g, charl_var *a, charl_var *b); /**< out = a * b */
+charl_var *charl_div(charl_graph *g, charl_var *a, charl_var *b); /**< out = a / b */
+charl_var *charl_scale(charl_graph *g, charl_var *x, float factor,
+                       float offset); /**< out = factor * x + offset */
+
+/* Activations and functions of one operand, any shape. NaN in gives NaN out. */
+charl_var *charl_relu(charl_graph *g, charl_var *x); /**< out = x > 0 ? x : 0 */
+charl_var *charl_leaky_relu(charl_graph *g, charl_var *x,
+                            float slope);               /**< out = x > 0 ? x : slope * x */
+charl_var *charl_sigmoid(charl_graph *g, charl_var *x); /**< out = 1 / (1 + exp(-x)) */
+charl_var *charl_tanh(charl_graph *g, charl_var *x);    /**< out = tanh(x) */
+charl_var *charl_gelu(charl_graph *g, charl_var *x,
+                      bool tanh_approximation);          /**< out = x * Phi(x) */
+charl_var *charl_silu(charl_graph *g, charl_var *x);     /**< out = x * sigmoid(x) */
+charl_var *charl_softplus(charl_graph *g, charl_var *x); /**< out = log(1 + exp(x)) */
+charl_var *charl_exp(charl_graph *g, charl_var *x);      /**< out = exp(x) */
+charl_var *charl_log(charl_graph *g, charl_var *x);      /**< out = log(x) */
+charl_var *charl_sqrt(charl_graph *g, charl_var *x);     /**< out = sqrt(x) */
+
+/** out = op(a) @ op(b), batched over equal leading extents (or b without them); op transposes the
+ * last two if asked. a [..., M, K]  b [..., K, N] or [K, N]  out [..., M, N]. Both 2-D and BATCHED
+ * with ta: the product sums over the batch and out is PARTIAL. Each element is one chain of fma
+ * over ascending k. Errors: ERR_SHAPE, ERR_DTYPE. Cost: 2*M*N*K flop per matrix. */
+charl_var *charl_matmul(charl_graph *g, charl_var *a, charl_var *b, bool ta, bool tb);
+/** out = x @ w^T + bias.  x [..., in]  w [out, in]  bias [out] or NULL  out [..., out]. One chain
+ * of fma over ascending k, then the bias. Errors: ERR_SHAPE, ERR_DTYPE. Cost: 2*rows*in*out flop.
+ */
+charl_var *charl_linear(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias);
+
+/* Reductions over one axis (negative counts from the end); keep leaves an extent of 1. Over axis 0
+ * of a BATCHED operand sum gives a PARTIAL. */
+charl_var *charl_sum(charl_graph *g, charl_var *x, int axis, bool keep);
+/** Over the rows of the batch: the mean of the global batch, REPLICATED, and Collective when the
+ * graph runs. Local. */
+charl_var *charl_mean(charl_graph *g, charl_var *x, int axis, bool keep);
+charl_var *charl_max(charl_graph *g, charl_var *x, int axis,
+                     bool keep); /**< ties: the gradient goes to the first; not over the rows of the
+                                    batch; NaN wins */
+/** Sum over all but one axis: x [outer..., C, inner...] -> [C]; the gradient of a broadcast.
+ * BATCHED gives a PARTIAL. */
+charl_var *charl_sum_to(charl_graph *g, charl_var *x, int axis);
+/** Complete a PARTIAL over all ranks: out is REPLICATED. A REPLICATED operand is returned as it is.
+ * Collective when the graph runs. */
+charl_var *charl_batch_sum(charl_graph *g, charl_var *x);
+/** Mean over the global batch: x [B] or [B, 1] BATCHED -> scalar, REPLICATED. Collective when the
+ * graph runs. */
+charl_var *charl_batch_mean(charl_graph *g, charl_var *x);
+
+charl_var *charl_softmax(charl_graph *g,
+                         charl_var *x); /**< over the last axis, shifted by its maximum */
+charl_var *charl_log_softmax(charl_graph *g, charl_var *x); /**< over the last axis */
+
+/* Losses: one value per row; reduce with charl_batch_mean or charl_sum. */
+/** out[b] = weight[b] * -sum_c q[b,c] log_softmax(logits)[b,c], q = (1 - smoothing) at the label +
+ * smoothing / C everywhere. logits [B, C]  label [B] i32 in [0, C) (outside gives NaN)  weight [B]
+ * or NULL  out [B] */
+charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label,
+                               charl_var *weight, float smoothing);
+charl_var *charl_mse(charl_graph *g, charl_var *x,
+                     charl_var *target); /**< out[b] = mean over the rest of (x - target)^2 */
+charl_var *
+charl_bce_with_logits(charl_graph *g, charl_var *x,
+                      charl_var *target); /**< out[b] = mean of softplus(x) - x * target */
+charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target,
+                       float delta); /**< out[b] = mean of Huber's loss (PyTorch's huber_loss) */
+/** out[b] = 1 if the label is among the k largest logits of its row (ties count against it), else
+ * 0. Not differentiable. */
+charl_var *charl_correct(charl_graph *g, charl_var *logits, charl_var *label, int k);
+
+/* Shape, any element type. The leading extent of a BATCHED operand stays the batch: it is not cut,
+ * joined or moved. Cost: one read and one write, except for views. */
+charl_var *charl_reshape(charl_graph *g, charl_var *x,
+                         charl_shape shape);            /**< one extent may be -1. No launch */
+charl_var *charl_flatten(charl_graph *g, charl_var *x); /**< [B, ...] -> [B, rest]. No launch */
+charl_var *charl_transpose(charl_graph *g, charl_var *x,
+                           const int *perm); /**< out extent i is x extent perm[i] */
+charl_var *charl_concat(charl_graph *g, charl_var *const *x, int n,
+                        int axis); /**< 1 to 8 operands */
+charl_var *charl_slice(charl_graph *g, charl_var *x, int axis, int64_t start, int64_t length);
+charl_var *
+charl_cast(charl_graph *g, charl_var *x,
+           charl_dtype dtype); /**< f32, bf16, f16, i32, u8; to nearest even, saturating for
+                                  integers, NaN there 0; differentiable between floats */
+
+/** Rows of a data set: out[r, ...] = (source[row[r], ...] - shift[c]) * scale[c], c the second
+ * extent (or one value for all). source [N, ...] f32, u8, u16, u32 or i32, REPLICATED  row [B] i32
+ * shift, scale [C] or [1] f32, or both NULL: the plain value out [B, ...] f32, or i32 for i32. A
+ * row outside [0, N) gives NaN, or -1. Not differentiable. */
+charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift,
+                             charl_var *scale);
+
+/** Geometry of a window over H and W. */
+typedef struct charl_window {
+    int kernel[2], stride[2], padding[2], dilation[2]; /* H, W */
+} charl_window;
+
+/** Cross-correlation as in PyTorch.  x [B, C, H, W]  w [O, C/groups, KH, KW]  bias [O] or NULL  out
+ * [B, O, OH, OW], OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1. Padding is multiplied
+ * as zeros. Errors: ERR_SHAPE, ERR_DTYPE; ERR_INVALID for a window that makes no sense. Cost:
+ * 2*B*O*OH*OW*C/groups*KH*KW flop, as much for each of the two gradients (stride^2 times that for
+ * the one of x). */
+charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
+                        const charl_window *win, int groups);
+/** out = the largest element under the window; NaN wins, of equals the first in row-major order,
+ * which also takes the gradient. padding at most half of the window, and never chosen. Errors:
+ * ERR_SHAPE, ERR_DTYPE, ERR_INVALID. */
+charl_var *charl_max_pool2d(charl_graph *g, charl_var *x, const charl_window *win);
+/** out = sum under the window / (KH * KW): padding counts as zeros, as PyTorch's default.
+ * Errors: ERR_SHAPE, ERR_DTYPE, ERR_INVALID. */
+charl_var *charl_avg_pool2d(charl_graph *g, charl_var *x, const charl_window *win);
+charl_var *charl_global_avg_pool(charl_graph *g, charl_var *x); /**< [B, C, H, W] -> [B, C] */
+
+/** Batch normalisation over the statistics of the whole global batch (training) or the running ones
+ * (inference). x [B, C, ...]  weight, bias [C] or NULL  running mean and variance [C] (updated once
+ * per step in training: momentum as PyTorch's, unbiased variance) Collective when a training graph
+ * runs: two small sums forward, one backward. */
+typedef struct charl_batch_norm_args {
+    charl_var *weight, *bias, *running_mean, *running_var;
+    float eps, momentum;
+} charl_batch_norm_args;
+charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm_args *args);
+/** out = (x - mean) / sqrt(variance + eps) * weight + bias over the last axis, with the biased
+ * variance in two passes.  x [..., C]  weight, bias [C] or NULL. Errors: ERR_SHAPE, ERR_DTYPE. */
+charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias,
+                            float eps);
+
+/** p in [0, 1). Training: out = keep ? x / (1 - p) : 0, keep drawn per element from (seed, step,
+ * global row and element, layer name). Inference: x itself. */
+charl_var *charl_dropout(charl_graph *g, charl_var *x, float p);
+
+#endif

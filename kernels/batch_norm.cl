@@ -1,0 +1,240 @@
+/* batch_norm: sums per channel, and the gradient, over x [rows, channels, n].
+ *
+ *   charl_sums      out[s][q][c] = sum over the rows of slice s and over n, with d = x - mean[c], of
+ *                       WHAT 0: q = 0: d * d
+ *                       WHAT 1: q = 0: g          q = 1: g * (d * invstd[c])
+ *   charl_gradient  out = (w * invstd) * ((g - sums[0][c] * scale) - (d * invstd) * (sums[1][c] * scale))
+ *
+ * Specialised by   WHAT (default 0); WEIGHT: there is w, else it is 1 (default 0)
+ *                  COLUMNS  1: n is 1, vectors run along the channels; 0: along n (default 0)
+ *                  CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
+ * Launch           a unit is (slice, channel) for sums and (row, channel) for the gradient, laid out by src/autograd/rows.c with rows of n. With
+ *                  COLUMNS: one work-item per CHARL_VEC channels of a slice or row.
+ * Numerics         the order of a sum depends on n and the rows of a slice only: the accumulators of rows.clh go on through all rows;
+ *                  with COLUMNS, row r goes to accumulator r mod 4, then (0 + 2) + (1 + 3).
+ */
+#ifndef WHAT
+#define WHAT 0
+#endif
+#ifndef WEIGHT
+#define WEIGHT 0
+#endif
+#ifndef COLUMNS
+#define COLUMNS 0
+#endif
+
+static inline charl_real gradient(charl_real g, charl_real d, charl_real w, charl_real invstd, charl_real s0, charl_real s1)
+{
+    return w * invstd * (g - s0 - d * invstd * s1);
+}
+
+#if COLUMNS
+
+#define PER_CHANNEL(p) charl_load(p + c, left)
+
+kernel void charl_sums(global const float *x, ulong x_at, global const float *g, ulong g_at, global const float *mean,
+                       ulong mean_at, global const float *invstd, ulong invstd_at, global float *out, ulong out_at, ulong slices,
+                       ulong rows, ulong channels, ulong n, ulong per_item)
+{
+    const ulong groups = (channels + CHARL_VEC - 1) / CHARL_VEC, s = get_global_id(0) / groups;
+    const ulong c = get_global_id(0) % groups * CHARL_VEC, end = slices * rows * channels;
+    const long left = (long)(channels - c);
+    charl_real a[4], b[4];
+
+    (void)n, (void)per_item, (void)g, (void)g_at, (void)invstd, (void)invstd_at; /* WHAT decides */
+    if (s >= slices) {
+        return;
+    }
+    const charl_real m = PER_CHANNEL(mean + mean_at);
+#if WHAT
+    const charl_real v = PER_CHANNEL(invstd + invstd_at);
+#endif
+    for (int k = 0; k < 4; k++) {
+        a[k] = b[k] = CHARL_SPLAT(0.0f);
+    }
+    for (ulong r = 0; r < rows; r += 4) {
+#pragma unroll
+        for (ulong k = 0; k < 4; k++) {
+            if (r + k < rows) { /* lanes beyond the channels hold other rows, and are not written */
+                const ulong i = (s * rows + r + k) * channels + c;
+                const charl_real d = charl_load(x + x_at + i, (long)(end - i)) - m;
+
+#if WHAT
+                const charl_real gi = charl_load(g + g_at + i, (long)(end - i));
+
+                a[k] = a[k] + gi;
+                b[k] = b[k] + gi * (d * v);
+#else
+                a[k] = a[k] + d * d;
+#endif
+            }
+        }
+    }
+    charl_store((a[0] + a[2]) + (a[1] + a[3]), out + out_at + s * (WHAT + 1) * channels + c, left);
+#if WHAT
+    charl_store((b[0] + b[2]) + (b[1] + b[3]), out + out_at + (s * 2 + 1) * channels + c, left);
+#endif
+}
+
+kernel void charl_gradient(global const float *x, ulong x_at, global const float *g, ulong g_at, global const float *mean,
+                           ulong mean_at, global const float *invstd, ulong invstd_at, global const float *w, ulong w_at,
+                           global const float *sums, ulong sums_at, global float *out, ulong out_at, ulong rows,
+                           ulong channels, ulong n, ulong per_item, float scale)
+{
+    const ulong groups = (channels + CHARL_VEC - 1) / CHARL_VEC, r = get_global_id(0) / groups;
+    const ulong c = get_global_id(0) % groups * CHARL_VEC, i = r * channels + c;
+    const long left = (long)(channels - c);
+
+    (void)n, (void)per_item, (void)w, (void)w_at; /* WEIGHT decides */
+    if (r >= rows) {
+        return;
+    }
+#if WEIGHT
+    const charl_real wc = PER_CHANNEL(w + w_at);
+#else
+    const charl_real wc = CHARL_SPLAT(1.0f);
+#endif
+    charl_store(gradient(charl_load(g + g_at + i, left), charl_load(x + x_at + i, left) - PER_CHANNEL(mean + mean_at), wc,
+                         PER_CHANNEL(invstd + invstd_at), PER_CHANNEL(sums + sums_at) * scale,
+                         PER_CHANNEL(sums + sums_at + channels) * scale),
+                out + out_at + i, left);
+}
+
+#else
+
+/* Unit u = (s, c); with count 0 it only takes part in the barriers. */
+static inline void sum_unit(global const float *x, global const float *g, float mean, float invstd, ulong rows, ulong step, int n,
+                            int t, local float *scratch, float *sum)
+{
+    charl_real a[CHARL_ROW_ACCS], b[CHARL_ROW_ACCS];
+
+    (void)g, (void)invstd;
+    for (int k = 0; k < CHARL_ROW_ACCS; k++) {
+        a[k] = b[k] = CHARL_SPLAT(0.0f);
+    }
+    for (ulong r = 0; r < rows; r++) {
+        for (int block = 0; block < n; block += CHARL_ROW_WIDTH) {
+#pragma unroll
+            for (int k = 0; k < CHARL_ROW_ACCS; k++) {
+                const int j = charl_row_at(block, k, t);
+
+                if (j < n) {
+                    const charl_real d = charl_load(x + r * step + j, n - j) - mean;
+
+#if WHAT
+                    const charl_real gj = charl_load(g + r * step + j, n - j); /* absent elements are 0 */
+
+                    a[k] = a[k] + gj;
+                    b[k] = b[k] + charl_keep(gj * (d * invstd), n - j, 0.0f);
+#else
+                    a[k] = a[k] + charl_keep(d * d, n - j, 0.0f);
+#endif
+                }
+            }
+        }
+    }
+    sum[0] = charl_row_sum(a, scratch);
+#if WHAT
+    sum[1] = charl_row_sum(b, scratch);
+#endif
+}
+
+#if CHARL_ROW_ITEMS == 1
+#define UNITS(u, units)                                                                                                          \
+    const ulong first = get_global_id(0) * per_item;                                                                             \
+    int t = 0;                                                                                                                   \
+    local float *scratch = 0;                                                                                                    \
+    for (ulong u = first; u < min(first + per_item, units); u++)
+#else
+#define UNITS(u, units)                                                                                                          \
+    local float memory[CHARL_ROW_GROUP];                                                                                         \
+    local float *scratch = memory;                                                                                               \
+    const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;                                                                        \
+    const ulong first = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;               \
+    (void)per_item;                                                                                                              \
+    for (ulong u = first; u == first; u++) /* all work-items of a group come, for the barriers */
+#endif
+
+kernel void charl_sums(global const float *x, ulong x_at, global const float *g, ulong g_at, global const float *mean,
+                       ulong mean_at, global const float *invstd, ulong invstd_at, global float *out, ulong out_at, ulong slices,
+                       ulong rows, ulong channels, ulong n, ulong per_item)
+{
+    (void)invstd, (void)invstd_at;
+    UNITS(u, slices * channels)
+    {
+        const bool exists = u < slices * channels;
+        const ulong s = exists ? u / channels : 0, c = exists ? u % channels : 0;
+        const ulong at = (s * rows * channels + c) * n;
+#if WHAT
+        const float v = invstd[invstd_at + c];
+#else
+        const float v = 1.0f;
+#endif
+        float sum[2];
+
+        sum_unit(x + x_at + at, g + g_at + at, mean[mean_at + c], v, exists ? rows : 0, channels * n, (int)n, t, scratch, sum);
+        if (exists && t == 0) {
+            out[out_at + s * (WHAT + 1) * channels + c] = sum[0];
+#if WHAT
+            out[out_at + (s * 2 + 1) * channels + c] = sum[1];
+#endif
+        }
+    }
+}
+
+kernel void charl_gradient(global const float *x, ulong x_at, global const float *g, ulong g_at, global const float *mean,
+                           ulong mean_at, global const float *invstd, ulong invstd_at, global const float *w, ulong w_at,
+                           global const float *sums, ulong sums_at, global float *out, ulong out_at, ulong rows,
+                           ulong channels, ulong n, ulong per_item, float scale)
+{
+    (void)w, (void)w_at;
+    UNITS(u, rows * channels)
+    {
+        const ulong c = u % channels, at = u * n;
+
+        (void)scratch;
+        if (u >= rows * channels) {
+            continue;
+        }
+#if WEIGHT
+        const float wc = w[w_at + c];
+#else
+        const float wc = 1.0f;
+#endif
+        const charl_real m = CHARL_SPLAT(mean[mean_at + c]), v = CHARL_SPLAT(invstd[invstd_at + c]);
+        const charl_real s0 = CHARL_SPLAT(sums[sums_at + c] * scale), s1 = CHARL_SPLAT(sums[sums_at + channels + c] * scale);
+
+        for (ulong j = (ulong)t * CHARL_VEC; j < n; j += CHARL_ROW_ITEMS * CHARL_VEC) {
+            const long left = (long)(n - j);
+
+            charl_store(gradient(charl_load(g + g_at + at + j, left), charl_load(x + x_at + at + j, left) - m, CHARL_SPLAT(wc), v,
+                                 s0, s1),
+                        out + out_at + at + j, left);
+        }
+    }
+}
+#endif
+
+/* The running statistics, once per step: r = (1 - momentum) r + momentum * statistic; the variance is unbiased. Written back where the
+ * step commits; out gets what they are afterwards. One work-item per element. */
+kernel void charl_update(global float *mean, ulong mean_at, global float *var, ulong var_at, global const float *now,
+                         ulong now_at, global const float *squares, ulong squares_at, global float *out_mean, ulong out_mean_at,
+                         global float *out_var, ulong out_var_at, global const uint *record, ulong record_at, ulong count, float momentum,
+                         float scale)
+{
+    const ulong i = get_global_id(0);
+
+    if (i >= count) {
+        return;
+    }
+    float m = mean[mean_at + i], v = var[var_at + i];
+
+    if (charl_step_at(record, record_at)->commit != 0) {
+        m = (1.0f - momentum) * m + momentum * now[now_at + i];
+        v = (1.0f - momentum) * v + momentum * (squares[squares_at + i] * scale);
+        mean[mean_at + i] = m;
+        var[var_at + i] = v;
+    }
+    out_mean[out_mean_at + i] = m;
+    out_var[out_var_at + i] = v;
+}

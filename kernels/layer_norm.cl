@@ -1,0 +1,169 @@
+/* layer_norm: over rows of n elements; h = (x - mean) * invstd with the row's mean and invstd = 1 / sqrt(variance + eps).
+ *
+ *   charl_normalize  out = h * w + b
+ *   charl_gradient   out = invstd * (u - mean(u) - h * mean(u * h)), u = g * w
+ *   charl_stats      out[r] = (mean, invstd)
+ *   charl_sums       out[s][0][c] = sum over the rows of slice s of g * h, out[s][1][c] = sum of g
+ *
+ * Specialised by   AFFINE: 0 neither w nor b, 1 w, 2 both (default 0); CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
+ * Launch           src/autograd/rows.c; charl_sums: one work-item per slice and CHARL_VEC columns.
+ * Numerics         fixed order (rows.clh), two passes for the variance; charl_sums: row r of a slice goes to accumulator r mod 4, then
+ *                  (0 + 2) + (1 + 3).
+ */
+#ifndef AFFINE
+#define AFFINE 0
+#endif
+
+#if CHARL_ROW_ITEMS == 1
+#define ROWS(r)                                                                                                                  \
+    const ulong first = get_global_id(0) * per_item;                                                                             \
+    int t = 0;                                                                                                                   \
+    local float *scratch = 0;                                                                                                    \
+    for (ulong r = first; r < min(first + per_item, rows); r++)
+#else
+#define ROWS(r)                                                                                                                  \
+    local float memory[CHARL_ROW_GROUP];                                                                                         \
+    local float *scratch = memory;                                                                                               \
+    const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;                                                                        \
+    const ulong first = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;               \
+    (void)per_item;                                                                                                              \
+    for (ulong r = first; r == first; r++) /* all work-items of a group come, for the barriers */
+#endif
+
+/* Elements of a row that this work-item visits, acc[k] being theirs. */
+#define EACH(j, k)                                                                                                               \
+    for (int block = 0; block < n; block += CHARL_ROW_WIDTH)                                                                     \
+        for (int k = 0, j = charl_row_at(block, 0, t); k < CHARL_ROW_ACCS; k++, j = charl_row_at(block, k, t))                   \
+            if (j < n)
+
+static inline void clear(charl_real *acc)
+{
+    for (int k = 0; k < CHARL_ROW_ACCS; k++) {
+        acc[k] = CHARL_SPLAT(0.0f);
+    }
+}
+
+/* Mean and inverse standard deviation of a row; n is 0 for a row that does not exist. */
+static inline float2 stats(global const float *x, int n, float eps, int t, local float *scratch)
+{
+    charl_real acc[CHARL_ROW_ACCS];
+    float mean, var;
+
+    clear(acc);
+    EACH(j, k)
+    {
+        acc[k] = acc[k] + charl_load(x + j, n - j);
+    }
+    mean = charl_row_sum(acc, scratch) / (float)n;
+    clear(acc);
+    EACH(j, k)
+    {
+        const charl_real d = charl_load(x + j, n - j) - mean;
+
+        acc[k] = acc[k] + charl_keep(d * d, n - j, 0.0f);
+    }
+    var = charl_row_sum(acc, scratch) / (float)n;
+    return (float2)(mean, 1.0f / sqrt(var + eps));
+}
+
+kernel void charl_normalize(global const float *x, ulong x_at, global const float *w, ulong w_at, global const float *b, ulong b_at,
+                            global float *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
+{
+    (void)w, (void)w_at, (void)b, (void)b_at; /* AFFINE decides */
+    ROWS(r)
+    {
+        const int n = r < rows ? (int)size : 0;
+        const float2 s = stats(x + x_at + r * size, n, eps, t, scratch);
+
+        for (int j = t * CHARL_VEC; j < n; j += CHARL_ROW_ITEMS * CHARL_VEC) {
+            charl_real y = (charl_load(x + x_at + r * size + j, n - j) - s.x) * s.y;
+
+#if AFFINE > 0
+            y = y * charl_load(w + w_at + j, n - j);
+#endif
+#if AFFINE > 1
+            y = y + charl_load(b + b_at + j, n - j);
+#endif
+            charl_store(y, out + out_at + r * size + j, n - j);
+        }
+    }
+}
+
+kernel void charl_gradient(global const float *g, ulong g_at, global const float *x, ulong x_at, global const float *w, ulong w_at,
+                           global float *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
+{
+    (void)w, (void)w_at;
+    ROWS(r)
+    {
+        const int n = r < rows ? (int)size : 0;
+        global const float *gr = g + g_at + r * size, *xr = x + x_at + r * size;
+        const float2 s = stats(xr, n, eps, t, scratch);
+        charl_real a[CHARL_ROW_ACCS], b[CHARL_ROW_ACCS];
+        float s0, s1;
+
+#if AFFINE > 0
+#define U(j) (charl_load(gr + (j), n - (j)) * charl_load(w + w_at + (j), n - (j))) /* absent elements are 0 */
+#else
+#define U(j) charl_load(gr + (j), n - (j))
+#endif
+#define H(j) ((charl_load(xr + (j), n - (j)) - s.x) * s.y)
+        clear(a);
+        clear(b);
+        EACH(j, k)
+        {
+            a[k] = a[k] + U(j);
+            b[k] = b[k] + charl_keep(U(j) * H(j), n - j, 0.0f);
+        }
+        s0 = charl_row_sum(a, scratch) / (float)n;
+        s1 = charl_row_sum(b, scratch) / (float)n;
+        for (int j = t * CHARL_VEC; j < n; j += CHARL_ROW_ITEMS * CHARL_VEC) {
+            charl_store(s.y * (U(j) - s0 - H(j) * s1), out + out_at + r * size + j, n - j);
+        }
+    }
+}
+
+kernel void charl_stats(global const float *x, ulong x_at, global float *out, ulong out_at, ulong rows, ulong per_item, ulong size,
+                        float eps)
+{
+    ROWS(r)
+    {
+        const int n = r < rows ? (int)size : 0;
+        const float2 s = stats(x + x_at + r * size, n, eps, t, scratch);
+
+        if (r < rows && t == 0) {
+            out[out_at + 2 * r] = s.x;
+            out[out_at + 2 * r + 1] = s.y;
+        }
+    }
+}
+
+kernel void charl_sums(global const float *g, ulong g_at, global const float *x, ulong x_at, global const float *stat, ulong stat_at,
+                       global float *out, ulong out_at, ulong slices, ulong rows, ulong size)
+{
+    const ulong groups = (size + CHARL_VEC - 1) / CHARL_VEC, s = get_global_id(0) / groups;
+    const ulong c = get_global_id(0) % groups * CHARL_VEC, end = slices * rows * size;
+    const long left = (long)(size - c);
+    charl_real a[4], b[4];
+
+    if (s >= slices) {
+        return;
+    }
+    for (int k = 0; k < 4; k++) {
+        a[k] = b[k] = CHARL_SPLAT(0.0f);
+    }
+    for (ulong r = 0; r < rows; r += 4) {
+#pragma unroll
+        for (ulong k = 0; k < 4; k++) {
+            if (r + k < rows) { /* lanes beyond the row hold the next one, and are not written */
+                const ulong row = s * rows + r + k, i = row * size + c;
+                const charl_real gi = charl_load(g + g_at + i, (long)(end - i));
+                const charl_real d = charl_load(x + x_at + i, (long)(end - i)) - stat[stat_at + 2 * row];
+
+                a[k] = a[k] + gi * (d * stat[stat_at + 2 * row + 1]);
+                b[k] = b[k] + gi;
+            }
+        }
+    }
+    charl_store((a[0] + a[2]) + (a[1] + a[3]), out + out_at + s * 2 * size + c, left);
+    charl_store((b[0] + b[2]) + (b[1] + b[3]), out + out_at + (s * 2 + 1) * size + c, left);
+}

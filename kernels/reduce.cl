@@ -1,0 +1,127 @@
+/* reduce: sums of EXPR(a, b) over one extent of [outer, n, inner].
+ *
+ * The extent is cut into chunks, each summed in a fixed pattern; the host runs the kernel again over the chunk sums until one is left.
+ *
+ *   charl_reduce_rows     inner = 1: chunks of 4096, the row pattern of rows.clh. out [outer, chunks]
+ *   charl_reduce_columns  chunks of 256 rows: row r of a chunk goes to accumulator r mod 4, in ascending order; then
+ *                         (0 + 2) + (1 + 3). out [outer, chunks, inner]
+ *
+ * Specialised by   N_IN       operands: 1 or 2 (default 1)
+ *                  EXPR       expression of a and b, as in map.cl, and the numbers p, q (default a)
+ *                  CHARL_VEC  CHARL_ROW_ITEMS  CHARL_ROW_ACCS  see rows.clh
+ * Launch           rows: src/autograd/rows.c. columns: 1-D, each work-item sums `span` columns of a chunk.
+ * Numerics         the order depends on n, and on whether inner is 1, only. out = sum * scale.
+ */
+#ifndef N_IN
+#define N_IN 1
+#endif
+#ifndef EXPR
+#define EXPR a
+#endif
+#define ROW_CHUNK    4096
+#define COLUMN_CHUNK 256
+
+#if N_IN > 1
+#define OPERANDS global const float *a_ptr, ulong a_at, global const float *b_ptr, ulong b_at
+#define B_PTR    b_ptr + b_at
+#else
+#define OPERANDS global const float *a_ptr, ulong a_at
+#define B_PTR    0
+#endif
+
+/* EXPR at CHARL_VEC elements from i on, of which `left` exist. */
+static inline charl_real value(global const float *a_ptr, global const float *b_ptr, ulong i, long left, float p, float q)
+{
+    const charl_real a = charl_load(a_ptr + i, left);
+#if N_IN > 1
+    const charl_real b = charl_load(b_ptr + i, left);
+#endif
+    (void)b_ptr; /* where EXPR does not use them */
+    (void)p;
+    (void)q;
+    return CHARL_SPLAT(EXPR);
+}
+
+static inline float sum_chunk(global const float *a, global const float *b, int n, int t, local float *scratch, float p, float q)
+{
+    charl_real acc[CHARL_ROW_ACCS];
+
+    for (int k = 0; k < CHARL_ROW_ACCS; k++) {
+        acc[k] = CHARL_SPLAT(0.0f);
+    }
+    for (int block = 0; block < n; block += CHARL_ROW_WIDTH) {
+#pragma unroll
+        for (int k = 0; k < CHARL_ROW_ACCS; k++) {
+            const int j = charl_row_at(block, k, t);
+
+            if (j < n) {
+                acc[k] = acc[k] + charl_keep(value(a, b, (ulong)j, n - j, p, q), n - j, 0.0f);
+            }
+        }
+    }
+    return charl_row_sum(acc, scratch);
+}
+
+kernel void charl_reduce_rows(OPERANDS, global float *out, ulong out_at, ulong rows, ulong per_item, ulong n, ulong chunks,
+                              float scale, float p, float q)
+{
+    global const float *a = a_ptr + a_at;
+    global const float *b = B_PTR;
+
+#if CHARL_ROW_ITEMS == 1
+    const ulong first = get_global_id(0) * per_item;
+
+    for (ulong u = first; u < min(first + per_item, rows); u++) {
+        const ulong begin = u % chunks * ROW_CHUNK, at = u / chunks * n + begin;
+        const int count = (int)min(n - begin, (ulong)ROW_CHUNK);
+
+        out[out_at + u] = sum_chunk(a + at, b + at, count, 0, 0, p, q) * scale;
+    }
+#else
+    (void)per_item;
+    local float scratch[CHARL_ROW_GROUP];
+    const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;
+    const ulong u = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;
+    const ulong begin = u % chunks * ROW_CHUNK, at = u / chunks * n + begin;
+    const int count = u < rows ? (int)min(n - begin, (ulong)ROW_CHUNK) : 0;
+    const float sum = sum_chunk(a + at, b + at, count, t, scratch, p, q);
+
+    if (u < rows && t == 0) {
+        out[out_at + u] = sum * scale;
+    }
+#endif
+}
+
+kernel void charl_reduce_columns(OPERANDS, global float *out, ulong out_at, ulong outer, ulong n, ulong inner, ulong chunks,
+                                 ulong span, float scale, float p, float q)
+{
+    global const float *a = a_ptr + a_at;
+    global const float *b = B_PTR;
+    const ulong spans = (inner + span - 1) / span, unit = get_global_id(0) / spans; /* (outer, chunk) */
+    const ulong first = get_global_id(0) % spans * span, begin = unit % chunks * COLUMN_CHUNK;
+    const int rows = (int)min(n - begin, (ulong)COLUMN_CHUNK);
+
+    if (unit >= outer * chunks) {
+        return;
+    }
+    for (ulong col = first; col < min(first + span, inner); col += CHARL_VEC) {
+        const ulong at = (unit / chunks * n + begin) * inner + col, end = outer * n * inner;
+        charl_real acc[4];
+
+        for (int k = 0; k < 4; k++) {
+            acc[k] = CHARL_SPLAT(0.0f);
+        }
+        for (int r = 0; r < rows; r += 4) {
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                if (r + k < rows) { /* beyond inner it reads on into the next row: those lanes are not written */
+                    const ulong i = at + (ulong)(r + k) * inner;
+
+                    acc[k] = acc[k] + value(a, b, i, (long)(end - i), p, q);
+                }
+            }
+        }
+        acc[0] = ((acc[0] + acc[2]) + (acc[1] + acc[3])) * scale;
+        charl_store(acc[0], out + out_at + unit * inner + col, (long)(inner - col));
+    }
+}

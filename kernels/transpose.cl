@@ -1,0 +1,95 @@
+/* transpose: out = x with its extents in another order.
+ *
+ *   charl_swap     x [outer, rows, cols] -> out [outer, cols, rows], in tiles of 16 x 16, one to a work-item
+ *   charl_swap_local  the same in tiles of 32 x 32 through local memory, one to a group of 256
+ *   charl_permute  any order of up to 6 extents: extent d of out has n_d elements, x_d apart in x
+ *
+ * Specialised by   T  element type, of the right size (default uint)
+ * Launch           swap: 1-D, one work-item or group per tile. permute: 1-D, one work-item per `span` elements of out.
+ * Numerics         exact.
+ */
+#ifndef T
+#define T uint
+#endif
+#define TILE  16
+#define LTILE 32
+
+kernel void charl_swap(global const T *x, ulong x_at, global T *out, ulong out_at, ulong outer, ulong rows, ulong cols)
+{
+    const ulong tiles_r = (rows + TILE - 1) / TILE, tiles_c = (cols + TILE - 1) / TILE, u = get_global_id(0);
+    const ulong o = u / (tiles_r * tiles_c), r0 = u / tiles_c % tiles_r * TILE, c0 = u % tiles_c * TILE;
+    const int height = (int)min(rows - r0, (ulong)TILE), width = (int)min(cols - c0, (ulong)TILE);
+    T tile[TILE * TILE];
+
+    if (o >= outer) {
+        return;
+    }
+    x += x_at + o * rows * cols + r0 * cols + c0;
+    out += out_at + o * rows * cols + c0 * rows + r0;
+    if (height == TILE && width == TILE) { /* every line of memory is touched once */
+        for (int r = 0; r < TILE; r++) {
+            CHARL_GLUE(vstore, TILE)(CHARL_GLUE(vload, TILE)(0, x + (ulong)r * cols), r, tile);
+        }
+        for (int c = 0; c < TILE; c++) {
+            T column[TILE];
+
+            for (int r = 0; r < TILE; r++) {
+                column[r] = tile[r * TILE + c];
+            }
+            CHARL_GLUE(vstore, TILE)(CHARL_GLUE(vload, TILE)(0, column), 0, out + (ulong)c * rows);
+        }
+        return;
+    }
+    for (int c = 0; c < width; c++) {
+        for (int r = 0; r < height; r++) {
+            out[(ulong)c * rows + (ulong)r] = x[(ulong)r * cols + (ulong)c];
+        }
+    }
+}
+
+kernel void charl_swap_local(global const T *x, ulong x_at, global T *out, ulong out_at, ulong rows, ulong cols)
+{
+    local T tile[LTILE * (LTILE + 1)]; /* one more column, so that a column's elements lie in different banks */
+    const ulong tiles_r = (rows + LTILE - 1) / LTILE, tiles_c = (cols + LTILE - 1) / LTILE, u = get_group_id(0);
+    const ulong o = u / (tiles_r * tiles_c), r0 = u / tiles_c % tiles_r * LTILE, c0 = u % tiles_c * LTILE;
+    const int i = (int)get_local_id(0) % LTILE, first = (int)get_local_id(0) / LTILE;
+
+    x += x_at + o * rows * cols;
+    out += out_at + o * rows * cols;
+    for (int r = first; r < LTILE; r += 256 / LTILE) {
+        if (r0 + (ulong)r < rows && c0 + (ulong)i < cols) {
+            tile[r * (LTILE + 1) + i] = x[(r0 + (ulong)r) * cols + c0 + (ulong)i];
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int c = first; c < LTILE; c += 256 / LTILE) {
+        if (c0 + (ulong)c < cols && r0 + (ulong)i < rows) {
+            out[(c0 + (ulong)c) * rows + r0 + (ulong)i] = tile[i * (LTILE + 1) + c];
+        }
+    }
+}
+
+kernel void charl_permute(global const T *x, ulong x_at, global T *out, ulong out_at, ulong n, ulong span, ulong n1, ulong n2,
+                          ulong n3, ulong n4, ulong n5, ulong x0, ulong x1, ulong x2, ulong x3, ulong x4, ulong x5)
+{
+    const ulong first = get_global_id(0) * span;
+
+    for (ulong i = first; i < min(first + span, n);) { /* a run of the last extent at a time */
+        ulong u = i / n5, j = i - u * n5, from = 0;
+        const ulong run = min(n5 - j, min(first + span, n) - i);
+
+        from += u % n4 * x4;
+        u /= n4;
+        from += u % n3 * x3;
+        u /= n3;
+        from += u % n2 * x2;
+        u /= n2;
+        from += u % n1 * x1;
+        u /= n1;
+        from += u * x0;
+        for (ulong k = 0; k < run; k++) {
+            out[out_at + i + k] = x[x_at + from + (j + k) * x5];
+        }
+        i += run;
+    }
+}

@@ -1,0 +1,111 @@
+/* Reverse mode as a graph transformation: gradients are nodes like any other.
+ *
+ * Nodes are visited from the loss back; when one is reached, every consumer of its outputs has
+ * already added its share to their gradients. Shares are added in that fixed order.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/graph_private.h"
+#include "charl/ops.h"
+
+static void accumulate(charl_graph *g, charl_var *v, charl_var *share)
+{
+    v->grad = v->grad ? charl_add(g, v->grad, share) : share;
+}
+
+static bool has_gradient(const charl_node *n)
+{
+    for (int k = 0; k < n->n_out; k++) {
+        if (n->out[k]->grad) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool check_share(charl_graph *g, const charl_node *n, int i, const charl_var *share)
+{
+    const charl_type *want = &n->in[i]->type;
+    const charl_batch batch = want->batch == CHARL_BATCHED ? CHARL_BATCHED : share->type.batch;
+
+    if (share->type.dtype != want->dtype || !charl_shape_equal(&share->type.shape, &want->shape) ||
+        share->type.batch != batch || (want->batch != CHARL_BATCHED && batch == CHARL_BATCHED)) {
+        char got[CHARL_SHAPE_TEXT], expected[CHARL_SHAPE_TEXT];
+
+        charl__graph_fail(
+            g, CHARL_ERR_INVALID, "the gradient rule of %s gives %s %s for operand %d of %s %s",
+            n->op->name, charl_dtype_name(share->type.dtype),
+            charl_shape_format(&share->type.shape, got), i, charl_dtype_name(want->dtype),
+            charl_shape_format(&want->shape, expected));
+        return false;
+    }
+    return true;
+}
+
+static void visit(charl_graph *g, charl_node *n)
+{
+    charl_var *gout[CHARL_OP_MAX_OUT] = {0}, *gin[CHARL_OP_MAX_IN] = {0};
+    bool needed[CHARL_OP_MAX_IN] = {false};
+    charl_backward b = {.g = g,
+                        .attr = n->attr,
+                        .n_in = n->n_in,
+                        .n_out = n->n_out,
+                        .in = n->in,
+                        .out = n->out,
+                        .gout = gout,
+                        .gin = gin,
+                        .needed = needed};
+    bool any = false;
+
+    for (int k = 0; k < n->n_out; k++) {
+        gout[k] = n->out[k]->grad;
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        needed[i] = n->in[i]->differentiable;
+        any = any || needed[i];
+    }
+    if (!any) {
+        return;
+    }
+    snprintf(g->scope, sizeof g->scope, "%s", n->name);
+    if (!n->op->backward) {
+        charl__graph_fail(g, CHARL_ERR_INVALID, "%s is not differentiable", n->op->name);
+        return;
+    }
+    n->op->backward(&b);
+    for (int i = 0; i < n->n_in && g->status == CHARL_OK; i++) {
+        if (needed[i] && gin[i] && check_share(g, n, i, gin[i])) {
+            accumulate(g, n->in[i], gin[i]);
+        }
+    }
+}
+
+void charl_graph_backward(charl_graph *g, charl_var *loss, charl_var *seed)
+{
+    char scope[sizeof g->scope];
+
+    if (!loss || g->status != CHARL_OK) {
+        return;
+    }
+    if (loss->type.dtype != CHARL_F32 || charl_shape_count(&loss->type.shape) != 1 ||
+        loss->type.batch == CHARL_BATCHED) {
+        charl__graph_fail(g, CHARL_ERR_SHAPE, "the loss %s is not one f32 number",
+                          charl_var_get_name(loss));
+        return;
+    }
+    if (g->has_gradients) {
+        charl__graph_fail(g, CHARL_ERR_INVALID, "this graph has its gradients already");
+        return;
+    }
+    g->has_gradients = true;
+    memcpy(scope, g->scope, sizeof scope);
+    seed = seed ? seed : charl_constant(g, 1.0F);
+    loss->grad = charl_reshape(g, seed, loss->type.shape);
+    for (int i = loss->node ? loss->node->position : -1; i >= 0 && g->status == CHARL_OK; i--) {
+        if (has_gradient(charl__node(g, i))) {
+            visit(g, charl__node(g, i));
+        }
+    }
+    memcpy(g->scope, scope, sizeof scope);
+}

@@ -1,0 +1,111 @@
+/* Completing sums over ranks, and its counterpart.
+ *
+ * batch_sum is not in the operator table: no kernel computes it. Where this process has every slice
+ * it is a view; elsewhere the callback that the trainer installed completes it.
+ *
+ * spread writes a finished value into the lanes of the gradient arena so that the tree over all
+ * lanes gives it back exactly: the lane that starts at slice 0 holds it, every other holds -0.0,
+ * because x + -0.0 is x for every x, zeros of either sign included.
+ */
+#include <math.h>
+
+#include "autograd/graph_private.h"
+#include "charl/ops.h"
+
+static charl_status infer_batch_sum(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(inf->in[0].dtype == CHARL_F32, CHARL_ERR_DTYPE,
+                  "sums over the batch are f32, not %s", charl_dtype_name(inf->in[0].dtype));
+    inf->out[0] = inf->in[0];
+    inf->out[0].batch = CHARL_REPLICATED;
+cleanup:
+    return st;
+}
+
+/* The sum is linear with coefficient 1 in every rank's part. */
+static void backward_batch_sum(const charl_backward *b)
+{
+    b->gin[0] = b->gout[0];
+}
+
+const charl_op charl__op_batch_sum = {
+    .name = "batch_sum",
+    .formula = "out = sum of x over the ranks, in tree order",
+    .n_in = 1,
+    .infer = infer_batch_sum,
+    .backward = backward_batch_sum,
+};
+
+charl_var *charl_batch_sum(charl_graph *g, charl_var *x)
+{
+    if (!x || x->type.batch == CHARL_REPLICATED) {
+        return x;
+    }
+    if (x->type.batch == CHARL_BATCHED) {
+        return charl__graph_fail(g, CHARL_ERR_SHAPE,
+                                 "batch_sum: %s still has a batch extent; sum over it first",
+                                 charl_var_get_name(x));
+    }
+    if (!x->completed) {
+        x->completed = charl__apply1(g, &charl__op_batch_sum, NULL, x);
+    }
+    return x->completed;
+}
+
+charl_var *charl_batch_mean(charl_graph *g, charl_var *x)
+{
+    double rows;
+
+    if (!x) {
+        return NULL;
+    }
+    if (x->type.batch != CHARL_BATCHED ||
+        charl_shape_count(&x->type.shape) != x->type.shape.dim[0]) {
+        char shape[CHARL_SHAPE_TEXT];
+
+        return charl__graph_fail(g, CHARL_ERR_SHAPE,
+                                 "batch_mean: %s %s is not one value per row of the batch",
+                                 charl_var_get_name(x), charl_shape_format(&x->type.shape, shape));
+    }
+    rows = (double)x->type.shape.dim[0] / g->slices.count * g->slices.total;
+    x = charl_reshape(g, x, (charl_shape){1, {-1}});
+    return charl_scale(g, charl_batch_sum(g, charl_sum(g, x, 0, false)), (float)(1.0 / rows), 0.0F);
+}
+
+static charl_status infer_spread(charl_infer *inf)
+{
+    inf->out[0] = inf->in[0];
+    inf->out[0].batch = CHARL_PARTIAL;
+    return CHARL_OK;
+}
+
+static charl_status enqueue_spread(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    charl_tensor *lane = NULL;
+
+    for (int j = 0; j < e->slices->n_lanes; j++) {
+        CHARL_TRY(charl__tensor_view(e->out[0]->buffer, CHARL_F32, &e->out[0]->shape,
+                                     e->out[0]->offset + j * e->lane_stride[0], &lane));
+        if (e->slices->lane_lo[j] == 0) {
+            CHARL_TRY(charl__tensor_copy(e->in[0], lane));
+        } else {
+            CHARL_TRY(charl__tensor_fill(lane, -0.0));
+        }
+        charl_tensor_release(lane);
+        lane = NULL;
+    }
+cleanup:
+    charl_tensor_release(lane);
+    return st;
+}
+
+const charl_op charl__op_spread = {
+    .name = "spread",
+    .formula = "lanes whose sum over all ranks is x",
+    .n_in = 1,
+    .infer = infer_spread,
+    .enqueue = enqueue_spread,
+};

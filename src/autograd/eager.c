@@ -1,0 +1,92 @@
+/* One operator at once on tensors, without a graph. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/op.h"
+#include "base/alloc.h"
+
+static charl_status create_outputs(charl_device *dev, const charl_infer *inf, charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+
+    for (int k = 0; k < inf->n_out; k++) {
+        CHARL_TRY(charl_tensor_create(dev, inf->out[k].dtype, &inf->out[k].shape, &out[k]));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *attr,
+                           charl_tensor *const *in, int n_in, charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+    charl_type type[CHARL_OP_MAX_IN];
+    charl_infer inf = {.attr = attr, .n_in = n_in, .in = type, .n_slices = 1, .n_out = 1};
+    charl_slices whole;
+    charl_tensor *made[CHARL_OP_MAX_OUT] = {0}, *workspace = NULL, *step = NULL;
+    charl_enqueue e = {.dev = dev,
+                       .label = op->name,
+                       .attr = attr,
+                       .n_in = n_in,
+                       .in = in,
+                       .out = made,
+                       .slices = &whole};
+
+    memset(out, 0, CHARL_OP_MAX_OUT * sizeof *out);
+    CHARL_REQUIRE(n_in <= CHARL_OP_MAX_IN && (op->enqueue || op->view), CHARL_ERR_INVALID,
+                  "%s cannot run by itself", op->name);
+    CHARL_TRY(charl__slices_block(1, 0, 1, &whole));
+    for (int i = 0; i < n_in; i++) {
+        type[i] = (charl_type){in[i]->dtype, in[i]->shape, CHARL_REPLICATED};
+    }
+    st = op->infer(&inf);
+    if (st != CHARL_OK) {
+        charl__error_prefix("%s: ", op->name);
+        goto cleanup;
+    }
+    if (op->view) {
+        CHARL_TRY(charl_tensor_reshape(in[0], &inf.out[0].shape, &out[0]));
+        goto cleanup;
+    }
+    CHARL_TRY(create_outputs(dev, &inf, made));
+    CHARL_TRY(charl_tensor_create(dev, CHARL_U32, &(charl_shape){1, {CHARL_STEP_WORDS}}, &step));
+    if (inf.workspace > 0) {
+        CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {(inf.workspace + 3) / 4}},
+                                      &workspace));
+    }
+    e.n_out = inf.n_out;
+    e.workspace = workspace;
+    e.step = step;
+    CHARL_TRY(op->enqueue(&e));
+    memcpy(out, made, sizeof made);
+    memset(made, 0, sizeof made);
+cleanup:
+    for (int k = 0; k < CHARL_OP_MAX_OUT; k++) {
+        charl_tensor_release(made[k]);
+    }
+    charl_tensor_release(workspace);
+    charl_tensor_release(step);
+    return st;
+}
+
+charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const *in, int n_in,
+                         charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+    const charl_op *found = charl__op_find(op);
+
+    memset(out, 0, CHARL_OP_MAX_OUT * sizeof *out);
+    CHARL_REQUIRE(found, CHARL_ERR_INVALID, "there is no operator %s", op);
+    CHARL_REQUIRE(found->attr_size == 0, CHARL_ERR_INVALID, "%s has settings; use it in a graph",
+                  op);
+    CHARL_REQUIRE(found->n_in < 0 ? n_in >= -found->n_in && n_in <= CHARL_OP_MAX_IN
+                                  : n_in >= found->n_in - found->n_optional && n_in <= found->n_in,
+                  CHARL_ERR_INVALID, "%s takes %d%s operands, %d are given", op, abs(found->n_in),
+                  found->n_in < 0 ? " or more" : "", n_in);
+    for (int i = 0; i < n_in; i++) {
+        CHARL_REQUIRE(in[i], CHARL_ERR_INVALID, "%s: operand %d is NULL", op, i);
+    }
+    CHARL_TRY(charl__run_op(dev, found, NULL, in, n_in, out));
+cleanup:
+    return st;
+}

@@ -1,0 +1,64 @@
+/* CHARL_CHECK_FINITE: a run in which every operator's outputs are read back and looked at, so that
+ * the first one that produces a NaN or an infinity is named. Slow, and for looking only: the bits
+ * of the run are the same.
+ */
+#include <math.h>
+
+#include "autograd/graph_private.h"
+#include "base/alloc.h"
+
+static charl_status check_lane(const charl_node *n, int k, int lane)
+{
+    charl_status st = CHARL_OK;
+    charl_var *v = n->out[k];
+    const int64_t count = charl_shape_count(&v->type.shape);
+    charl_tensor *t = NULL;
+    float *value = NULL;
+
+    CHARL_TRY(charl__var_lane(v, lane, &t));
+    CHARL_TRY(charl_alloc_array(count, sizeof *value, &value));
+    CHARL_TRY(charl_tensor_read(t, value, (size_t)count * sizeof *value));
+    for (int64_t i = 0; i < count; i++) {
+        CHARL_REQUIRE(isfinite(value[i]), CHARL_ERR_NONFINITE,
+                      "%s (%s) is the first operator whose output is not finite: element %lld of "
+                      "output %d is %g",
+                      n->name, n->op->formula, (long long)i, k, (double)value[i]);
+    }
+cleanup:
+    charl_tensor_release(t);
+    charl_free(value);
+    return st;
+}
+
+static charl_status check_node(charl_graph *g, const charl_node *n)
+{
+    charl_status st = CHARL_OK;
+
+    for (int k = 0; k < n->n_out; k++) {
+        const charl_type *type = &n->out[k]->type;
+        const int lanes = type->batch == CHARL_PARTIAL ? g->slices.n_lanes : 1;
+
+        for (int j = 0; type->dtype == CHARL_F32 && j < lanes; j++) {
+            CHARL_TRY(check_lane(n, k, j));
+        }
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__graph_replay_checked(charl_graph *g, int first, int last)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < g->nodes.count; i++) {
+        const charl_node *n = charl__node(g, i);
+
+        if (n->live && n->launch_last > n->launch_first && n->launch_first >= first &&
+            n->launch_last <= last) {
+            CHARL_TRY(charl__recording_replay(g->recording, n->launch_first, n->launch_last));
+            CHARL_TRY(check_node(g, n));
+        }
+    }
+cleanup:
+    return st;
+}

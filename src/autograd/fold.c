@@ -1,0 +1,53 @@
+/* Folding the slices of every lane in tree order. */
+#include <stdio.h>
+
+#include "autograd/op.h"
+
+bool charl__fold_is_direct(const charl_enqueue *e)
+{
+    return e->slices->count == 1;
+}
+
+charl_tensor *charl__fold_target(const charl_enqueue *e, int k)
+{
+    return charl__fold_is_direct(e) ? e->out[k] : e->workspace;
+}
+
+static charl_status fold_lane(const charl_enqueue *e, const charl_tensor *part, int64_t n, int k,
+                              int j)
+{
+    const charl_slices *s = e->slices;
+    const size_t group = 64;
+    const int64_t leaf = s->lane_lo[j] - s->first; /* first leaf among this rank's */
+    char defines[32];
+    charl_arg in = charl__raw(CHARL_ARG_IN, part->buffer),
+              out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
+
+    snprintf(defines, sizeof defines, "#define M %d\n", s->lane_hi[j] - s->lane_lo[j]);
+    in.v.offset = part->offset + leaf * n;
+    out.v.offset = e->out[k]->offset + j * e->lane_stride[k];
+    return charl__launch(e->dev, &(charl_launch){
+                                     .file = "fold",
+                                     .entry = "charl_fold",
+                                     .defines = defines,
+                                     .global = {((size_t)n + group - 1) / group * group},
+                                     .local = {group},
+                                     .args = {in, out, charl__i64(n)},
+                                     .label = e->label,
+                                 });
+}
+
+charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, int k)
+{
+    charl_status st = CHARL_OK;
+
+    if (charl__fold_is_direct(e)) {
+        CHARL_INVARIANT(part->buffer == e->out[k]->buffer && part->offset == e->out[k]->offset);
+        goto cleanup;
+    }
+    for (int j = 0; j < e->slices->n_lanes && n > 0; j++) {
+        CHARL_TRY(fold_lane(e, part, n, k, j));
+    }
+cleanup:
+    return st;
+}

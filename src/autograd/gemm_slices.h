@@ -1,0 +1,24 @@
+#ifndef CHARL_AUTOGRAD_GEMM_SLICES_H
+#define CHARL_AUTOGRAD_GEMM_SLICES_H
+/** Weight gradients: a product per slice of the batch, folded in the fixed tree.
+ *
+ *  Where a slice's product is small but its sum long, the sum is cut into 2, 4, 8 ... equal parts,
+ * which are leaves of the tree like slices. How many depends on the product's extents only.
+ */
+#include "autograd/op.h"
+#include "tensor/gemm.h"
+
+/** True where output k is a sum over slices; false where operands are the same on all ranks and the
+ * sum is one chain. */
+bool charl__gemm_has_slices(const charl_enqueue *e, int k);
+
+/** Bytes of workspace that charl__gemm_slices needs for the product p of one slice, with `n_slices`
+ * of them. */
+int64_t charl__gemm_slices_workspace(const charl_gemm *p, int n_slices);
+
+/** Output k of e (p->out_outer elements) = the sum over this rank's slices, each lane by itself, of
+ * p's products: outer = slice. p->out is set here. */
+charl_status charl__gemm_slices(const charl_enqueue *e, const charl_gemm *p,
+                                int k) CHARL_MUST_CHECK;
+
+#endif

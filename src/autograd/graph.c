@@ -1,0 +1,387 @@
+/* The life of a graph: its vars, nodes and leaves, scopes, the first error.
+ *
+ * Invariant: nodes stand in an order in which they can run, because a builder can only name vars
+ * that exist. A failed builder leaves the graph as it was, except for the status.
+ */
+#include "autograd/graph_private.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+charl_status charl__list_add(charl_list *l, void *item)
+{
+    charl_status st = CHARL_OK;
+
+    if (l->count == l->capacity) {
+        const int capacity = l->capacity ? 2 * l->capacity : 64;
+
+        CHARL_TRY(charl_realloc((size_t)capacity * sizeof(void *), &l->item));
+        l->capacity = capacity;
+    }
+    l->item[l->count++] = item;
+cleanup:
+    return st;
+}
+
+charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, charl_graph **out)
+{
+    charl_status st = CHARL_OK;
+    charl_graph *g = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *g, &g));
+    g->dev = dev;
+    g->training = true;
+    g->bucket_elements = INT64_MAX;
+    if (slices) {
+        g->slices = *slices;
+    } else {
+        CHARL_TRY(charl__slices_block(1, 0, 1, &g->slices));
+    }
+    *out = g;
+    g = NULL;
+cleanup:
+    charl_free(g);
+    return st;
+}
+
+static void var_destroy(charl_var *v)
+{
+    charl_tensor_release(v->tensor);
+    charl_free(v->name);
+    charl_free(v);
+}
+
+static void node_destroy(charl_node *n)
+{
+    if (n) {
+        charl_free(n->attr);
+        charl_free(n->name);
+        charl_free(n);
+    }
+}
+
+void charl_graph_destroy(charl_graph *g)
+{
+    if (!g) {
+        return;
+    }
+    if (g->compiled) {
+        const charl_status ignored =
+            charl_device_sync(g->dev); /* nothing can be done about it here */
+        (void)ignored;
+    }
+    charl__recording_destroy(g->recording);
+    for (int i = 0; i < g->vars.count; i++) {
+        var_destroy(g->vars.item[i]);
+    }
+    for (int i = 0; i < g->nodes.count; i++) {
+        node_destroy(g->nodes.item[i]);
+    }
+    for (int i = 0; i < g->n_segments; i++) {
+        charl__buffer_release(g->segment ? g->segment[i] : NULL);
+    }
+    charl_free(g->segment);
+    charl_free(g->segment_bytes);
+    charl_free(g->vars.item);
+    charl_free(g->nodes.item);
+    charl_free(g->action);
+    charl_free(g->message);
+    charl__steps_destroy(g->own_steps);
+    charl_free(g);
+}
+
+void charl_graph_set_training(charl_graph *g, bool training)
+{
+    g->training = training;
+}
+
+bool charl_graph_is_training(const charl_graph *g)
+{
+    return g->training;
+}
+
+const charl_slices *charl__graph_slices(const charl_graph *g)
+{
+    return &g->slices;
+}
+
+bool charl__graph_is_whole(const charl_graph *g)
+{
+    return g->slices.count == g->slices.total;
+}
+
+void charl__graph_set_steps(charl_graph *g, charl_steps *steps)
+{
+    g->steps = steps;
+}
+
+void charl__graph_on_collective(charl_graph *g, charl__collective_fn fn, void *ctx)
+{
+    g->collective = fn;
+    g->collective_ctx = ctx;
+}
+
+void charl__graph_on_ready(charl_graph *g, charl__ready_fn fn, void *ctx, int64_t bucket_elements)
+{
+    g->ready = fn;
+    g->ready_ctx = ctx;
+    g->bucket_elements = bucket_elements > 0 ? bucket_elements : 1;
+}
+
+/* Keep the first error: what follows from it would only confuse. */
+charl_var *charl__graph_keep_error(charl_graph *g, charl_status st)
+{
+    if (g->status == CHARL_OK) {
+        g->status = st;
+        if (charl_strdup(charl_error_message(), &g->message) != CHARL_OK) {
+            g->message = NULL;
+        }
+    }
+    return NULL;
+}
+
+charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    st = charl__error_set(st, __FILE__, __LINE__, __func__, "%s%s%s", g->scope,
+                          g->scope[0] ? ": " : "", text);
+    return charl__graph_keep_error(g, st);
+}
+
+charl_status charl_graph_status(const charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(g->status == CHARL_OK, g->status, "%s",
+                  g->message ? g->message : charl_status_text(g->status));
+cleanup:
+    return st;
+}
+
+void charl_graph_scope_begin(charl_graph *g, const char *name)
+{
+    const size_t used = strlen(g->scope);
+
+    if (g->scopes == CHARL_MAX_SCOPES || used + strlen(name) + 2 > sizeof g->scope) {
+        charl__graph_fail(g, CHARL_ERR_INVALID, "scope %.40s is too long or too deep", name);
+        return;
+    }
+    g->scope_length[g->scopes++] = used;
+    snprintf(g->scope + used, sizeof g->scope - used, "%s%s", used ? "." : "", name);
+}
+
+void charl_graph_scope_end(charl_graph *g)
+{
+    if (g->scopes > 0) { /* else its begin has failed, and the graph with it */
+        g->scope[g->scope_length[--g->scopes]] = '\0';
+    }
+}
+
+static bool name_is_taken(const charl_graph *g, const char *name)
+{
+    for (int i = g->nodes.count - 1; i >= 0; i--) {
+        if (strcmp(charl__node(g, i)->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *charl__graph_next_name(charl_graph *g, const char *op_name, char *text, size_t bytes)
+{
+    const char *dot = g->scope[0] ? "." : "";
+
+    snprintf(text, bytes, "%s%s%s", g->scope, dot, op_name);
+    for (int i = 2; name_is_taken(g, text); i++) {
+        snprintf(text, bytes, "%s%s%s#%d", g->scope, dot, op_name, i);
+    }
+    return text;
+}
+
+charl_status charl__var_new(charl_graph *g, charl_type type, charl_var **out)
+{
+    charl_status st = CHARL_OK;
+    charl_var *v = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl_shape_check(&type.shape));
+    CHARL_TRY(charl_alloc(sizeof *v, &v));
+    v->g = g;
+    v->id = g->vars.count;
+    v->type = type;
+    v->segment = -1;
+    CHARL_TRY(charl__list_add(&g->vars, v));
+    *out = v;
+    v = NULL;
+cleanup:
+    charl_free(v);
+    return st;
+}
+
+charl_status charl__node_new(charl_graph *g, const charl_op *op, const void *attr, charl_node **out)
+{
+    charl_status st = CHARL_OK;
+    char name[320];
+    charl_node *n = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *n, &n));
+    n->op = op;
+    n->position = g->nodes.count;
+    CHARL_TRY(charl_strdup(charl__graph_next_name(g, op->name, name, sizeof name), &n->name));
+    if (op->attr_size) {
+        CHARL_TRY(charl_alloc(op->attr_size, &n->attr));
+        memcpy(n->attr, attr, op->attr_size);
+    }
+    CHARL_TRY(charl__list_add(&g->nodes, n));
+    *out = n;
+    n = NULL;
+cleanup:
+    node_destroy(n);
+    return st;
+}
+
+static charl_status new_input(charl_graph *g, const char *name, charl_type type, charl_var **out)
+{
+    charl_status st = CHARL_OK;
+    charl_var *v = NULL;
+
+    CHARL_TRY(charl_shape_check(&type.shape));
+    CHARL_REQUIRE(type.batch != CHARL_PARTIAL, CHARL_ERR_INVALID,
+                  "input %s: an input is REPLICATED or BATCHED", name);
+    CHARL_REQUIRE(type.batch != CHARL_BATCHED ||
+                      (type.shape.ndim > 0 && type.shape.dim[0] % g->slices.count == 0),
+                  CHARL_ERR_SHAPE, "input %s: %lld rows do not divide into %d slices", name,
+                  type.shape.ndim ? (long long)type.shape.dim[0] : 0LL, g->slices.count);
+    CHARL_TRY(charl__var_new(g, type, &v));
+    v->leaf = CHARL_LEAF_INPUT;
+    CHARL_TRY(charl_strdup(name, &v->name));
+    *out = v;
+cleanup:
+    return st;
+}
+
+charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, charl_shape shape,
+                       charl_batch batch)
+{
+    charl_var *v = NULL;
+    const charl_status st = new_input(g, name, (charl_type){dtype, shape, batch}, &v);
+
+    return st == CHARL_OK ? v : charl__graph_keep_error(g, st);
+}
+
+void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t)
+{
+    if (!v) {
+        return; /* the error that made it NULL is kept */
+    }
+    CHARL_INVARIANT(v->g == g && v->leaf == CHARL_LEAF_INPUT && !v->tensor &&
+                    t->dtype == v->type.dtype &&
+                    charl__tensor_count(t) == charl_shape_count(&v->type.shape));
+    v->tensor = charl_tensor_retain(t);
+}
+
+charl_var *charl_parameter(charl_graph *g, charl_param *p)
+{
+    charl_status st = CHARL_OK;
+    charl_var *v = NULL;
+
+    for (int i = 0; i < g->vars.count; i++) {
+        if (charl__var(g, i)->param == p) {
+            return charl__var(g, i);
+        }
+    }
+    if (g->params && g->params != p->set) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "parameter %s belongs to another set than the others",
+                                 p->spec.name);
+    }
+    st = charl__var_new(g, (charl_type){CHARL_F32, p->spec.shape, CHARL_REPLICATED}, &v);
+    if (st != CHARL_OK) {
+        return charl__graph_keep_error(g, st);
+    }
+    v->leaf = CHARL_LEAF_PARAM;
+    v->param = p;
+    v->differentiable = p->spec.trainable;
+    g->params = p->set;
+    return v;
+}
+
+charl_var *charl_constant(charl_graph *g, float value)
+{
+    charl_var *v = NULL;
+    const charl_status st =
+        charl__var_new(g, (charl_type){CHARL_F32, {0, {0}}, CHARL_REPLICATED}, &v);
+
+    if (st != CHARL_OK) {
+        return charl__graph_keep_error(g, st);
+    }
+    v->leaf = CHARL_LEAF_CONSTANT;
+    v->constant = value;
+    return v;
+}
+
+void charl_graph_keep(charl_graph *g, charl_var *v)
+{
+    (void)g;
+    if (v) {
+        v->keep = true;
+    }
+}
+
+static bool is_used(const charl_graph *g, const charl_var *v)
+{
+    for (int i = 0; i < g->nodes.count; i++) {
+        for (int k = 0; k < charl__node(g, i)->n_in; k++) {
+            if (charl__node(g, i)->in[k] == v) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void charl_graph_require_gradient(charl_graph *g, charl_var *v)
+{
+    if (v && (v->node || is_used(g, v))) {
+        charl__graph_fail(g, CHARL_ERR_INVALID,
+                          "gradients are asked for inputs, before they are used");
+    } else if (v) {
+        v->wants_gradient = true;
+        v->differentiable = true;
+    }
+}
+
+charl_var *charl_var_gradient(const charl_var *v)
+{
+    return v ? v->grad : NULL;
+}
+
+charl_type charl_var_get_type(const charl_var *v)
+{
+    return v->type;
+}
+
+const char *charl_var_get_name(const charl_var *v)
+{
+    switch (v->leaf) {
+    case CHARL_LEAF_INPUT:
+        return v->name;
+    case CHARL_LEAF_PARAM:
+        return v->param->spec.name;
+    case CHARL_LEAF_CONSTANT:
+        return "constant";
+    case CHARL_LEAF_NONE:
+        break;
+    }
+    return v->node ? v->node->name : "workspace";
+}

@@ -1,0 +1,38 @@
+#ifndef CHARL_AUTOGRAD_GRAPH_H
+#define CHARL_AUTOGRAD_GRAPH_H
+/** What the trainer, beyond a library user, asks of a graph: the step record, communication hooks,
+ * planning in two steps. */
+#include "base/tree.h"
+#include "charl/graph.h"
+#include "tensor/step.h"
+
+/** Complete a sum over ranks: lanes f32 [n_lanes, n], sum f32 [n], both on the device. Called from
+ * charl_graph_run after the launches that write the lanes have been enqueued; launches that read
+ * the sum are enqueued after it returns. */
+typedef charl_status (*charl__collective_fn)(void *ctx, charl_tensor *lanes, charl_tensor *sum);
+/** Elements [begin, begin + count) of every lane of the gradient arena are final once what is
+ * enqueued so far has run. */
+typedef charl_status (*charl__ready_fn)(void *ctx, int64_t begin, int64_t count);
+
+/* All before charl_graph_compile. */
+void charl__graph_set_steps(charl_graph *g,
+                            charl_steps *steps); /* borrowed; without it the graph has its own */
+void charl__graph_on_collective(charl_graph *g, charl__collective_fn fn, void *ctx);
+/** Report gradients in buckets of at least bucket_elements, in the order of the arena. */
+void charl__graph_on_ready(charl_graph *g, charl__ready_fn fn, void *ctx, int64_t bucket_elements);
+
+/** Let input v use `t` (retained; same type and count) instead of memory of its own: a data set
+ * shared by graphs, a ring. */
+void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t);
+
+/** First part of compile: remove dead nodes, lay out and allocate the parameters. Afterwards the
+ * sizes of the arenas are known, and the caller may allocate the gradients itself
+ * (charl__params_allocate_gradients). */
+charl_status charl__graph_prepare(charl_graph *g) CHARL_MUST_CHECK;
+
+/** Number of buckets that one run reports, and their ranges in the order reported. Compiled graphs
+ * only. */
+int charl__graph_bucket_count(const charl_graph *g);
+void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *count);
+
+#endif

@@ -1,0 +1,147 @@
+#ifndef CHARL_AUTOGRAD_GRAPH_PRIVATE_H
+#define CHARL_AUTOGRAD_GRAPH_PRIVATE_H
+/** The inside of a graph, shared by the files that build, differentiate, plan, record and run it.
+ */
+#include "autograd/graph.h"
+#include "autograd/op.h"
+#include "tensor/params.h"
+
+typedef struct charl_node charl_node;
+
+typedef enum charl_leaf {
+    CHARL_LEAF_NONE, /* computed by a node */
+    CHARL_LEAF_INPUT,
+    CHARL_LEAF_PARAM,
+    CHARL_LEAF_CONSTANT
+} charl_leaf;
+
+struct charl_var {
+    charl_graph *g;
+    int id;
+    charl_type type;
+    charl_leaf leaf;
+    charl_node *node; /* producer */
+    char *name;       /* of an input */
+    charl_param *param;
+    float constant;
+    bool keep, wants_gradient;
+    bool differentiable; /* lies between something that wants a gradient and here */
+    charl_var *grad;
+    bool late;            /* of a parameter: its gradient is final only after all other nodes */
+    charl_var *completed; /* charl_batch_sum of this PARTIAL */
+
+    /* The plan. Vars with the same root share memory. */
+    charl_var *root_link; /* NULL: its own root */
+    int first, last;      /* of a root: nodes between which it is alive; last = INT_MAX for ever */
+    int64_t bytes;        /* of a root, all lanes */
+    int segment;          /* -1: not in the arena */
+    int64_t offset;       /* bytes into its segment */
+    charl_param *grad_of; /* root lies in the gradient arena at this parameter */
+    charl_tensor *tensor; /* of a PARTIAL: [n_lanes, ...] */
+};
+
+struct charl_node {
+    int position; /* in order of construction = order of execution */
+    const charl_op *op;
+    void *attr;
+    char *name;
+    int n_in, n_out;
+    charl_var *in[CHARL_OP_MAX_IN];
+    charl_var *out[CHARL_OP_MAX_OUT];
+    int64_t workspace;
+    bool live;
+    charl_var *scratch; /* pseudo var that stands for the workspace in the plan; NULL if none */
+    int launch_first, launch_last;
+};
+
+/** What a run does, in order. */
+typedef struct charl_action {
+    enum { CHARL_DO_REPLAY, CHARL_DO_COLLECTIVE, CHARL_DO_READY } kind;
+    int first, last;      /* launches */
+    charl_node *node;     /* the collective */
+    int64_t begin, count; /* elements of the gradient arena that are final on this rank */
+} charl_action;
+
+enum { CHARL_MAX_SCOPES = 16 };
+
+typedef struct charl_list {
+    void **item;
+    int count, capacity;
+} charl_list;
+
+struct charl_graph {
+    charl_device *dev;
+    charl_slices slices;
+    bool training;
+    charl_list vars, nodes;
+    char scope[256];
+    size_t scope_length[CHARL_MAX_SCOPES]; /* of scope before the i-th scope_begin */
+    int scopes;
+    charl_status status; /* first error of building or compiling */
+    char *message;
+
+    charl_params *params; /* the one set that its parameters come from; NULL without parameters */
+    bool has_gradients;
+
+    charl_steps *steps; /* borrowed, or own_steps */
+    charl_steps *own_steps;
+    uint64_t runs;
+    charl__collective_fn collective;
+    void *collective_ctx;
+    charl__ready_fn ready;
+    void *ready_ctx;
+    int64_t bucket_elements;
+
+    bool planned, compiled;
+    charl_buffer **segment;
+    int64_t *segment_bytes;
+    int n_segments;
+    int64_t unplanned_bytes;
+    charl_recording *recording;
+    charl_action *action;
+    int n_actions, action_capacity;
+};
+
+charl_status charl__list_add(charl_list *l, void *item) CHARL_MUST_CHECK;
+
+static inline charl_node *charl__node(const charl_graph *g, int i)
+{
+    return g->nodes.item[i];
+}
+
+static inline charl_var *charl__var(const charl_graph *g, int i)
+{
+    return g->vars.item[i];
+}
+
+charl_var *charl__var_root(charl_var *v);
+/** Bytes of a value with all its lanes. */
+int64_t charl__var_bytes(const charl_var *v);
+bool charl__graph_is_whole(
+    const charl_graph *g); /* this process computes every slice, in one lane */
+
+/** A leaf without a name that needs no memory of its own: workspaces. */
+charl_status charl__var_new(charl_graph *g, charl_type type, charl_var **out) CHARL_MUST_CHECK;
+/** Make the thread's last failure the graph's error, unless it has one. Returns NULL. */
+charl_var *charl__graph_keep_error(charl_graph *g, charl_status st);
+charl_status charl__node_new(charl_graph *g, const charl_op *op, const void *attr,
+                             charl_node **out) CHARL_MUST_CHECK;
+
+extern const charl_op charl__op_batch_sum; /* PARTIAL -> REPLICATED, by the collective callback */
+extern const charl_op charl__op_spread; /* a finished gradient into the lanes of the arena, so that
+                                           the tree gives it back */
+
+/* The passes of compile, in order. */
+void charl__graph_mark_live(charl_graph *g);
+charl_status charl__graph_plan_memory(charl_graph *g) CHARL_MUST_CHECK;
+charl_status charl__graph_record(charl_graph *g) CHARL_MUST_CHECK;
+
+/** Memory of lane j of v, under v's own type; owned by the caller. Planned graphs only. */
+charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out) CHARL_MUST_CHECK;
+/** Replay with every output looked at. Errors: ERR_NONFINITE naming the first operator. */
+charl_status charl__graph_replay_checked(charl_graph *g, int first, int last) CHARL_MUST_CHECK;
+
+/** One run without a step record of its own. */
+charl_status charl__graph_run_actions(charl_graph *g) CHARL_MUST_CHECK;
+
+#endif

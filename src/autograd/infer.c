@@ -1,0 +1,117 @@
+/* Shape rules that many operators share. */
+#include "autograd/op.h"
+
+charl_status charl__infer_rows(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    charl_batch batch = CHARL_REPLICATED;
+    int64_t rows = -1;
+
+    for (int i = 0; i < inf->n_in; i++) {
+        const charl_type *t = &inf->in[i];
+
+        if (t->batch == CHARL_BATCHED) {
+            CHARL_REQUIRE(rows < 0 || rows == t->shape.dim[0], CHARL_ERR_SHAPE,
+                          "operands have %lld and %lld rows of the batch", (long long)rows,
+                          (long long)t->shape.dim[0]);
+            rows = t->shape.dim[0];
+        }
+        batch = t->batch != CHARL_REPLICATED ? t->batch : batch;
+    }
+    for (int k = 0; k < inf->n_out; k++) {
+        inf->out[k].batch = batch;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__infer_same(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(inf->in[0].dtype == CHARL_F32, CHARL_ERR_DTYPE, "the operand is %s, not f32",
+                  charl_dtype_name(inf->in[0].dtype));
+    inf->out[0] = inf->in[0];
+cleanup:
+    return st;
+}
+
+bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand, int64_t *inner,
+                            int64_t *count)
+{
+    const int shift = full->ndim - operand->ndim;
+    int first = full->ndim, last = -1; /* extents of full that operand really has */
+
+    if (shift < 0) {
+        return false;
+    }
+    for (int i = 0; i < operand->ndim; i++) {
+        if (operand->dim[i] != 1 && operand->dim[i] != full->dim[i + shift]) {
+            return false;
+        }
+        if (operand->dim[i] != 1) {
+            first = i + shift < first ? i + shift : first;
+            last = i + shift;
+        }
+    }
+    *inner = 1;
+    *count = 1;
+    for (int i = 0; i < full->ndim; i++) {
+        const int64_t extent = full->dim[i];
+
+        if (i >= first && i <= last) {
+            if (operand->dim[i - shift] != extent) {
+                return false; /* a hole, as in [B, 1, W] against [B, H, W] */
+            }
+            *count *= extent;
+        } else if (i > last && last >= 0) {
+            *inner *= extent;
+        }
+    }
+    return true;
+}
+
+/* A REPLICATED operand has no rows of its own: its leading extent must not run along the batch. */
+static bool runs_along_batch(const charl_shape *full, const charl_type *t)
+{
+    return t->batch == CHARL_REPLICATED && t->shape.ndim == full->ndim && t->shape.dim[0] != 1;
+}
+
+charl_status charl__infer_broadcast(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    int full = 0;
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    for (int i = 0; i < inf->n_in; i++) {
+        const charl_shape *s = &inf->in[i].shape, *f = &inf->in[full].shape;
+
+        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32, CHARL_ERR_DTYPE, "operand %d is %s, not f32",
+                      i, charl_dtype_name(inf->in[i].dtype));
+        if (charl_shape_count(s) > charl_shape_count(f) ||
+            (charl_shape_count(s) == charl_shape_count(f) && s->ndim > f->ndim)) {
+            full = i;
+        }
+    }
+    inf->out[0] = inf->in[full];
+    CHARL_TRY(charl__infer_rows(inf));
+    for (int i = 0; i < inf->n_in; i++) {
+        const charl_shape *f = &inf->out[0].shape;
+        int64_t inner, count;
+
+        CHARL_REQUIRE(charl__broadcast_index(f, &inf->in[i].shape, &inner, &count), CHARL_ERR_SHAPE,
+                      "shapes %s and %s do not broadcast", charl_shape_format(f, a),
+                      charl_shape_format(&inf->in[i].shape, b));
+        CHARL_REQUIRE(
+            inf->out[0].batch != CHARL_BATCHED || !runs_along_batch(f, &inf->in[i]),
+            CHARL_ERR_SHAPE,
+            "operand %d %s has a leading extent along the batch but is the same on all ranks", i,
+            charl_shape_format(&inf->in[i].shape, b));
+        CHARL_REQUIRE(inf->in[i].batch != CHARL_BATCHED || (inf->in[i].shape.ndim == f->ndim &&
+                                                            inf->in[full].batch == CHARL_BATCHED),
+                      CHARL_ERR_SHAPE, "operand %d %s would move the batch extent", i,
+                      charl_shape_format(&inf->in[i].shape, b));
+    }
+cleanup:
+    return st;
+}

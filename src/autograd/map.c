@@ -1,0 +1,163 @@
+/* The elementwise engine and what elementwise operators share.
+ *
+ * On a device without groups a work-item runs over a few thousand elements in vectors of 16;
+ * elsewhere each takes one vector of
+ * 4. The bits do not depend on it.
+ */
+#include "autograd/map.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "charl/ops.h"
+
+enum { CPU_SPAN = 4096, DEFINES = 1024 };
+
+bool charl__is_ungrouped(const charl_device *dev)
+{
+    return charl__device_facts(dev)->group <= 1;
+}
+
+const char *charl__word_define(charl_dtype dtype)
+{
+    switch (charl_dtype_size(dtype)) {
+    case 1:
+        return "#define T uchar\n";
+    case 2:
+        return "#define T ushort\n";
+    case 8:
+        return "#define T ulong\n";
+    default:
+        return "#define T uint\n";
+    }
+}
+
+int64_t charl__span(const charl_device *dev, int64_t n, int64_t gpu)
+{
+    const int units = charl_device_get_info(dev)->compute_units;
+    int64_t span;
+
+    if (!charl__is_ungrouped(dev)) {
+        return gpu;
+    }
+    span = (n / (4 * (units > 0 ? units : 1)) + 15) / 16 * 16; /* enough for every core, twice */
+    return span < 1024 ? 1024 : span > CPU_SPAN ? CPU_SPAN : span;
+}
+
+void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl_launch *l)
+{
+    const int group = charl__device_facts(dev)->group;
+    const size_t items = (size_t)((n + span - 1) / span);
+
+    l->local[0] = group > 1 ? (size_t)group : 1;
+    l->global[0] = (items + l->local[0] - 1) / l->local[0] * l->local[0];
+}
+
+charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = charl__tensor_count(m->out);
+    const int vec = charl__is_ungrouped(e->dev) ? 16 : 4;
+    const int64_t span = charl__span(e->dev, n, vec);
+    char defines[DEFINES];
+    charl_launch l = {.file = "map", .entry = "charl_map", .defines = defines, .label = e->label};
+    int used = 0, a = 0;
+
+    CHARL_INVARIANT(m->n_in >= 1 && m->n_in <= CHARL_MAP_MAX_IN);
+    if (n == 0) {
+        goto cleanup;
+    }
+    used =
+        snprintf(defines, sizeof defines,
+                 "%s#define CHARL_VEC %d\n#define N_IN %d\n#define EXPR (%s)\n#define INDEX %s\n",
+                 m->extra ? m->extra : "", vec, m->n_in, m->expr, n < INT32_MAX ? "uint" : "ulong");
+    for (int i = 0; i < m->n_in; i++) {
+        int64_t inner = 1, count = n;
+        char full[CHARL_SHAPE_TEXT], part[CHARL_SHAPE_TEXT];
+
+        CHARL_REQUIRE(charl__broadcast_index(&m->out->shape, &m->in[i]->shape, &inner, &count),
+                      CHARL_ERR_SHAPE, "operand %d %s does not broadcast to %s", i,
+                      charl_shape_format(&m->in[i]->shape, part),
+                      charl_shape_format(&m->out->shape, full));
+        CHARL_INVARIANT(used > 0 && used < DEFINES - 32);
+        if (count < n) {
+            used += snprintf(defines + used, sizeof defines - (size_t)used, "#define MODE_%c 1\n",
+                             'A' + i);
+        }
+        l.args[a++] = charl__in(m->in[i]);
+        l.args[a++] = charl__i64(inner);
+        l.args[a++] = charl__i64(count);
+    }
+    l.args[a++] = charl__out(m->out);
+    l.args[a++] = charl__i64(n);
+    l.args[a++] = charl__i64(span);
+    l.args[a++] = charl__f32(m->p);
+    l.args[a++] = charl__f32(m->q);
+    charl__span_launch(e->dev, n, span, &l);
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+charl_status charl__map(const charl_enqueue *e, const char *expr, const char *extra)
+{
+    return charl__map_run(
+        e,
+        &(charl_map){.expr = expr, .extra = extra, .in = e->in, .n_in = e->n_in, .out = e->out[0]});
+}
+
+int64_t charl__reference_index(const charl_reference *r, int i, int64_t e)
+{
+    int64_t inner = 1, count = 1;
+
+    (void)charl__broadcast_index(&r->out_type[0].shape, &r->in_type[i].shape, &inner, &count);
+    return count > 0 ? e / inner % count : 0;
+}
+
+/* [outer, count, inner] summed over outer and inner. The batch stays the leading extent: where it
+ * runs along the operand it is put in front of count, elsewhere it is part of outer. */
+static charl_var *sum_around(charl_graph *g, charl_var *v, const charl_type *like, int64_t inner,
+                             int64_t count)
+{
+    const charl_type t = charl_var_get_type(v);
+    const int64_t n = charl_shape_count(&t.shape);
+    const int64_t outer = inner * count > 0 ? n / (inner * count) : 0;
+
+    if (t.batch == CHARL_BATCHED &&
+        like->batch == CHARL_BATCHED) { /* rows of the operand are rows of v: outer is 1 */
+        const int64_t rows = t.shape.dim[0];
+
+        v = charl_reshape(g, v, (charl_shape){3, {rows, rows ? count / rows : 0, inner}});
+        return charl_sum(g, v, 2, false);
+    }
+    if (t.batch == CHARL_BATCHED) {
+        const int64_t rows = t.shape.dim[0];
+
+        v = charl_reshape(g, v, (charl_shape){4, {rows, rows ? outer / rows : 0, count, inner}});
+        return charl_sum_to(g, v, 2);
+    }
+    v = charl_reshape(g, v, (charl_shape){3, {outer, count, inner}});
+    return charl_sum_to(g, v, 1);
+}
+
+charl_var *charl__sum_like(charl_graph *g, charl_var *v, const charl_type *like)
+{
+    int64_t inner = 1, count = 1;
+    charl_type t;
+
+    if (!v) {
+        return NULL;
+    }
+    t = charl_var_get_type(v);
+    if (charl_shape_equal(&t.shape, &like->shape)) {
+        return v;
+    }
+    if (charl_shape_count(&t.shape) != charl_shape_count(&like->shape)) {
+        if (!charl__broadcast_index(&t.shape, &like->shape, &inner, &count)) {
+            return charl__graph_fail(g, CHARL_ERR_SHAPE,
+                                     "a gradient does not fit the operand that was broadcast");
+        }
+        v = sum_around(g, v, like, inner, count);
+    }
+    return charl_reshape(g, v, like->shape);
+}

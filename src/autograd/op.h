@@ -1,0 +1,185 @@
+#ifndef CHARL_AUTOGRAD_OP_H
+#define CHARL_AUTOGRAD_OP_H
+/** What an operator is: one charl_op, in one file op/<name>.c, listed once in ops.def.
+ *
+ *  infer     shape, dtype and batch rule. Pure: touches no device. Sets inf->out[], inf->n_out,
+ * inf->workspace. enqueue   launches kernels on the tensors it is given. Allocates nothing, waits
+ * for nothing. Runs while a graph is recorded. backward  appends operators that compute the
+ * gradients of the inputs. NULL: not differentiable. reference the definition, in double, on the
+ * host: slow and obviously right. samples   points of the domain. The test suite does the rest, and
+ * rejects an operator without samples.
+ *
+ *  Batch rule. When an input is BATCHED, each output is BATCHED (row i from row i alone:
+ * charl__infer_rows does it) or PARTIAL (a sum over rows). An operator with a PARTIAL output gets
+ * e->slices and writes every lane: it computes one sum per slice and folds the slices of each lane
+ * in the fixed tree (charl__fold). The bits of an output element depend on the operator, the
+ * per-sample shape, rows per slice and dtypes only. PARTIAL inputs are completed over ranks before
+ * an operator sees them, unless it is pure data movement (`moves`): then it runs once per lane.
+ */
+#include "base/tree.h"
+#include "charl/graph.h"
+#include "device/device.h"
+#include "tensor/step.h"
+#include "tensor/tensor.h"
+
+enum { CHARL_OP_MAX_IN = 8, CHARL_OP_MAX_OUT = 4 };
+
+typedef struct charl_infer {
+    const void *attr;
+    int n_in;
+    const charl_type *in;
+    int n_slices; /* this rank's: a BATCHED extent is a multiple of it */
+    int n_out;    /* preset to 1 */
+    charl_type out[CHARL_OP_MAX_OUT];
+    int64_t workspace; /* bytes, preset to 0 */
+} charl_infer;
+
+typedef struct charl_enqueue {
+    charl_device *dev;
+    const char *label; /* node name */
+    const void *attr;
+    int n_in, n_out;
+    charl_tensor *const *in;
+    charl_tensor *const *out;              /* a PARTIAL output of a reduction: lane 0 */
+    int64_t lane_stride[CHARL_OP_MAX_OUT]; /* elements between lanes of a PARTIAL output, 0 for
+                                              others */
+    charl_tensor *workspace;               /* f32 [workspace / 4], or NULL */
+    const charl_slices *slices;            /* this rank's slices; never NULL */
+    charl_tensor *step; /* u32 [16]: charl_step, for kernels `global const charl_step *` */
+} charl_enqueue;
+
+typedef struct charl_backward {
+    charl_graph *g;
+    const void *attr;
+    int n_in, n_out;
+    charl_var *const *in;
+    charl_var *const *out;
+    charl_var *const *gout; /* NULL where no gradient arrives */
+    charl_var **gin;        /* to fill in; leave NULL for none */
+    const bool *needed;     /* per input: somebody wants this gradient */
+} charl_backward;
+
+typedef struct charl_reference {
+    const void *attr;
+    int n_in, n_out;
+    const double *const *in;
+    const charl_type *in_type;
+    double *const *out;
+    const charl_type *out_type;
+    const charl_step *step;
+    int64_t row0; /* global row of row 0 of BATCHED operands */
+} charl_reference;
+
+/** A point of the operator's domain. Float inputs are drawn from [lo, hi) and kept |x| >= away
+ * (kinks, poles); integer inputs from [0, int_end). BATCHED inputs are marked in their type: one
+ * sample at least has some, with dim[0] a multiple of 8. */
+typedef struct charl_op_sample {
+    charl_type in[CHARL_OP_MAX_IN];
+    int n_in; /* 0: the operator's */
+    const void *attr;
+    double lo, hi, away;
+    int64_t int_end;
+    int64_t terms; /* length of the longest sum in an output element; scales the tolerance. 0 = 1 */
+    double ulp;    /* allowed error of one elementary function in ulp; 0 = 4 */
+    bool skip_gradient; /* at a point where the derivative does not exist */
+} charl_op_sample;
+
+struct charl_op {
+    const char *name;    /* unique, lower_snake_case */
+    const char *formula; /* for docs, traces and messages */
+    int n_in;            /* operands; negative: at least -n_in */
+    int n_optional;      /* how many of the last may be left out */
+    size_t attr_size;    /* bytes of the attribute struct, copied into the node; 0 = none */
+    bool moves;          /* pure data movement: exact, linear, allowed on PARTIAL values */
+    bool view;           /* output 0 is input 0's memory under another shape: no enqueue */
+    bool in_place; /* output 0 may take the memory of an input of the same size that dies here */
+    bool effect;   /* changes an input in place (running statistics): never dead. Kernels honour
+                      step->commit */
+
+    charl_status (*infer)(charl_infer *inf);
+    charl_status (*enqueue)(const charl_enqueue *e);
+    void (*backward)(const charl_backward *b);
+    void (*reference)(const charl_reference *r);
+
+    const charl_op_sample *samples;
+    int n_samples;
+};
+typedef struct charl_op charl_op;
+
+#define CHARL_SAMPLES(arr) .samples = (arr), .n_samples = (int)(sizeof(arr) / sizeof((arr)[0]))
+
+/* Short forms for samples: CHARL_R(F32, 2, 3) replicated, CHARL_B(F32, 16, 3) batched. */
+#define CHARL_R(dt, ...)                                                                           \
+    {                                                                                              \
+        CHARL_##dt, {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}},    \
+            CHARL_REPLICATED                                                                       \
+    }
+#define CHARL_B(dt, ...)                                                                           \
+    {                                                                                              \
+        CHARL_##dt, {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}},    \
+            CHARL_BATCHED                                                                          \
+    }
+#define CHARL_SCALAR(dt)                                                                           \
+    {                                                                                              \
+        CHARL_##dt, {0, {0}}, CHARL_REPLICATED                                                     \
+    }
+
+/** The table of all operators, from ops.def. */
+extern const charl_op *const charl__op_table[];
+extern const int charl__op_count;
+const charl_op *charl__op_find(const char *name); /* NULL if unknown */
+
+/** Append a node; the builders in ops are one-line calls of these. NULL in (before n_in operands)
+ * gives NULL out. */
+charl_var *charl__apply1(charl_graph *g, const charl_op *op, const void *attr, charl_var *a);
+charl_var *charl__apply2(charl_graph *g, const charl_op *op, const void *attr, charl_var *a,
+                         charl_var *b);
+/** outs gets n_out vars (NULLs after an error). */
+void charl__apply(charl_graph *g, const charl_op *op, const void *attr, charl_var *const *in,
+                  int n_in, charl_var **outs);
+/** Record an error found by a builder itself, with the scope's name in front. Returns NULL. */
+charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...)
+    CHARL_PRINTF(3, 4);
+/** Name that the next node of this op will get, e.g. "drop1.dropout": for random keys (hash it with
+ * charl__fnv1a64). */
+const char *charl__graph_next_name(charl_graph *g, const char *op_name, char *text, size_t bytes);
+const charl_slices *charl__graph_slices(const charl_graph *g);
+
+/* Shared shape rules (infer.c). */
+/** All outputs are BATCHED if any input is; fails when an input is BATCHED but has no leading
+ * extent. Call after shapes are set. */
+charl_status charl__infer_rows(charl_infer *inf);
+/** out[0] = type of in[0]; checks f32. */
+charl_status charl__infer_same(charl_infer *inf);
+/** out[0] of an elementwise operator: operand 0 has the full shape; every other operand has the
+ * same shape, is a scalar, or broadcasts: its shape without leading and trailing 1s is a contiguous
+ * run of operand 0's extents, aligned as PyTorch aligns. */
+charl_status charl__infer_broadcast(charl_infer *inf);
+/** View of an operand for broadcasting over `full`: element i of full reads operand[(i / inner) %
+ * count]. False if it does not fit. */
+bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand, int64_t *inner,
+                            int64_t *count);
+
+/* Shared engines (engines in src/tensor take plain tensors; these know operators). */
+/** out[0] = EXPR elementwise; expr is OpenCL C over a, b, c, ... (operands 0, 1, 2, with
+ * broadcasting) of type float; `extra` are defines put in front, e.g. "#define ALPHA 0.1f\n" or
+ * NULL. */
+charl_status charl__map(const charl_enqueue *e, const char *expr, const char *extra);
+/** Complete a reduction: `part` holds e->slices->count partial results of `n` elements each, one
+ * after another; fold the slices of every lane in the fixed tree into output k. With one slice in
+ * all an operator may write its output directly: charl__fold_is_direct. */
+charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, int k);
+bool charl__fold_is_direct(const charl_enqueue *e); /* one slice, one lane */
+/** Where slice results go: output k itself when direct, else the workspace (of at least
+ * slices->count * n floats). */
+charl_tensor *charl__fold_target(const charl_enqueue *e, int k);
+
+/** Run an operator at once on tensors, no graph: for tests, tools and looking around. Outputs are
+ * new, owned by the caller. */
+charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *attr,
+                           charl_tensor *const *in, int n_in, charl_tensor **out) CHARL_MUST_CHECK;
+
+#define CHARL_OP(name) extern const charl_op charl_op_##name;
+#include "autograd/ops.def"
+
+#endif

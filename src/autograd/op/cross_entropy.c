@@ -1,0 +1,319 @@
+/* cross_entropy: of rows of logits against a class each, with weights and label smoothing.
+ *
+ *  out[b] = w[b] * -sum over c of q[b, c] log_softmax(x)[b, c],  q = (1 - s) at the label, plus s /
+ * C everywhere d/dx   = w[b] * (softmax(x) - q),  d/dw = out / w
+ *
+ * The gradient recomputes the softmax from the logits instead of keeping it.
+ */
+#include "autograd/rows.h"
+
+#include <math.h>
+
+#include "charl/ops.h"
+
+/* `first` is the operand that holds the logits; the label and maybe the weight follow. */
+static charl_status check_operands(const charl_infer *inf, int first)
+{
+    charl_status st = CHARL_OK;
+    const charl_type *x = &inf->in[first], *label = &inf->in[first + 1];
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(x->dtype == CHARL_F32 && label->dtype == CHARL_I32, CHARL_ERR_DTYPE,
+                  "logits are f32 and labels i32, not %s and %s", charl_dtype_name(x->dtype),
+                  charl_dtype_name(label->dtype));
+    CHARL_REQUIRE(x->shape.ndim == 2 && label->shape.ndim == 1 &&
+                      x->shape.dim[0] == label->shape.dim[0],
+                  CHARL_ERR_SHAPE, "logits %s and labels %s are not [B, C] and [B]",
+                  charl_shape_format(&x->shape, a), charl_shape_format(&label->shape, b));
+    CHARL_REQUIRE(x->shape.dim[1] > 0, CHARL_ERR_SHAPE, "logits %s have no classes",
+                  charl_shape_format(&x->shape, a));
+    CHARL_REQUIRE(
+        inf->n_in < first + 3 || (inf->in[first + 2].dtype == CHARL_F32 &&
+                                  charl_shape_equal(&inf->in[first + 2].shape, &label->shape)),
+        CHARL_ERR_SHAPE, "the weight is not f32 %s", charl_shape_format(&label->shape, a));
+cleanup:
+    return st;
+}
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_operands(inf, 0));
+    inf->out[0] = inf->in[0];
+    inf->out[0].shape.ndim = 1;
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+static charl_status launch(const charl_enqueue *e, const char *entry, const charl_shape *logits,
+                           bool weight)
+{
+    charl_status st = CHARL_OK;
+    const float smoothing = *(const float *)e->attr;
+    charl_rows plan;
+    charl_launch l = {
+        .file = "cross_entropy", .entry = entry, .defines = plan.defines, .label = e->label};
+    const char *const defines[2][2] = {
+        {"", "#define SMOOTHING 1\n"},
+        {"#define WEIGHT 1\n", "#define WEIGHT 1\n#define SMOOTHING 1\n"}};
+    int a = 0;
+
+    if (logits->dim[0] == 0) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__rows_plan(e->dev, logits->dim[0], logits->dim[1],
+                               defines[weight][smoothing != 0.0F], &plan));
+    for (int i = 0; i < e->n_in; i++) {
+        l.args[a++] = charl__in(e->in[i]);
+    }
+    l.args[a++] = charl__out(e->out[0]);
+    l.args[a++] = charl__i64(logits->dim[0]);
+    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(logits->dim[1]);
+    l.args[a++] = charl__f32(smoothing);
+    l.global[0] = plan.global;
+    l.local[0] = plan.local;
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    return launch(e, "charl_loss", &e->in[0]->shape, e->n_in > 2);
+}
+
+static void backward(const charl_backward *b)
+{
+    const float smoothing = *(const float *)b->attr;
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    if (b->needed[0]) {
+        charl__apply(b->g, &charl_op_cross_entropy_grad, &smoothing,
+                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->n_in > 2 ? b->in[2] : NULL},
+                     b->n_in + 1, out);
+        b->gin[0] = out[0];
+    }
+    if (b->n_in > 2 && b->needed[2]) {
+        b->gin[2] = charl_mul(b->g, b->gout[0],
+                              charl_cross_entropy(b->g, b->in[0], b->in[1], NULL, smoothing));
+    }
+}
+
+/* log softmax of row x at j */
+static double log_probability(const double *x, int64_t n, int64_t j)
+{
+    double m = x[0], s = 0.0;
+
+    for (int64_t c = 1; c < n; c++) {
+        m = x[c] > m ? x[c] : m;
+    }
+    for (int64_t c = 0; c < n; c++) {
+        s += exp(x[c] - m);
+    }
+    return x[j] - m - log(s);
+}
+
+static double target(double label, int64_t c, int64_t n, double smoothing)
+{
+    return label < 0 || label >= (double)n
+               ? (double)NAN
+               : smoothing / (double)n + (label == (double)c ? 1.0 - smoothing : 0.0);
+}
+
+static void reference(const charl_reference *r)
+{
+    const double smoothing = (double)*(const float *)r->attr;
+    const int64_t rows = r->in_type[0].shape.dim[0], n = r->in_type[0].shape.dim[1];
+
+    for (int64_t i = 0; i < rows; i++) {
+        double sum = 0.0;
+
+        for (int64_t c = 0; c < n; c++) {
+            sum -= target(r->in[1][i], c, n, smoothing) * log_probability(r->in[0] + i * n, n, c);
+        }
+        r->out[0][i] = sum * (r->n_in > 2 ? r->in[2][i] : 1.0);
+    }
+}
+
+static charl_status infer_grad(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_operands(inf, 1));
+    inf->out[0] = inf->in[1];
+    CHARL_REQUIRE(inf->in[0].dtype == CHARL_F32 &&
+                      charl_shape_equal(&inf->in[0].shape, &inf->in[2].shape),
+                  CHARL_ERR_SHAPE, "the gradient of the loss is not one f32 per row");
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+static charl_status enqueue_grad(const charl_enqueue *e)
+{
+    return launch(e, "charl_gradient", &e->in[1]->shape, e->n_in > 3);
+}
+
+static void reference_grad(const charl_reference *r)
+{
+    const double smoothing = (double)*(const float *)r->attr;
+    const int64_t rows = r->in_type[1].shape.dim[0], n = r->in_type[1].shape.dim[1];
+
+    for (int64_t i = 0; i < rows; i++) {
+        const double g = r->in[0][i] * (r->n_in > 3 ? r->in[3][i] : 1.0);
+
+        for (int64_t c = 0; c < n; c++) {
+            r->out[0][i * n + c] = g * (exp(log_probability(r->in[1] + i * n, n, c)) -
+                                        target(r->in[2][i], c, n, smoothing));
+        }
+    }
+}
+
+static const float plain = 0.0F, smooth = 0.1F;
+static const charl_op_sample samples_grad[] = {
+    {.in = {CHARL_R(F32, 3), CHARL_R(F32, 3, 5), CHARL_R(I32, 3)},
+     .n_in = 3,
+     .attr = &plain,
+     .int_end = 5,
+     .terms = 5,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 3), CHARL_R(F32, 3, 5), CHARL_R(I32, 3)},
+     .n_in = 3,
+     .attr = &plain,
+     .int_end = 20,
+     .terms = 5,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 7), CHARL_R(F32, 7, 100), CHARL_R(I32, 7), CHARL_R(F32, 7)},
+     .n_in = 4,
+     .attr = &smooth,
+     .int_end = 100,
+     .terms = 100,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 2), CHARL_R(F32, 2, 1003), CHARL_R(I32, 2)},
+     .n_in = 3,
+     .attr = &smooth,
+     .int_end = 1003,
+     .terms = 1003,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_B(F32, 16), CHARL_B(F32, 16, 10), CHARL_B(I32, 16)},
+     .n_in = 3,
+     .attr = &plain,
+     .int_end = 10,
+     .terms = 10,
+     .lo = -3,
+     .hi = 3},
+};
+
+const charl_op charl_op_cross_entropy_grad = {
+    .name = "cross_entropy_grad",
+    .formula = "out = g * w * (softmax(x) - q)",
+    .n_in = 4,
+    .n_optional = 1,
+    .attr_size = sizeof(float), /* label smoothing */
+    .infer = infer_grad,
+    .enqueue = enqueue_grad,
+    .reference = reference_grad,
+    CHARL_SAMPLES(samples_grad),
+};
+
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_R(F32, 3, 5), CHARL_R(I32, 3)},
+     .n_in = 2,
+     .attr = &plain,
+     .int_end = 5,
+     .terms = 5,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 1, 1), CHARL_R(I32, 1)},
+     .n_in = 2,
+     .attr = &plain,
+     .int_end = 1,
+     .terms = 2,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)},
+     .n_in = 2,
+     .attr = &plain,
+     .int_end = 4,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)},
+     .n_in = 2,
+     .attr = &plain,
+     .int_end = 20,
+     .terms = 5,
+     .lo = -3,
+     .hi = 3,
+     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 7, 100), CHARL_R(I32, 7), CHARL_R(F32, 7)},
+     .n_in = 3,
+     .attr = &smooth,
+     .int_end = 100,
+     .terms = 100,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 3, 9), CHARL_R(I32, 3), CHARL_R(F32, 3)},
+     .n_in = 3,
+     .attr = &plain,
+     .int_end = 9,
+     .terms = 9,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 2, 1003), CHARL_R(I32, 2)},
+     .n_in = 2,
+     .attr = &smooth,
+     .int_end = 1003,
+     .terms = 1003,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 3, 9), CHARL_R(I32, 3)},
+     .n_in = 2,
+     .attr = &plain,
+     .int_end = 9,
+     .terms = 9,
+     .lo = -1e4,
+     .hi = 1e4,
+     .skip_gradient = true},
+    {.in = {CHARL_B(F32, 16, 10), CHARL_B(I32, 16), CHARL_B(F32, 16)},
+     .n_in = 3,
+     .attr = &smooth,
+     .int_end = 10,
+     .terms = 10,
+     .lo = -3,
+     .hi = 3},
+};
+
+const charl_op charl_op_cross_entropy = {
+    .name = "cross_entropy",
+    .formula = "out[b] = -w[b] * sum over c of q[b, c] log_softmax(x)[b, c]",
+    .n_in = 3,
+    .n_optional = 1,
+    .attr_size = sizeof(float), /* label smoothing */
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label,
+                               charl_var *weight, float smoothing)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    if (!(smoothing >= 0.0F && smoothing <= 1.0F)) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "cross_entropy: label smoothing %g is not in [0, 1]",
+                                 (double)smoothing);
+    }
+    charl__apply(g, &charl_op_cross_entropy, &smoothing, (charl_var *[]){logits, label, weight}, 3,
+                 out);
+    return out[0];
+}

@@ -1,0 +1,167 @@
+/* gather_rows: the rows of a batch from a data set on the device, normalised on the way. Not
+ * differentiable: data have no gradient.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "autograd/op.h"
+#include "charl/ops.h"
+
+enum { GROUP = 64 };
+
+static bool is_integer_target(charl_dtype d)
+{
+    return d == CHARL_I32;
+}
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_type *source = &inf->in[0], *row = &inf->in[1];
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(source->shape.ndim >= 1 && source->batch == CHARL_REPLICATED &&
+                      row->shape.ndim == 1 && row->dtype == CHARL_I32,
+                  CHARL_ERR_SHAPE, "rows %s (%s) of a source %s",
+                  charl_shape_format(&row->shape, a), charl_dtype_name(row->dtype),
+                  charl_shape_format(&source->shape, b));
+    CHARL_REQUIRE(
+        source->dtype == CHARL_F32 || source->dtype == CHARL_U8 || source->dtype == CHARL_U16 ||
+            source->dtype == CHARL_U32 || source->dtype == CHARL_I32,
+        CHARL_ERR_DTYPE, "rows of %s cannot be gathered", charl_dtype_name(source->dtype));
+    if (inf->n_in == 4) {
+        CHARL_REQUIRE(
+            inf->in[2].shape.ndim == 1 && charl_shape_equal(&inf->in[2].shape, &inf->in[3].shape) &&
+                source->shape.ndim >= 2 &&
+                (inf->in[2].shape.dim[0] == 1 || inf->in[2].shape.dim[0] == source->shape.dim[1]) &&
+                !is_integer_target(source->dtype),
+            CHARL_ERR_SHAPE, "shift and scale %s do not fit a source %s",
+            charl_shape_format(&inf->in[2].shape, a), charl_shape_format(&source->shape, b));
+    }
+    inf->out[0].dtype = is_integer_target(source->dtype) ? CHARL_I32 : CHARL_F32;
+    inf->out[0].shape = source->shape;
+    inf->out[0].shape.dim[0] = row->shape.dim[0];
+    inf->out[0].batch = row->batch;
+cleanup:
+    return st;
+}
+
+static const char *cl_type(charl_dtype d)
+{
+    switch (d) {
+    case CHARL_U8:
+        return "uchar";
+    case CHARL_U16:
+        return "ushort";
+    case CHARL_U32:
+        return "uint";
+    case CHARL_I32:
+        return "int";
+    default:
+        return "float";
+    }
+}
+
+/* Elements after the channel extent; 1 channel means one value for all. */
+static int64_t inner_of(const charl_shape *source, int64_t channels)
+{
+    int64_t inner = 1;
+
+    for (int i = channels == 1 ? 1 : 2; i < source->ndim; i++) {
+        inner *= source->dim[i];
+    }
+    return inner > 0 ? inner : 1;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    const charl_tensor *source = e->in[0], *row = e->in[1];
+    const int64_t rows = row->shape.dim[0];
+    const int64_t n = rows > 0 ? charl__tensor_count(e->out[0]) / rows : 0;
+    const bool norm = e->n_in == 4;
+    char defines[128];
+    charl_launch l = {
+        .file = "gather_rows",
+        .entry = "charl_gather_rows",
+        .defines = defines,
+        .global = {rows > 0 ? ((size_t)n + GROUP - 1) / GROUP * GROUP : 0, (size_t)rows},
+        .local = {GROUP, 1},
+        .label = e->label};
+    int a = 0;
+
+    snprintf(defines, sizeof defines,
+             "#define SRC %s\n#define DST %s\n#define DST_IS_FLOAT %d\n#define NORM %d\n",
+             cl_type(source->dtype), is_integer_target(source->dtype) ? "int" : "float",
+             !is_integer_target(source->dtype), norm);
+    l.args[a++] = charl__in(source);
+    l.args[a++] = charl__in(row);
+    if (norm) {
+        l.args[a++] = charl__in(e->in[2]);
+        l.args[a++] = charl__in(e->in[3]);
+        l.args[a++] = charl__i64(inner_of(&source->shape, e->in[2]->shape.dim[0]));
+        l.args[a++] = charl__i64(e->in[2]->shape.dim[0]);
+    }
+    l.args[a++] = charl__out(e->out[0]);
+    l.args[a++] = charl__i64(n);
+    l.args[a++] = charl__i64(source->shape.dim[0]);
+    return charl__launch(e->dev, &l);
+}
+
+static void reference(const charl_reference *r)
+{
+    const int64_t rows = r->out_type[0].shape.dim[0], source_rows = r->in_type[0].shape.dim[0];
+    const int64_t n = rows > 0 ? charl_shape_count(&r->out_type[0].shape) / rows : 0;
+    const int64_t channels = r->n_in == 4 ? r->in_type[2].shape.dim[0] : 1;
+    const int64_t inner = inner_of(&r->in_type[0].shape, channels);
+
+    for (int64_t i = 0; i < rows * n; i++) {
+        const int64_t from = (int64_t)r->in[1][i / n], j = i % n, c = j / inner % channels;
+        const bool inside = from >= 0 && from < source_rows;
+        double v = inside                              ? r->in[0][from * n + j]
+                   : r->out_type[0].dtype == CHARL_I32 ? -1.0
+                                                       : (double)NAN;
+
+        if (r->n_in == 4) {
+            v = (v - r->in[2][c]) * r->in[3][c];
+        }
+        r->out[0][i] = v;
+    }
+}
+
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_R(F32, 5, 7), CHARL_B(I32, 16)}, .n_in = 2, .lo = -2, .hi = 2, .int_end = 5},
+    {.in = {CHARL_R(U8, 9, 3, 5, 5), CHARL_B(I32, 8), CHARL_R(F32, 3), CHARL_R(F32, 3)},
+     .lo = 0.5,
+     .hi = 2,
+     .int_end = 9},
+    {.in = {CHARL_R(U8, 4, 70), CHARL_B(I32, 8), CHARL_R(F32, 1), CHARL_R(F32, 1)},
+     .lo = 0.5,
+     .hi = 2,
+     .int_end = 4},
+    {.in = {CHARL_R(I32, 6), CHARL_B(I32, 8)},
+     .n_in = 2,
+     .int_end = 8}, /* rows 6 and 7 do not exist */
+    {.in = {CHARL_R(U16, 3, 2), CHARL_R(I32, 1)}, .n_in = 2, .int_end = 3},
+    {.in = {CHARL_R(U32, 3, 2), CHARL_R(I32, 2)}, .n_in = 2, .int_end = 3},
+};
+
+const charl_op charl_op_gather_rows = {
+    .name = "gather_rows",
+    .formula = "out[r] = (source[row[r]] - shift) * scale",
+    .n_in = 4,
+    .n_optional = 2,
+    .infer = infer,
+    .enqueue = enqueue,
+    .reference = reference,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift,
+                             charl_var *scale)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    charl__apply(g, &charl_op_gather_rows, NULL, (charl_var *[]){source, row, shift, scale}, 4,
+                 out);
+    return out[0];
+}

@@ -1,0 +1,125 @@
+/* gelu: x * Phi(x), Phi the normal distribution function, exactly or with a tanh.
+ *
+ *  exact  Phi = (1 + erf(x / sqrt(2))) / 2             d/dx = Phi + x * exp(-x^2 / 2) / sqrt(2 pi)
+ *  tanh   Phi = (1 + tanh(u)) / 2, u = k (x + c x^3)   d/dx = Phi + x (1 - tanh(u)^2) k (1 + 3 c
+ * x^2) / 2 with k = sqrt(2 / pi), c = 0.044715.
+ */
+#include "autograd/map.h"
+
+#include <math.h>
+
+#include "charl/ops.h"
+
+#define INNER "0.79788456f * fma(a * 0.044715f, a * a, a)"
+
+static const bool exact = false, approximate = true;
+
+static double phi(double x, bool by_tanh)
+{
+    return by_tanh ? 0.5 * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x)))
+                   : 0.5 * erfc(-x / sqrt(2.0));
+}
+
+static double derivative(double x, bool by_tanh)
+{
+    const double pi = acos(-1.0), t = 2 * phi(x, by_tanh) - 1;
+
+    return by_tanh
+               ? phi(x, true) + 0.5 * x * (1 - t * t) * sqrt(2 / pi) * (1 + 3 * 0.044715 * x * x)
+               : phi(x, false) + x * exp(-x * x / 2) / sqrt(2 * pi);
+}
+
+/* A function in front of the kernel, since tanh is used twice. */
+static const char slope[] =
+    "#define gelu_slope(a) gelu_slope_of(a, charl_tanh(" INNER "))\n"
+    "#define gelu_slope_of(a, t) (0.5f * (1.0f + t) + 0.5f * a * fma(-t, t, CHARL_SPLAT(1.0f)) * "
+    "(0.79788456f * fma(a * 0.134145f, a, CHARL_SPLAT(1.0f))))\n";
+
+static charl_status enqueue_grad(const charl_enqueue *e)
+{
+    const bool by_tanh = *(const bool *)e->attr;
+
+    return charl__map(e,
+                      by_tanh ? "b * gelu_slope(a)"
+                              : "b * (0.5f * (1.0f + charl_erf(a * 0.70710678f)) "
+                                "+ a * 0.39894228f * charl_exp(-0.5f * a * a))",
+                      by_tanh ? slope : NULL);
+}
+
+static void reference_grad(const charl_reference *r)
+{
+    const bool by_tanh = *(const bool *)r->attr;
+
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
+        const double x = r->in[0][i], g = r->in[1][i];
+
+        r->out[0][i] = g * derivative(x, by_tanh);
+    }
+}
+
+static const charl_op_sample samples_grad[] = {
+    CHARL_MAP_SAMPLES2(.lo = -4, .hi = 4, .terms = 2, .attr = &exact),
+    CHARL_MAP_SAMPLES2(.lo = -4, .hi = 4, .terms = 2, .attr = &approximate),
+};
+
+const charl_op charl_op_gelu_grad = {
+    .name = "gelu_grad",
+    .formula = "out = g * (Phi(x) + x * Phi'(x))",
+    .n_in = 2,
+    .attr_size = sizeof(bool), /* tanh approximation */
+    .in_place = true,
+    .infer = charl__infer_broadcast,
+    .enqueue = enqueue_grad,
+    .reference = reference_grad,
+    CHARL_SAMPLES(samples_grad),
+};
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    const bool by_tanh = *(const bool *)e->attr;
+
+    return charl__map(e,
+                      by_tanh ? "0.5f * a * (1.0f + charl_tanh(" INNER "))"
+                              : "0.5f * a * (1.0f + charl_erf(a * 0.70710678f))",
+                      NULL);
+}
+
+static void backward(const charl_backward *b)
+{
+    b->gin[0] = charl__apply2(b->g, &charl_op_gelu_grad, b->attr, b->in[0], b->gout[0]);
+}
+
+static void reference(const charl_reference *r)
+{
+    const bool by_tanh = *(const bool *)r->attr;
+
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
+        const double x = r->in[0][i];
+
+        r->out[0][i] = x * phi(x, by_tanh);
+    }
+}
+
+static const charl_op_sample samples[] = {
+    CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4, .terms = 2, .attr = &exact),
+    CHARL_MAP_SAMPLES1(.lo = -4, .hi = 4, .terms = 2, .attr = &approximate),
+    CHARL_MAP_SAMPLES1(.lo = -50, .hi = 50, .terms = 2, .attr = &exact),
+};
+
+const charl_op charl_op_gelu = {
+    .name = "gelu",
+    .formula = "out = x * Phi(x)",
+    .n_in = 1,
+    .attr_size = sizeof(bool), /* tanh approximation */
+    .in_place = true,
+    .infer = charl__infer_same,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_gelu(charl_graph *g, charl_var *x, bool tanh_approximation)
+{
+    return charl__apply1(g, &charl_op_gelu, &tanh_approximation, x);
+}

@@ -1,0 +1,89 @@
+/* leaky_relu: x > 0 ? x : slope * x. d/dx = 1 or slope, by the sign of x. */
+#include "autograd/map.h"
+
+#include "charl/ops.h"
+
+static const float slope_sample = 0.01F;
+
+static charl_status enqueue_grad(const charl_enqueue *e)
+{
+    return charl__map_run(e, &(charl_map){.expr = "select(b, b * p, a <= 0.0f)",
+                                          .in = e->in,
+                                          .n_in = 2,
+                                          .out = e->out[0],
+                                          .p = *(const float *)e->attr});
+}
+
+static void reference_grad(const charl_reference *r)
+{
+    const double slope = (double)*(const float *)r->attr;
+
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
+        const double x = r->in[0][i], g = r->in[1][i];
+
+        r->out[0][i] = x <= 0 ? slope * g : g;
+    }
+}
+
+static const charl_op_sample samples_grad[] = {
+    CHARL_MAP_SAMPLES2(.lo = -3, .hi = 3, .away = 0.01, .attr = &slope_sample),
+};
+
+const charl_op charl_op_leaky_relu_grad = {
+    .name = "leaky_relu_grad",
+    .formula = "out = x > 0 ? g : slope * g",
+    .n_in = 2,
+    .attr_size = sizeof(float), /* slope */
+    .in_place = true,
+    .infer = charl__infer_broadcast,
+    .enqueue = enqueue_grad,
+    .reference = reference_grad,
+    CHARL_SAMPLES(samples_grad),
+};
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    return charl__map_run(e, &(charl_map){.expr = "select(a, a * p, a <= 0.0f)",
+                                          .in = e->in,
+                                          .n_in = 1,
+                                          .out = e->out[0],
+                                          .p = *(const float *)e->attr});
+}
+
+static void backward(const charl_backward *b)
+{
+    b->gin[0] = charl__apply2(b->g, &charl_op_leaky_relu_grad, b->attr, b->in[0], b->gout[0]);
+}
+
+static void reference(const charl_reference *r)
+{
+    const double slope = (double)*(const float *)r->attr;
+
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
+        const double x = r->in[0][i];
+
+        r->out[0][i] = x <= 0 ? slope * x : x;
+    }
+}
+
+static const charl_op_sample samples[] = {
+    CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .away = 0.01, .attr = &slope_sample),
+};
+
+const charl_op charl_op_leaky_relu = {
+    .name = "leaky_relu",
+    .formula = "out = x > 0 ? x : slope * x",
+    .n_in = 1,
+    .attr_size = sizeof(float), /* slope */
+    .in_place = true,
+    .infer = charl__infer_same,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_leaky_relu(charl_graph *g, charl_var *x, float slope)
+{
+    return charl__apply1(g, &charl_op_leaky_relu, &slope, x);
+}

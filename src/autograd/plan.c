@@ -1,0 +1,200 @@
+/* The memory plan: lifetimes, then offsets in one arena.
+ *
+ * Values are placed from the largest to the smallest at the lowest offset that no value alive at
+ * the same time covers. The arena is a list of segments, because a device limits the size of one
+ * buffer; no value crosses a segment. Workspaces are values that live for one node.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/graph_private.h"
+#include "base/alloc.h"
+
+enum { ALIGN = 256 }; /* bytes: the widest vector access and a comfortable burst */
+
+static void touch(charl_var *v, int position)
+{
+    charl_var *root = charl__var_root(v);
+
+    root->first = position < root->first ? position : root->first;
+    root->last = position > root->last ? position : root->last;
+}
+
+/* Memory of an input that dies at n and has element for element the size of n's output: a smaller
+ * one, such as an operand that broadcasts, may still be read after an element of the output has
+ * been written. */
+static charl_var *reusable(const charl_node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        charl_var *root = charl__var_root(n->in[i]);
+
+        if (root->leaf == CHARL_LEAF_NONE && !root->keep && !root->grad_of &&
+            root->last == n->position && root->bytes == n->out[0]->bytes &&
+            n->in[i]->type.batch == n->out[0]->type.batch &&
+            charl__var_bytes(n->in[i]) == charl__var_bytes(n->out[0])) {
+            return root;
+        }
+    }
+    return NULL;
+}
+
+static charl_status find_lifetimes(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < g->vars.count; i++) {
+        charl_var *v = charl__var(g, i);
+
+        v->first = INT_MAX;
+        v->last = -1;
+        v->bytes = (charl__var_bytes(v) + ALIGN - 1) / ALIGN * ALIGN;
+        v->bytes = v->bytes ? v->bytes : ALIGN;
+    }
+    for (int i = 0; i < g->nodes.count; i++) {
+        charl_node *n = charl__node(g, i);
+
+        for (int k = 0; n->live && k < n->n_in; k++) {
+            touch(n->in[k], i);
+        }
+        for (int k = 0; n->live && k < n->n_out; k++) {
+            touch(n->out[k], i);
+        }
+        if (n->live && n->workspace > 0) {
+            const charl_type type = {CHARL_U8, {1, {n->workspace}}, CHARL_REPLICATED};
+
+            CHARL_TRY(charl__var_new(g, type, &n->scratch));
+            n->scratch->first = n->scratch->last = i;
+            n->scratch->bytes = (n->workspace + ALIGN - 1) / ALIGN * ALIGN;
+        }
+    }
+    for (int i = 0; i < g->vars.count; i++) {
+        if (charl__var(g, i)->keep) {
+            charl__var_root(charl__var(g, i))->last = INT_MAX;
+        }
+    }
+cleanup:
+    return st;
+}
+
+static void reuse_in_place(charl_graph *g)
+{
+    for (int i = 0; i < g->nodes.count; i++) {
+        charl_node *n = charl__node(g, i);
+        charl_var *root = n->live && n->op->in_place ? reusable(n) : NULL;
+
+        if (root && !n->out[0]->grad_of && n->out[0]->last != INT_MAX) {
+            n->out[0]->root_link = root;
+            root->last = n->out[0]->last;
+        }
+    }
+}
+
+static bool in_arena(const charl_var *v)
+{
+    return !v->root_link && v->leaf == CHARL_LEAF_NONE && !v->grad_of && v->last >= 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const charl_var *x = *(charl_var *const *)a, *y = *(charl_var *const *)b;
+
+    return x->bytes != y->bytes ? (x->bytes > y->bytes ? -1 : 1) : x->id - y->id;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const charl_var *x = *(charl_var *const *)a, *y = *(charl_var *const *)b;
+
+    return x->offset != y->offset ? (x->offset < y->offset ? -1 : 1) : x->id - y->id;
+}
+
+/* Lowest free offset for v in `segment`; near[] is scratch for the values in its way. */
+static int64_t lowest_offset(charl_var *const *placed, int n_placed, const charl_var *v,
+                             int segment, charl_var **near)
+{
+    int64_t offset = 0;
+    int n = 0;
+
+    for (int i = 0; i < n_placed; i++) {
+        if (placed[i]->segment == segment && placed[i]->first <= v->last &&
+            v->first <= placed[i]->last) {
+            near[n++] = placed[i];
+        }
+    }
+    qsort(near, (size_t)n, sizeof *near, by_offset);
+    for (int i = 0; i < n; i++) {
+        if (near[i]->offset - offset >= v->bytes) {
+            break;
+        }
+        if (near[i]->offset + near[i]->bytes > offset) {
+            offset = near[i]->offset + near[i]->bytes;
+        }
+    }
+    return offset;
+}
+
+static charl_status place(charl_graph *g, charl_var *const *placed, int n_placed, charl_var *v,
+                          charl_var **near)
+{
+    charl_status st = CHARL_OK;
+    const int64_t limit = charl_device_get_info(g->dev)->max_alloc_bytes;
+
+    CHARL_REQUIRE(v->bytes <= limit, CHARL_ERR_NOMEM,
+                  "%s needs %.1f MiB in one piece, the device allows %.1f MiB. Lower "
+                  "train.batch_size, or use more ranks",
+                  charl_var_get_name(v), (double)v->bytes / 1048576.0, (double)limit / 1048576.0);
+    for (int s = 0;; s++) {
+        const int64_t offset = lowest_offset(placed, n_placed, v, s, near);
+
+        if (offset + v->bytes <= limit) {
+            v->segment = s;
+            v->offset = offset;
+            break;
+        }
+    }
+    if (v->segment >= g->n_segments) {
+        CHARL_TRY(charl_realloc((size_t)(v->segment + 1) * sizeof(int64_t), &g->segment_bytes));
+        memset(g->segment_bytes + g->n_segments, 0,
+               (size_t)(v->segment + 1 - g->n_segments) * sizeof(int64_t));
+        g->n_segments = v->segment + 1;
+    }
+    if (v->offset + v->bytes > g->segment_bytes[v->segment]) {
+        g->segment_bytes[v->segment] = v->offset + v->bytes;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__graph_plan_memory(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    charl_var **todo = NULL, **near = NULL;
+    int n = 0;
+
+    CHARL_TRY(find_lifetimes(g));
+    for (int i = 0; i < g->vars.count; i++) {
+        g->unplanned_bytes += in_arena(charl__var(g, i)) ? charl__var(g, i)->bytes : 0;
+    }
+    reuse_in_place(g);
+    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *todo, &todo));
+    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *near, &near));
+    for (int i = 0; i < g->vars.count; i++) {
+        if (in_arena(charl__var(g, i))) {
+            todo[n++] = charl__var(g, i);
+        }
+    }
+    qsort(todo, (size_t)n, sizeof *todo, by_size);
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY(place(g, todo, i, todo[i], near));
+    }
+    CHARL_TRY(charl_alloc_array(g->n_segments, sizeof *g->segment, &g->segment));
+    for (int s = 0; s < g->n_segments; s++) {
+        CHARL_TRY(charl__buffer_create(g->dev, (size_t)g->segment_bytes[s], "activations",
+                                       &g->segment[s]));
+    }
+cleanup:
+    charl_free(todo);
+    charl_free(near);
+    return st;
+}

@@ -1,0 +1,227 @@
+/* First part of compile: where gradients end up, what is alive, how parameters are laid out.
+ *
+ * Parameters stand in their arena in the order in which the backward pass finishes their gradients,
+ * so that ranges of the arena become final one after another while the rest is still being
+ * computed.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/graph_private.h"
+#include "base/alloc.h"
+
+static charl_status infer_lane_copy(charl_infer *inf)
+{
+    inf->out[0] = inf->in[0];
+    return CHARL_OK;
+}
+
+static charl_status enqueue_lane_copy(const charl_enqueue *e)
+{
+    return charl__tensor_copy(e->in[0], e->out[0]);
+}
+
+/* A gradient that cannot be computed in place, such as one that two parameters share. */
+static const charl_op op_lane_copy = {
+    .name = "lane_copy",
+    .formula = "out = x",
+    .n_in = 1,
+    .moves = true,
+    .infer = infer_lane_copy,
+    .enqueue = enqueue_lane_copy,
+};
+
+charl_var *charl__var_root(charl_var *v)
+{
+    while (v->root_link) {
+        v = v->root_link;
+    }
+    return v;
+}
+
+int64_t charl__var_bytes(const charl_var *v)
+{
+    const int lanes = v->type.batch == CHARL_PARTIAL ? v->g->slices.n_lanes : 1;
+
+    return charl_shape_count(&v->type.shape) * (int64_t)charl_dtype_size(v->type.dtype) * lanes;
+}
+
+static void link_views(charl_graph *g)
+{
+    for (int i = 0; i < g->nodes.count; i++) {
+        charl_node *n = charl__node(g, i);
+
+        if (n->op->view || (n->op == &charl__op_batch_sum && charl__graph_is_whole(g))) {
+            n->out[0]->root_link = n->in[0];
+        }
+    }
+}
+
+/* The memory behind a gradient belongs to somebody else already. */
+static bool is_taken(const charl_var *root)
+{
+    return root->leaf != CHARL_LEAF_NONE || root->grad_of || root->keep;
+}
+
+/* The collective that completes a sum over ranks takes its lanes one after another; in the gradient
+ * arena they are apart. */
+static bool feeds_collective(charl_graph *g, const charl_var *root)
+{
+    for (int i = 0; i < g->nodes.count; i++) {
+        const charl_node *n = charl__node(g, i);
+
+        if (n->op == &charl__op_batch_sum && charl__var_root(n->in[0]) == root) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Let the gradient of parameter var p end in the arena, appending a node where it is not computed
+ * by one of its own. With part of the batch that is needed more often; such a gradient is called
+ * late on every number of ranks, because the order of the arena, and with it the bits of the
+ * gradient norm, must not depend on that number. */
+static charl_status settle_gradient(charl_graph *g, charl_var *p)
+{
+    charl_status st = CHARL_OK;
+    charl_var *v = p->grad, *root = charl__var_root(v);
+
+    p->late = v->type.batch == CHARL_REPLICATED || is_taken(root) || feeds_collective(g, root);
+    if (charl__graph_is_whole(g) ? is_taken(root) : p->late) {
+        v = charl__apply1(g, v->type.batch == CHARL_PARTIAL ? &op_lane_copy : &charl__op_spread,
+                          NULL, v);
+    }
+    CHARL_TRY(charl_graph_status(g));
+    p->grad = v;
+    charl__var_root(v)->grad_of = p->param;
+cleanup:
+    return st;
+}
+
+static charl_status settle_gradients(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    const int n_vars = g->vars.count; /* appended ones are no parameters */
+
+    for (int i = 0; i < n_vars; i++) {
+        charl_var *v = charl__var(g, i);
+
+        if (v->wants_gradient && v->grad) {
+            v->grad->keep = true;
+        }
+    }
+    for (int i = 0; i < n_vars; i++) {
+        charl_var *v = charl__var(g, i);
+
+        charl__var_root(v)->keep = charl__var_root(v)->keep || v->keep;
+    }
+    for (int i = 0; i < n_vars; i++) {
+        charl_var *v = charl__var(g, i);
+
+        if (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable && v->grad) {
+            CHARL_TRY(settle_gradient(g, v));
+        }
+    }
+cleanup:
+    return st;
+}
+
+void charl__graph_mark_live(charl_graph *g)
+{
+    for (int i = g->nodes.count - 1; i >= 0; i--) {
+        charl_node *n = charl__node(g, i);
+
+        n->live = n->live || n->op->effect;
+        for (int k = 0; k < n->n_out; k++) {
+            n->live = n->live || n->out[k]->keep || charl__var_root(n->out[k])->grad_of;
+        }
+        for (int j = 0; n->live && j < n->n_in; j++) {
+            if (n->in[j]->node) {
+                n->in[j]->node->live = true;
+            }
+        }
+    }
+}
+
+typedef struct finish {
+    int position, index;
+} finish;
+
+static int by_position(const void *a, const void *b)
+{
+    const finish *x = a, *y = b;
+
+    return x->position != y->position ? (x->position < y->position ? -1 : 1) : x->index - y->index;
+}
+
+/* Node that finishes the gradient of parameter v; late ones come after all others, none last. */
+static int finish_of(const charl_var *v)
+{
+    if (!v->grad) {
+        return INT_MAX;
+    }
+    return v->late ? INT_MAX - 1 : charl__var_root(v->grad)->node->position;
+}
+
+static charl_status lay_out(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    finish *done = NULL;
+    int *order = NULL, n = 0;
+
+    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *done, &done));
+    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *order, &order));
+    for (int i = 0; i < g->vars.count; i++) {
+        const charl_var *v = charl__var(g, i);
+
+        if (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable) {
+            done[n].position = finish_of(v);
+            done[n++].index = v->param->index;
+        }
+    }
+    qsort(done, (size_t)n, sizeof *done, by_position);
+    for (int i = 0; i < n; i++) {
+        order[i] = done[i].index;
+    }
+    CHARL_TRY(charl__params_layout(g->params, order, n));
+cleanup:
+    charl_free(done);
+    charl_free(order);
+    return st;
+}
+
+static charl_status prepare(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(!g->params || !g->params->dev || g->params->dev == g->dev, CHARL_ERR_INVALID,
+                  "the parameters of this graph lie on another device");
+    link_views(g);
+    CHARL_TRY(settle_gradients(g));
+    charl__graph_mark_live(g);
+    g->planned = true;
+    if (g->params && !charl__params_is_laid_out(g->params)) {
+        CHARL_TRY(lay_out(g));
+    }
+    if (g->params && !g->params->dev) {
+        CHARL_TRY(charl__params_allocate(g->params, g->dev));
+    }
+cleanup:
+    if (st != CHARL_OK) {
+        charl__graph_keep_error(g, st); /* a graph half prepared stays unusable */
+    }
+    return st;
+}
+
+charl_status charl__graph_prepare(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_graph_status(g));
+    if (!g->planned) {
+        CHARL_TRY(prepare(g));
+    }
+cleanup:
+    return st;
+}

@@ -1,0 +1,350 @@
+/* Second part of compile: tensors for every value, one enqueue per live node while recording, and
+ * the list of actions that a run performs between stretches of launches.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "autograd/graph_private.h"
+#include "base/alloc.h"
+
+static charl_status bind_leaf(charl_graph *g, charl_var *v)
+{
+    charl_status st = CHARL_OK;
+
+    switch (v->leaf) {
+    case CHARL_LEAF_INPUT:
+        if (v->tensor) {
+            break; /* bound by the caller */
+        }
+        CHARL_TRY(charl_tensor_create(g->dev, v->type.dtype, &v->type.shape, &v->tensor));
+        break;
+    case CHARL_LEAF_CONSTANT:
+        CHARL_TRY(charl_tensor_create(g->dev, v->type.dtype, &v->type.shape, &v->tensor));
+        CHARL_TRY(charl_tensor_write(v->tensor, &v->constant, sizeof v->constant));
+        break;
+    case CHARL_LEAF_PARAM:
+        v->tensor = charl_tensor_retain(v->param->value);
+        break;
+    case CHARL_LEAF_NONE:
+        break;
+    }
+cleanup:
+    return st;
+}
+
+/* Memory of lane j of v, under v's own type. */
+charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+    charl_var *root = charl__var_root(v);
+    const int64_t n = charl_shape_count(&v->type.shape);
+    const int64_t size = (int64_t)charl_dtype_size(v->type.dtype);
+
+    if (root->leaf != CHARL_LEAF_NONE) {
+        CHARL_TRY(charl__tensor_view(root->tensor->buffer, v->type.dtype, &v->type.shape,
+                                     root->tensor->offset, out));
+    } else if (root->grad_of) {
+        const charl_params *set = root->grad_of->set;
+
+        CHARL_TRY(charl__tensor_view(set->grad, v->type.dtype, &v->type.shape,
+                                     root->grad_of->offset + j * set->elements, out));
+    } else {
+        CHARL_TRY(charl__tensor_view(v->g->segment[root->segment], v->type.dtype, &v->type.shape,
+                                     root->offset / size + j * n, out));
+    }
+cleanup:
+    return st;
+}
+
+static int64_t lane_stride(charl_var *v)
+{
+    const charl_var *root = charl__var_root(v);
+
+    return root->grad_of ? root->grad_of->set->elements : charl_shape_count(&v->type.shape);
+}
+
+/* The tensor that users see: all lanes of a PARTIAL, where they are contiguous. */
+static charl_status bind_kept(charl_graph *g, charl_var *v)
+{
+    charl_status st = CHARL_OK;
+    const charl_var *root = charl__var_root(v);
+    charl_shape shape = v->type.shape;
+    const bool lanes = v->type.batch == CHARL_PARTIAL && g->slices.n_lanes > 1 && !root->grad_of;
+
+    if (lanes) {
+        CHARL_REQUIRE(shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_SHAPE,
+                      "%s has too many extents to be kept in lanes", charl_var_get_name(v));
+        memmove(shape.dim + 1, v->type.shape.dim, (size_t)shape.ndim * sizeof shape.dim[0]);
+        shape.dim[0] = g->slices.n_lanes;
+        shape.ndim++;
+        CHARL_TRY(charl__tensor_view(g->segment[root->segment], v->type.dtype, &shape,
+                                     root->offset / (int64_t)charl_dtype_size(v->type.dtype),
+                                     &v->tensor));
+    } else {
+        CHARL_TRY(charl__var_lane(v, 0, &v->tensor));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status bind(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < g->vars.count; i++) {
+        CHARL_TRY(bind_leaf(g, charl__var(g, i)));
+    }
+    for (int i = 0; i < g->vars.count; i++) {
+        charl_var *v = charl__var(g, i);
+        charl_var *root = charl__var_root(v);
+
+        if (!v->tensor && v->node && v->node->live && (v->keep || root->grad_of)) {
+            CHARL_TRY(bind_kept(g, v));
+        }
+    }
+cleanup:
+    return st;
+}
+
+static void release_all(charl_tensor **t, int n)
+{
+    for (int i = 0; i < n; i++) {
+        charl_tensor_release(t[i]);
+    }
+}
+
+/* Let node n enqueue its launches on lane `lane` of its PARTIAL operands. */
+static charl_status enqueue_lane(charl_graph *g, charl_node *n, int lane)
+{
+    charl_status st = CHARL_OK;
+    charl_tensor *in[CHARL_OP_MAX_IN] = {0}, *out[CHARL_OP_MAX_OUT] = {0}, *workspace = NULL;
+    charl_enqueue e = {.dev = g->dev,
+                       .label = n->name,
+                       .attr = n->attr,
+                       .n_in = n->n_in,
+                       .n_out = n->n_out,
+                       .in = in,
+                       .out = out,
+                       .slices = &g->slices,
+                       .step = charl__steps_tensor(g->steps)};
+
+    for (int i = 0; i < n->n_in; i++) {
+        CHARL_TRY(
+            charl__var_lane(n->in[i], n->in[i]->type.batch == CHARL_PARTIAL ? lane : 0, &in[i]));
+    }
+    for (int k = 0; k < n->n_out; k++) {
+        CHARL_TRY(charl__var_lane(n->out[k], lane, &out[k]));
+        e.lane_stride[k] = n->out[k]->type.batch == CHARL_PARTIAL ? lane_stride(n->out[k]) : 0;
+    }
+    if (n->scratch) {
+        const charl_shape words = {1, {n->scratch->bytes / 4}};
+
+        CHARL_TRY(charl__tensor_view(g->segment[n->scratch->segment], CHARL_F32, &words,
+                                     n->scratch->offset / 4, &workspace));
+        e.workspace = workspace;
+    }
+    CHARL_TRY(n->op->enqueue(&e));
+cleanup:
+    release_all(in, n->n_in);
+    release_all(out, n->n_out);
+    charl_tensor_release(workspace);
+    return st;
+}
+
+static charl_status enqueue_node(charl_graph *g, charl_node *n)
+{
+    charl_status st = CHARL_OK;
+    const bool per_lane = n->op->moves && n->in[0]->type.batch == CHARL_PARTIAL;
+    const int times = per_lane ? g->slices.n_lanes : 1;
+
+    n->launch_first = charl__recording_count(g->recording);
+    for (int j = 0; j < times; j++) {
+        CHARL_TRY(enqueue_lane(g, n, j));
+    }
+    n->launch_last = charl__recording_count(g->recording);
+cleanup:
+    if (st != CHARL_OK) {
+        charl__error_prefix("%s: ", n->name);
+    }
+    return st;
+}
+
+static charl_status add_action(charl_graph *g, charl_action a)
+{
+    charl_status st = CHARL_OK;
+
+    if (g->n_actions == g->action_capacity) {
+        const int capacity = g->action_capacity ? 2 * g->action_capacity : 16;
+
+        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *g->action, &g->action));
+        g->action_capacity = capacity;
+    }
+    g->action[g->n_actions++] = a;
+cleanup:
+    return st;
+}
+
+/* Launches recorded since the last action become one stretch. */
+static charl_status close_stretch(charl_graph *g, int *from)
+{
+    charl_status st = CHARL_OK;
+    const int to = charl__recording_count(g->recording);
+
+    if (to > *from) {
+        CHARL_TRY(
+            add_action(g, (charl_action){.kind = CHARL_DO_REPLAY, .first = *from, .last = to}));
+    }
+    *from = to;
+cleanup:
+    return st;
+}
+
+typedef struct bucket_walk {
+    int64_t begin; /* of the bucket being filled */
+    int64_t end;
+    int closing; /* node that finishes what is in it */
+} bucket_walk;
+
+static const charl_var *var_of(const charl_graph *g, const charl_param *p)
+{
+    for (int i = 0; i < g->vars.count; i++) {
+        if (charl__var(g, i)->param == p) {
+            return charl__var(g, i);
+        }
+    }
+    return NULL;
+}
+
+/* The trainable parameter that starts at `offset`, or NULL at the end. */
+static const charl_param *param_at(const charl_params *set, int64_t offset)
+{
+    for (int i = 0; i < set->count; i++) {
+        const charl_param *p = set->param[i];
+
+        if (p->spec.trainable && p->offset == offset && charl_shape_count(&p->spec.shape) > 0) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* Fill the next bucket: at least bucket_elements, whole parameters. */
+static void next_bucket(const charl_graph *g, bucket_walk *w)
+{
+    const charl_param *p;
+
+    w->begin = w->end;
+    w->closing = -1;
+    while (w->end - w->begin < g->bucket_elements && (p = param_at(g->params, w->end)) != NULL) {
+        const int64_t n = charl_shape_count(&p->spec.shape);
+        const charl_var *v = var_of(g, p);
+
+        w->end += (n + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN * CHARL_PARAM_ALIGN;
+        if (v && v->grad) {
+            charl_var *grad = v->grad;
+            const int position = charl__var_root(grad)->node->position;
+
+            w->closing = position > w->closing ? position : w->closing;
+        }
+    }
+}
+
+static charl_status close_buckets(charl_graph *g, bucket_walk *w, int position, int *from)
+{
+    charl_status st = CHARL_OK;
+
+    while (g->ready && g->has_gradients && w->end > w->begin && position >= w->closing) {
+        CHARL_TRY(close_stretch(g, from));
+        CHARL_TRY(add_action(
+            g,
+            (charl_action){.kind = CHARL_DO_READY, .begin = w->begin, .count = w->end - w->begin}));
+        next_bucket(g, w);
+    }
+cleanup:
+    return st;
+}
+
+static charl_status record_nodes(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    bucket_walk walk = {0};
+    int from = 0;
+
+    if (g->params && g->has_gradients) {
+        next_bucket(g, &walk);
+    }
+    for (int i = 0; i < g->nodes.count; i++) {
+        charl_node *n = charl__node(g, i);
+
+        if (n->live && n->op == &charl__op_batch_sum && !charl__graph_is_whole(g)) {
+            CHARL_REQUIRE(g->collective, CHARL_ERR_INVALID,
+                          "%s: this graph has part of the batch, but nothing that sums over ranks",
+                          n->name);
+            CHARL_TRY(close_stretch(g, &from));
+            CHARL_TRY(add_action(g, (charl_action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
+        } else if (n->live && n->op->enqueue) {
+            CHARL_TRY(enqueue_node(g, n));
+        }
+        CHARL_TRY(close_buckets(g, &walk, i, &from));
+    }
+    CHARL_TRY(close_buckets(g, &walk, g->nodes.count, &from));
+    CHARL_TRY(close_stretch(g, &from));
+cleanup:
+    return st;
+}
+
+static charl_status bind_collectives(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < g->nodes.count && !charl__graph_is_whole(g); i++) {
+        charl_node *n = charl__node(g, i);
+
+        if (n->live && n->op == &charl__op_batch_sum) {
+            if (!n->in[0]->tensor) {
+                CHARL_TRY(bind_kept(g, n->in[0]));
+            }
+            if (!n->out[0]->tensor) {
+                CHARL_TRY(bind_kept(g, n->out[0]));
+            }
+        }
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__graph_record(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(bind(g));
+    CHARL_TRY(bind_collectives(g));
+    CHARL_TRY(charl__record_begin(g->dev, &g->recording));
+    st = record_nodes(g);
+    charl__record_end(g->dev);
+    CHARL_TRY(st);
+cleanup:
+    return st;
+}
+
+int charl__graph_bucket_count(const charl_graph *g)
+{
+    int n = 0;
+
+    for (int i = 0; i < g->n_actions; i++) {
+        n += g->action[i].kind == CHARL_DO_READY;
+    }
+    return n;
+}
+
+void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *count)
+{
+    for (int a = 0; a < g->n_actions; a++) {
+        if (g->action[a].kind == CHARL_DO_READY && i-- == 0) {
+            *begin = g->action[a].begin;
+            *count = g->action[a].count;
+            return;
+        }
+    }
+    *begin = *count = 0;
+}

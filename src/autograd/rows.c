@@ -1,0 +1,194 @@
+/* Launching row kernels, and sums in as many launches as their length needs. */
+#include "autograd/rows.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "autograd/map.h"
+
+/* The same numbers as in kernels/reduce.cl and rows.clh. */
+enum { ROW_CHUNK = 4096, COLUMN_CHUNK = 256, ROW_GROUP = 256, VEC = 16 };
+
+static int64_t at_least_one(int64_t x)
+{
+    return x < 1 ? 1 : x;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra,
+                              charl_rows *out)
+{
+    charl_status st = CHARL_OK;
+    const bool one_item =
+        charl__is_ungrouped(dev) || charl_device_get_info(dev)->max_group < ROW_GROUP;
+    int width = VEC, used;
+
+    CHARL_REQUIRE(n <= INT_MAX / 2, CHARL_ERR_SHAPE, "a row of %lld elements is too long",
+                  (long long)n);
+    while (width < n && width < ROW_GROUP) {
+        width *= 2;
+    }
+    if (one_item) {
+        out->per_item = at_least_one(charl__span(dev, rows * at_least_one(n), 1) / at_least_one(n));
+        out->local = 1;
+        out->global = (size_t)ceil_div(rows, out->per_item);
+        used = snprintf(out->defines, sizeof out->defines,
+                        "%s#define CHARL_VEC %d\n#define CHARL_ROW_ACCS %d\n", extra ? extra : "",
+                        VEC, width / VEC);
+    } else {
+        out->per_item = 1;
+        out->local = ROW_GROUP;
+        out->global = (size_t)(ceil_div(rows, ROW_GROUP / width) * ROW_GROUP);
+        used = snprintf(out->defines, sizeof out->defines, "%s#define CHARL_ROW_ITEMS %d\n",
+                        extra ? extra : "", width);
+    }
+    CHARL_INVARIANT(used > 0 && used < CHARL_ROWS_DEFINES);
+cleanup:
+    return st;
+}
+
+charl_arg charl__scratch_arg(charl_arg_kind kind, const charl_tensor *workspace, int64_t offset)
+{
+    charl_arg a = charl__raw(kind, workspace->buffer);
+
+    a.v.offset = workspace->offset + offset;
+    return a;
+}
+
+bool charl__is_partial(const charl_enqueue *e, int k)
+{
+    return e->lane_stride[k] > 0;
+}
+
+int charl__axis(const charl_shape *s, int axis)
+{
+    axis = axis < 0 ? axis + s->ndim : axis;
+    return axis >= 0 && axis < s->ndim ? axis : -1;
+}
+
+void charl__split_axis(const charl_shape *s, int axis, int64_t *outer, int64_t *n, int64_t *inner)
+{
+    *outer = 1;
+    *inner = 1;
+    *n = s->dim[axis];
+    for (int i = 0; i < s->ndim; i++) {
+        *outer *= i < axis ? s->dim[i] : 1;
+        *inner *= i > axis ? s->dim[i] : 1;
+    }
+}
+
+static int64_t chunks_of(int64_t n, int64_t inner)
+{
+    return at_least_one(ceil_div(n, inner == 1 ? ROW_CHUNK : COLUMN_CHUNK));
+}
+
+int64_t charl__reduce_scratch(int64_t outer, int64_t n, int64_t inner)
+{
+    int64_t floats = 0;
+
+    for (n = chunks_of(n, inner); n > 1; n = chunks_of(n, inner)) {
+        floats += outer * n * inner;
+    }
+    return floats;
+}
+
+static int add_operands(const charl_reduce *r, charl_launch *l)
+{
+    int a = 0;
+
+    l->args[a++] = r->a;
+    if (r->n_in > 1) {
+        l->args[a++] = r->b;
+    }
+    l->args[a++] = r->out;
+    return a;
+}
+
+static charl_status launch_rows(const charl_enqueue *e, const charl_reduce *r, const char *extra,
+                                int64_t chunks)
+{
+    charl_status st = CHARL_OK;
+    charl_rows plan;
+    charl_launch l = {
+        .file = "reduce", .entry = "charl_reduce_rows", .label = e->label, .defines = plan.defines};
+    int a = add_operands(r, &l);
+
+    CHARL_TRY(charl__rows_plan(e->dev, r->outer * chunks, r->n < ROW_CHUNK ? r->n : ROW_CHUNK,
+                               extra, &plan));
+    l.args[a++] = charl__i64(r->outer * chunks);
+    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(r->n);
+    l.args[a++] = charl__i64(chunks);
+    l.args[a++] = charl__f32(r->scale);
+    l.args[a++] = charl__f32(r->p);
+    l.args[a++] = charl__f32(r->q);
+    l.global[0] = plan.global;
+    l.local[0] = plan.local;
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+static charl_status launch_columns(const charl_enqueue *e, const charl_reduce *r, const char *extra,
+                                   int64_t chunks)
+{
+    const bool cpu = charl__is_ungrouped(e->dev);
+    const int64_t height = at_least_one(r->n < COLUMN_CHUNK ? r->n : COLUMN_CHUNK);
+    const int64_t wide =
+        at_least_one(4096 / height / VEC) * VEC; /* columns that make a few thousand elements */
+    const int64_t span = cpu ? wide : 1;
+    char defines[CHARL_ROWS_DEFINES];
+    charl_launch l = {
+        .file = "reduce", .entry = "charl_reduce_columns", .label = e->label, .defines = defines};
+    int a = add_operands(r, &l);
+    const int used =
+        snprintf(defines, sizeof defines, "%s#define CHARL_VEC %d\n", extra, cpu ? VEC : 1);
+
+    CHARL_INVARIANT(used > 0 && used < CHARL_ROWS_DEFINES);
+    l.args[a++] = charl__i64(r->outer);
+    l.args[a++] = charl__i64(r->n);
+    l.args[a++] = charl__i64(r->inner);
+    l.args[a++] = charl__i64(chunks);
+    l.args[a++] = charl__i64(span);
+    l.args[a++] = charl__f32(r->scale);
+    l.args[a++] = charl__f32(r->p);
+    l.args[a++] = charl__f32(r->q);
+    charl__span_launch(e->dev, r->outer * chunks * ceil_div(r->inner, span), 1, &l);
+    return charl__launch(e->dev, &l);
+}
+
+charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
+{
+    charl_status st = CHARL_OK;
+    charl_reduce level = *r;
+    int64_t scratch = r->scratch;
+
+    if (r->outer * r->inner == 0) {
+        goto cleanup;
+    }
+    for (bool last = false; !last;) {
+        const int64_t chunks = chunks_of(level.n, r->inner);
+        char extra[256];
+        const int used = snprintf(extra, sizeof extra, "#define N_IN %d\n#define EXPR (%s)\n",
+                                  level.n_in, level.expr ? level.expr : "a");
+
+        CHARL_INVARIANT(used > 0 && used < (int)sizeof extra);
+        last = chunks == 1;
+        level.out = last ? r->out : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, scratch);
+        level.scale = last ? r->scale : 1.0F;
+        CHARL_TRY(r->inner == 1 ? launch_rows(e, &level, extra, chunks)
+                                : launch_columns(e, &level, extra, chunks));
+        level.a = level.out;
+        level.a.kind = CHARL_ARG_IN;
+        level.n_in = 1;
+        level.expr = NULL;
+        level.n = chunks;
+        scratch += r->outer * chunks * r->inner;
+    }
+cleanup:
+    return st;
+}

@@ -1,0 +1,139 @@
+/* Compiling and running. */
+#include <string.h>
+
+#include "autograd/graph_private.h"
+#include "base/alloc.h"
+#include "base/env.h"
+
+static charl_status compile(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__graph_prepare(g));
+    if (g->params && g->has_gradients && !g->params->grad) {
+        CHARL_TRY(charl__params_allocate_gradients(g->params, g->slices.n_lanes,
+                                                   charl__graph_is_whole(g), NULL));
+    }
+    CHARL_REQUIRE(!g->params || !g->has_gradients || g->params->n_lanes == g->slices.n_lanes,
+                  CHARL_ERR_INVALID, "the gradient arena has %d lanes, this graph %d",
+                  g->params->n_lanes, g->slices.n_lanes);
+    if (!g->steps) {
+        CHARL_TRY(charl__steps_create(g->dev, 4, &g->own_steps));
+        g->steps = g->own_steps;
+    }
+    CHARL_TRY(charl__graph_plan_memory(g));
+    CHARL_TRY(charl__graph_record(g));
+    g->compiled = true;
+cleanup:
+    if (st != CHARL_OK) {
+        charl__graph_keep_error(g, st); /* a graph half compiled stays unusable */
+    }
+    return st;
+}
+
+charl_status charl_graph_compile(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_graph_status(g));
+    CHARL_REQUIRE(!g->compiled, CHARL_ERR_INVALID, "this graph is compiled already");
+    CHARL_TRY(compile(g));
+cleanup:
+    return st;
+}
+
+charl_status charl_graph_warm_up(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    const charl_step idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
+
+    CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it is warmed up");
+    CHARL_TRY(charl__steps_push(g->steps, &idle));
+    CHARL_TRY(charl__recording_replay(g->recording, 0, charl__recording_count(g->recording)));
+    CHARL_TRY(charl_device_sync(g->dev));
+cleanup:
+    return st;
+}
+
+static charl_status act(charl_graph *g, const charl_action *a)
+{
+    charl_status st = CHARL_OK;
+
+    switch (a->kind) {
+    case CHARL_DO_REPLAY:
+        if (charl__env_is_on(CHARL_ENV_CHECK_FINITE)) {
+            CHARL_TRY(charl__graph_replay_checked(g, a->first, a->last));
+        } else {
+            CHARL_TRY(charl__recording_replay(g->recording, a->first, a->last));
+        }
+        break;
+    case CHARL_DO_COLLECTIVE:
+        CHARL_TRY(
+            g->collective(g->collective_ctx, a->node->in[0]->tensor, a->node->out[0]->tensor));
+        break;
+    case CHARL_DO_READY:
+        CHARL_TRY(g->ready(g->ready_ctx, a->begin, a->count));
+        break;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__graph_run_actions(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < g->n_actions; i++) {
+        CHARL_TRY(act(g, &g->action[i]));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl_graph_run(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it runs");
+    if (g->own_steps) {
+        const charl_step record = {.step_lo = (uint32_t)g->runs,
+                                   .step_hi = (uint32_t)(g->runs >> 32),
+                                   .loss_seed = 1.0F,
+                                   .bias1 = 1.0F,
+                                   .bias2 = 1.0F,
+                                   .commit = 1};
+
+        CHARL_TRY(charl__steps_push(g->own_steps, &record));
+    }
+    CHARL_TRY(charl__graph_run_actions(g));
+    g->runs++;
+cleanup:
+    return st;
+}
+
+charl_tensor *charl_var_get_tensor(const charl_var *v)
+{
+    return v->tensor;
+}
+
+charl_graph_info charl_graph_get_info(const charl_graph *g)
+{
+    charl_graph_info info = {.unplanned_bytes = g->unplanned_bytes};
+
+    for (int i = 0; i < g->nodes.count; i++) {
+        info.nodes += charl__node(g, i)->live;
+    }
+    for (int i = 0; i < g->n_actions; i++) {
+        info.collectives += g->action[i].kind == CHARL_DO_COLLECTIVE;
+    }
+    for (int s = 0; s < g->n_segments; s++) {
+        info.activation_bytes += g->segment_bytes[s];
+    }
+    for (int i = 0; i < g->vars.count; i++) {
+        const charl_var *v = charl__var(g, i);
+
+        info.input_bytes += v->leaf == CHARL_LEAF_INPUT ? charl__var_bytes(v) : 0;
+    }
+    info.launches = g->recording ? charl__recording_count(g->recording) : 0;
+    return info;
+}

@@ -1,0 +1,563 @@
+/* Any number of ranks gives the bits of one: graphs of 1 to 8 ranks over one batch, in one process.
+ *
+ * Each rank has a parameter set, a graph and its rows. The graphs run in lock step, action by
+ * action, and the test is the communicator: a collective adds the lanes of all ranks in tree order.
+ */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/graph_private.h"
+#include "base/alloc.h"
+#include "charl/ops.h"
+
+enum { TOTAL = 8, ROWS = 16, CLASSES = 4, MAX_LANES_OF_ALL = 32 };
+
+typedef struct rank {
+    charl_slices slices;
+    charl_params *params;
+    charl_graph *g;
+    charl_var *x, *y, *loss;
+} rank;
+
+typedef charl_var *(*model_fn)(charl_graph *g, charl_params *set, charl_var *x);
+
+static charl_device *dev;
+static charl_steps *steps;
+
+static charl_var *param(charl_graph *g, charl_params *set, const char *name, charl_shape shape)
+{
+    charl_param *p = NULL;
+
+    charl_assert_ok(charl_params_add(set,
+                                     &(charl_param_spec){.name = name,
+                                                         .shape = shape,
+                                                         .init = {CHARL_INIT_UNIFORM, -0.5F, 0.5F},
+                                                         .trainable = true},
+                                     &p));
+    return charl_parameter(g, p);
+}
+
+static charl_var *statistic(charl_graph *g, charl_params *set, const char *name, int64_t n, float a)
+{
+    charl_param *p = NULL;
+
+    charl_assert_ok(charl_params_add(
+        set,
+        &(charl_param_spec){.name = name, .shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, a, 0}},
+        &p));
+    return charl_parameter(g, p);
+}
+
+/* Dropout; a weight used twice, whose gradient is completed before it is added up; biases that
+ * share one gradient, which is completed as well because one of them is used twice; a parameter
+ * that the loss does not use. */
+static charl_var *mlp(charl_graph *g, charl_params *set, charl_var *x)
+{
+    charl_var *unused = param(g, set, "unused", (charl_shape){1, {5}});
+    charl_var *w1 = param(g, set, "fc1.weight", (charl_shape){2, {10, 72}});
+    charl_var *a = param(g, set, "a", (charl_shape){1, {10}});
+    charl_var *b = param(g, set, "b", (charl_shape){1, {10}});
+    charl_var *c = param(g, set, "c", (charl_shape){1, {10}});
+    charl_var *tied = param(g, set, "tied.weight", (charl_shape){2, {10, 10}});
+    charl_var *w2 = param(g, set, "fc2.weight", (charl_shape){2, {CLASSES, 10}});
+    charl_var *b2 = param(g, set, "fc2.bias", (charl_shape){1, {CLASSES}});
+    charl_var *h = charl_linear(g, charl_flatten(g, x), w1, charl_add(g, charl_add(g, a, b), c));
+
+    assert_non_null(unused);
+    charl_graph_scope_begin(g, "drop");
+    h = charl_dropout(g, charl_relu(g, h), 0.5F);
+    charl_graph_scope_end(g);
+    h = charl_tanh(g, charl_add(g, charl_linear(g, h, tied, NULL), c));
+    h = charl_linear(g, h, tied, NULL);
+    return charl_linear(g, h, w2, b2);
+}
+
+static charl_var *cnn(charl_graph *g, charl_params *set, charl_var *x)
+{
+    static const charl_window same = {{3, 3}, {1, 1}, {1, 1}, {1, 1}};
+    static const charl_window half = {{2, 2}, {2, 2}, {0, 0}, {1, 1}};
+    charl_var *w = param(g, set, "conv.weight", (charl_shape){4, {3, 2, 3, 3}});
+    charl_var *b = param(g, set, "conv.bias", (charl_shape){1, {3}});
+    charl_var *w2 = param(g, set, "fc.weight", (charl_shape){2, {CLASSES, 27}});
+    charl_var *b2 = param(g, set, "fc.bias", (charl_shape){1, {CLASSES}});
+    charl_var *h = charl_max_pool2d(g, charl_relu(g, charl_conv2d(g, x, w, b, &same, 1)), &half);
+
+    return charl_linear(g, charl_flatten(g, h), w2, b2);
+}
+
+static charl_var *normed_cnn(charl_graph *g, charl_params *set, charl_var *x)
+{
+    static const charl_window same = {{3, 3}, {1, 1}, {1, 1}, {1, 1}};
+    charl_var *w = param(g, set, "conv.weight", (charl_shape){4, {3, 2, 3, 3}});
+    charl_batch_norm_args bn = {.eps = 1e-5F, .momentum = 0.1F};
+    charl_var *w2, *b2, *h = charl_conv2d(g, x, w, NULL, &same, 1);
+
+    bn.weight = param(g, set, "bn.weight", (charl_shape){1, {3}});
+    bn.bias = param(g, set, "bn.bias", (charl_shape){1, {3}});
+    bn.running_mean = statistic(g, set, "bn.running_mean", 3, 0.0F);
+    bn.running_var = statistic(g, set, "bn.running_var", 3, 1.0F);
+    w2 = param(g, set, "fc.weight", (charl_shape){2, {CLASSES, 3}});
+    b2 = param(g, set, "fc.bias", (charl_shape){1, {CLASSES}});
+    h = charl_global_avg_pool(g, charl_relu(g, charl_batch_norm(g, h, &bn)));
+    return charl_linear(g, h, w2, b2);
+}
+
+static charl_status no_collective(void *ctx, charl_tensor *lanes, charl_tensor *sum)
+{
+    (void)ctx;
+    (void)lanes;
+    (void)sum;
+    return CHARL_ERR_COMM; /* the test performs collectives itself */
+}
+
+static void rank_init(rank *r, model_fn model, int i, int size)
+{
+    const charl_shape one = {4, {1, 2, 6, 6}};
+    charl_shape shape = one;
+    charl_var *logits;
+
+    charl_assert_ok(charl__slices_block(TOTAL, i, size, &r->slices));
+    shape.dim[0] = ROWS / TOTAL * r->slices.count;
+    charl_assert_ok(charl_params_create(&r->params));
+    charl_assert_ok(charl_graph_create(dev, &r->slices, &r->g));
+    charl__graph_set_steps(r->g, steps);
+    charl__graph_on_collective(r->g, no_collective, NULL);
+    r->x = charl_input(r->g, "x", CHARL_F32, shape, CHARL_BATCHED);
+    r->y = charl_input(r->g, "y", CHARL_I32, (charl_shape){1, {shape.dim[0]}}, CHARL_BATCHED);
+    logits = model(r->g, r->params, r->x);
+    r->loss = charl_batch_mean(r->g, charl_cross_entropy(r->g, logits, r->y, NULL, 0.1F));
+    charl_graph_keep(r->g, r->loss);
+    charl_graph_backward(r->g, r->loss, NULL);
+    charl_assert_ok(charl_graph_compile(r->g));
+    charl_assert_ok(charl_params_initialize(r->params, 7));
+}
+
+static void rank_fini(rank *r)
+{
+    charl_graph_destroy(r->g);
+    charl_params_destroy(r->params);
+}
+
+/* This rank's rows of a batch that is the same whatever the number of ranks. */
+static void write_inputs(rank *r)
+{
+    const int64_t rows = ROWS / TOTAL * r->slices.count;
+    const int64_t first = (int64_t)ROWS / TOTAL * r->slices.first;
+    float x[ROWS * 72];
+    int32_t y[ROWS];
+
+    charl_test_fill(x, ROWS * 72, -1.0F, 1.0F, 11);
+    for (int i = 0; i < ROWS; i++) {
+        y[i] = i * 7 % CLASSES;
+    }
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(r->x), x + first * 72,
+                                       (size_t)rows * 72 * sizeof *x));
+    charl_assert_ok(
+        charl_tensor_write(charl_var_get_tensor(r->y), y + first, (size_t)rows * sizeof *y));
+}
+
+/* The tree over lanes[k][0..n), which start at slices lo[k]. */
+static void add_lanes(const float *const *lanes, const int *lo, int m, int64_t n, float *out)
+{
+    charl_tree_add adds[MAX_LANES_OF_ALL];
+    float *scratch;
+
+    assert_int_equal(charl__tree_combine(TOTAL, lo, m, adds), m - 1);
+    charl_assert_ok(charl_alloc_array(m, CHARL_TREE_BLOCK * sizeof *scratch, &scratch));
+    charl__tree_apply(adds, m, lanes, n, scratch, out);
+    charl_free(scratch);
+}
+
+static void collective(rank *r, int size, int action)
+{
+    const int64_t n = charl__tensor_count(r[0].g->action[action].node->out[0]->tensor);
+    float *lanes[MAX_LANES_OF_ALL], *data[TOTAL], *sum;
+    int lo[MAX_LANES_OF_ALL], m = 0;
+
+    charl_assert_ok(charl_alloc_array(n, sizeof *sum, &sum));
+    for (int i = 0; i < size; i++) {
+        const charl_tensor *t = r[i].g->action[action].node->in[0]->tensor;
+
+        assert_int_equal(charl__tensor_count(t), n * r[i].slices.n_lanes);
+        charl_assert_ok(charl_alloc(charl__tensor_bytes(t), &data[i]));
+        charl_assert_ok(charl_tensor_read(t, data[i], charl__tensor_bytes(t)));
+        for (int j = 0; j < r[i].slices.n_lanes; j++) {
+            lo[m] = r[i].slices.lane_lo[j];
+            lanes[m++] = data[i] + j * n;
+        }
+    }
+    add_lanes((const float *const *)lanes, lo, m, n, sum);
+    for (int i = 0; i < size; i++) {
+        charl_tensor *t = r[i].g->action[action].node->out[0]->tensor;
+
+        charl_assert_ok(charl_tensor_write(t, sum, charl__tensor_bytes(t)));
+        charl_free(data[i]);
+    }
+    charl_free(sum);
+}
+
+static void run_in_lock_step(rank *r, int size)
+{
+    const charl_step record = {.seed_lo = 3, .step_lo = 5, .loss_seed = 1, .commit = 1};
+
+    charl_assert_ok(charl__steps_push(steps, &record));
+    for (int a = 0; a < r[0].g->n_actions; a++) {
+        for (int i = 0; i < size; i++) {
+            const charl_action *action = &r[i].g->action[a];
+
+            assert_int_equal(r[i].g->n_actions, r[0].g->n_actions);
+            assert_int_equal(action->kind, r[0].g->action[a].kind);
+            if (action->kind == CHARL_DO_REPLAY) {
+                charl_assert_ok(
+                    charl__recording_replay(r[i].g->recording, action->first, action->last));
+            }
+        }
+        if (r[0].g->action[a].kind == CHARL_DO_COLLECTIVE) {
+            collective(r, size, a);
+        }
+    }
+}
+
+/* The gradient of the whole batch from the arenas of all ranks, `elements` floats. */
+static float *sum_gradients(const rank *r, int size)
+{
+    const int64_t n = r[0].params->elements;
+    float *lanes[MAX_LANES_OF_ALL], *data[TOTAL], *sum;
+    int lo[MAX_LANES_OF_ALL], m = 0;
+
+    charl_assert_ok(charl_alloc_array(n, sizeof *sum, &sum));
+    for (int i = 0; i < size; i++) {
+        const size_t bytes = (size_t)(n * r[i].slices.n_lanes) * sizeof *sum;
+
+        assert_int_equal(r[i].params->elements, n);
+        charl_assert_ok(charl_alloc(bytes, &data[i]));
+        charl_assert_ok(
+            charl__buffer_read(CHARL_QUEUE_COMPUTE, r[i].params->grad, 0, data[i], bytes, true));
+        for (int j = 0; j < r[i].slices.n_lanes; j++) {
+            lo[m] = r[i].slices.lane_lo[j];
+            lanes[m++] = data[i] + j * n;
+        }
+    }
+    add_lanes((const float *const *)lanes, lo, m, n, sum);
+    for (int i = 0; i < size; i++) {
+        charl_free(data[i]);
+    }
+    return sum;
+}
+
+static void check_layout(const rank *one, const rank *r)
+{
+    for (int p = 0; p < one->params->count; p++) {
+        if (one->params->param[p]->offset != r->params->param[p]->offset) {
+            fail_msg("%s lies at %lld with one rank and at %lld with several",
+                     one->params->param[p]->spec.name, (long long)one->params->param[p]->offset,
+                     (long long)r->params->param[p]->offset);
+        }
+    }
+}
+
+static void read_buffers(const rank *r, float *out, size_t bytes)
+{
+    charl_assert_ok(
+        charl__buffer_read(CHARL_QUEUE_COMPUTE, r->params->buffers, 0, out, bytes, true));
+}
+
+static void check_model(model_fn model)
+{
+    rank one, r[TOTAL];
+    float *want, want_buffers[256], buffers[256];
+    size_t bytes;
+
+    rank_init(&one, model, 0, 1);
+    write_inputs(&one);
+    run_in_lock_step(&one, 1);
+    want = sum_gradients(&one, 1);
+    bytes = (size_t)one.params->buffer_elements * sizeof(float);
+    assert_true(bytes <= sizeof buffers);
+    if (bytes > 0) {
+        read_buffers(&one, want_buffers, bytes);
+    }
+    for (int size = 2; size <= TOTAL; size++) {
+        float *got;
+
+        for (int i = 0; i < size; i++) {
+            rank_init(&r[i], model, i, size);
+            write_inputs(&r[i]);
+            check_layout(&one, &r[i]);
+        }
+        run_in_lock_step(r, size);
+        got = sum_gradients(r, size);
+        charl_assert_same_bits(got, want, one.params->elements);
+        charl_free(got);
+        for (int i = 0; i < size; i++) {
+            float a, b;
+
+            charl_assert_ok(charl_tensor_read(charl_var_get_tensor(one.loss), &a, sizeof a));
+            charl_assert_ok(charl_tensor_read(charl_var_get_tensor(r[i].loss), &b, sizeof b));
+            charl_assert_same_bits(&b, &a, 1);
+            if (bytes > 0) {
+                read_buffers(&r[i], buffers, bytes);
+                assert_memory_equal(buffers, want_buffers, bytes);
+            }
+            rank_fini(&r[i]);
+        }
+    }
+    charl_free(want);
+    rank_fini(&one);
+}
+
+static void test_mlp_on_any_ranks(void **state)
+{
+    (void)state;
+    check_model(mlp);
+}
+
+static void test_cnn_on_any_ranks(void **state)
+{
+    (void)state;
+    check_model(cnn);
+}
+
+static void test_batch_norm_on_any_ranks(void **state)
+{
+    (void)state;
+    check_model(normed_cnn);
+}
+
+/* Gradients that are whole without being zero: else the tests above would compare nothing. */
+static void test_gradients_are_not_zero(void **state)
+{
+    rank one;
+    float *sum;
+    static const char *const used[] = {"fc1.weight",  "a",          "b",
+                                       "tied.weight", "fc2.weight", "fc2.bias"};
+
+    (void)state;
+    rank_init(&one, mlp, 0, 1);
+    write_inputs(&one);
+    run_in_lock_step(&one, 1);
+    sum = sum_gradients(&one, 1);
+    for (size_t k = 0; k < sizeof used / sizeof used[0]; k++) {
+        const charl_param *p = charl_params_find(one.params, used[k]);
+        bool any = false;
+
+        for (int64_t i = 0; i < charl_shape_count(&p->spec.shape); i++) {
+            any = any || sum[p->offset + i] != 0.0F;
+        }
+        assert_true(any);
+    }
+    assert_memory_equal(sum + charl_params_find(one.params, "a")->offset,
+                        sum + charl_params_find(one.params, "b")->offset, 10 * sizeof *sum);
+    charl_free(sum);
+    rank_fini(&one);
+}
+
+static void test_part_of_the_batch_needs_a_collective(void **state)
+{
+    charl_slices half;
+    charl_graph *g;
+    charl_var *x;
+
+    (void)state;
+    charl_assert_ok(charl__slices_block(2, 0, 2, &half));
+    charl_assert_ok(charl_graph_create(dev, &half, &g));
+    x = charl_input(g, "x", CHARL_F32, (charl_shape){1, {4}}, CHARL_BATCHED);
+    charl_graph_keep(g, charl_batch_mean(g, x));
+    charl_assert_status(charl_graph_compile(g), CHARL_ERR_INVALID);
+    charl_assert_message("nothing that sums over ranks");
+    charl_graph_destroy(g);
+}
+
+typedef struct bucket_log {
+    charl_params *params;
+    int64_t begin[32], count[32];
+    int n;
+    float *seen; /* the arena as it was when each bucket was reported */
+} bucket_log;
+
+static charl_status log_bucket(void *ctx, int64_t begin, int64_t count)
+{
+    charl_status st = CHARL_OK;
+    bucket_log *log = ctx;
+
+    CHARL_INVARIANT(log->n < 32);
+    log->begin[log->n] = begin;
+    log->count[log->n++] = count;
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, log->params->grad, (size_t)begin * 4,
+                                 log->seen + begin, (size_t)count * 4, true));
+cleanup:
+    return st;
+}
+
+static charl_status refuse_bucket(void *ctx, int64_t begin, int64_t count)
+{
+    (void)ctx;
+    (void)begin;
+    (void)count;
+    return CHARL_ERR_COMM;
+}
+
+static void bucket_graph(rank *r, charl__ready_fn fn, void *ctx, int64_t elements)
+{
+    charl_assert_ok(charl__slices_block(TOTAL, 0, 1, &r->slices));
+    charl_assert_ok(charl_params_create(&r->params));
+    charl_assert_ok(charl_graph_create(dev, &r->slices, &r->g));
+    charl__graph_set_steps(r->g, steps);
+    charl__graph_on_ready(r->g, fn, ctx, elements);
+    r->x = charl_input(r->g, "x", CHARL_F32, (charl_shape){4, {ROWS, 2, 6, 6}}, CHARL_BATCHED);
+    r->y = charl_input(r->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
+    r->loss = charl_batch_mean(
+        r->g, charl_cross_entropy(r->g, mlp(r->g, r->params, r->x), r->y, NULL, 0.0F));
+    charl_graph_backward(r->g, r->loss, NULL);
+    charl_assert_ok(charl_graph_compile(r->g));
+    charl_assert_ok(charl_params_initialize(r->params, 7));
+    write_inputs(r);
+}
+
+/* Every bucket once, in the order of the arena, and when it is reported what it holds is final. */
+static void check_buckets(int64_t elements, int least)
+{
+    bucket_log log = {0};
+    rank r;
+    float *final;
+    int64_t end = 0;
+
+    bucket_graph(&r, log_bucket, &log, elements);
+    log.params = r.params;
+    charl_assert_ok(charl_alloc_array(r.params->elements, sizeof(float), &log.seen));
+    charl_assert_ok(charl__steps_push(steps, &(charl_step){.seed_lo = 1, .commit = 1}));
+    charl_assert_ok(charl_graph_run(r.g));
+    final = sum_gradients(&r, 1);
+    assert_true(log.n >= least);
+    assert_int_equal(log.n, charl__graph_bucket_count(r.g));
+    for (int i = 0; i < log.n; i++) {
+        int64_t begin, count;
+
+        charl__graph_bucket(r.g, i, &begin, &count);
+        assert_int_equal(begin, end);
+        assert_int_equal(begin, log.begin[i]);
+        assert_int_equal(count, log.count[i]);
+        assert_true(count > 0 && (count >= elements || i == log.n - 1));
+        end += count;
+    }
+    for (int i = 0; i < r.params->count; i++) {
+        const charl_param *p = r.params->param[i];
+
+        assert_true(p->offset + charl_shape_count(&p->spec.shape) <= end);
+    }
+    charl_assert_same_bits(log.seen, final, end);
+    charl_free(final);
+    charl_free(log.seen);
+    rank_fini(&r);
+}
+
+static void test_buckets(void **state)
+{
+    (void)state;
+    check_buckets(1, 6);
+    check_buckets(0, 6); /* as 1 */
+    check_buckets(200, 2);
+    check_buckets(INT64_MAX, 1);
+}
+
+/* Buckets are reported while later launches are not yet enqueued: communication overlaps. */
+static void test_buckets_close_early(void **state)
+{
+    bucket_log log = {0};
+    rank r;
+    int first = -1, last_replay = -1;
+
+    (void)state;
+    bucket_graph(&r, log_bucket, &log, 1);
+    for (int a = 0; a < r.g->n_actions; a++) {
+        if (r.g->action[a].kind == CHARL_DO_READY && first < 0) {
+            first = a;
+        }
+        if (r.g->action[a].kind == CHARL_DO_REPLAY) {
+            last_replay = a;
+        }
+    }
+    assert_true(first >= 0 && first < last_replay);
+    rank_fini(&r);
+}
+
+static void test_callback_failure_ends_the_run(void **state)
+{
+    rank r;
+
+    (void)state;
+    bucket_graph(&r, refuse_bucket, NULL, 1);
+    charl_assert_ok(charl__steps_push(steps, &(charl_step){.commit = 1}));
+    charl_assert_status(charl_graph_run(r.g), CHARL_ERR_COMM);
+    rank_fini(&r);
+}
+
+/* A finished value spread over lanes comes back exactly, zeros with their sign. */
+static void test_spread_is_exact(void **state)
+{
+    static const float value[6] = {1.5F, -0.0F, 0.0F, 1e-40F, -3e38F, 7.0F};
+
+    (void)state;
+    for (int size = 1; size <= TOTAL; size++) {
+        rank r[TOTAL] = {0};
+        float *lanes[MAX_LANES_OF_ALL], data[TOTAL][CHARL_MAX_LANES * 6], out[6];
+        int lo[MAX_LANES_OF_ALL], m = 0;
+
+        for (int i = 0; i < size; i++) {
+            charl_var *x, *y;
+
+            charl_assert_ok(charl__slices_block(TOTAL, i, size, &r[i].slices));
+            charl_assert_ok(charl_graph_create(dev, &r[i].slices, &r[i].g));
+            x = charl_input(r[i].g, "x", CHARL_F32, (charl_shape){1, {6}}, CHARL_REPLICATED);
+            y = charl__apply1(r[i].g, &charl__op_spread, NULL, x);
+            charl_graph_keep(r[i].g, y);
+            charl_assert_ok(charl_graph_compile(r[i].g));
+            charl_assert_ok(charl_tensor_write(charl_var_get_tensor(x), value, sizeof value));
+            charl_assert_ok(charl_graph_run(r[i].g));
+            charl_assert_ok(charl_tensor_read(charl_var_get_tensor(y), data[i],
+                                              (size_t)r[i].slices.n_lanes * sizeof value));
+            for (int j = 0; j < r[i].slices.n_lanes; j++) {
+                lo[m] = r[i].slices.lane_lo[j];
+                lanes[m++] = data[i] + (ptrdiff_t)j * 6;
+            }
+        }
+        add_lanes((const float *const *)lanes, lo, m, 6, out);
+        charl_assert_same_bits(out, value, 6);
+        for (int i = 0; i < size; i++) {
+            charl_graph_destroy(r[i].g);
+        }
+    }
+}
+
+int main(void)
+{
+    const charl_device_request request = {.local_size = 1};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mlp_on_any_ranks),
+        cmocka_unit_test(test_cnn_on_any_ranks),
+        cmocka_unit_test(test_batch_norm_on_any_ranks),
+        cmocka_unit_test(test_gradients_are_not_zero),
+        cmocka_unit_test(test_part_of_the_batch_needs_a_collective),
+        cmocka_unit_test(test_buckets),
+        cmocka_unit_test(test_buckets_close_early),
+        cmocka_unit_test(test_callback_failure_ends_the_run),
+        cmocka_unit_test(test_spread_is_exact),
+    };
+    int rc;
+
+    if (charl_device_open(&request, &dev) != CHARL_OK ||
+        charl__steps_create(dev, 4, &steps) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    charl__steps_destroy(steps);
+    charl_device_close(dev);
+    if (rc == 0 && charl__live() != 0) {
+        fprintf(stderr, "%ld objects are still alive\n", charl__live());
+        rc = 1;
+    }
+    return rc;
+}

@@ -1,0 +1,77 @@
+/* kernels/fold.cl adds in the tree of base/tree.h, bit for bit, for any number of leaves. */
+#include "support/support.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/tree.h"
+#include "device/device.h"
+
+enum { N = 37, GROUP = 64, MOST = 4096, BEFORE = 5 };
+
+static charl_device *dev;
+
+static void fold_on_device(int m, const float *part, float *out)
+{
+    charl_buffer *in, *sum;
+    charl_arg from, to;
+    char defines[32];
+
+    charl_assert_ok(
+        charl__buffer_create(dev, ((size_t)m * N + BEFORE) * sizeof(float), "leaves", &in));
+    charl_assert_ok(charl__buffer_create(dev, (N + BEFORE) * sizeof(float), "sum", &sum));
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, in, BEFORE * sizeof(float), part,
+                                        (size_t)m * N * sizeof(float), true));
+    from = charl__raw(CHARL_ARG_IN, in);
+    to = charl__raw(CHARL_ARG_OUT, sum);
+    from.v.offset = to.v.offset = BEFORE;
+    snprintf(defines, sizeof defines, "#define M %d\n", m);
+    charl_assert_ok(charl__launch(dev, &(charl_launch){.file = "fold",
+                                                       .entry = "charl_fold",
+                                                       .defines = defines,
+                                                       .global = {GROUP},
+                                                       .local = {GROUP},
+                                                       .args = {from, to, charl__i64(N)}}));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, BEFORE * sizeof(float), out,
+                                       N * sizeof(float), true));
+    charl__buffer_release(in);
+    charl__buffer_release(sum);
+}
+
+static void test_tree(void **state)
+{
+    static const int leaves[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 21, 63, 64, 100, 1023, MOST};
+    static float *row[MOST];
+    float *part, got[N];
+
+    (void)state;
+    charl_assert_ok(charl_alloc_array((int64_t)MOST * N, sizeof *part, &part));
+    for (size_t k = 0; k < sizeof leaves / sizeof leaves[0]; k++) {
+        const int m = leaves[k];
+
+        /* far from zero, so that another order gives other bits */
+        charl_test_fill(part, (int64_t)m * N, -1.0F, 3.0F, (uint64_t)m);
+        fold_on_device(m, part, got);
+        for (int s = 0; s < m; s++) {
+            row[s] = part + (size_t)s * N;
+        }
+        charl__tree_fold(row, m, N);
+        charl_assert_same_bits(got, part, N);
+    }
+    charl_free(part);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tree)};
+    const charl_device_request request = {.local_size = 1};
+    int failed;
+
+    if (charl_device_open(&request, &dev) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    charl_device_close(dev);
+    return failed;
+}

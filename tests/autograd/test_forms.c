@@ -1,0 +1,103 @@
+/* One result whatever the launch: every operator gives the same bits with work-groups, as on a GPU,
+ * and without, as on a CPU.
+ *
+ * The device's facts are changed in place: kernels are chosen by them alone.
+ */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/opcheck.h"
+#include "base/alloc.h"
+
+static charl_device *dev;
+static charl_slices whole;
+
+static void compare_forms(const charl_op *op, int sample, const charl_slices *slices,
+                          charl_device_facts *facts)
+{
+    static const int groups[] = {1, 64, 256};
+    charl_op_case c;
+    void *first[CHARL_OP_MAX_OUT] = {NULL};
+
+    charl_assert_ok(charl__op_case_create(op, &op->samples[sample], 1 + (uint64_t)sample, &c));
+    for (size_t f = 0; f < sizeof groups / sizeof groups[0]; f++) {
+        void *raw[CHARL_OP_MAX_OUT] = {NULL};
+
+        facts->group = groups[f];
+        charl_assert_ok(charl__op_case_run(dev, &c, slices, 1, raw));
+        for (int k = 0; k < c.n_out; k++) {
+            if (f > 0 && memcmp(raw[k], first[k], charl__op_case_bytes(&c, slices, k)) != 0) {
+                fail_msg("%s, sample %d: output %d has other bits in groups of %d", op->name,
+                         sample, k, groups[f]);
+            }
+            charl_free(f == 0 ? NULL : raw[k]);
+            first[k] = f == 0 ? raw[k] : first[k];
+        }
+    }
+    for (int k = 0; k < CHARL_OP_MAX_OUT; k++) {
+        charl_free(first[k]);
+    }
+    charl__op_case_destroy(&c);
+}
+
+static bool has_slices(const charl_op_sample *s)
+{
+    bool any = false;
+
+    for (int i = 0; i < CHARL_OP_MAX_IN; i++) {
+        if (s->in[i].batch == CHARL_BATCHED) {
+            any = s->in[i].shape.dim[0] % 8 == 0;
+        }
+    }
+    return any;
+}
+
+static void test_forms(void **state)
+{
+    const charl_op *op = *state;
+    charl_device_facts *facts = (charl_device_facts *)(uintptr_t)charl__device_facts(dev);
+    const charl_device_facts saved = *facts;
+    charl_slices part;
+
+    charl_assert_ok(charl__slices_range(8, 1, 6, &part));
+    for (int i = 0; i < op->n_samples; i++) {
+        compare_forms(op, i, &whole, facts);
+        if (has_slices(&op->samples[i])) {
+            compare_forms(op, i, &part, facts);
+        }
+    }
+    *facts = saved;
+}
+
+int main(void)
+{
+    const charl_device_request request = {.local_size = 1};
+    struct CMUnitTest tests[256];
+    const char *only = getenv("CHARL_TEST_OP");
+    size_t n = 0;
+    int rc;
+
+    if (charl__slices_block(1, 0, 1, &whole) != CHARL_OK ||
+        charl_device_open(&request, &dev) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    for (int i = 0; i < charl__op_count && n < 256; i++) {
+        const charl_op *op = charl__op_table[i];
+
+        if (!only || strcmp(only, op->name) == 0) {
+            tests[n++] = (struct CMUnitTest){
+                .name = op->name, .test_func = test_forms, .initial_state = (void *)(uintptr_t)op};
+        }
+    }
+    rc = _cmocka_run_group_tests("forms", tests, n, NULL, NULL);
+    charl_device_close(dev);
+    if (rc == 0 && charl__live() != 0) {
+        fprintf(stderr, "%ld objects are still alive\n", charl__live());
+        rc = 1;
+    }
+    return rc;
+}

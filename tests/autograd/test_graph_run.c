@@ -1,0 +1,452 @@
+/* Running compiled graphs: gradient check, replay, warm-up, counters, failing acquisitions. */
+#include "support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/graph_private.h"
+#include "base/alloc.h"
+#include "charl/ops.h"
+
+static charl_device *dev;
+
+static charl_graph *new_graph(void)
+{
+    charl_graph *g;
+
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    return g;
+}
+
+static charl_var *input(charl_graph *g, const char *name, charl_shape shape)
+{
+    return charl_input(g, name, CHARL_F32, shape, CHARL_REPLICATED);
+}
+
+static void read(const charl_var *v, float *out, int64_t n)
+{
+    assert_non_null(v);
+    assert_non_null(charl_var_get_tensor(v));
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(v), out, (size_t)n * sizeof *out));
+}
+
+static void write(const charl_var *v, const float *in, int64_t n)
+{
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(v), in, (size_t)n * sizeof *in));
+}
+
+static charl_var *sum_all(charl_graph *g, charl_var *x)
+{
+    return charl_sum(g, charl_reshape(g, x, (charl_shape){1, {-1}}), 0, false);
+}
+
+typedef struct net {
+    charl_params *params;
+    charl_graph *g;
+    charl_var *x, *y, *loss;
+    float distort; /* scales the loss behind the gradients' back */
+} net;
+
+enum { ROWS = 4, CLASSES = 3 };
+
+static charl_status add_param(net *n, const char *name, charl_shape shape, charl_var **out)
+{
+    charl_status st = CHARL_OK;
+    charl_param *p = NULL;
+    const charl_param_spec spec = {
+        .name = name, .shape = shape, .init = {CHARL_INIT_UNIFORM, -0.4F, 0.4F}, .trainable = true};
+
+    CHARL_TRY(charl_params_add(n->params, &spec, &p));
+    *out = charl_parameter(n->g, p);
+cleanup:
+    return st;
+}
+
+static charl_status build_net(net *n, bool batch_norm)
+{
+    static const charl_window same = {{3, 3}, {1, 1}, {1, 1}, {1, 1}};
+    static const charl_window half = {{2, 2}, {2, 2}, {0, 0}, {1, 1}};
+    charl_status st = CHARL_OK;
+    charl_var *w = NULL, *b = NULL, *w1 = NULL, *b1 = NULL, *w2 = NULL, *h;
+
+    CHARL_TRY(add_param(n, "conv.weight", (charl_shape){4, {2, 1, 3, 3}}, &w));
+    CHARL_TRY(add_param(n, "conv.bias", (charl_shape){1, {2}}, &b));
+    CHARL_TRY(add_param(n, "fc1.weight", (charl_shape){2, {6, 8}}, &w1));
+    CHARL_TRY(add_param(n, "fc1.bias", (charl_shape){1, {6}}, &b1));
+    CHARL_TRY(add_param(n, "fc2.weight", (charl_shape){2, {CLASSES, 6}}, &w2));
+    h = charl_conv2d(n->g, n->x, w, b, &same, 1);
+    if (batch_norm) {
+        charl_param *mean = NULL, *var = NULL;
+        charl_batch_norm_args bn = {.eps = 1e-5F, .momentum = 0.1F};
+        charl_param_spec spec = {.name = "bn.running_mean", .shape = {1, {2}}};
+
+        CHARL_TRY(charl_params_add(n->params, &spec, &mean));
+        spec.name = "bn.running_var";
+        spec.init.a = 1.0F;
+        CHARL_TRY(charl_params_add(n->params, &spec, &var));
+        bn.running_mean = charl_parameter(n->g, mean);
+        bn.running_var = charl_parameter(n->g, var);
+        h = charl_batch_norm(n->g, h, &bn);
+    }
+    h = charl_flatten(n->g, charl_avg_pool2d(n->g, charl_tanh(n->g, h), &half));
+    charl_graph_scope_begin(n->g, "drop");
+    h = charl_dropout(n->g, charl_gelu(n->g, charl_linear(n->g, h, w1, b1), false), 0.25F);
+    charl_graph_scope_end(n->g);
+    h = charl_linear(n->g, h, w2, NULL);
+    n->loss = charl_batch_mean(n->g, charl_cross_entropy(n->g, h, n->y, NULL, 0.0F));
+    charl_graph_keep(n->g, n->loss);
+    charl_graph_backward(n->g, n->loss,
+                         n->distort != 0.0F ? charl_constant(n->g, n->distort) : NULL);
+cleanup:
+    return st;
+}
+
+static charl_status net_open(net *n, bool batch_norm)
+{
+    charl_status st = CHARL_OK;
+    float x[ROWS * 16];
+
+    charl_test_fill(x, ROWS * 16, -1.0F, 1.0F, 2);
+    CHARL_TRY(charl_params_create(&n->params));
+    CHARL_TRY(charl_graph_create(dev, NULL, &n->g));
+    n->x = charl_input(n->g, "x", CHARL_F32, (charl_shape){4, {ROWS, 1, 4, 4}}, CHARL_BATCHED);
+    n->y = charl_input(n->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
+    CHARL_TRY(build_net(n, batch_norm));
+    CHARL_TRY(charl_graph_compile(n->g));
+    CHARL_TRY(charl_params_initialize(n->params, 9));
+    CHARL_TRY(charl_tensor_write(charl_var_get_tensor(n->x), x, sizeof x));
+    CHARL_TRY(charl_tensor_write(charl_var_get_tensor(n->y), (int32_t[]){0, 2, 1, 2},
+                                 ROWS * sizeof(int32_t)));
+cleanup:
+    return st;
+}
+
+static void net_close(net *n)
+{
+    charl_graph_destroy(n->g);
+    charl_params_destroy(n->params);
+}
+
+static float *read_buffer(charl_buffer *b, int64_t n)
+{
+    float *out;
+
+    charl_assert_ok(charl_alloc_array(n, sizeof *out, &out));
+    charl_assert_ok(
+        charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
+    return out;
+}
+
+static void test_gradcheck(void **state)
+{
+    double worst = -1.0;
+    net n = {0};
+    float *before, *after;
+
+    (void)state;
+    charl_assert_ok(net_open(&n, true));
+    before = read_buffer(n.params->value, n.params->elements);
+    charl_assert_ok(charl_gradcheck(n.g, n.loss, 20, &worst));
+    after = read_buffer(n.params->value, n.params->elements);
+    if (!(worst < 2e-2)) {
+        fail_msg("worst deviation %g", worst);
+    }
+    assert_true(worst > 0.0);
+    charl_assert_same_bits(after, before, n.params->elements);
+    charl_assert_status(charl_gradcheck(n.g, n.x, 0, &worst), CHARL_ERR_INVALID);
+    charl_free(before);
+    charl_free(after);
+    net_close(&n);
+}
+
+static void test_gradcheck_finds_a_wrong_gradient(void **state)
+{
+    double worst = -1.0;
+    net n = {.distort = 1.2F};
+
+    (void)state;
+    charl_assert_ok(net_open(&n, false));
+    charl_assert_ok(charl_gradcheck(n.g, n.loss, 20, &worst));
+    assert_true(worst > 5e-2);
+    net_close(&n);
+}
+
+static void test_gradcheck_reports_nan(void **state)
+{
+    double worst = -1.0;
+    net n = {0};
+    float x[ROWS * 16] = {NAN};
+
+    (void)state;
+    charl_assert_ok(net_open(&n, false));
+    write(n.x, x, ROWS * 16);
+    charl_assert_ok(charl_gradcheck(n.g, n.loss, 3, &worst));
+    assert_true(isnan(worst));
+    net_close(&n);
+}
+
+static void test_second_run_has_the_same_bits(void **state)
+{
+    net n = {0};
+    charl_steps *steps;
+    const charl_step record = {.seed_lo = 1, .commit = 1, .loss_seed = 1};
+    float *first, *second;
+
+    (void)state;
+    charl_assert_ok(net_open(&n, false));
+    steps = n.g->own_steps;
+    charl_assert_ok(charl__steps_push(steps, &record));
+    charl_assert_ok(charl__graph_run_actions(n.g));
+    first = read_buffer(n.params->sum, n.params->elements);
+    charl_assert_ok(charl__steps_push(steps, &record));
+    charl_assert_ok(charl__graph_run_actions(n.g));
+    second = read_buffer(n.params->sum, n.params->elements);
+    charl_assert_same_bits(second, first, n.params->elements);
+    charl_free(second);
+    /* another step drops other elements */
+    charl_assert_ok(charl__steps_push(steps, &(charl_step){.seed_lo = 1, .step_lo = 1}));
+    charl_assert_ok(charl__graph_run_actions(n.g));
+    second = read_buffer(n.params->sum, n.params->elements);
+    assert_memory_not_equal(second, first, (size_t)n.params->elements * sizeof *first);
+    charl_free(first);
+    charl_free(second);
+    net_close(&n);
+}
+
+/* The graph's replay of an operator gives the bits of running it at once. */
+static void test_replay_equals_eager(void **state)
+{
+    charl_graph *g = new_graph();
+    charl_var *x = input(g, "x", (charl_shape){2, {5, 37}}), *y;
+    charl_tensor *in, *mid[CHARL_OP_MAX_OUT], *out[CHARL_OP_MAX_OUT];
+    float data[5 * 37], a[5 * 37], b[5 * 37];
+
+    (void)state;
+    charl_test_fill(data, 5 * 37, -3.0F, 3.0F, 4);
+    y = charl_softmax(g, charl_tanh(g, x));
+    charl_graph_keep(g, y);
+    charl_assert_ok(charl_graph_compile(g));
+    write(x, data, 5 * 37);
+    charl_assert_ok(charl_graph_run(g));
+    read(y, a, 5 * 37);
+    charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {5, 37}}, &in));
+    charl_assert_ok(charl_tensor_write(in, data, sizeof data));
+    charl_assert_ok(charl_apply(dev, "tanh", &in, 1, mid));
+    charl_assert_ok(charl_apply(dev, "softmax", mid, 1, out));
+    assert_null(out[1]);
+    charl_assert_ok(charl_tensor_read(out[0], b, sizeof b));
+    charl_assert_same_bits(a, b, 5 * 37);
+    charl_tensor_release(in);
+    charl_tensor_release(mid[0]);
+    charl_tensor_release(out[0]);
+    charl_graph_destroy(g);
+}
+
+static void test_apply_refuses(void **state)
+{
+    charl_tensor *t, *u, *out[CHARL_OP_MAX_OUT];
+
+    (void)state;
+    charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {3}}, &t));
+    charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {4}}, &u));
+    charl_assert_status(charl_apply(dev, "nonsense", &t, 1, out), CHARL_ERR_INVALID);
+    charl_assert_message("nonsense");
+    charl_assert_status(charl_apply(dev, "scale", &t, 1, out), CHARL_ERR_INVALID);
+    charl_assert_message("settings");
+    charl_assert_status(charl_apply(dev, "add", &t, 1, out), CHARL_ERR_INVALID);
+    charl_assert_message("2 operands, 1");
+    charl_assert_status(charl_apply(dev, "tanh", (charl_tensor *[]){t, t}, 2, out),
+                        CHARL_ERR_INVALID);
+    charl_assert_message("1 operands, 2");
+    charl_assert_status(charl_apply(dev, "add", (charl_tensor *[]){t, NULL}, 2, out),
+                        CHARL_ERR_INVALID);
+    charl_assert_status(charl_apply(dev, "add", (charl_tensor *[]){t, u}, 2, out), CHARL_ERR_SHAPE);
+    charl_assert_message("add: ");
+    for (int k = 0; k < CHARL_OP_MAX_OUT; k++) {
+        assert_null(out[k]);
+    }
+    charl_tensor_release(t);
+    charl_tensor_release(u);
+}
+
+/* Warming up runs every launch and changes nothing that lasts. */
+static void test_warm_up_changes_nothing(void **state)
+{
+    net n = {0};
+    float *value, *buffers, *value_after, *buffers_after;
+
+    (void)state;
+    charl_assert_ok(net_open(&n, true));
+    value = read_buffer(n.params->value, n.params->elements);
+    buffers = read_buffer(n.params->buffers, n.params->buffer_elements);
+    charl_assert_ok(charl_graph_warm_up(n.g));
+    value_after = read_buffer(n.params->value, n.params->elements);
+    buffers_after = read_buffer(n.params->buffers, n.params->buffer_elements);
+    charl_assert_same_bits(value_after, value, n.params->elements);
+    charl_assert_same_bits(buffers_after, buffers, n.params->buffer_elements);
+    charl_free(buffers_after);
+    charl_assert_ok(charl_graph_run(n.g)); /* a real run does move the statistics */
+    buffers_after = read_buffer(n.params->buffers, n.params->buffer_elements);
+    assert_memory_not_equal(buffers_after, buffers,
+                            (size_t)n.params->buffer_elements * sizeof *buffers);
+    charl_free(value);
+    charl_free(buffers);
+    charl_free(value_after);
+    charl_free(buffers_after);
+    net_close(&n);
+}
+
+static void test_a_run_allocates_and_builds_nothing(void **state)
+{
+    net n = {0};
+    charl_device_counters before, after;
+    long live;
+
+    (void)state;
+    charl_assert_ok(net_open(&n, true));
+    charl_assert_ok(charl_graph_warm_up(n.g));
+    for (int i = 0; i < 8; i++) { /* more than the ring of step records is deep */
+        charl_assert_ok(charl_graph_run(n.g));
+    }
+    charl_assert_ok(charl_device_sync(dev));
+    before = charl__device_counters(dev);
+    live = charl__live();
+    for (int i = 0; i < 3; i++) {
+        charl_assert_ok(charl_graph_run(n.g));
+    }
+    charl_assert_ok(charl_device_sync(dev));
+    after = charl__device_counters(dev);
+    assert_int_equal(after.buffers_created, before.buffers_created);
+    assert_int_equal(after.programs_built, before.programs_built);
+    assert_int_equal(after.kernels_created, before.kernels_created);
+    assert_int_equal(after.launches - before.launches, 3 * charl_graph_get_info(n.g).launches);
+    assert_int_equal(charl__live(), live);
+    net_close(&n);
+}
+
+/* An input over a tensor that somebody else owns. */
+static void test_bound_input(void **state)
+{
+    charl_graph *g = new_graph();
+    charl_var *x = input(g, "x", (charl_shape){1, {2}}), *y;
+    charl_tensor *t;
+    float out[2];
+
+    (void)state;
+    charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {2}}, &t));
+    charl__graph_bind_input(g, x, t);
+    y = charl_scale(g, x, 2.0F, 0.0F);
+    charl_graph_keep(g, y);
+    charl_assert_ok(charl_graph_compile(g));
+    charl_assert_ok(charl_tensor_write(t, (float[]){1, 2}, sizeof out));
+    charl_assert_ok(charl_graph_run(g));
+    read(y, out, 2);
+    charl_assert_close_f32(out, ((float[]){2, 4}), 2, 0.0);
+    charl__graph_bind_input(g, NULL, t); /* after an error: a no-op */
+    charl_tensor_release(t);
+    charl_graph_destroy(g);
+}
+
+static charl_status life_of_a_graph(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    net n = {0};
+    char *text = NULL;
+    float loss;
+
+    (void)ctx;
+    CHARL_TRY(net_open(&n, true));
+    CHARL_TRY(charl_graph_warm_up(n.g));
+    CHARL_TRY(charl_graph_run(n.g));
+    CHARL_TRY(charl_tensor_read(charl_var_get_tensor(n.loss), &loss, sizeof loss));
+    CHARL_TRY(charl_graph_print(n.g, true, &text));
+cleanup:
+    charl_free_text(text);
+    net_close(&n);
+    return st;
+}
+
+static charl_status life_of_an_eager_tensor(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl_tensor *t = NULL, *out[CHARL_OP_MAX_OUT] = {0};
+
+    (void)ctx;
+    CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {3, 4}}, &t));
+    CHARL_TRY(charl_apply(dev, "softmax", &t, 1, out));
+cleanup:
+    charl_tensor_release(t);
+    charl_tensor_release(out[0]);
+    return st;
+}
+
+static void test_every_acquisition_may_fail(void **state)
+{
+    (void)state;
+    charl_test_fail_every_acquisition(life_of_a_graph, NULL);
+    charl_test_fail_every_acquisition(life_of_an_eager_tensor, NULL);
+}
+
+/* A set survives a graph that could not be compiled. */
+static charl_status compile_again(void *ctx)
+{
+    charl_status st = CHARL_OK, first;
+    net n = {0};
+    charl_graph *second = NULL;
+    charl_var *w;
+
+    (void)ctx;
+    first = net_open(&n, false);
+    charl_graph_destroy(n.g);
+    n.g = NULL;
+    if (first != CHARL_OK && n.params && n.params->count > 0) {
+        CHARL_TRY(charl_graph_create(dev, NULL, &second));
+        w = charl_parameter(second, n.params->param[0]);
+        charl_graph_backward(second, sum_all(second, w), NULL);
+        CHARL_TRY(charl_graph_compile(second));
+        CHARL_TRY(charl_graph_run(second));
+    }
+    CHARL_TRY(first);
+cleanup:
+    charl_graph_destroy(second);
+    net_close(&n);
+    return st;
+}
+
+static void test_a_set_outlives_a_failed_graph(void **state)
+{
+    (void)state;
+    charl_test_fail_every_acquisition(compile_again, NULL);
+}
+
+int main(void)
+{
+    const charl_device_request request = {.local_size = 1};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gradcheck),
+        cmocka_unit_test(test_gradcheck_finds_a_wrong_gradient),
+        cmocka_unit_test(test_gradcheck_reports_nan),
+        cmocka_unit_test(test_second_run_has_the_same_bits),
+        cmocka_unit_test(test_replay_equals_eager),
+        cmocka_unit_test(test_apply_refuses),
+        cmocka_unit_test(test_warm_up_changes_nothing),
+        cmocka_unit_test(test_a_run_allocates_and_builds_nothing),
+        cmocka_unit_test(test_bound_input),
+        cmocka_unit_test(test_every_acquisition_may_fail),
+        cmocka_unit_test(test_a_set_outlives_a_failed_graph),
+    };
+    int rc;
+
+    if (charl_device_open(&request, &dev) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    charl_device_close(dev);
+    if (rc == 0 && charl__live() != 0) {
+        fprintf(stderr, "%ld objects are still alive\n", charl__live());
+        rc = 1;
+    }
+    return rc;
+}

@@ -1,0 +1,303 @@
+/* What operators refuse, with which words, and what builders make of their arguments. */
+#include "support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/graph.h"
+#include "autograd/op.h"
+#include "base/alloc.h"
+#include "charl/ops.h"
+
+static charl_device *dev;
+static charl_graph *g;
+
+static int begin(void **state)
+{
+    (void)state;
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    charl_graph_destroy(g);
+    g = NULL;
+    return 0;
+}
+
+#define IN(dt, batch, ...)                                                                         \
+    charl_input(                                                                                   \
+        g, "x", CHARL_##dt,                                                                        \
+        (charl_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}},   \
+        CHARL_##batch)
+
+/* The graph's first error is `code` and mentions `part`; then a fresh graph. */
+static void refused(charl_var *out, charl_status code, const char *part)
+{
+    assert_null(out);
+    charl_assert_status(charl_graph_status(g), code);
+    charl_assert_message(part);
+    charl_graph_destroy(g);
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+}
+
+static void test_elementwise(void **state)
+{
+    (void)state;
+    refused(charl_add(g, IN(F32, REPLICATED, 3, 5), IN(F32, REPLICATED, 4, 5)), CHARL_ERR_SHAPE,
+            "do not broadcast");
+    refused(charl_mul(g, IN(F32, REPLICATED, 3, 4, 5), IN(F32, REPLICATED, 3, 1, 5)),
+            CHARL_ERR_SHAPE, "do not broadcast");
+    refused(charl_sub(g, IN(F32, REPLICATED, 3), IN(I32, REPLICATED, 3)), CHARL_ERR_DTYPE, "i32");
+    refused(charl_relu(g, IN(I32, REPLICATED, 3)), CHARL_ERR_DTYPE, "i32");
+    refused(charl_div(g, NULL, IN(F32, REPLICATED, 3)), CHARL_ERR_INVALID, "operand 0 is NULL");
+}
+
+static void test_reductions(void **state)
+{
+    (void)state;
+    refused(charl_sum(g, IN(F32, REPLICATED, 3, 5), 2, false), CHARL_ERR_SHAPE, "no axis 2");
+    refused(charl_sum(g, IN(F32, REPLICATED, 3, 5), -3, false), CHARL_ERR_SHAPE, "no axis -3");
+    refused(charl_sum(g, IN(I32, REPLICATED, 3), 0, false), CHARL_ERR_DTYPE, "i32");
+    refused(charl_mean(g, IN(F32, REPLICATED, 3), 1, false), CHARL_ERR_SHAPE, "no axis 1");
+    refused(charl_sum_to(g, IN(F32, REPLICATED, 3, 5), 2), CHARL_ERR_SHAPE, "no axis 2");
+    refused(charl_sum_to(g, IN(U8, REPLICATED, 3, 5), 1), CHARL_ERR_DTYPE, "u8");
+    refused(charl_max(g, IN(F32, REPLICATED, 3, 5), 2, false), CHARL_ERR_SHAPE, "no axis 2");
+    refused(charl_max(g, IN(F32, REPLICATED, 3, 0), 1, false), CHARL_ERR_SHAPE, "no largest");
+    refused(charl_max(g, IN(F32, BATCHED, 8, 5), 0, false), CHARL_ERR_SHAPE, "rows of the batch");
+    refused(charl_max(g, IN(I32, REPLICATED, 3), 0, false), CHARL_ERR_DTYPE, "i32");
+    refused(charl_softmax(g, IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE, "no axis to normalise");
+    refused(charl_log_softmax(g, IN(U8, REPLICATED, 8)), CHARL_ERR_DTYPE, "u8");
+}
+
+static void test_losses(void **state)
+{
+    charl_var *x;
+
+    (void)state;
+    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), NULL, 0),
+            CHARL_ERR_DTYPE, "labels i32");
+    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8, 1), NULL, 0),
+            CHARL_ERR_SHAPE, "[B, C] and [B]");
+    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 0), IN(I32, BATCHED, 8), NULL, 0),
+            CHARL_ERR_SHAPE, "no classes");
+    x = IN(F32, BATCHED, 8, 5);
+    refused(charl_cross_entropy(g, x, IN(I32, BATCHED, 8), IN(F32, BATCHED, 8, 1), 0),
+            CHARL_ERR_SHAPE, "weight");
+    refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), NULL, 1.5F),
+            CHARL_ERR_INVALID, "smoothing 1.5");
+    refused(charl_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), 0), CHARL_ERR_INVALID,
+            "k is 0");
+    refused(charl_correct(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), 1), CHARL_ERR_DTYPE,
+            "labels i32");
+    refused(charl_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, REPLICATED, 9), 1), CHARL_ERR_SHAPE,
+            "[B, C] and [B]");
+    refused(charl_mse(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE,
+            "same [B, ...]");
+    refused(charl_bce_with_logits(g, IN(F32, BATCHED, 8), IN(I32, BATCHED, 8)), CHARL_ERR_DTYPE,
+            "i32");
+    refused(charl_huber(g, IN(F32, BATCHED, 8), IN(F32, BATCHED, 8), 0.0F), CHARL_ERR_INVALID,
+            "delta 0");
+}
+
+static void test_movement(void **state)
+{
+    charl_var *many[9];
+
+    (void)state;
+    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){2, {-1, 4}}), CHARL_ERR_SHAPE,
+            "does not reshape");
+    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){2, {-1, -1}}),
+            CHARL_ERR_SHAPE, "is no shape");
+    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){1, {14}}), CHARL_ERR_SHAPE,
+            "does not reshape");
+    refused(charl_reshape(g, IN(F32, REPLICATED, 3, 5), (charl_shape){.ndim = 7}), CHARL_ERR_SHAPE,
+            "too many");
+    refused(charl_reshape(g, IN(F32, BATCHED, 8, 5), (charl_shape){1, {40}}), CHARL_ERR_SHAPE,
+            "move the batch");
+    refused(charl_flatten(g, charl_constant(g, 1.0F)), CHARL_ERR_SHAPE, "scalar");
+    refused(charl_transpose(g, IN(F32, REPLICATED, 3, 5), (int[]){0, 0}), CHARL_ERR_INVALID,
+            "makes no order");
+    refused(charl_transpose(g, IN(F32, BATCHED, 8, 5), (int[]){1, 0}), CHARL_ERR_SHAPE,
+            "stay in front");
+    refused(charl_slice(g, IN(F32, REPLICATED, 3, 5), 1, 3, 3), CHARL_ERR_SHAPE, "leaves axis 1");
+    refused(charl_slice(g, IN(F32, REPLICATED, 3, 5), 1, -1, 3), CHARL_ERR_SHAPE, "leaves axis 1");
+    refused(charl_slice(g, IN(F32, REPLICATED, 3, 5), 2, 0, 1), CHARL_ERR_SHAPE, "no axis 2");
+    refused(charl_slice(g, IN(F32, BATCHED, 8, 5), 0, 0, 4), CHARL_ERR_SHAPE, "cannot be cut");
+    many[0] = IN(F32, BATCHED, 8, 5);
+    many[1] = IN(F32, BATCHED, 8, 5);
+    refused(charl_concat(g, many, 2, 0), CHARL_ERR_SHAPE, "cannot grow");
+    many[0] = IN(F32, BATCHED, 8, 5);
+    many[1] = IN(F32, REPLICATED, 8, 5);
+    refused(charl_concat(g, many, 2, 1), CHARL_ERR_SHAPE, "only some operands");
+    many[0] = IN(F32, REPLICATED, 8, 5);
+    many[1] = IN(I32, REPLICATED, 8, 5);
+    refused(charl_concat(g, many, 2, 1), CHARL_ERR_DTYPE, "f32 and i32");
+    many[0] = IN(F32, REPLICATED, 8, 5);
+    many[1] = IN(F32, REPLICATED, 7, 5);
+    refused(charl_concat(g, many, 2, 1), CHARL_ERR_SHAPE, "differ besides axis 1");
+    many[0] = IN(F32, REPLICATED, 8);
+    refused(charl_concat(g, many, 1, 1), CHARL_ERR_SHAPE, "no axis 1");
+    refused(charl_concat(g, many, 9, 1), CHARL_ERR_INVALID, "9 operands");
+    refused(charl_cast(g, IN(I64, REPLICATED, 3), CHARL_F32), CHARL_ERR_DTYPE, "cannot cast i64");
+    refused(charl_dropout(g, IN(F32, REPLICATED, 3), 1.0F), CHARL_ERR_INVALID, "p = 1");
+}
+
+/* Operators that only gradients use. */
+static void test_gradient_operators(void **state)
+{
+    const struct {
+        int axis;
+        int64_t n;
+    } far = {7, 2}, inside = {1, 2};
+    const float smoothing = 0.0F;
+    charl_var *out[CHARL_OP_MAX_OUT], *x;
+
+    (void)state;
+    refused(charl__apply1(g, &charl_op_expand, &far, IN(F32, REPLICATED, 3)), CHARL_ERR_SHAPE,
+            "cannot insert axis 7");
+    x = IN(F32, REPLICATED, 3);
+    refused(charl__apply2(g, &charl_op_expand, &inside, x, IN(F32, BATCHED, 8, 3)), CHARL_ERR_SHAPE,
+            "leading axis");
+    x = IN(F32, REPLICATED, 3, 4);
+    refused(charl__apply2(g, &charl_op_expand_like, NULL, x, IN(F32, REPLICATED, 3)),
+            CHARL_ERR_SHAPE, "does not broadcast");
+    x = IN(F32, REPLICATED, 3, 4);
+    refused(charl__apply2(g, &charl_op_expand_like, NULL, x, IN(I32, REPLICATED, 4)),
+            CHARL_ERR_DTYPE, "i32");
+    x = IN(F32, REPLICATED, 3, 4);
+    refused(charl__apply2(g, &charl_op_softmax_grad, NULL, x, IN(F32, REPLICATED, 4)),
+            CHARL_ERR_SHAPE, "differ");
+    x = IN(F32, BATCHED, 8, 4);
+    charl__apply(g, &charl_op_cross_entropy_grad, &smoothing,
+                 (charl_var *[]){x, x, IN(I32, BATCHED, 8)}, 3, out);
+    refused(out[0], CHARL_ERR_SHAPE, "one f32 per row");
+}
+
+/* Run a graph whose only input x holds 0, 1, 2 ... and read v. */
+static void run(charl_var *x, charl_var *v, float *out)
+{
+    const charl_type t = charl_var_get_type(x), o = charl_var_get_type(v);
+    const int64_t n = charl_shape_count(&t.shape);
+    float *values;
+
+    charl_assert_ok(charl_alloc_array(n, sizeof *values, &values));
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = (float)i;
+    }
+    charl_graph_keep(g, v);
+    charl_assert_ok(charl_graph_compile(g));
+    charl_assert_ok(
+        charl_tensor_write(charl_var_get_tensor(x), values, (size_t)n * sizeof *values));
+    charl_assert_ok(charl_graph_run(g));
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(v), out,
+                                      (size_t)charl_shape_count(&o.shape) * sizeof *out));
+    charl_free(values);
+}
+
+static void test_mean(void **state)
+{
+    charl_var *x = IN(F32, REPLICATED, 2, 4);
+    float out[2];
+
+    (void)state;
+    run(x, charl_mean(g, x, -1, true), out);
+    assert_true(out[0] == 1.5F && out[1] == 5.5F);
+}
+
+/* The mean over axis 0 of a batch is that of the global batch: 4 of 8 slices hold half of the rows.
+ */
+static void test_mean_over_the_batch(void **state)
+{
+    charl_slices half;
+    charl_var *x, *m;
+    float out;
+
+    (void)state;
+    charl_graph_destroy(g);
+    charl_assert_ok(charl__slices_range(8, 0, 4, &half));
+    charl_assert_ok(charl_graph_create(dev, &half, &g));
+    x = IN(F32, BATCHED, 8);
+    m = charl_sum(g, x, 0, false);
+    assert_int_equal(charl_var_get_type(m).batch, CHARL_PARTIAL);
+    run(x, m, &out);
+    assert_true(out == 28.0F);
+    charl_graph_destroy(g);
+    charl_assert_ok(charl_graph_create(dev, &half, &g));
+    m = charl_mean(g, IN(F32, BATCHED, 8), 0, false);
+    assert_int_equal(charl_var_get_type(m).batch, CHARL_REPLICATED);
+    charl_assert_ok(charl_graph_status(g));
+}
+
+static void test_dropout_rests(void **state)
+{
+    charl_var *x = IN(F32, BATCHED, 8, 3);
+
+    (void)state;
+    assert_ptr_equal(charl_dropout(g, x, 0.0F), x);
+    assert_ptr_not_equal(charl_dropout(g, x, 0.5F), x);
+    charl_graph_destroy(g);
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    charl_graph_set_training(g, false);
+    x = IN(F32, BATCHED, 8, 3);
+    assert_ptr_equal(charl_dropout(g, x, 0.5F), x);
+}
+
+/* Two layers drop different elements, about as many as they should, and scale the rest. */
+static void test_dropout_draws(void **state)
+{
+    enum { N = 4096 };
+    static float a[N], b[N];
+    charl_var *x = IN(F32, REPLICATED, N), *ones = charl_scale(g, x, 0.0F, 1.0F), *first, *second;
+    int kept = 0, same = 0;
+
+    (void)state;
+    charl_graph_scope_begin(g, "one");
+    first = charl_dropout(g, ones, 0.25F);
+    charl_graph_scope_end(g);
+    charl_graph_scope_begin(g, "two");
+    second = charl_dropout(g, ones, 0.25F);
+    charl_graph_scope_end(g);
+    charl_graph_keep(g, second);
+    run(x, first, a);
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(second), b, sizeof b));
+    for (int i = 0; i < N; i++) {
+        assert_true(a[i] == 0.0F || a[i] == 1.0F / 0.75F);
+        kept += a[i] != 0.0F;
+        same += (a[i] != 0.0F) == (b[i] != 0.0F);
+    }
+    assert_in_range(kept, 3072 - 140, 3072 + 140); /* 5 standard deviations */
+    assert_in_range(same, 2560 - 160, 2560 + 160); /* of independent draws */
+}
+
+int main(void)
+{
+    const charl_device_request request = {.local_size = 1};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_elementwise, begin, end),
+        cmocka_unit_test_setup_teardown(test_reductions, begin, end),
+        cmocka_unit_test_setup_teardown(test_losses, begin, end),
+        cmocka_unit_test_setup_teardown(test_movement, begin, end),
+        cmocka_unit_test_setup_teardown(test_gradient_operators, begin, end),
+        cmocka_unit_test_setup_teardown(test_mean, begin, end),
+        cmocka_unit_test_setup_teardown(test_mean_over_the_batch, begin, end),
+        cmocka_unit_test_setup_teardown(test_dropout_rests, begin, end),
+        cmocka_unit_test_setup_teardown(test_dropout_draws, begin, end),
+    };
+    int rc;
+
+    if (charl_device_open(&request, &dev) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    rc = cmocka_run_group_tests_name("operator rules", tests, NULL, NULL);
+    charl_device_close(dev);
+    if (rc == 0 && charl__live() != 0) {
+        fprintf(stderr, "%ld objects are still alive\n", charl__live());
+        rc = 1;
+    }
+    return rc;
+}
