@@ -1,0 +1,108 @@
+#ifndef CHARL_NN_H
+#define CHARL_NN_H
+/** Layers and models.
+ *
+ *  A model is a list of named layers, each a type from a registry with a plain struct of settings.
+ * charl_model_build appends the model to a graph; the first time it also declares the parameters,
+ * whose shapes follow from the input. So one model builds a training graph and an evaluation graph
+ * over the same parameters. Names, layouts and default initial values are PyTorch's: layer "fc1" of
+ * type linear has fc1.weight [out, in] and fc1.bias [out].
+ */
+#include "charl/graph.h"
+
+typedef struct charl_model charl_model;
+
+/* Settings of the layer types. Zero-initialised fields mean the default, except where the default
+ * is not zero: those are marked. Take charl_layer_defaults first. `activation` is one of
+ * charl_activation_names or NULL. */
+typedef struct charl_linear_config {
+    int64_t out; /* features; required */
+    bool bias;   /* default true */
+    const char *activation;
+} charl_linear_config;
+
+typedef struct charl_conv2d_config {
+    int64_t channels;   /* output channels; required */
+    int64_t kernel[2];  /* H, W; required */
+    int64_t stride[2];  /* default 1 */
+    int64_t padding[2]; /* default -1: (kernel - 1) * dilation / 2, which keeps the size at stride 1
+                           and odd kernels */
+    int64_t dilation[2]; /* default 1 */
+    int64_t groups;      /* default 1 */
+    bool bias;           /* default true */
+    const char *activation;
+} charl_conv2d_config;
+
+typedef struct charl_norm_config {
+    double eps;      /* default 1e-5 */
+    double momentum; /* batch_norm only; default 0.1 */
+    const char *activation;
+} charl_norm_config;
+
+typedef struct charl_pool2d_config {
+    int64_t kernel[2];  /* required */
+    int64_t stride[2];  /* default 0: the kernel */
+    int64_t padding[2]; /* default 0 */
+} charl_pool2d_config;
+
+typedef struct charl_dropout_config {
+    double p; /* probability to drop, [0, 1); default 0.5 */
+} charl_dropout_config;
+
+typedef struct charl_activation_config {
+    double slope; /* leaky_relu only; default 0.01 */
+} charl_activation_config;
+
+/** Copy the defaults of `type` to *config (a struct of the type's kind). Local. Errors: ERR_CONFIG
+ * for an unknown type. */
+charl_status charl_layer_defaults(const char *type, void *config) CHARL_MUST_CHECK;
+
+/** New model without layers. Owned. Local. Errors: ERR_NOMEM. */
+charl_status charl_model_create(charl_model **out) CHARL_MUST_CHECK;
+/** NULL is a no-op. Local. */
+void charl_model_destroy(charl_model *m);
+
+/** Append a layer. `config` points to the type's settings (copied), NULL for the defaults.
+ *  Types: linear, conv2d, batch_norm, layer_norm, max_pool2d, avg_pool2d, global_avg_pool, flatten,
+ * dropout, and the activations. Local. Errors: ERR_CONFIG  unknown type, value out of range, name
+ * taken ERR_NOMEM */
+charl_status charl_model_add(charl_model *m, const char *name, const char *type,
+                             const void *config) CHARL_MUST_CHECK;
+
+/** Append flatten, then per entry of hidden: fcI, fc_bnI if asked (then fcI has no bias), fc_actI,
+ * fc_dropI if dropout > 0; then a last linear layer, the next fc, without activation. */
+typedef struct charl_mlp_config {
+    const int64_t *hidden;
+    int n_hidden;
+    int64_t outputs;
+    const char *activation; /* NULL = relu */
+    double dropout;
+    bool batch_norm;
+} charl_mlp_config;
+/** Local. Errors: as charl_model_add. */
+charl_status charl_model_add_mlp(charl_model *m, const charl_mlp_config *config) CHARL_MUST_CHECK;
+
+/** Append per entry of channels: conv (same padding; no bias in front of a norm), norm, activation,
+ * 2x2 max pooling; then the mlp. */
+typedef struct charl_cnn_config {
+    const int64_t *channels;
+    int n_channels;
+    int64_t kernel; /* odd */
+    charl_mlp_config head;
+} charl_cnn_config;
+/** Local. Errors: as charl_model_add. */
+charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *config) CHARL_MUST_CHECK;
+
+/** Number of layers; name of the i-th. Borrowed. Local. */
+int charl_model_get_count(const charl_model *m);
+const char *charl_model_get_layer_name(const charl_model *m, int i);
+
+/** Append the model to g, reading x [B, ...] BATCHED, with parameters in `set`; returns the output,
+ * borrowed from g. NULL after an error, which charl_graph_compile returns and which names the
+ * layer. Local. */
+charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x);
+
+/** "relu, gelu, ...": for messages. Static. Local. */
+const char *charl_activation_names(void);
+
+#endif

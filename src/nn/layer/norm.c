@@ -1,0 +1,95 @@
+/* batch_norm over the channels of the whole global batch, layer_norm over the last extent. */
+#include "nn/layer.h"
+
+typedef struct affine {
+    charl_var *weight, *bias;
+} affine;
+
+static bool declare_affine(const charl_layer_build *b, int64_t n, affine *a)
+{
+    a->weight = charl__layer_param(
+        b, "weight",
+        &(charl_param_spec){.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, 1.0F, 0.0F}});
+    a->bias = charl__layer_param(
+        b, "bias",
+        &(charl_param_spec){.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, 0.0F, 0.0F}});
+    return a->weight && a->bias;
+}
+
+static charl_var *statistic(const charl_layer_build *b, const char *suffix, int64_t n, float value)
+{
+    const charl_param_spec spec = {.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, value, 0.0F}};
+
+    return charl__layer_buffer(b, suffix, &spec);
+}
+
+static charl_var *build_batch_norm(const charl_layer_build *b, charl_var *x)
+{
+    const charl_norm_config *c = b->config;
+    const charl_shape in = charl_var_get_type(x).shape;
+    charl_batch_norm_args args = {.eps = (float)c->eps, .momentum = (float)c->momentum};
+    affine a;
+
+    if (in.ndim < 2) {
+        return charl__graph_refuse(b->g, "batch_norm needs [batch, channels, ...]");
+    }
+    if (!declare_affine(b, in.dim[1], &a)) {
+        return NULL;
+    }
+    args.weight = a.weight;
+    args.bias = a.bias;
+    args.running_mean = statistic(b, "running_mean", in.dim[1], 0.0F);
+    args.running_var = statistic(b, "running_var", in.dim[1], 1.0F);
+    if (!args.running_mean || !args.running_var) {
+        return NULL;
+    }
+    return charl__activate(b->g, c->activation, charl_batch_norm(b->g, x, &args));
+}
+
+static charl_var *build_layer_norm(const charl_layer_build *b, charl_var *x)
+{
+    const charl_norm_config *c = b->config;
+    const charl_shape in = charl_var_get_type(x).shape;
+    affine a;
+
+    if (in.ndim < 2) {
+        return charl__graph_refuse(b->g, "layer_norm needs [batch, ..., features]");
+    }
+    if (!declare_affine(b, in.dim[in.ndim - 1], &a)) {
+        return NULL;
+    }
+    return charl__activate(b->g, c->activation,
+                           charl_layer_norm(b->g, x, a.weight, a.bias, (float)c->eps));
+}
+
+static const charl_norm_config defaults = {.eps = 1e-5, .momentum = 0.1};
+static const charl_layer_key batch_norm_keys[] = {
+    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), 0, 1, false,
+     "added to the variance"},
+    {"momentum", CHARL_KEY_FLOAT, offsetof(charl_norm_config, momentum), 0, 1, false,
+     "weight of a new batch in the running statistics"},
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), 0, 0, false,
+     "applied to the output"},
+};
+static const charl_layer_key layer_norm_keys[] = {
+    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), 0, 1, false,
+     "added to the variance"},
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), 0, 0, false,
+     "applied to the output"},
+};
+
+const charl_layer_type charl__layer_batch_norm = {
+    .name = "batch_norm",
+    .help = "normalise channels over the global batch",
+    .build = build_batch_norm,
+    CHARL_DEFAULTS(defaults),
+    CHARL_KEYS(batch_norm_keys),
+};
+
+const charl_layer_type charl__layer_layer_norm = {
+    .name = "layer_norm",
+    .help = "normalise the last extent of each row",
+    .build = build_layer_norm,
+    CHARL_DEFAULTS(defaults),
+    CHARL_KEYS(layer_norm_keys),
+};

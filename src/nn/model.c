@@ -1,0 +1,210 @@
+/* Models: lists of layers, and how they declare parameters in a set and append themselves to a
+ * graph. */
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/op.h"
+#include "base/alloc.h"
+#include "nn/layer.h"
+
+typedef struct charl_layer {
+    char *name;
+    const charl_layer_type *type;
+    _Alignas(8) unsigned char config[CHARL_LAYER_MAX_CONFIG];
+} charl_layer;
+
+struct charl_model {
+    charl_layer *layer;
+    int count, capacity;
+};
+
+charl_status charl_model_create(charl_model **out)
+{
+    return charl_alloc(sizeof(charl_model), out);
+}
+
+void charl_model_destroy(charl_model *m)
+{
+    if (m) {
+        for (int i = 0; i < m->count; i++) {
+            charl_free(m->layer[i].name);
+        }
+        charl_free(m->layer);
+        charl_free(m);
+    }
+}
+
+charl_status charl_layer_defaults(const char *type, void *config)
+{
+    charl_status st = CHARL_OK;
+    const charl_layer_type *t = charl__layer_type_find(type);
+
+    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "there is no layer type %s", type);
+    if (t->config_size) {
+        memcpy(config, t->defaults, t->config_size);
+    }
+cleanup:
+    return st;
+}
+
+/* The caller's string need not live as long as the model. */
+static charl_status adopt_activation(const charl_layer_key *k, const char **name)
+{
+    charl_status st = CHARL_OK;
+    const char *known = *name ? charl__activation_find(*name) : NULL;
+
+    CHARL_REQUIRE(!*name || known, CHARL_ERR_CONFIG, "%s is %s; it can be %s", k->name, *name,
+                  charl_activation_names());
+    *name = known;
+cleanup:
+    return st;
+}
+
+static charl_status check_key(const charl_layer_key *k, unsigned char *config)
+{
+    charl_status st = CHARL_OK;
+    void *at = config + k->offset;
+
+    switch (k->kind) {
+    case CHARL_KEY_PAIR:
+    case CHARL_KEY_INT:
+        for (int i = 0; i < (k->kind == CHARL_KEY_PAIR ? 2 : 1); i++) {
+            const double v = (double)((const int64_t *)at)[i];
+
+            CHARL_REQUIRE(v >= k->min && v <= k->max, CHARL_ERR_CONFIG,
+                          "%s is %g; it must lie between %g and %g", k->name, v, k->min, k->max);
+        }
+        break;
+    case CHARL_KEY_FLOAT:
+        CHARL_REQUIRE(*(const double *)at >= k->min && *(const double *)at < k->max,
+                      CHARL_ERR_CONFIG, "%s is %g; it must lie in [%g, %g)", k->name,
+                      *(const double *)at, k->min, k->max);
+        break;
+    case CHARL_KEY_ACTIVATION:
+        CHARL_TRY(adopt_activation(k, (const char **)at));
+        break;
+    case CHARL_KEY_BOOL:
+        break;
+    }
+cleanup:
+    return st;
+}
+
+static charl_status reserve(charl_model *m)
+{
+    charl_status st = CHARL_OK;
+
+    if (m->count == m->capacity) {
+        const int capacity = m->capacity ? 2 * m->capacity : 8;
+
+        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *m->layer, &m->layer));
+        m->capacity = capacity;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl_model_add(charl_model *m, const char *name, const char *type, const void *config)
+{
+    charl_status st = CHARL_OK;
+    charl_layer l = {.type = charl__layer_type_find(type)};
+
+    CHARL_REQUIRE(l.type, CHARL_ERR_CONFIG, "layer %s: there is no layer type %s", name, type);
+    CHARL_REQUIRE(name[0], CHARL_ERR_CONFIG, "a layer needs a name");
+    for (int i = 0; i < m->count; i++) {
+        CHARL_REQUIRE(strcmp(m->layer[i].name, name) != 0, CHARL_ERR_CONFIG,
+                      "there are two layers named %s", name);
+    }
+    CHARL_INVARIANT(l.type->config_size <= sizeof l.config);
+    if (l.type->config_size) {
+        memcpy(l.config, config ? config : l.type->defaults, l.type->config_size);
+    }
+    for (int i = 0; i < l.type->n_keys; i++) {
+        st = check_key(&l.type->keys[i], l.config);
+        if (st != CHARL_OK) {
+            charl__error_prefix("layer %s: ", name);
+            goto cleanup;
+        }
+    }
+    CHARL_TRY(reserve(m));
+    CHARL_TRY(charl_strdup(name, &l.name));
+    m->layer[m->count++] = l;
+cleanup:
+    return st;
+}
+
+int charl_model_get_count(const charl_model *m)
+{
+    return m->count;
+}
+
+const char *charl_model_get_layer_name(const charl_model *m, int i)
+{
+    return i >= 0 && i < m->count ? m->layer[i].name : NULL;
+}
+
+static charl_status declare(const charl_layer_build *b, const char *suffix,
+                            const charl_param_spec *spec, charl_param **out)
+{
+    charl_status st = CHARL_OK;
+    charl_param_spec full = *spec;
+    char name[256], have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
+
+    *out = NULL;
+    CHARL_REQUIRE((size_t)snprintf(name, sizeof name, "%s.%s", b->name, suffix) < sizeof name,
+                  CHARL_ERR_CONFIG, "the name of layer %.40s... is too long", b->name);
+    full.name = name;
+    *out = charl_params_find(b->set, name);
+    if (!*out) {
+        CHARL_TRY(charl_params_add(b->set, &full, out));
+    }
+    CHARL_REQUIRE(charl_shape_equal(&charl_param_get_spec(*out)->shape, &spec->shape),
+                  CHARL_ERR_SHAPE, "%s has shape %s, this input needs %s", name,
+                  charl_shape_format(&charl_param_get_spec(*out)->shape, have),
+                  charl_shape_format(&spec->shape, want));
+cleanup:
+    return st;
+}
+
+static charl_var *param_of(const charl_layer_build *b, const char *suffix,
+                           const charl_param_spec *spec)
+{
+    charl_param *p = NULL;
+    const charl_status st = declare(b, suffix, spec, &p);
+
+    return st == CHARL_OK ? charl_parameter(b->g, p)
+                          : charl__graph_fail(b->g, st, "%s", charl_error_message());
+}
+
+charl_var *charl__layer_param(const charl_layer_build *b, const char *suffix,
+                              const charl_param_spec *spec)
+{
+    charl_param_spec trainable = *spec;
+
+    trainable.trainable = true;
+    return param_of(b, suffix, &trainable);
+}
+
+charl_var *charl__layer_buffer(const charl_layer_build *b, const char *suffix,
+                               const charl_param_spec *spec)
+{
+    return param_of(b, suffix, spec);
+}
+
+charl_var *charl__graph_refuse(charl_graph *g, const char *reason)
+{
+    return charl__graph_fail(g, CHARL_ERR_SHAPE, "%s", reason);
+}
+
+charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x)
+{
+    for (int i = 0; i < m->count && x; i++) {
+        const charl_layer *l = &m->layer[i];
+        const charl_layer_build b = {.g = g, .set = set, .name = l->name, .config = l->config};
+
+        charl_graph_scope_begin(g, l->name);
+        x = l->type->build(&b, x);
+        charl_graph_scope_end(g);
+    }
+    return x;
+}
