@@ -1,0 +1,84 @@
+#ifndef CHARL_OPTIM_H
+#define CHARL_OPTIM_H
+/** Optimizers over the flat arena of a parameter set, and learning-rate schedules.
+ *
+ *  An optimizer is a row of a table: a name, its state tensors, one kernel. A step reads the
+ * completed gradients, computes their norm, clips, and updates every parameter in one launch; it
+ * changes nothing when a gradient is not finite.
+ */
+#include "charl/params.h"
+
+typedef struct charl_optimizer charl_optimizer;
+
+/** As PyTorch's optimizers of the same names. */
+typedef struct charl_optimizer_config {
+    const char *type;    /* sgd | adam | adamw */
+    float weight_decay;  /* sgd, adam: added to the gradient; adamw: decoupled, 1/step times the
+                            learning rate */
+    float momentum;      /* sgd, [0, 1) */
+    bool nesterov;       /* sgd */
+    double beta1, beta2; /* adam, adamw, [0, 1) */
+    float eps;           /* adam, adamw */
+    float grad_clip;     /* largest global 2-norm of the gradient; 0 = off */
+} charl_optimizer_config;
+
+/** What the last step found. */
+typedef struct charl_optimizer_report {
+    float grad_norm; /* 2-norm before clipping */
+    bool finite; /* false: this or an earlier gradient was not finite; nothing has changed since */
+} charl_optimizer_report;
+
+/** Defaults of PyTorch for `type` (weight decay 0 except 0.01 for adamw). Local. */
+charl_optimizer_config charl_optimizer_defaults(const char *type);
+
+/** "sgd, adam, adamw": the names, for messages. Static. Local. */
+const char *charl_optimizer_names(void);
+
+/** Optimizer of a set whose training graph has been compiled. State starts at zero. Owned; destroy
+ * before the set. Blocks. Local. Errors: ERR_CONFIG  unknown type, value out of range ERR_INVALID
+ * the set has no gradients yet ERR_NOMEM, ERR_KERNEL, ERR_DEVICE */
+charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config,
+                                    charl_optimizer **out) CHARL_MUST_CHECK;
+/** NULL is a no-op. Local. */
+void charl_optimizer_destroy(charl_optimizer *o);
+
+/** One update with learning rate `lr`, after the gradients of the set are complete. Async. Local.
+ */
+charl_status charl_optimizer_step(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
+/** Result of the last step enqueued. Blocks. Local. */
+charl_status charl_optimizer_get_report(charl_optimizer *o,
+                                        charl_optimizer_report *out) CHARL_MUST_CHECK;
+
+/** Steps taken, counted from 0; set when training resumes. Local. */
+int64_t charl_optimizer_get_steps(const charl_optimizer *o);
+void charl_optimizer_set_steps(charl_optimizer *o, int64_t steps);
+
+/** State tensors per parameter: their number, the PyTorch name of the k-th ("exp_avg"), and its
+ * values for parameter p (natural shape, f32). Local. Reading and writing Blocks. */
+int charl_optimizer_get_state_count(const charl_optimizer *o);
+const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k);
+charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const charl_param *p,
+                                        float *dst) CHARL_MUST_CHECK;
+charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p,
+                                         const float *src) CHARL_MUST_CHECK;
+
+/** Learning rate as a function of the step. */
+typedef struct charl_schedule {
+    const char *type; /* constant | linear | cosine | step | multistep | poly | wsd */
+    double base_lr, min_lr;
+    int64_t warmup_steps; /* linear from 0: step s < warmup has base_lr * (s + 1) / (warmup + 1) */
+    int64_t total_steps;  /* where linear, cosine, poly and wsd end */
+    int64_t step_size;    /* step: multiply by gamma every so many steps after the warm-up */
+    double gamma;         /* step, multistep */
+    const int64_t *milestones; /* multistep: ascending steps */
+    int n_milestones;
+    double power;        /* poly */
+    int64_t decay_steps; /* wsd: length of the final linear decay */
+} charl_schedule;
+
+/** Check the type and its values. Local. Errors: ERR_CONFIG. */
+charl_status charl_schedule_check(const charl_schedule *s) CHARL_MUST_CHECK;
+/** Learning rate of step `step` (0 is the first). A function of its arguments alone. Local. */
+double charl_schedule_lr(const charl_schedule *s, int64_t step);
+
+#endif

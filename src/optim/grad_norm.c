@@ -1,0 +1,70 @@
+/* Global gradient norm: a tree over fixed ranges of the arena, so its bits depend on the layout
+ * only. */
+#include "optim/optimizer.h"
+
+enum { RANGE = 1024, LANES = 16, GROUP = 64 };
+
+static int64_t ranges(int64_t n)
+{
+    return (n + RANGE - 1) / RANGE;
+}
+
+int64_t charl__grad_norm_scratch(int64_t elements)
+{
+    int64_t total = 0, n = elements;
+
+    do {
+        n = ranges(n > 0 ? n : 1);
+        total += n;
+    } while (n > 1);
+    return total * 4;
+}
+
+static charl_status sum_ranges(const charl_optimizer *o, charl_arg in, int64_t n, int64_t out_at)
+{
+    charl_arg out = charl__raw(CHARL_ARG_OUT, o->partial);
+    const size_t items = (size_t)ranges(n) * LANES;
+
+    out.v.offset = out_at;
+    return charl__launch(o->set->dev, &(charl_launch){
+                                          .file = "grad_norm",
+                                          .entry = "charl_range_sum",
+                                          .defines = in.buffer == o->partial ? "#define SQUARE 0\n"
+                                                                             : "#define SQUARE 1\n",
+                                          .global = {(items + GROUP - 1) / GROUP * GROUP},
+                                          .local = {GROUP},
+                                          .args = {in, out, charl__i64(n)},
+                                          .label = "grad_norm",
+                                      });
+}
+
+charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
+{
+    charl_status st = CHARL_OK;
+    charl_arg in = charl__raw(CHARL_ARG_IN, o->set->sum);
+    charl_arg step = charl__in(charl__steps_tensor(o->steps));
+    int64_t n = o->set->elements, at = 0;
+
+    for (;;) {
+        const int64_t m = ranges(n);
+
+        CHARL_TRY(sum_ranges(o, in, n, at));
+        in = charl__raw(CHARL_ARG_IN, o->partial);
+        in.v.offset = at;
+        at += m;
+        n = m;
+        if (n <= 1) {
+            break;
+        }
+    }
+    CHARL_TRY(charl__launch(o->set->dev, &(charl_launch){
+                                             .file = "grad_norm",
+                                             .entry = "charl_norm",
+                                             .global = {1},
+                                             .args = {in, charl__raw(CHARL_ARG_INOUT, o->norm),
+                                                      step, charl__f32(o->config.grad_clip)},
+                                             .label = "grad_norm",
+                                         }));
+cleanup:
+    return st;
+}

@@ -1,0 +1,268 @@
+/* The optimizer: norm, clip, update as recorded launches over the arena. */
+#include "optim/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+const charl_optimizer_rule *const charl__optimizer_table[] = {&charl__optim_sgd, &charl__optim_adam,
+                                                              &charl__optim_adamw, NULL};
+
+static const charl_optimizer_rule *find(const char *name)
+{
+    for (int i = 0; charl__optimizer_table[i]; i++) {
+        if (name && strcmp(charl__optimizer_table[i]->name, name) == 0) {
+            return charl__optimizer_table[i];
+        }
+    }
+    return NULL;
+}
+
+const char *charl_optimizer_names(void)
+{
+    return "sgd, adam, adamw";
+}
+
+charl_optimizer_config charl_optimizer_defaults(const char *type)
+{
+    const charl_optimizer_rule *t = find(type);
+
+    return t ? t->defaults : (charl_optimizer_config){.type = type};
+}
+
+static charl_status check(const charl_optimizer_config *c)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(find(c->type), CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s",
+                  c->type ? c->type : "missing", charl_optimizer_names());
+    CHARL_REQUIRE(c->weight_decay >= 0 && isfinite(c->weight_decay), CHARL_ERR_CONFIG,
+                  "optimizer.weight_decay must not be negative: %g", (double)c->weight_decay);
+    CHARL_REQUIRE(c->momentum >= 0 && c->momentum < 1, CHARL_ERR_CONFIG,
+                  "optimizer.momentum must lie in [0, 1): %g", (double)c->momentum);
+    CHARL_REQUIRE(!c->nesterov || c->momentum > 0 || strcmp(c->type, "sgd") != 0, CHARL_ERR_CONFIG,
+                  "optimizer.nesterov needs optimizer.momentum above 0");
+    CHARL_REQUIRE(c->beta1 >= 0 && c->beta1 < 1 && c->beta2 >= 0 && c->beta2 < 1, CHARL_ERR_CONFIG,
+                  "optimizer.beta1 and beta2 must lie in [0, 1): %g and %g", c->beta1, c->beta2);
+    CHARL_REQUIRE(c->eps >= 0, CHARL_ERR_CONFIG, "optimizer.eps must not be negative: %g",
+                  (double)c->eps);
+    CHARL_REQUIRE(c->grad_clip >= 0, CHARL_ERR_CONFIG, "train.grad_clip must not be negative: %g",
+                  (double)c->grad_clip);
+cleanup:
+    return st;
+}
+
+static charl_status upload_decay(charl_optimizer *o)
+{
+    charl_status st = CHARL_OK;
+    const int64_t blocks = o->set->elements / CHARL_PARAM_ALIGN;
+    float *decay = NULL;
+
+    CHARL_TRY(charl_alloc_array(blocks, sizeof *decay, &decay));
+    for (int i = 0; i < o->set->count; i++) {
+        const charl_param *p = o->set->param[i];
+        const int64_t first = p->offset / CHARL_PARAM_ALIGN;
+        const int64_t last =
+            first + (charl_shape_count(&p->spec.shape) + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN;
+
+        for (int64_t b = first; p->spec.trainable && b < last; b++) {
+            decay[b] = p->spec.no_decay ? 0.0F : 1.0F;
+        }
+    }
+    CHARL_TRY(
+        charl__buffer_create(o->set->dev, (size_t)blocks * 4, "weight decay table", &o->decay));
+    CHARL_TRY(
+        charl__buffer_write(CHARL_QUEUE_COMPUTE, o->decay, 0, decay, (size_t)blocks * 4, true));
+cleanup:
+    charl_free(decay);
+    return st;
+}
+
+static charl_status allocate(charl_optimizer *o)
+{
+    charl_status st = CHARL_OK;
+    charl_device *dev = o->set->dev;
+
+    for (int k = 0; k < o->n_states; k++) {
+        CHARL_TRY(charl__buffer_create(dev, (size_t)o->set->elements * 4, "optimizer state",
+                                       &o->state[k]));
+    }
+    CHARL_TRY(charl__buffer_create(dev, (size_t)charl__grad_norm_scratch(o->set->elements),
+                                   "gradient norm", &o->partial));
+    CHARL_TRY(charl__buffer_create(dev, 4 * sizeof(float), "gradient norm", &o->norm));
+    CHARL_TRY(upload_decay(o));
+cleanup:
+    return st;
+}
+
+static charl_status record(charl_optimizer *o)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__record_begin(o->set->dev, &o->recording));
+    st = charl__grad_norm_enqueue(o);
+    if (st == CHARL_OK) {
+        st = o->type->enqueue(o);
+    }
+    charl__record_end(o->set->dev);
+    CHARL_TRY(st);
+cleanup:
+    return st;
+}
+
+charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config,
+                                     charl_steps *steps, charl_optimizer **out)
+{
+    charl_status st = CHARL_OK;
+    charl_optimizer *o = NULL;
+
+    *out = NULL;
+    CHARL_TRY(check(config));
+    CHARL_REQUIRE(set->sum && set->elements > 0, CHARL_ERR_INVALID,
+                  "an optimizer needs a set whose training graph has been compiled and that has "
+                  "something to train");
+    CHARL_TRY(charl_alloc(sizeof *o, &o));
+    o->set = set;
+    o->config = *config;
+    o->type = find(config->type);
+    o->config.type = o->type->name;
+    o->n_states = o->type->count_states(config);
+    o->steps = steps;
+    if (!steps) {
+        CHARL_TRY(charl__steps_create(set->dev, 4, &o->own_steps));
+        o->steps = o->own_steps;
+    }
+    CHARL_TRY(allocate(o));
+    CHARL_TRY(record(o));
+    *out = o;
+    o = NULL;
+cleanup:
+    charl_optimizer_destroy(o);
+    return st;
+}
+
+charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config,
+                                    charl_optimizer **out)
+{
+    return charl__optimizer_create(set, config, NULL, out);
+}
+
+void charl_optimizer_destroy(charl_optimizer *o)
+{
+    if (o) {
+        charl__recording_destroy(o->recording);
+        for (int k = 0; k < CHARL_OPTIM_MAX_STATES; k++) {
+            charl__buffer_release(o->state[k]);
+        }
+        charl__buffer_release(o->decay);
+        charl__buffer_release(o->partial);
+        charl__buffer_release(o->norm);
+        charl__steps_destroy(o->own_steps);
+        charl_free(o);
+    }
+}
+
+void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step *record)
+{
+    const double t = (double)(o->t + 1);
+
+    record->lr = lr;
+    record->bias1 = (float)(1.0 - pow(o->config.beta1, t));
+    record->bias2 = (float)(1.0 - pow(o->config.beta2, t));
+}
+
+charl_status charl__optimizer_warm_up(charl_optimizer *o)
+{
+    charl_status st = CHARL_OK;
+    const charl_step idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
+
+    CHARL_TRY(charl__steps_push(o->steps, &idle));
+    CHARL_TRY(charl__recording_replay(o->recording, 0, charl__recording_count(o->recording)));
+    CHARL_TRY(charl_device_sync(o->set->dev));
+cleanup:
+    return st;
+}
+
+charl_status charl_optimizer_step(charl_optimizer *o, float lr)
+{
+    charl_status st = CHARL_OK;
+
+    if (o->own_steps) {
+        charl_step step = {.commit = 1};
+
+        charl__optimizer_fill(o, lr, &step);
+        CHARL_TRY(charl__steps_push(o->own_steps, &step));
+    }
+    CHARL_TRY(charl__recording_replay(o->recording, 0, charl__recording_count(o->recording)));
+    o->t++;
+cleanup:
+    return st;
+}
+
+charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out)
+{
+    charl_status st = CHARL_OK;
+    float norm[4];
+
+    *out = (charl_optimizer_report){0};
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->norm, 0, norm, sizeof norm, true));
+    out->grad_norm = norm[0];
+    out->finite = norm[3] == 0.0F;
+cleanup:
+    return st;
+}
+
+int64_t charl_optimizer_get_steps(const charl_optimizer *o)
+{
+    return o->t;
+}
+
+void charl_optimizer_set_steps(charl_optimizer *o, int64_t steps)
+{
+    o->t = steps;
+}
+
+int charl_optimizer_get_state_count(const charl_optimizer *o)
+{
+    return o->n_states;
+}
+
+const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k)
+{
+    return k >= 0 && k < o->n_states ? o->type->state_name[k] : NULL;
+}
+
+static charl_status check_state(const charl_optimizer *o, int k, const charl_param *p)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(k >= 0 && k < o->n_states && p->set == o->set && p->spec.trainable,
+                  CHARL_ERR_INVALID, "%s keeps no state %d of %s", o->type->name, k, p->spec.name);
+cleanup:
+    return st;
+}
+
+charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const charl_param *p,
+                                        float *dst)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_state(o, k, p));
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->state[k], (size_t)p->offset * 4, dst,
+                                 (size_t)charl_shape_count(&p->spec.shape) * 4, true));
+cleanup:
+    return st;
+}
+
+charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p,
+                                         const float *src)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_state(o, k, p));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->state[k], (size_t)p->offset * 4, src,
+                                  (size_t)charl_shape_count(&p->spec.shape) * 4, true));
+cleanup:
+    return st;
+}

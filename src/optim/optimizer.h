@@ -1,0 +1,63 @@
+#ifndef CHARL_OPTIM_OPTIMIZER_H
+#define CHARL_OPTIM_OPTIMIZER_H
+/** What an optimizer is, and what the trainer needs beyond charl/optim.h. */
+#include "charl/optim.h"
+#include "tensor/params.h"
+#include "tensor/step.h"
+
+enum { CHARL_OPTIM_MAX_STATES = 2 };
+
+/** One step for one element, in double: the definition. state[k] is updated in place. */
+typedef struct charl_optimizer_reference {
+    const charl_optimizer_config *config;
+    double lr;
+    int64_t t; /* 1 for the first step */
+    bool decay;
+    double grad; /* clipped */
+    double param;
+    double state[CHARL_OPTIM_MAX_STATES];
+} charl_optimizer_reference;
+
+/** A row of the optimizer table. */
+typedef struct charl_optimizer_rule {
+    const char *name;
+    const char *state_name[CHARL_OPTIM_MAX_STATES];
+    charl_optimizer_config defaults;
+    int (*count_states)(const charl_optimizer_config *c);
+    /** Enqueue or record the update; sum and norm record are ready. */
+    charl_status (*enqueue)(const charl_optimizer *o);
+    void (*reference)(charl_optimizer_reference *r);
+} charl_optimizer_rule;
+
+extern const charl_optimizer_rule charl__optim_sgd, charl__optim_adam, charl__optim_adamw;
+extern const charl_optimizer_rule *const charl__optimizer_table[]; /* ends with NULL */
+
+struct charl_optimizer {
+    const charl_optimizer_rule *type;
+    charl_optimizer_config config;
+    charl_params *set;
+    charl_steps *steps; /* borrowed or own */
+    charl_steps *own_steps;
+    int n_states;
+    charl_buffer *state[CHARL_OPTIM_MAX_STATES]; /* arenas */
+    charl_buffer *decay;   /* f32 per 64 elements: 1 where weight decay applies */
+    charl_buffer *partial; /* sums of ranges, level by level */
+    charl_buffer *norm;    /* f32[4]: norm, clip factor, may change, seen a bad one */
+    charl_recording *recording;
+    int64_t t; /* steps taken */
+};
+
+/** charl_optimizer_create with the step record of a training: charl_optimizer_step then pushes
+ * none, the caller does. */
+charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config,
+                                     charl_steps *steps, charl_optimizer **out) CHARL_MUST_CHECK;
+/** Fill in what the next step of `o` reads from the record: lr, bias1, bias2. */
+void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step *record);
+/** Run every launch once with commit 0. */
+charl_status charl__optimizer_warm_up(charl_optimizer *o) CHARL_MUST_CHECK;
+
+/** The gradient norm of the arena (grad_norm.c): bytes of scratch, and its launches. */
+int64_t charl__grad_norm_scratch(int64_t elements);
+charl_status charl__grad_norm_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
+
+#endif

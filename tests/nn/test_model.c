@@ -1,0 +1,560 @@
+/* Layer types and models: names, shapes, initial values, what is refused, shared parameters. */
+#include "support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "nn/layer.h"
+
+enum { ROWS = 4, MAX_PARAMS = 4 };
+
+static charl_device *dev;
+
+typedef struct expected_param {
+    const char *name;
+    charl_shape shape;
+    double bound; /* of a uniform start; 0: constant */
+    float constant;
+    bool is_buffer;
+} expected_param;
+
+static const charl_linear_config linear = {.out = 50, .bias = true, .activation = "silu"};
+static const charl_conv2d_config conv = {.channels = 8,
+                                         .kernel = {3, 5},
+                                         .stride = {2, 1},
+                                         .padding = {-1, 0},
+                                         .dilation = {1, 1},
+                                         .groups = 2,
+                                         .bias = true,
+                                         .activation = "relu"};
+static const charl_pool2d_config pool = {.kernel = {2, 2}};
+static const charl_pool2d_config wide = {.kernel = {3, 3}, .stride = {1, 2}, .padding = {1, 1}};
+
+static const struct layer_case {
+    const char *type;
+    const void *config;
+    charl_shape in, out; /* without the batch extent */
+    expected_param param[MAX_PARAMS];
+} layers[] = {
+    {"linear",
+     &linear,
+     {1, {64}},
+     {1, {50}},
+     {{"l.weight", {2, {50, 64}}, 0.125, 0, false}, {"l.bias", {1, {50}}, 0.125, 0, false}}},
+    {"linear", /* over the last extent of more than two */
+     &linear,
+     {2, {3, 64}},
+     {2, {3, 50}},
+     {{"l.weight", {2, {50, 64}}, 0.125, 0, false}, {"l.bias", {1, {50}}, 0.125, 0, false}}},
+    {"conv2d",
+     &conv,
+     {3, {4, 7, 9}},
+     {3, {8, 4, 5}},
+     {{"l.weight", {4, {8, 2, 3, 5}}, 0.18257418583505536, 0, false},
+      {"l.bias", {1, {8}}, 0.18257418583505536, 0, false}}},
+    {"batch_norm",
+     NULL,
+     {3, {3, 4, 4}},
+     {3, {3, 4, 4}},
+     {{"l.weight", {1, {3}}, 0, 1.0F, false},
+      {"l.bias", {1, {3}}, 0, 0.0F, false},
+      {"l.running_mean", {1, {3}}, 0, 0.0F, true},
+      {"l.running_var", {1, {3}}, 0, 1.0F, true}}},
+    {"layer_norm",
+     NULL,
+     {2, {3, 7}},
+     {2, {3, 7}},
+     {{"l.weight", {1, {7}}, 0, 1.0F, false}, {"l.bias", {1, {7}}, 0, 0.0F, false}}},
+    {"max_pool2d", &pool, {3, {2, 6, 5}}, {3, {2, 3, 2}}, {{0}}},
+    {"max_pool2d", &wide, {3, {2, 6, 5}}, {3, {2, 6, 3}}, {{0}}},
+    {"avg_pool2d", &wide, {3, {2, 6, 5}}, {3, {2, 6, 3}}, {{0}}},
+    {"global_avg_pool", NULL, {3, {2, 6, 5}}, {1, {2}}, {{0}}},
+    {"flatten", NULL, {3, {2, 6, 5}}, {1, {60}}, {{0}}},
+    {"dropout", NULL, {1, {40}}, {1, {40}}, {{0}}},
+    {"relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"leaky_relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"sigmoid", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"tanh", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"gelu", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"gelu_tanh", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"silu", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"softplus", NULL, {1, {5}}, {1, {5}}, {{0}}},
+};
+
+static charl_shape batch_of(charl_shape s)
+{
+    charl_shape b = {s.ndim + 1, {ROWS}};
+
+    memcpy(b.dim + 1, s.dim, (size_t)s.ndim * sizeof s.dim[0]);
+    return b;
+}
+
+typedef struct net {
+    charl_model *model;
+    charl_params *params;
+    charl_graph *g;
+    charl_var *x, *out, *loss;
+} net;
+
+static void net_init(net *n)
+{
+    *n = (net){0};
+    charl_assert_ok(charl_model_create(&n->model));
+    charl_assert_ok(charl_params_create(&n->params));
+    charl_assert_ok(charl_graph_create(dev, NULL, &n->g));
+}
+
+static void net_fini(net *n)
+{
+    charl_graph_destroy(n->g);
+    charl_params_destroy(n->params);
+    charl_model_destroy(n->model);
+}
+
+/* Append the model to n->g over an input of shape `in` per row. */
+static void net_build(net *n, charl_shape in)
+{
+    n->x = charl_input(n->g, "x", CHARL_F32, batch_of(in), CHARL_BATCHED);
+    charl_graph_require_gradient(n->g, n->x);
+    n->out = charl_model_build(n->model, n->g, n->params, n->x);
+}
+
+static void write_input(const net *n)
+{
+    const charl_shape shape = charl_var_get_type(n->x).shape;
+    const int64_t count = charl_shape_count(&shape);
+    float *x;
+
+    charl_assert_ok(charl_alloc_array(count, sizeof *x, &x));
+    charl_test_fill(x, count, -1.0F, 1.0F, 21);
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(n->x), x, (size_t)count * sizeof *x));
+    charl_free(x);
+}
+
+static float *values_of(const charl_tensor *t)
+{
+    const int64_t n = charl_shape_count(charl_tensor_get_shape(t));
+    float *v;
+
+    charl_assert_ok(charl_alloc_array(n, sizeof *v, &v));
+    charl_assert_ok(charl_tensor_read(t, v, (size_t)n * sizeof *v));
+    return v;
+}
+
+static void check_initial_value(const charl_params *set, const expected_param *want)
+{
+    const charl_param *p = charl_params_find(set, want->name);
+    const int64_t n = charl_shape_count(&want->shape);
+    double largest = 0.0;
+    float *v;
+
+    assert_non_null(p);
+    assert_true(charl_shape_equal(&charl_param_get_spec(p)->shape, &want->shape));
+    assert_int_equal(charl_param_get_spec(p)->trainable, !want->is_buffer);
+    charl_assert_ok(charl_alloc_array(n, sizeof *v, &v));
+    charl_assert_ok(charl_param_read(p, v));
+    for (int64_t i = 0; i < n; i++) {
+        assert_true(want->bound > 0.0 || v[i] == want->constant);
+        largest = fmax(largest, fabs((double)v[i]));
+    }
+    if (want->bound > 0.0) { /* fills the range of PyTorch's default, and no more */
+        assert_true(largest <= want->bound * (1.0 + 1e-6));
+        assert_true(largest > want->bound * (n > 100 ? 0.95 : 0.6));
+    }
+    charl_free(v);
+}
+
+/* Build, compile and run one training step of the layer: every gradient is there and finite. */
+static void check_layer(const struct layer_case *c)
+{
+    net n;
+    charl_shape want = batch_of(c->out), have;
+    charl_var *rows, *target;
+    float *grad, loss;
+    int n_params = 0;
+    bool any = false;
+
+    net_init(&n);
+    charl_assert_ok(charl_model_add(n.model, "l", c->type, c->config));
+    net_build(&n, c->in);
+    charl_assert_ok(charl_graph_status(n.g));
+    have = charl_var_get_type(n.out).shape;
+    assert_true(charl_shape_equal(&have, &want));
+    assert_int_equal(charl_var_get_type(n.out).batch, CHARL_BATCHED);
+    rows = charl_flatten(n.g, n.out);
+    target = charl_input(n.g, "target", CHARL_F32, charl_var_get_type(rows).shape, CHARL_BATCHED);
+    n.loss = charl_batch_mean(n.g, charl_mse(n.g, charl_scale(n.g, rows, 1.0F, 0.3F), target));
+    charl_graph_keep(n.g, n.loss);
+    charl_graph_backward(n.g, n.loss, NULL);
+    charl_assert_ok(charl_graph_compile(n.g));
+    charl_assert_ok(charl_params_initialize(n.params, 1));
+    for (; n_params < MAX_PARAMS && c->param[n_params].name; n_params++) {
+        check_initial_value(n.params, &c->param[n_params]);
+    }
+    assert_int_equal(charl_params_get_count(n.params), n_params);
+    write_input(&n);
+    charl_assert_ok(charl_graph_warm_up(n.g));
+    charl_assert_ok(charl_graph_run(n.g));
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(n.loss), &loss, sizeof loss));
+    assert_true(isfinite(loss) && loss > 0.0F);
+    grad = values_of(charl_var_get_tensor(charl_var_gradient(n.x)));
+    want = charl_var_get_type(n.x).shape;
+    for (int64_t i = 0; i < charl_shape_count(&want); i++) {
+        assert_true(isfinite(grad[i]));
+        any = any || grad[i] != 0.0F;
+    }
+    assert_true(any);
+    charl_free(grad);
+    net_fini(&n);
+}
+
+static void test_every_layer_type(void **state)
+{
+    (void)state;
+    for (int i = 0; charl__layer_type_at(i); i++) {
+        const charl_layer_type *t = charl__layer_type_at(i);
+        int used = 0;
+
+        for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++) {
+            if (strcmp(layers[k].type, t->name) == 0) {
+                check_layer(&layers[k]);
+                used++;
+            }
+        }
+        if (used == 0) {
+            fail_msg("no case of layer type %s: nothing tests it", t->name);
+        }
+        assert_ptr_equal(charl__layer_type_find(t->name), t);
+        assert_true(t->help && t->help[0]);
+        for (int k = 0; k < t->n_keys; k++) {
+            assert_true(t->keys[k].offset < t->config_size && t->keys[k].help[0]);
+        }
+    }
+    assert_null(charl__layer_type_find("perceptron"));
+}
+
+static void test_refused_layers(void **state)
+{
+    static const charl_conv2d_config no_kernel = {.channels = 4}, groups = {.channels = 4,
+                                                                            .kernel = {3, 3},
+                                                                            .stride = {1, 1},
+                                                                            .dilation = {1, 1},
+                                                                            .groups = -1};
+    static const charl_linear_config unheard = {.out = 3, .activation = "unheard"};
+    static const charl_dropout_config all = {.p = 1.0}, nan = {.p = (double)NAN};
+    static const charl_norm_config eps = {.eps = -1.0};
+    static const struct {
+        const char *name, *type;
+        const void *config;
+        const char *message;
+    } bad[] = {
+        {"l", "perceptron", NULL, "layer l: there is no layer type perceptron"},
+        {"", "relu", NULL, "needs a name"},
+        {"l", "linear", NULL, "layer l: out is 0"},
+        {"l", "linear", &unheard, "activation is unheard; it can be relu"},
+        {"l", "conv2d", &no_kernel, "kernel is 0"},
+        {"l", "conv2d", &groups, "groups is -1"},
+        {"l", "dropout", &all, "p is 1"},
+        {"l", "dropout", &nan, "p is"},
+        {"l", "batch_norm", &eps, "eps is -1"},
+        {"taken", "relu", NULL, "two layers named taken"},
+    };
+    charl_model *m;
+    unsigned char config[CHARL_LAYER_MAX_CONFIG];
+
+    (void)state;
+    charl_assert_ok(charl_model_create(&m));
+    charl_assert_ok(charl_model_add(m, "taken", "relu", NULL));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        charl_assert_status(charl_model_add(m, bad[i].name, bad[i].type, bad[i].config),
+                            CHARL_ERR_CONFIG);
+        charl_assert_message(bad[i].message);
+    }
+    assert_int_equal(charl_model_get_count(m), 1);
+    assert_string_equal(charl_model_get_layer_name(m, 0), "taken");
+    assert_null(charl_model_get_layer_name(m, 1));
+    assert_null(charl_model_get_layer_name(m, -1));
+    charl_assert_status(charl_layer_defaults("perceptron", config), CHARL_ERR_CONFIG);
+    charl_model_destroy(m);
+    charl_model_destroy(NULL);
+}
+
+/* What only the input's shape shows: the message names the layer. */
+static void test_refused_inputs(void **state)
+{
+    static const charl_conv2d_config odd = {
+        .channels = 4, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 2};
+    static const charl_pool2d_config large = {.kernel = {9, 9}};
+    static const struct {
+        const char *type;
+        const void *config;
+        charl_shape in;
+        const char *message;
+    } bad[] = {
+        {"linear", &linear, {0, {0}}, "block.0: a linear layer needs"},
+        {"conv2d", &conv, {1, {5}}, "block.0: conv2d needs images"},
+        {"conv2d", &odd, {3, {3, 5, 5}}, "block.0: conv2d: groups"},
+        {"batch_norm", NULL, {0, {0}}, "block.0: batch_norm needs"},
+        {"layer_norm", NULL, {0, {0}}, "block.0: layer_norm needs"},
+        {"max_pool2d", &large, {3, {1, 4, 4}}, "block.0"},
+        {"avg_pool2d", &pool, {1, {5}}, "block.0"},
+        {"global_avg_pool", NULL, {1, {5}}, "block.0"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        net n;
+
+        net_init(&n);
+        charl_assert_ok(charl_model_add(n.model, "block.0", bad[i].type, bad[i].config));
+        charl_assert_ok(charl_model_add(n.model, "after", "relu", NULL));
+        net_build(&n, bad[i].in);
+        assert_null(n.out);
+        charl_assert_status(charl_graph_compile(n.g), CHARL_ERR_SHAPE);
+        charl_assert_message(bad[i].message);
+        net_fini(&n);
+    }
+}
+
+static void test_name_too_long(void **state)
+{
+    net n;
+    char name[252];
+
+    (void)state;
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    net_init(&n);
+    charl_assert_ok(charl_model_add(n.model, name, "linear", &linear));
+    net_build(&n, (charl_shape){1, {64}});
+    assert_null(n.out);
+    charl_assert_status(charl_graph_compile(n.g), CHARL_ERR_CONFIG);
+    charl_assert_message("too long");
+    assert_int_equal(charl_params_get_count(n.params), 0);
+    net_fini(&n);
+}
+
+/* One model, two graphs, inputs that do not fit the same parameters. */
+static void test_another_input_shape(void **state)
+{
+    net n;
+    charl_graph *other;
+    charl_var *x;
+
+    (void)state;
+    net_init(&n);
+    charl_assert_ok(charl_model_add(n.model, "fc", "linear", &linear));
+    net_build(&n, (charl_shape){1, {64}});
+    charl_assert_ok(charl_graph_create(dev, NULL, &other));
+    x = charl_input(other, "x", CHARL_F32, (charl_shape){2, {ROWS, 63}}, CHARL_BATCHED);
+    assert_null(charl_model_build(n.model, other, n.params, x));
+    charl_assert_status(charl_graph_compile(other), CHARL_ERR_SHAPE);
+    charl_assert_message("fc.weight has shape [50, 64], this input needs [50, 63]");
+    charl_graph_destroy(other);
+    net_fini(&n);
+}
+
+static void test_settings_are_copied(void **state)
+{
+    net n;
+    char activation[] = "relu";
+    charl_linear_config c = {.out = 3, .bias = false, .activation = activation};
+
+    (void)state;
+    net_init(&n);
+    charl_assert_ok(charl_model_add(n.model, "fc", "linear", &c));
+    memset(activation, 'x', 4);
+    c.out = 0;
+    net_build(&n, (charl_shape){1, {2}});
+    assert_string_equal(charl_var_get_name(n.out), "fc.relu");
+    assert_int_equal(charl_var_get_type(n.out).shape.dim[1], 3);
+    net_fini(&n);
+}
+
+static void assert_names(const charl_model *m, const char *const *want, int n)
+{
+    assert_int_equal(charl_model_get_count(m), n);
+    for (int i = 0; i < n; i++) {
+        assert_string_equal(charl_model_get_layer_name(m, i), want[i]);
+    }
+}
+
+static void assert_params(const charl_params *set, const char *const *want, int n)
+{
+    assert_int_equal(charl_params_get_count(set), n);
+    for (int i = 0; i < n; i++) {
+        assert_string_equal(charl_param_get_spec(charl_params_get(set, i))->name, want[i]);
+    }
+}
+
+static void test_mlp(void **state)
+{
+    static const char *const names[] = {"flatten", "fc1", "fc_bn1", "fc_act1", "fc_drop1", "fc2"};
+    static const char *const params[] = {
+        "fc1.weight",         "fc_bn1.weight", "fc_bn1.bias", "fc_bn1.running_mean",
+        "fc_bn1.running_var", "fc2.weight",    "fc2.bias"};
+    const charl_mlp_config c = {
+        .hidden = (int64_t[]){16}, .n_hidden = 1, .outputs = 3, .dropout = 0.1, .batch_norm = true};
+    const charl_mlp_config none = {.outputs = 0};
+    net n;
+
+    (void)state;
+    net_init(&n);
+    charl_assert_ok(charl_model_add_mlp(n.model, &c));
+    assert_names(n.model, names, 6);
+    net_build(&n, (charl_shape){2, {4, 5}});
+    assert_params(n.params, params, 7);
+    assert_int_equal(charl_var_get_type(n.out).shape.dim[1], 3);
+    charl_assert_status(charl_model_add_mlp(n.model, &none), CHARL_ERR_CONFIG);
+    net_fini(&n);
+}
+
+static void test_cnn(void **state)
+{
+    static const char *const names[] = {"conv1", "act1",    "pool1", "conv2",   "act2",
+                                        "pool2", "flatten", "fc1",   "fc_act1", "fc2"};
+    static const char *const params[] = {"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
+                                         "fc1.weight",   "fc1.bias",   "fc2.weight",   "fc2.bias"};
+    charl_cnn_config c = {
+        .channels = (int64_t[]){4, 6},
+        .n_channels = 2,
+        .kernel = 3,
+        .head = {.hidden = (int64_t[]){8}, .n_hidden = 1, .outputs = 2, .activation = "tanh"}};
+    net n;
+
+    (void)state;
+    net_init(&n);
+    charl_assert_ok(charl_model_add_cnn(n.model, &c));
+    assert_names(n.model, names, 10);
+    net_build(&n, (charl_shape){3, {1, 8, 8}});
+    assert_params(n.params, params, 8);
+    assert_int_equal(charl_params_find(n.params, "fc1.weight") != NULL, 1);
+    assert_int_equal(charl_param_get_spec(charl_params_find(n.params, "fc1.weight"))->shape.dim[1],
+                     6 * 2 * 2);
+    net_fini(&n);
+    net_init(&n);
+    c.kernel = 4;
+    charl_assert_status(charl_model_add_cnn(n.model, &c), CHARL_ERR_CONFIG);
+    charl_assert_message("odd");
+    c.kernel = 3;
+    c.head.batch_norm = true;
+    charl_assert_ok(charl_model_add_cnn(n.model, &c));
+    net_build(&n, (charl_shape){3, {1, 8, 8}});
+    assert_null(charl_params_find(n.params, "conv1.bias"));
+    assert_non_null(charl_params_find(n.params, "bn2.running_var"));
+    charl_assert_ok(charl_graph_status(n.g));
+    net_fini(&n);
+}
+
+/* The evaluation graph reads what the training graph trains, without dropout or batch statistics.
+ */
+static void test_evaluation_shares_parameters(void **state)
+{
+    const charl_mlp_config c = {
+        .hidden = (int64_t[]){16}, .n_hidden = 1, .outputs = 3, .dropout = 0.5, .batch_norm = true};
+    const float bias[3] = {10.0F, 20.0F, 30.0F};
+    net n;
+    charl_graph *eval;
+    charl_var *x, *out;
+    float *first, *second, *in;
+    int count;
+
+    (void)state;
+    net_init(&n);
+    charl_assert_ok(charl_model_add_mlp(n.model, &c));
+    net_build(&n, (charl_shape){1, {6}});
+    count = charl_params_get_count(n.params);
+    n.loss = charl_batch_mean(n.g, charl_max(n.g, n.out, 1, true));
+    charl_graph_keep(n.g, n.loss);
+    charl_graph_backward(n.g, n.loss, NULL);
+    charl_assert_ok(charl_graph_compile(n.g));
+    charl_assert_ok(charl_params_initialize(n.params, 1));
+    charl_assert_ok(charl_graph_create(dev, NULL, &eval));
+    charl_graph_set_training(eval, false);
+    x = charl_input(eval, "x", CHARL_F32, (charl_shape){2, {ROWS, 6}}, CHARL_BATCHED);
+    out = charl_model_build(n.model, eval, n.params, x);
+    charl_graph_keep(eval, out);
+    charl_assert_ok(charl_graph_compile(eval));
+    assert_int_equal(charl_params_get_count(n.params), count);
+    write_input(&n);
+    in = values_of(charl_var_get_tensor(n.x));
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(x), in, ROWS * 6 * sizeof *in));
+    charl_assert_ok(charl_graph_run(eval));
+    first = values_of(charl_var_get_tensor(out));
+    charl_assert_ok(charl_graph_run(eval)); /* another step number drops nothing either */
+    second = values_of(charl_var_get_tensor(out));
+    charl_assert_same_bits(second, first, ROWS * 3);
+    charl_free(second);
+    charl_assert_ok(charl_graph_run(n.g)); /* moves the running statistics */
+    charl_assert_ok(charl_param_write(charl_params_find(n.params, "fc2.bias"), bias));
+    charl_assert_ok(charl_graph_run(eval));
+    second = values_of(charl_var_get_tensor(out));
+    for (int i = 0; i < ROWS * 3; i++) {
+        assert_true(fabsf(second[i] - bias[i % 3]) < 5.0F);
+    }
+    charl_free(in);
+    charl_free(first);
+    charl_free(second);
+    charl_graph_destroy(eval);
+    net_fini(&n);
+}
+
+static charl_status life_of_a_model(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const charl_cnn_config c = {.channels = (int64_t[]){2},
+                                .n_channels = 1,
+                                .kernel = 3,
+                                .head = {.outputs = 2, .batch_norm = true}};
+    net n = {0};
+
+    (void)ctx;
+    CHARL_TRY(charl_model_create(&n.model));
+    CHARL_TRY(charl_params_create(&n.params));
+    CHARL_TRY(charl_graph_create(dev, NULL, &n.g));
+    CHARL_TRY(charl_model_add_cnn(n.model, &c));
+    net_build(&n, (charl_shape){3, {1, 4, 4}});
+    CHARL_TRY(charl_graph_status(n.g));
+cleanup:
+    net_fini(&n);
+    return st;
+}
+
+static void test_every_acquisition_may_fail(void **state)
+{
+    (void)state;
+    charl_test_fail_every_acquisition(life_of_a_model, NULL);
+}
+
+int main(void)
+{
+    const charl_device_request request = {.local_size = 1};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_layer_type),
+        cmocka_unit_test(test_refused_layers),
+        cmocka_unit_test(test_refused_inputs),
+        cmocka_unit_test(test_name_too_long),
+        cmocka_unit_test(test_another_input_shape),
+        cmocka_unit_test(test_settings_are_copied),
+        cmocka_unit_test(test_mlp),
+        cmocka_unit_test(test_cnn),
+        cmocka_unit_test(test_evaluation_shares_parameters),
+        cmocka_unit_test(test_every_acquisition_may_fail),
+    };
+    int rc;
+
+    if (charl_device_open(&request, &dev) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    charl_device_close(dev);
+    if (rc == 0 && charl__live() != 0) {
+        fprintf(stderr, "%ld objects are still alive\n", charl__live());
+        rc = 1;
+    }
+    return rc;
+}
