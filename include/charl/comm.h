@@ -1,0 +1,217 @@
+#ifndef CHARL_COMM_H
+#define CHARL_COMM_H
+/** Ranks that train together: who they are, how they agree, and how gradients are summed.
+ *
+ *  Ranks are numbered by (node, rank within the node), so a node owns a contiguous block of the
+ *  batch. A communicator is used from one thread, the one that called charl_comm_init; only
+ *  charl_comm_mark and charl_comm_exit are Thread-safe. Nothing waits for ever: a peer that dies is
+ *  reported at once, one that stays silent for the timeout as ERR_COMM with its name. After
+ * ERR_COMM the communicator is broken: every later call fails, and the process leaves with
+ * charl_comm_exit. Without a launcher the program is rank 0 of 1.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "charl/status.h"
+
+struct charl_slices; /* base/tree.h: the slices of the batch that a rank owns, and its lanes */
+
+typedef struct charl_comm charl_comm;
+typedef struct charl_allreduce charl_allreduce;
+typedef struct charl_reducer charl_reducer;
+
+typedef struct charl_comm_options {
+    double timeout_s;   /* of silence before a rank is given up; 0: 60 */
+    int ranks_per_node; /* 0: ranks that share memory; k: pretend nodes of k ranks, for tests */
+} charl_comm_options;
+
+/** A local peer died. */
+typedef struct charl_comm_death {
+    int rank;
+    int64_t step; /* its last mark */
+    const char
+        *message; /* borrowed: "rank 2 of 4 (host, pid 77) died at or near step 40, backward" */
+} charl_comm_death;
+
+typedef void (*charl_comm_on_death)(void *ctx, const charl_comm_death *death);
+
+typedef enum charl_comm_op {
+    CHARL_COMM_SUM,
+    CHARL_COMM_MIN,
+    CHARL_COMM_MAX,
+    CHARL_COMM_OP_COUNT
+} charl_comm_op;
+
+/** Start MPI, before any thread and before the first OpenCL call. Once per process. Blocks.
+ *  Collective on all processes of the job. Errors: ERR_COMM; ERR_CONFIG when the launcher started
+ *  several programs that do not know of each other. */
+charl_status charl_comm_init(int *argc, char ***argv) CHARL_MUST_CHECK;
+
+/** End MPI, after every communicator is destroyed. Blocks. Collective on all processes. Not after
+ *  ERR_COMM: use charl_comm_exit. */
+void charl_comm_fini(void);
+
+/** Leave at once with `code`, for ends that the ranks do not share: nothing is finalized, nobody is
+ *  waited for. Of the ranks of a node that call it the first writes `message` (NULL: nothing) and
+ *  the others give it time to. c may be NULL. Local. Thread-safe. */
+void charl_comm_exit(charl_comm *c, int code, const char *message) CHARL_NORETURN;
+
+/** All ranks of the job. options may be NULL. Owned by the caller. Blocks. Collective.
+ *  Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm). */
+charl_status charl_comm_create(const charl_comm_options *options,
+                               charl_comm **out) CHARL_MUST_CHECK;
+
+/** Blocks. Collective on c, except when c is broken. NULL is a no-op. */
+void charl_comm_destroy(charl_comm *c);
+
+/** Local. */
+int charl_comm_rank(const charl_comm *c);
+int charl_comm_size(const charl_comm *c);
+int charl_comm_local_rank(const charl_comm *c);
+int charl_comm_local_size(const charl_comm *c);
+int charl_comm_node(const charl_comm *c);
+int charl_comm_node_count(const charl_comm *c);
+
+/** Of any rank. Borrowed. Local. */
+const char *charl_comm_host(const charl_comm *c, int rank);
+int64_t charl_comm_pid(const charl_comm *c, int rank);
+
+/** Whether a failure made the communicator unusable. Local. */
+bool charl_comm_is_broken(const charl_comm *c);
+
+/** This rank failed alone, between two meetings with the others, and cannot go on: the communicator
+ *  is broken from here on, so that nothing waits for anybody. Local. */
+void charl_comm_break(charl_comm *c);
+
+/** Silence in seconds after which a rank is given up. Local. */
+void charl_comm_timeout_set(charl_comm *c, double timeout_s);
+
+/** Say where this rank is; its peers quote it if it falls silent, and a rank that marks is not
+ *  silent. Cheap. Local. Thread-safe. */
+void charl_comm_mark(charl_comm *c, int64_t step, const char *phase);
+
+/** Let the process use all processors of its node that it may, unless the user chose a binding:
+ *  mpirun binds one or two ranks to one core each, which starves their other threads. Before any
+ *  thread is started. *cpus: processors of this process afterwards. Local. Errors: ERR_COMM. */
+charl_status charl_comm_bind(const charl_comm *c, int *cpus) CHARL_MUST_CHECK;
+
+/** This rank's share of the node's processors, at least 1. Local. */
+int charl_comm_cpu_share(const charl_comm *c);
+
+/** Limit the OpenCL CPU device to charl_comm_cpu_share, through the environment, unless the user
+ *  did. Before the first OpenCL call. Local. Errors: ERR_NOMEM. */
+charl_status charl_comm_cpu_limit(const charl_comm *c) CHARL_MUST_CHECK;
+
+/** Watch the ranks of this node from a thread and call on_death, in that thread, when one is gone:
+ *  within about 0.2 s, also while this rank computes. ctx is borrowed. Local.
+ *  Errors: ERR_NOMEM, ERR_INVALID when it runs already. */
+charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death,
+                                    void *ctx) CHARL_MUST_CHECK;
+
+/** No-op when no watch runs. Local. */
+void charl_comm_watch_end(charl_comm *c);
+
+/** Agree on one status: the worst that any rank brings (of equals the lowest rank's), with its
+ *  message after "rank 2 of 4 (host): ". Call it wherever one rank's failure would leave the others
+ *  waiting. Blocks. Collective on c. Errors: that status; ERR_COMM. */
+charl_status charl_comm_agree(charl_comm *c, charl_status mine) CHARL_MUST_CHECK;
+
+/** Blocks. Collective on c. Errors: ERR_COMM. */
+charl_status charl_comm_barrier(charl_comm *c) CHARL_MUST_CHECK;
+
+/** bytes of `root` to all ranks. Blocks. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
+charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes,
+                                  int root) CHARL_MUST_CHECK;
+
+/** all[r * bytes ...] = mine of rank r. Blocks. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
+charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes,
+                                  void *all) CHARL_MUST_CHECK;
+
+/** v[i] = op over ranks, i < count: for control, not for anything that must have the same bits with
+ *  another rank count (a sum of doubles has not). Blocks. Collective on c. Errors: ERR_INVALID,
+ *  ERR_COMM. */
+charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v,
+                                   int count) CHARL_MUST_CHECK;
+charl_status charl_comm_reduce_f64(charl_comm *c, charl_comm_op op, double *v,
+                                   int count) CHARL_MUST_CHECK;
+
+/** Check that `bytes` of data are equal on all ranks: a hash of the parameters, of the
+ * configuration. Where they differ every rank gets status `code` and a message that names the ranks
+ * that differ from most others and `what`. Blocks. Collective on c. Errors: code, ERR_INVALID,
+ * ERR_COMM. */
+charl_status charl_comm_compare(charl_comm *c, const char *what, const void *data, size_t bytes,
+                                charl_status code) CHARL_MUST_CHECK;
+
+/** The sum over the batch of n f32 values, added in the tree of base/tree.h: the same bits for any
+ *  number of ranks, whatever the algorithm (except "mpi", which is there to compare with).
+ *
+ *  A step is: write this rank's lanes of a range [offset, offset + count), begin the range, go on;
+ *  later wait for it and read the sum. Ranks begin equal ranges in equal order. The lanes of a
+ * range may be written again after its wait; its sum is valid from its wait to the next begin of a
+ * range that overlaps it: so begin says also "I have finished reading the last sums of this range".
+ *
+ *  algorithm  "auto"    the best of the following; CHARL_ALLREDUCE overrides the argument
+ *             "local"   one rank: nothing to do, sum and lanes are the same memory
+ *             "window"  ranks of one node, through shared memory: each rank adds its part of a
+ * range "tree"    anywhere, by MPI messages "mpi"     anywhere, MPI_Allreduce: the bits depend on
+ * the number of ranks mine       the slices of this rank; together the ranks cover the batch in
+ * rank order
+ *
+ *  Owned by the caller, not longer than c. Blocks. Collective on c.
+ *  Errors: ERR_CONFIG unknown algorithm, or it does not work here; ERR_INVALID slices that do not
+ *  fit together; ERR_NOMEM, also when /dev/shm is too small (the message says what it needs);
+ *  ERR_COMM.
+ *  Cost: window reads 4*n*lanes bytes over all ranks and writes 4*n. */
+charl_status charl_allreduce_create(charl_comm *c, const char *algorithm, int64_t n,
+                                    const struct charl_slices *mine,
+                                    charl_allreduce **out) CHARL_MUST_CHECK;
+
+/** Blocks. Collective on its communicator, except when that is broken. NULL is a no-op. */
+void charl_allreduce_destroy(charl_allreduce *ar);
+
+/** Name of the algorithm in use. Static storage. Local. */
+const char *charl_allreduce_name(const charl_allreduce *ar);
+
+/** Whether the sum has the same bits for any number of ranks. Local. */
+bool charl_allreduce_is_invariant(const charl_allreduce *ar);
+
+/** Lane j of this rank: n floats at lanes + j * stride. Both it and the sum are aligned to 4096
+ *  bytes and padded to a multiple of that, so a device can use them in place. Borrowed. Local. */
+float *charl_allreduce_lanes(const charl_allreduce *ar);
+int64_t charl_allreduce_stride(const charl_allreduce *ar);
+
+/** The completed sums, n floats, shared by the ranks of the node: read only. Borrowed. Local. */
+float *charl_allreduce_sum(const charl_allreduce *ar);
+
+/** This rank's lanes of the range are written. At most 64 ranges are on their way. *ticket: 0, 1,
+ * ... Async. Collective on c, but it waits for nobody. Errors: ERR_INVALID, ERR_COMM. */
+charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,
+                                   int64_t *ticket) CHARL_MUST_CHECK;
+
+/** Do what can be done without waiting. Ranges with ticket < *completed are complete. Async. Local.
+ *  Errors: ERR_COMM. */
+charl_status charl_allreduce_progress(charl_allreduce *ar, int64_t *completed) CHARL_MUST_CHECK;
+
+/** Blocks until the range is complete. Collective on c. Errors: ERR_INVALID, ERR_COMM. */
+charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket) CHARL_MUST_CHECK;
+
+/** The same sum for few values, at low latency, many times per step: batch-norm sums, loss, counts.
+ *  Owned by the caller, not longer than c. Blocks. Collective on c. Errors: as
+ * charl_allreduce_create. */
+charl_status charl_reducer_create(charl_comm *c, const struct charl_slices *mine,
+                                  charl_reducer **out) CHARL_MUST_CHECK;
+
+/** Blocks. Collective on its communicator, except when that is broken. NULL is a no-op. */
+void charl_reducer_destroy(charl_reducer *r);
+
+/** out[i] = the tree over all lanes of all ranks, i < count.
+ *
+ *  lanes  [n_lanes of this rank, count]  read
+ *  out    [count]                        written; may be lanes
+ *
+ *  Blocks. Collective on c. Deterministic. Errors: ERR_INVALID, ERR_COMM. */
+charl_status charl_reducer_sum(charl_reducer *r, const float *lanes, int64_t count,
+                               float *out) CHARL_MUST_CHECK;
+
+#endif

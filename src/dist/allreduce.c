@@ -1,0 +1,215 @@
+/* The all-reduce of gradients: the table of algorithms and what they share. */
+#include "dist/allreduce.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+
+static const char *local_unavailable(const charl_comm *c)
+{
+    return c->size > 1 ? "there is more than one rank" : NULL;
+}
+
+/* One rank owns the whole tree, which is one lane: that is the sum. */
+static charl_status local_create(charl_allreduce *ar)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(
+        charl__window_create(ar->c, (size_t)ar->stride * sizeof(float), "gradients", &ar->window));
+    ar->lanes = ar->sum = (float *)(void *)ar->window.base;
+cleanup:
+    return st;
+}
+
+static void local_destroy(charl_allreduce *ar)
+{
+    (void)ar;
+}
+
+static charl_status local_progress(charl_allreduce *ar)
+{
+    ar->completed = ar->begun;
+    return CHARL_OK;
+}
+
+static const charl__algorithm local = {
+    .name = "local",
+    .is_invariant = true,
+    .unavailable = local_unavailable,
+    .create = local_create,
+    .destroy = local_destroy,
+    .progress = local_progress,
+};
+
+/* In order of preference. */
+static const charl__algorithm *const algorithms[] = {
+    &local,
+    &charl__allreduce_window,
+    &charl__allreduce_tree,
+    &charl__allreduce_mpi,
+};
+
+enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
+
+static charl_status choose(const charl_comm *c, const char *name, const charl__algorithm **out)
+{
+    charl_status st = CHARL_OK;
+    const char *forced = charl__env(CHARL_ENV_ALLREDUCE);
+    const char *why;
+
+    name = forced ? forced : name;
+    for (int i = 0; i < ALGORITHMS; i++) {
+        why = algorithms[i]->unavailable(c);
+        if (strcmp(name, "auto") == 0 && !why) {
+            *out = algorithms[i];
+            goto cleanup;
+        }
+        if (strcmp(name, algorithms[i]->name) == 0) {
+            CHARL_REQUIRE(!why, CHARL_ERR_CONFIG, "all-reduce %s does not work here: %s", name,
+                          why);
+            *out = algorithms[i];
+            goto cleanup;
+        }
+    }
+    CHARL_FAIL(CHARL_ERR_CONFIG,
+               "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, local, "
+               "window, tree or mpi",
+               name);
+cleanup:
+    return st;
+}
+
+charl_status charl_allreduce_create(charl_comm *c, const char *algorithm, int64_t n,
+                                    const charl_slices *mine, charl_allreduce **out)
+{
+    charl_status st = CHARL_OK;
+    charl_allreduce *ar = NULL;
+    const charl__algorithm *alg = NULL;
+    int64_t extent[2];
+
+    *out = NULL;
+    CHARL_TRY(charl_comm_agree(c, choose(c, algorithm, &alg)));
+    extent[0] = n;
+    extent[1] = alg->name[0];
+    CHARL_TRY(charl_comm_compare(c, "the number of gradients and the all-reduce", extent,
+                                 sizeof extent, CHARL_ERR_INVALID));
+    CHARL_REQUIRE(n >= 0 && n <= INT64_MAX / 16 / CHARL_MAX_SLICES, CHARL_ERR_INVALID,
+                  "all-reduce of %lld values", (long long)n);
+    CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *ar, &ar)));
+    ar->c = c;
+    ar->n = n;
+    ar->stride = (int64_t)(charl__round_up(n > 0 ? (size_t)n : 1, 4096 / sizeof(float)));
+    CHARL_TRY(charl__lane_map_init(c, mine, &ar->map));
+    ar->my_lanes = ar->map.first[c->rank + 1] - ar->map.first[c->rank];
+    CHARL_TRY(charl_comm_agree(
+        c, charl_alloc_array(ar->map.n * CHARL_TREE_BLOCK, sizeof(float), &ar->scratch)));
+    ar->algorithm = alg;
+    CHARL_TRY(alg->create(ar));
+    *out = ar;
+    ar = NULL;
+cleanup:
+    charl_allreduce_destroy(ar);
+    return st;
+}
+
+void charl_allreduce_destroy(charl_allreduce *ar)
+{
+    if (!ar) {
+        return;
+    }
+    if (ar->algorithm) {
+        ar->algorithm->destroy(ar);
+    }
+    charl__window_destroy(ar->c, &ar->window);
+    charl_free(ar->scratch);
+    charl_free(ar);
+}
+
+const char *charl_allreduce_name(const charl_allreduce *ar)
+{
+    return ar->algorithm->name;
+}
+
+bool charl_allreduce_is_invariant(const charl_allreduce *ar)
+{
+    return ar->algorithm->is_invariant;
+}
+
+float *charl_allreduce_lanes(const charl_allreduce *ar)
+{
+    return ar->lanes;
+}
+
+int64_t charl_allreduce_stride(const charl_allreduce *ar)
+{
+    return ar->stride;
+}
+
+float *charl_allreduce_sum(const charl_allreduce *ar)
+{
+    return ar->sum;
+}
+
+void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *to)
+{
+    const int64_t line = 16, lines = (count + line - 1) / line;
+
+    *from = lines * r / size * line;
+    *to = lines * (r + 1) / size * line;
+    *from = *from < count ? *from : count;
+    *to = *to < count ? *to : count;
+}
+
+charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,
+                                   int64_t *ticket)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(offset >= 0 && count >= 0 && offset <= ar->n && count <= ar->n - offset,
+                  CHARL_ERR_INVALID, "all-reduce of values %lld to %lld of %lld", (long long)offset,
+                  (long long)(offset + count), (long long)ar->n);
+    CHARL_REQUIRE(ar->begun - ar->completed < CHARL__RANGES, CHARL_ERR_INVALID,
+                  "%d ranges are on their way already: wait for one", CHARL__RANGES);
+    CHARL_TRY(charl__comm_check(ar->c));
+    *ticket = ar->begun;
+    ar->range[*ticket % CHARL__RANGES] = (charl__range){offset, count};
+    ar->begun++;
+    if (ar->algorithm->begin) {
+        ar->algorithm->begin(ar, *ticket);
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl_allreduce_progress(charl_allreduce *ar, int64_t *completed)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__comm_check(ar->c));
+    CHARL_TRY(ar->algorithm->progress(ar));
+    *completed = ar->completed;
+cleanup:
+    return st;
+}
+
+charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket)
+{
+    charl_status st = CHARL_OK;
+    charl__waiter w;
+
+    CHARL_REQUIRE(ticket >= 0 && ticket < ar->begun, CHARL_ERR_INVALID,
+                  "range %lld of the all-reduce was never begun", (long long)ticket);
+    CHARL_TRY(charl__comm_check(ar->c));
+    charl__wait_start(ar->c, &w, "all-reduce", ar->algorithm->late, ar);
+    for (;;) {
+        CHARL_TRY(ar->algorithm->progress(ar));
+        if (ticket < ar->completed) {
+            break;
+        }
+        CHARL_TRY(charl__wait_pause(ar->c, &w));
+    }
+cleanup:
+    return st;
+}

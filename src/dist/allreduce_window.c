@@ -1,0 +1,174 @@
+/* All-reduce through the shared memory of a node: every rank adds its part of a range over all
+ * lanes, in tree order, and writes it where all read it.
+ *
+ * Two counters per rank, each written by its owner only and growing for ever: `ready`, ranges
+ * begun, and `done`, ranges of which the rank has added its part. Part of range q may be added when
+ * every ready > q; range q is complete when every done > q. Nothing is overwritten too early: a
+ * rank writes its lanes again only after its wait, when every done > q says that nobody reads them;
+ * and sums are written only when every ready > q, where each rank's begin says that it has finished
+ * reading the previous sums. */
+#include "dist/allreduce.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+typedef struct window_flags {
+    _Alignas(CHARL__LINE) atomic_int_least64_t ready;
+    _Alignas(CHARL__LINE) atomic_int_least64_t done;
+    _Alignas(CHARL__LINE)
+        charl__range range[CHARL__RANGES]; /* what was begun: must be equal on all ranks */
+} window_flags;
+
+typedef struct window_state {
+    window_flags *flags; /* [local_size] */
+    const float *lane[CHARL_MAX_SLICES];
+    int64_t added;     /* ranges of which this rank has added its part */
+    int64_t all_ready; /* at least so many ranges are ready on every rank */
+} window_state;
+
+static const char *window_unavailable(const charl_comm *c)
+{
+    return c->n_nodes > 1
+               ? "the ranks are on several nodes, which share no memory (use auto or tree)"
+               : NULL;
+}
+
+static charl_status window_create(charl_allreduce *ar)
+{
+    charl_status st = CHARL_OK;
+    charl_comm *c = ar->c;
+    window_state *s = NULL;
+    const size_t head = charl__round_up((size_t)c->size * sizeof(window_flags), 4096);
+    float *data;
+
+    CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *s, &s)));
+    ar->own = s;
+    CHARL_TRY(
+        charl__window_create(c, head + (size_t)(ar->map.n + 1) * (size_t)ar->stride * sizeof(float),
+                             "the gradients' shared memory", &ar->window));
+    s->flags = (window_flags *)(void *)ar->window.base;
+    data = (float *)(void *)(ar->window.base + head);
+    for (int k = 0; k < ar->map.n; k++) {
+        s->lane[k] = data + k * ar->stride;
+    }
+    ar->lanes = data + ar->map.first[c->rank] * ar->stride;
+    ar->sum = data + ar->map.n * ar->stride;
+cleanup:
+    return st;
+}
+
+static void window_destroy(charl_allreduce *ar)
+{
+    charl_free(ar->own);
+}
+
+static void window_begin(charl_allreduce *ar, int64_t ticket)
+{
+    window_state *s = ar->own;
+    window_flags *mine = &s->flags[ar->c->rank];
+
+    mine->range[ticket % CHARL__RANGES] = ar->range[ticket % CHARL__RANGES];
+    atomic_store_explicit(&mine->ready, ticket + 1, memory_order_release);
+}
+
+static int64_t least_ready(const charl_allreduce *ar)
+{
+    const window_state *s = ar->own;
+    int64_t least = INT64_MAX;
+
+    for (int r = 0; r < ar->c->size; r++) {
+        const int64_t v = atomic_load_explicit(&s->flags[r].ready, memory_order_acquire);
+
+        least = v < least ? v : least;
+    }
+    return least;
+}
+
+static int64_t least_done(const charl_allreduce *ar)
+{
+    const window_state *s = ar->own;
+    int64_t least = INT64_MAX;
+
+    for (int r = 0; r < ar->c->size; r++) {
+        const int64_t v = atomic_load_explicit(&s->flags[r].done, memory_order_acquire);
+
+        least = v < least ? v : least;
+    }
+    return least;
+}
+
+static charl_status part_add(charl_allreduce *ar, int64_t ticket)
+{
+    charl_status st = CHARL_OK;
+    const window_state *s = ar->own;
+    const charl__range range = ar->range[ticket % CHARL__RANGES];
+    const float *leaf[CHARL_MAX_SLICES];
+    int64_t from, to;
+
+    for (int r = 0; r < ar->c->size; r++) {
+        const charl__range *theirs = &s->flags[r].range[ticket % CHARL__RANGES];
+
+        CHARL_REQUIRE(
+            theirs->offset == range.offset && theirs->count == range.count, CHARL_ERR_COMM,
+            "range %lld of the all-reduce: rank %d has values %lld+%lld, rank %d has %lld+%lld",
+            (long long)ticket, ar->c->rank, (long long)range.offset, (long long)range.count, r,
+            (long long)theirs->offset, (long long)theirs->count);
+    }
+    charl__range_part(range.count, ar->c->rank, ar->c->size, &from, &to);
+    for (int k = 0; k < ar->map.n; k++) {
+        leaf[k] = s->lane[k] + range.offset + from;
+    }
+    charl__tree_apply(ar->map.adds, ar->map.n, leaf, to - from, ar->scratch,
+                      ar->sum + range.offset + from);
+cleanup:
+    ar->c->is_broken = ar->c->is_broken || st != CHARL_OK;
+    return st;
+}
+
+static charl_status window_progress(charl_allreduce *ar)
+{
+    charl_status st = CHARL_OK;
+    window_state *s = ar->own;
+
+    while (s->added < ar->begun) {
+        if (s->all_ready <= s->added) {
+            s->all_ready = least_ready(ar);
+        }
+        if (s->all_ready <= s->added) {
+            break;
+        }
+        CHARL_TRY(part_add(ar, s->added));
+        s->added++;
+        atomic_store_explicit(&s->flags[ar->c->rank].done, s->added, memory_order_release);
+    }
+    if (ar->completed < s->added) {
+        const int64_t done = least_done(ar);
+
+        ar->completed = done < s->added ? done : s->added;
+    }
+cleanup:
+    return st;
+}
+
+static bool window_late(const void *arg, int rank)
+{
+    const charl_allreduce *ar = arg;
+    const window_state *s = ar->own;
+
+    if (least_ready(ar) <= ar->completed) {
+        return atomic_load(&s->flags[rank].ready) <= ar->completed;
+    }
+    return atomic_load(&s->flags[rank].done) <= ar->completed;
+}
+
+const charl__algorithm charl__allreduce_window = {
+    .name = "window",
+    .is_invariant = true,
+    .unavailable = window_unavailable,
+    .create = window_create,
+    .destroy = window_destroy,
+    .begin = window_begin,
+    .progress = window_progress,
+    .late = window_late,
+};

@@ -1,0 +1,283 @@
+/* Life and topology of a communicator. Ranks are renumbered once, by (node, local rank); everything
+ * later relies on a node owning consecutive ranks. */
+#include "dist/comm_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fault.h"
+
+static const double default_timeout_s = 60;
+
+/* Several programs started by srun without an MPI plugin each believe to be alone, and would all
+ * train and all write the same files. */
+static charl_status singletons_refuse(void)
+{
+    charl_status st = CHARL_OK;
+    const char *tasks = getenv("SLURM_NTASKS");
+    int size = 1;
+
+    CHARL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    CHARL_REQUIRE(size > 1 || !tasks || strtol(tasks, NULL, 10) <= 1, CHARL_ERR_CONFIG,
+                  "Slurm started %s tasks but MPI sees one: start them with `srun --mpi=pmix` or "
+                  "with mpirun (to run "
+                  "one process on purpose: unset SLURM_NTASKS)",
+                  tasks);
+cleanup:
+    return st;
+}
+
+charl_status charl_comm_init(int *argc, char ***argv)
+{
+    charl_status st = CHARL_OK;
+    int is_started = 0, provided = 0;
+
+    /* Else MPI's topology library opens OpenCL before charl has limited its threads. */
+    CHARL_REQUIRE(setenv("HWLOC_COMPONENTS", "-opencl", 0) == 0, CHARL_ERR_NOMEM, "setenv failed");
+    CHARL_MPI(MPI_Initialized(&is_started));
+    CHARL_REQUIRE(!is_started, CHARL_ERR_INVALID, "MPI is started already");
+    CHARL_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided));
+    CHARL_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    CHARL_REQUIRE(provided >= MPI_THREAD_FUNNELED, CHARL_ERR_COMM,
+                  "this MPI library does not allow a program with threads (level %d, needed %d)",
+                  provided, MPI_THREAD_FUNNELED);
+    CHARL_TRY(singletons_refuse());
+cleanup:
+    return st;
+}
+
+void charl_comm_fini(void)
+{
+    int is_started = 0, is_ended = 0;
+
+    MPI_Initialized(&is_started);
+    MPI_Finalized(&is_ended);
+    if (is_started && !is_ended) {
+        MPI_Finalize();
+    }
+}
+
+static charl_status node_split(charl_comm *c, const charl_comm_options *o, int *leader)
+{
+    charl_status st = CHARL_OK;
+    MPI_Comm near = MPI_COMM_NULL;
+    int world_rank = 0, world_size = 1, local = 0;
+
+    CHARL_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &world_rank));
+    CHARL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &world_size));
+    CHARL_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world_rank, MPI_INFO_NULL,
+                                  &near));
+    CHARL_MPI(MPI_Comm_rank(near, &local));
+    CHARL_TRY(charl__acquire("MPI communicator"));
+    if (MPI_Comm_split(near, o->ranks_per_node > 0 ? local / o->ranks_per_node : 0, world_rank,
+                       &c->node) != MPI_SUCCESS) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_COMM, "MPI_Comm_split of a node failed");
+    }
+    c->has_node = true;
+    CHARL_MPI(MPI_Comm_set_errhandler(c->node, MPI_ERRORS_RETURN));
+    CHARL_MPI(MPI_Comm_rank(c->node, &c->local_rank));
+    CHARL_MPI(MPI_Comm_size(c->node, &c->local_size));
+    *leader = world_rank;
+    CHARL_MPI(MPI_Bcast(leader, 1, MPI_INT, 0, c->node));
+    CHARL_REQUIRE(world_size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
+                  "%d ranks; charl runs on at most %d, one per slice of the batch", world_size,
+                  CHARL_MAX_SLICES);
+    CHARL_TRY(charl__acquire("MPI communicator"));
+    if (MPI_Comm_split(MPI_COMM_WORLD, 0, *leader * world_size + c->local_rank, &c->world) !=
+        MPI_SUCCESS) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_COMM, "MPI_Comm_split of the job failed");
+    }
+    c->has_world = true;
+    CHARL_MPI(MPI_Comm_set_errhandler(c->world, MPI_ERRORS_RETURN));
+    CHARL_MPI(MPI_Comm_rank(c->world, &c->rank));
+    CHARL_MPI(MPI_Comm_size(c->world, &c->size));
+cleanup:
+    if (near != MPI_COMM_NULL) {
+        MPI_Comm_free(&near);
+    }
+    return st;
+}
+
+static charl_status peers_exchange(charl_comm *c, int leader)
+{
+    charl_status st = CHARL_OK;
+    charl__peer me = {.pid = (int64_t)getpid(), .leader = leader, .local_rank = c->local_rank};
+    char state = '?';
+
+    CHARL_TRY(charl_alloc_array(c->size, sizeof *c->peer, &c->peer));
+    CHARL_TRY(charl_alloc_array(c->size, sizeof *c->is_visible, &c->is_visible));
+    if (gethostname(me.host, sizeof me.host) != 0) {
+        snprintf(me.host, sizeof me.host, "unknown host");
+    }
+    me.host[sizeof me.host - 1] = '\0';
+    charl__process_read(me.pid, &state, &me.started);
+    CHARL_MPI(
+        MPI_Allgather(&me, (int)sizeof me, MPI_BYTE, c->peer, (int)sizeof me, MPI_BYTE, c->world));
+    for (int r = 0; r < c->size; r++) {
+        int64_t started = 0;
+
+        c->n_nodes += r == 0 || c->peer[r].leader != c->peer[r - 1].leader;
+        c->peer[r].node = c->n_nodes - 1;
+        c->is_visible[r] = c->peer[r].leader == leader &&
+                           charl__process_read(c->peer[r].pid, &state, &started) &&
+                           started == c->peer[r].started;
+    }
+cleanup:
+    return st;
+}
+
+static charl_status board_create(charl_comm *c)
+{
+    charl_status st = CHARL_OK;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    CHARL_TRY(
+        charl__window_create(c, sizeof(charl__board) + (size_t)c->local_size * sizeof(charl__slot),
+                             "the ranks' status page", &c->page));
+    c->board = (charl__board *)(void *)c->page.base;
+    c->me = &c->board->slot[c->local_rank];
+    c->spins = cores >= c->local_size ? 100 : 0; /* two ranks may still share a core */
+cleanup:
+    return st;
+}
+
+charl_status charl_comm_create(const charl_comm_options *options, charl_comm **out)
+{
+    charl_status st = CHARL_OK;
+    const charl_comm_options o = options ? *options : (charl_comm_options){.timeout_s = 0};
+    charl_comm *c = NULL;
+    int leader = 0;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *c, &c));
+    c->timeout_s = o.timeout_s > 0 ? o.timeout_s : default_timeout_s;
+    atomic_init(&c->dead, -1);
+    CHARL_TRY(node_split(c, &o, &leader));
+    charl__fault_rank_set(c->rank);
+    CHARL_TRY(peers_exchange(c, leader));
+    CHARL_TRY(board_create(c));
+    *out = c;
+    c = NULL;
+cleanup:
+    if (c) { /* the failure may be this rank's alone: nothing collective to free what there is */
+        c->is_broken = c->is_broken || c->size > 1 || !c->has_world;
+    }
+    charl_comm_destroy(c);
+    return st;
+}
+
+void charl_comm_destroy(charl_comm *c)
+{
+    if (!c) {
+        return;
+    }
+    charl_comm_watch_end(c);
+    if (c->me && !c->is_broken) {
+        atomic_store(&c->me->leaving, 1);
+        c->is_broken = charl_comm_barrier(c) != CHARL_OK; /* then freeing would wait for ever */
+    }
+    charl__window_destroy(c, &c->page);
+    if (c->has_node) {
+        if (!c->is_broken) {
+            MPI_Comm_free(&c->node);
+        }
+        charl__drop();
+    }
+    if (c->has_world) {
+        if (!c->is_broken) {
+            MPI_Comm_free(&c->world);
+        }
+        charl__drop();
+    }
+    charl_free(c->is_visible);
+    charl_free(c->peer);
+    charl_free(c);
+}
+
+void charl_comm_exit(charl_comm *c, int code, const char *message)
+{
+    int others_spoke = 0;
+
+    if (c && c->me) {
+        atomic_store(&c->me->leaving, 1);
+        others_spoke = message ? atomic_exchange(&c->board->spoken, 1) : 1;
+    }
+    if (others_spoke) {
+        charl__sleep_s(0.3); /* the launcher ends the job when the first rank leaves */
+    } else if (message) {
+        for (size_t left = strlen(message); left > 0;) {
+            const ssize_t n = write(STDERR_FILENO, message, left);
+
+            if (n <= 0) {
+                break;
+            }
+            message += n;
+            left -= (size_t)n;
+        }
+    }
+    if (!others_spoke && (!c || c->size > 1)) {
+        charl__sleep_s(0.1); /* a launcher that ends the job may drop what it has not yet read */
+    }
+    _exit(code);
+}
+
+int charl_comm_rank(const charl_comm *c)
+{
+    return c->rank;
+}
+
+int charl_comm_size(const charl_comm *c)
+{
+    return c->size;
+}
+
+int charl_comm_local_rank(const charl_comm *c)
+{
+    return c->local_rank;
+}
+
+int charl_comm_local_size(const charl_comm *c)
+{
+    return c->local_size;
+}
+
+int charl_comm_node(const charl_comm *c)
+{
+    return c->peer[c->rank].node;
+}
+
+int charl_comm_node_count(const charl_comm *c)
+{
+    return c->n_nodes;
+}
+
+const char *charl_comm_host(const charl_comm *c, int rank)
+{
+    return rank >= 0 && rank < c->size ? c->peer[rank].host : "";
+}
+
+int64_t charl_comm_pid(const charl_comm *c, int rank)
+{
+    return rank >= 0 && rank < c->size ? c->peer[rank].pid : -1;
+}
+
+bool charl_comm_is_broken(const charl_comm *c)
+{
+    return c->is_broken;
+}
+
+void charl_comm_timeout_set(charl_comm *c, double timeout_s)
+{
+    c->timeout_s = timeout_s;
+}
+
+int charl__comm_local_peer(const charl_comm *c, int local)
+{
+    return c->rank - c->local_rank + local;
+}

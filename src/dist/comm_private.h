@@ -1,0 +1,137 @@
+#ifndef CHARL_DIST_COMM_PRIVATE_H
+#define CHARL_DIST_COMM_PRIVATE_H
+/** What the files of dist share: the communicator, waiting with a deadline, windows of shared
+ * memory. */
+#include <mpi.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/error.h"
+#include "base/tree.h"
+#include "charl/comm.h"
+
+#define CHARL_MPI(call)                                                                            \
+    do {                                                                                           \
+        const int mpi_err = (call);                                                                \
+        if (mpi_err != MPI_SUCCESS) {                                                              \
+            char mpi_text[MPI_MAX_ERROR_STRING] = "unknown";                                       \
+            int mpi_length = 0;                                                                    \
+            MPI_Error_string(mpi_err, mpi_text, &mpi_length);                                      \
+            CHARL_FAIL(CHARL_ERR_COMM, "%s: %s", #call, mpi_text);                                 \
+        }                                                                                          \
+    } while (0)
+
+enum { CHARL__HOST_BYTES = 64, CHARL__PHASE_WORDS = 6, CHARL__LINE = 128 };
+
+/* What every rank knows of every other one; travels as bytes at creation. */
+typedef struct charl__peer {
+    char host[CHARL__HOST_BYTES];
+    int64_t pid;
+    int64_t started; /* of the process, from /proc: tells it from a later one with the same pid */
+    int leader;      /* world rank of the first rank of its node */
+    int node, local_rank;
+} charl__peer;
+
+/* One rank's words in the page that the ranks of a node share. */
+typedef struct charl__slot {
+    _Alignas(CHARL__LINE) atomic_int_least64_t beat; /* of the watching thread */
+    atomic_int_least64_t marks, step;
+    atomic_int_least64_t entered; /* control collectives that the rank has begun */
+    atomic_int leaving;           /* its end is not a death */
+    atomic_uint_least64_t phase[CHARL__PHASE_WORDS];
+} charl__slot;
+
+typedef struct charl__board {
+    _Alignas(CHARL__LINE) atomic_int spoken; /* a rank has written its last message */
+    charl__slot slot[];                      /* by local rank */
+} charl__board;
+
+/* Memory shared by the ranks of a node; private memory where a node has one rank. */
+typedef struct charl__window {
+    unsigned char *base; /* aligned to 4096 */
+    void *owned;
+    MPI_Win win;
+    bool is_open;
+} charl__window;
+
+struct charl_comm {
+    MPI_Comm world, node;
+    bool has_world, has_node;
+    int rank, size, local_rank, local_size, n_nodes;
+    charl__peer *peer; /* [size] */
+    bool *is_visible;  /* [size]: on this node and in this pid namespace */
+    charl__window page;
+    charl__board *board;
+    charl__slot *me;
+    double timeout_s;
+    int spins;       /* polls before giving up the processor */
+    atomic_int dead; /* rank that the watching thread found dead, or -1 */
+    bool is_broken;
+    struct charl__watch *watch;
+};
+
+/** The rank whose local rank on this node is `local`. */
+int charl__comm_local_peer(const charl_comm *c, int local);
+
+/* Waiting: start, then pause after every poll that found nothing. A pause fails when a peer is dead
+ * or when everything has been still for the timeout. late tells whether a rank is what is waited
+ * for; NULL: a rank that has not entered the control collective. */
+typedef struct charl__waiter {
+    const char *what;
+    bool (*late)(const void *arg, int rank);
+    const void *arg;
+    double start_s, still_since_s, looked_s;
+    int64_t life;
+    int64_t polls;
+} charl__waiter;
+
+void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what,
+                       bool (*late)(const void *, int), const void *arg);
+charl_status charl__wait_pause(charl_comm *c, charl__waiter *w) CHARL_MUST_CHECK;
+
+/** Fails with ERR_COMM when c is broken. */
+charl_status charl__comm_check(const charl_comm *c) CHARL_MUST_CHECK;
+
+/** Count the beginning of a control collective. */
+void charl__comm_enter(charl_comm *c);
+
+/** Wait for a request. On failure it is abandoned with its buffers, and c is broken. */
+charl_status charl__comm_finish(charl_comm *c, MPI_Request *request,
+                                const char *what) CHARL_MUST_CHECK;
+
+/** Whether a local peer's process is gone. */
+bool charl__peer_is_dead(const charl_comm *c, int rank);
+
+/** "rank 2 of 4 (host, pid 77)" into text. */
+const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t bytes);
+
+/** Its last mark, "step 40, backward", or "start-up"; text of at least 96 bytes. */
+const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t bytes);
+
+/** State letter and start time of a process, from /proc. False when it is gone. */
+bool charl__process_read(int64_t pid, char *state, int64_t *started);
+
+/** Zeroed shared memory of `bytes` (equal on all ranks), `what` names it in messages. Collective on
+ * c; agreed. Errors: ERR_NOMEM, ERR_COMM. */
+charl_status charl__window_create(charl_comm *c, size_t bytes, const char *what,
+                                  charl__window *w) CHARL_MUST_CHECK;
+void charl__window_destroy(const charl_comm *c, charl__window *w);
+
+static inline size_t charl__round_up(size_t value, size_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+/* All lanes of all ranks, in slice order, and the adds that complete the sum. */
+typedef struct charl__lane_map {
+    int n, max_of_rank;
+    int rank[CHARL_MAX_SLICES], index[CHARL_MAX_SLICES]; /* lane k is lane index[k] of rank[k] */
+    int first[CHARL_MAX_SLICES + 1]; /* lanes of rank r: first[r] .. first[r+1] */
+    charl_tree_add adds[CHARL_MAX_SLICES];
+} charl__lane_map;
+
+/** Collective on c; agreed. Errors: ERR_INVALID, ERR_CONFIG, ERR_COMM. */
+charl_status charl__lane_map_init(charl_comm *c, const charl_slices *mine,
+                                  charl__lane_map *map) CHARL_MUST_CHECK;
+
+#endif

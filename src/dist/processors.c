@@ -1,0 +1,91 @@
+/* Which processors this process may use. Affinity is Linux's, not POSIX's. */
+#define _GNU_SOURCE
+#include "dist/comm_private.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+static int allowed_count(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                       : (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* The widest set that this process may have: the kernel cuts it to the job's. */
+static int node_count(void)
+{
+    cpu_set_t mine, all;
+    int count;
+
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0) {
+        return allowed_count();
+    }
+    memset(&all, 0xff, sizeof all);
+    if (sched_setaffinity(0, sizeof all, &all) != 0) {
+        return CPU_COUNT(&mine);
+    }
+    count = allowed_count();
+    if (sched_setaffinity(0, sizeof mine, &mine) != 0) {
+        charl__log(CHARL__LOG_WARN, "the binding to processors could not be restored");
+    }
+    return count;
+}
+
+/* Whoever asked mpirun for a binding, also for none, left its policy in the environment. */
+static bool is_default_binding(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") && !getenv("OMPI_MCA_hwloc_base_binding_policy");
+}
+
+charl_status charl_comm_bind(const charl_comm *c, int *cpus)
+{
+    charl_status st = CHARL_OK;
+    const int before = allowed_count(), node = node_count();
+    const int share = node / c->local_size > 1 ? node / c->local_size : 1;
+    cpu_set_t all;
+
+    *cpus = before;
+    /* Up to two ranks get a core each, more get a memory domain each: that is left, if it is large
+     * enough. */
+    if (is_default_binding() && before < node && (c->size <= 2 || before < share)) {
+        memset(&all, 0xff, sizeof all);
+        CHARL_REQUIRE(sched_setaffinity(0, sizeof all, &all) == 0, CHARL_ERR_COMM,
+                      "the binding to %d processors cannot be widened: %s", before,
+                      strerror(errno));
+        *cpus = allowed_count();
+        charl__log(CHARL__LOG_INFO, "rank %d: binding widened from %d to %d processors", c->rank,
+                   before, *cpus);
+    }
+cleanup:
+    return st;
+}
+
+int charl_comm_cpu_share(const charl_comm *c)
+{
+    const int mine = allowed_count(), share = node_count() / c->local_size;
+    const int least = mine < share ? mine : share;
+
+    return least > 1 ? least : 1;
+}
+
+charl_status charl_comm_cpu_limit(const charl_comm *c)
+{
+    charl_status st = CHARL_OK;
+    char text[16];
+
+    /* PoCL up to 3 reads the first, later ones the second. */
+    snprintf(text, sizeof text, "%d", charl_comm_cpu_share(c));
+    CHARL_REQUIRE(setenv("POCL_MAX_PTHREAD_COUNT", text, 0) == 0 &&
+                      setenv("POCL_CPU_MAX_CU_COUNT", text, 0) == 0,
+                  CHARL_ERR_NOMEM, "setenv failed");
+cleanup:
+    return st;
+}

@@ -1,0 +1,314 @@
+/* Waiting for others: spin, then yield, then sleep; and knowing when to stop and whom to name.
+ *
+ * A rank is silent when nothing it shows (marks, collectives entered) has changed for the timeout.
+ * Ranks of other nodes show nothing here; their own node names them. */
+#include "dist/comm_private.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { YIELDS = 1000, LOOK_EVERY = 64 };
+static const double patience_s = 2; /* so that the silent rank's own node speaks first */
+
+bool charl__process_read(int64_t pid, char *state, int64_t *started)
+{
+    char path[64], text[1024];
+    const char *p;
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) {
+        return false;
+    }
+    text[n] = '\0';
+    p = strrchr(text, ')'); /* the name may hold anything, also brackets */
+    if (!p || p[1] == '\0') {
+        return false;
+    }
+    *state = p[2];
+    p += 2;
+    for (int field = 3; field < 22 && p; field++) {
+        p = strchr(p + 1, ' ');
+    }
+    *started = p ? (int64_t)strtoll(p, NULL, 10) : 0;
+    return true;
+}
+
+static bool is_local(const charl_comm *c, int rank)
+{
+    return c->peer[rank].leader == c->peer[c->rank].leader;
+}
+
+static charl__slot *slot_of(const charl_comm *c, int rank)
+{
+    return &c->board->slot[c->peer[rank].local_rank];
+}
+
+bool charl__peer_is_dead(const charl_comm *c, int rank)
+{
+    char state = '?';
+    int64_t started = 0;
+
+    if (rank == c->rank || !c->is_visible[rank] || atomic_load(&slot_of(c, rank)->leaving)) {
+        return false;
+    }
+    if (charl__process_read(c->peer[rank].pid, &state, &started) &&
+        started == c->peer[rank].started && state != 'Z' && state != 'X') {
+        return false;
+    }
+    return !atomic_load(&slot_of(c, rank)->leaving); /* it may have said so just before its end */
+}
+
+const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "rank %d of %d (%s, pid %lld)", rank, c->size, c->peer[rank].host,
+             (long long)c->peer[rank].pid);
+    return text;
+}
+
+const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t bytes)
+{
+    const charl__slot *s = slot_of(c, rank);
+    uint_least64_t words[CHARL__PHASE_WORDS];
+    char phase[sizeof words + 1];
+
+    if (atomic_load(&s->marks) == 0) {
+        snprintf(text, bytes, "start-up");
+        return text;
+    }
+    for (int i = 0; i < CHARL__PHASE_WORDS; i++) {
+        words[i] = atomic_load_explicit(&s->phase[i], memory_order_relaxed);
+    }
+    memcpy(phase, words, sizeof words);
+    phase[sizeof words] = '\0';
+    snprintf(text, bytes, "step %lld%s%s", (long long)atomic_load(&s->step), phase[0] ? ", " : "",
+             phase);
+    return text;
+}
+
+void charl_comm_mark(charl_comm *c, int64_t step, const char *phase)
+{
+    uint_least64_t words[CHARL__PHASE_WORDS] = {0};
+
+    snprintf((char *)words, sizeof words, "%s", phase);
+    for (int i = 0; i < CHARL__PHASE_WORDS; i++) {
+        atomic_store_explicit(&c->me->phase[i], words[i], memory_order_relaxed);
+    }
+    atomic_store_explicit(&c->me->step, step, memory_order_relaxed);
+    atomic_fetch_add(&c->me->marks, 1);
+}
+
+charl_status charl__comm_check(const charl_comm *c)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(!c->is_broken, CHARL_ERR_COMM, "the ranks lost each other earlier");
+cleanup:
+    return st;
+}
+
+void charl__comm_enter(charl_comm *c)
+{
+    atomic_fetch_add(&c->me->entered, 1);
+}
+
+/* Sum of everything the local ranks show of themselves; it only grows. */
+static int64_t life_sum(const charl_comm *c)
+{
+    int64_t sum = 0;
+
+    for (int l = 0; l < c->local_size; l++) {
+        if (l != c->local_rank) {
+            sum += atomic_load(&c->board->slot[l].marks) + atomic_load(&c->board->slot[l].entered);
+        }
+    }
+    return sum;
+}
+
+void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what,
+                       bool (*late)(const void *, int), const void *arg)
+{
+    (void)c;
+    *w = (charl__waiter){.what = what, .late = late, .arg = arg};
+}
+
+static bool is_late(const charl_comm *c, const charl__waiter *w, int rank)
+{
+    if (rank == c->rank || !is_local(c, rank)) {
+        return false;
+    }
+    return w->late ? w->late(w->arg, rank)
+                   : atomic_load(&slot_of(c, rank)->entered) < atomic_load(&c->me->entered);
+}
+
+static bool any_late(const charl_comm *c, const charl__waiter *w)
+{
+    for (int l = 0; l < c->local_size; l++) {
+        if (is_late(c, w, charl__comm_local_peer(c, l))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *state_text(const charl_comm *c, int rank)
+{
+    char state = '?';
+    int64_t started = 0;
+
+    if (atomic_load(&slot_of(c, rank)->leaving)) {
+        return "has left";
+    }
+    if (!c->is_visible[rank]) {
+        return "in another container";
+    }
+    if (!charl__process_read(c->peer[rank].pid, &state, &started)) {
+        return "gone";
+    }
+    switch (state) {
+    case 'T':
+    case 't':
+        return "stopped by a signal";
+    case 'Z':
+    case 'X':
+        return "dead";
+    case 'D':
+        return "blocked in the kernel";
+    case 'R':
+        return "running, but not here";
+    default:
+        return "sleeping";
+    }
+}
+
+static charl_status fail_dead(charl_comm *c, const charl__waiter *w, int rank)
+{
+    charl_status st = CHARL_OK;
+    char name[160], place[96];
+
+    c->is_broken = true;
+    CHARL_FAIL(CHARL_ERR_COMM, "%s died at or near %s (noticed in: %s)",
+               charl__peer_name(c, rank, name, sizeof name),
+               charl__peer_place(c, rank, place, sizeof place), w->what);
+cleanup:
+    return st;
+}
+
+static charl_status fail_silent(charl_comm *c, const charl__waiter *w, double silent_s)
+{
+    charl_status st = CHARL_OK;
+    char text[1024] = "", name[160], place[96], mine[96];
+    size_t used = 0;
+
+    c->is_broken = true;
+    for (int r = 0; r < c->size && used < sizeof text - 300; r++) {
+        if (is_late(c, w, r)) {
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s, last seen in %s",
+                                 used ? "; " : "", charl__peer_name(c, r, name, sizeof name),
+                                 state_text(c, r), charl__peer_place(c, r, place, sizeof place));
+        }
+    }
+    if (used == 0) {
+        snprintf(text, sizeof text, "%s",
+                 c->n_nodes > 1 ? "a rank of another node" : "a message that does not arrive");
+    }
+    CHARL_FAIL(CHARL_ERR_COMM, "%s, %s: no progress for %.0f s, waiting for %s",
+               charl__peer_place(c, c->rank, mine, sizeof mine), w->what, silent_s, text);
+cleanup:
+    return st;
+}
+
+/* The expensive look: every 64 polls, or after every sleep. */
+static charl_status look(charl_comm *c, charl__waiter *w)
+{
+    charl_status st = CHARL_OK;
+    const double now = charl__clock_s();
+    const int dead = atomic_load(&c->dead);
+    const int64_t life = life_sum(c);
+
+    if (dead >= 0) {
+        CHARL_TRY(fail_dead(c, w, dead));
+    }
+    if (w->start_s <= 0) {
+        w->start_s = w->still_since_s = w->looked_s = now;
+        w->life = life;
+    }
+    if (life != w->life) {
+        w->life = life;
+        w->still_since_s = now;
+    }
+    if (now - w->looked_s >= 0.1) {
+        w->looked_s = now;
+        for (int l = 0; l < c->local_size; l++) {
+            const int r = charl__comm_local_peer(c, l);
+
+            if (charl__peer_is_dead(c, r)) {
+                CHARL_TRY(fail_dead(c, w, r));
+            }
+        }
+    }
+    if (now - w->still_since_s >= c->timeout_s + (any_late(c, w) ? 0 : patience_s)) {
+        CHARL_TRY(fail_silent(c, w, now - w->still_since_s));
+    }
+cleanup:
+    return st;
+}
+
+static void cpu_relax(void)
+{
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+    __builtin_ia32_pause();
+#endif
+}
+
+charl_status charl__wait_pause(charl_comm *c, charl__waiter *w)
+{
+    charl_status st = CHARL_OK;
+    const int64_t polls = ++w->polls - c->spins;
+
+    if (polls <= 0) {
+        cpu_relax();
+    } else if (polls <= YIELDS) {
+        sched_yield();
+    } else {
+        charl__sleep_s(polls <= 2 * YIELDS ? 50e-6 : 500e-6);
+    }
+    if (polls > YIELDS || (polls > 0 && polls % LOOK_EVERY == 0)) {
+        CHARL_TRY(look(c, w));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__comm_finish(charl_comm *c, MPI_Request *request, const char *what)
+{
+    charl_status st = CHARL_OK;
+    charl__waiter w;
+    int is_done = 0;
+
+    charl__wait_start(c, &w, what, NULL, NULL);
+    for (;;) {
+        CHARL_MPI(MPI_Test(request, &is_done, MPI_STATUS_IGNORE));
+        if (is_done) {
+            break;
+        }
+        CHARL_TRY(charl__wait_pause(c, &w));
+    }
+cleanup:
+    c->is_broken = c->is_broken || st != CHARL_OK;
+    return st;
+}

@@ -1,0 +1,74 @@
+/* One rank without a launcher: every acquisition fails once, nothing is left alive. */
+#include "support/support.h"
+
+#include "base/error.h"
+#include "base/tree.h"
+#include "charl/comm.h"
+
+static charl_status scenario(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const char *name = ctx;
+    charl_comm *c = NULL;
+    charl_allreduce *ar = NULL;
+    charl_reducer *r = NULL;
+    charl_slices mine;
+    float one[1] = {1};
+    int64_t ticket = 0;
+
+    CHARL_TRY(charl_comm_create(NULL, &c));
+    CHARL_TRY(charl_comm_watch_begin(c, NULL, NULL));
+    CHARL_TRY(charl__slices_block(8, 0, 1, &mine));
+    CHARL_TRY(charl_allreduce_create(c, name, 100, &mine, &ar));
+    CHARL_TRY(charl_allreduce_begin(ar, 0, 100, &ticket));
+    CHARL_TRY(charl_allreduce_wait(ar, ticket));
+    CHARL_TRY(charl_reducer_create(c, &mine, &r));
+    CHARL_TRY(charl_reducer_sum(r, one, 1, one));
+    CHARL_TRY(charl_comm_compare(c, "one", one, sizeof one, CHARL_ERR_INVALID));
+cleanup:
+    charl_reducer_destroy(r);
+    charl_allreduce_destroy(ar);
+    charl_comm_destroy(c);
+    return st;
+}
+
+static void test_every_acquisition_may_fail(void **state)
+{
+    char names[][8] = {"auto", "window", "tree", "mpi"};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        assert_true(charl_test_fail_every_acquisition(scenario, names[i]) > 10);
+    }
+}
+
+static void test_destroying_nothing_is_fine(void **state)
+{
+    (void)state;
+    charl_comm_destroy(NULL);
+    charl_allreduce_destroy(NULL);
+    charl_reducer_destroy(NULL);
+}
+
+static void test_mpi_starts_once(void **state)
+{
+    (void)state;
+    charl_assert_status(charl_comm_init(NULL, NULL), CHARL_ERR_INVALID);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_acquisition_may_fail),
+        cmocka_unit_test(test_destroying_nothing_is_fine),
+        cmocka_unit_test(test_mpi_starts_once),
+    };
+    int failed;
+
+    if (charl_comm_init(&argc, &argv) != CHARL_OK) {
+        return 1;
+    }
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    charl_comm_fini();
+    return failed;
+}

@@ -1,0 +1,121 @@
+/* What ranks see when one of them is lost: mishap HOW RANK. A little job of steps, of which RANK
+ * does not survive the fifth. Exit code 7 and one message are the proof; expect.sh looks at both.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/tree.h"
+#include "charl/comm.h"
+
+static charl_comm *comm;
+
+static void say(const char *text)
+{
+    char line[1400];
+
+    snprintf(line, sizeof line, "mishap: %s\n", text);
+    charl_comm_exit(comm, 7, line);
+}
+
+static void died(void *ctx, const charl_comm_death *death)
+{
+    (void)ctx;
+    say(death->message);
+}
+
+static void lose(const char *how)
+{
+    if (strcmp(how, "kill") == 0 || strcmp(how, "unwatched") == 0) {
+        raise(SIGKILL);
+    } else if (strcmp(how, "stop") == 0) {
+        raise(SIGSTOP);
+    } else if (strcmp(how, "sleep") == 0) {
+        charl__sleep_s(60);
+    } else if (strcmp(how, "exit") == 0) {
+        _exit(0);
+    } else if (strcmp(how, "leave") == 0) {
+        charl_comm_exit(comm, 9, "mishap: I leave\n");
+    }
+}
+
+/* A rank that is slow but shows that it lives is waited for. */
+static void dawdle(int64_t step)
+{
+    for (int i = 0; i < 20; i++) {
+        charl_comm_mark(comm, step, "dawdling");
+        charl__sleep_s(0.1);
+    }
+}
+
+static charl_status job(const char *how, int rank)
+{
+    charl_status st = CHARL_OK;
+    charl_allreduce *ar = NULL;
+    charl_reducer *sums = NULL;
+    charl_slices mine;
+    float one[CHARL_MAX_LANES];
+    int64_t ticket = 0;
+
+    CHARL_TRY(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    CHARL_TRY(charl_allreduce_create(comm, "auto", 100000, &mine, &ar));
+    CHARL_TRY(charl_reducer_create(comm, &mine, &sums));
+    for (int64_t step = 1; step <= 10; step++) {
+        charl_comm_mark(comm, step, "backward");
+        if (step == 5 && charl_comm_rank(comm) == rank) {
+            lose(how);
+            if (strcmp(how, "dawdle") == 0) {
+                dawdle(step);
+            }
+        }
+        if (strcmp(how, "differ") == 0) {
+            CHARL_TRY(
+                charl_allreduce_begin(ar, 0, 1000 + (step == 5) * charl_comm_rank(comm), &ticket));
+        } else {
+            CHARL_TRY(charl_allreduce_begin(ar, 0, 100000, &ticket));
+        }
+        CHARL_TRY(charl_allreduce_wait(ar, ticket));
+        for (int j = 0; j < mine.n_lanes; j++) {
+            one[j] = 1;
+        }
+        CHARL_TRY(charl_reducer_sum(sums, one, 1, one));
+        CHARL_TRY(charl_comm_agree(comm, CHARL_OK));
+    }
+cleanup:
+    charl_reducer_destroy(sums);
+    charl_allreduce_destroy(ar);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    charl_comm_options options = {.timeout_s = 1.5};
+    charl_status st;
+
+    if (charl_comm_init(&argc, &argv) != CHARL_OK) {
+        fprintf(stderr, "mishap: %s\n", charl_error_message());
+        return 2;
+    }
+    if (argc != 3) {
+        return 1;
+    }
+    options.ranks_per_node = strcmp(argv[1], "sleep") == 0 ? 2 : 0;
+    if (charl_comm_create(&options, &comm) != CHARL_OK) {
+        say(charl_error_message());
+    }
+    if (strcmp(argv[1], "unwatched") != 0 && charl_comm_watch_begin(comm, died, NULL) != CHARL_OK) {
+        say(charl_error_message());
+    }
+    st = job(argv[1], (int)strtol(argv[2], NULL, 10));
+    if (st == CHARL_ERR_COMM) {
+        say(charl_error_message());
+    }
+    charl_comm_destroy(comm);
+    charl_comm_fini();
+    printf("mishap: ended with %s\n", charl_status_name(st));
+    return st == CHARL_OK ? 0 : 1;
+}

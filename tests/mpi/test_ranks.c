@@ -1,0 +1,486 @@
+/* Runs on any number of ranks up to 8: everything that ranks do together. A failure on one rank
+ * ends the job by its exit code. */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/error.h"
+#include "base/fault.h"
+#include "base/tree.h"
+#include "charl/comm.h"
+
+static charl_comm *comm, *nodes; /* all ranks on their node; the same, pretending nodes of two */
+
+/* Values whose sum depends on the order of adding. */
+static float value(int64_t round, int slice, int64_t i)
+{
+    const uint32_t h = (uint32_t)(round * 40503 + slice * 7919 + i * 104729 + 12345) * 2654435761u;
+
+    return ((float)(h >> 8) / 16777216.0f - 0.5f) * (float)(1u << (h & 15u));
+}
+
+static void leaf_fill(float *leaf, int64_t round, int slice, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        leaf[i] = value(round, slice, i);
+    }
+}
+
+static float **leaves_alloc(int m, int64_t n)
+{
+    float **leaf = calloc((size_t)m, sizeof *leaf);
+
+    assert_non_null(leaf);
+    for (int s = 0; s < m; s++) {
+        leaf[s] = malloc((size_t)(n + 1) * sizeof **leaf);
+        assert_non_null(leaf[s]);
+    }
+    return leaf;
+}
+
+static void leaves_free(float **leaf, int m)
+{
+    for (int s = 0; s < m; s++) {
+        free(leaf[s]);
+    }
+    free(leaf);
+}
+
+/* Lane j of s, folded, to `to`. */
+static void lane_fill(const charl_slices *s, int j, int64_t round, int64_t n, float **leaf,
+                      float *to)
+{
+    const int m = s->lane_hi[j] - s->lane_lo[j];
+
+    for (int k = 0; k < m; k++) {
+        leaf_fill(leaf[k], round, s->lane_lo[j] + k, n);
+    }
+    charl__tree_fold(leaf, m, n);
+    memcpy(to, leaf[0], (size_t)n * sizeof *to);
+}
+
+static void pause_randomly(int64_t round)
+{
+    const uint32_t h = (uint32_t)(round * 31 + charl_comm_rank(comm) * 17 + 5) * 2654435761u;
+
+    if ((h >> 28) == 0) {
+        charl__sleep_s((double)(h & 1023u) * 1e-6);
+    }
+}
+
+/* A step like a trainer's: the ranges are begun one after another and waited for later. */
+static void step(charl_allreduce *ar, int64_t round, int64_t n)
+{
+    const int64_t cut[] = {0, n / 7, n / 7, n / 2, n};
+    int64_t ticket[4], completed = 0;
+
+    for (int b = 0; b < 4; b++) {
+        pause_randomly(round + b);
+        charl_assert_ok(charl_allreduce_begin(ar, cut[b], cut[b + 1] - cut[b], &ticket[b]));
+        charl_assert_ok(charl_allreduce_progress(ar, &completed));
+        assert_true(completed <= ticket[b] + 1);
+    }
+    for (int b = 0; b < 4; b++) {
+        charl_assert_ok(charl_allreduce_wait(ar, ticket[b]));
+    }
+    charl_assert_ok(charl_allreduce_progress(ar, &completed));
+    assert_int_equal(completed, ticket[3] + 1);
+}
+
+static void check(charl_comm *c, const char *name, int total, int64_t n)
+{
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+    float **leaf = leaves_alloc(total, n);
+
+    charl_assert_ok(charl__slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
+    charl_assert_ok(charl_allreduce_create(c, name, n, &mine, &ar));
+    assert_true(strcmp(name, "auto") == 0 || strcmp(charl_allreduce_name(ar), name) == 0);
+    assert_int_equal((uintptr_t)charl_allreduce_lanes(ar) % 4096, 0);
+    assert_int_equal((uintptr_t)charl_allreduce_sum(ar) % 4096, 0);
+    assert_int_equal(charl_allreduce_stride(ar) % 1024, 0);
+    for (int64_t round = 0; round < (n > 100000 ? 2 : 3); round++) {
+        for (int j = 0; j < mine.n_lanes; j++) {
+            lane_fill(&mine, j, round, n, leaf,
+                      charl_allreduce_lanes(ar) + j * charl_allreduce_stride(ar));
+        }
+        step(ar, round, n);
+        for (int s = 0; s < total; s++) {
+            leaf_fill(leaf[s], round, s, n);
+        }
+        charl__tree_fold(leaf, total, n);
+        if (charl_allreduce_is_invariant(ar)) {
+            charl_assert_same_bits(charl_allreduce_sum(ar), leaf[0], n);
+        } else {
+            for (int64_t i = 0; i < n; i++) {
+                assert_true(charl_allreduce_sum(ar)[i] - leaf[0][i] < 0.5f &&
+                            leaf[0][i] - charl_allreduce_sum(ar)[i] < 0.5f);
+            }
+        }
+    }
+    charl_allreduce_destroy(ar);
+    leaves_free(leaf, total);
+}
+
+static void test_every_algorithm_equals_the_serial_fold(void **state)
+{
+    const char *names[] = {"auto", "local", "window", "tree", "mpi"};
+    const int64_t sizes[] = {0, 1, 15, 16, 17, 5000};
+    const int totals[] = {8, 11, 64};
+
+    (void)state;
+    for (size_t a = 0; a < sizeof names / sizeof *names; a++) {
+        if (charl_comm_size(comm) > 1 && strcmp(names[a], "local") == 0) {
+            continue;
+        }
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            for (size_t t = 0; t < sizeof totals / sizeof *totals; t++) {
+                check(comm, names[a], totals[t], sizes[i]);
+            }
+        }
+        check(comm, names[a], 8, 1000003);
+    }
+}
+
+static void test_several_nodes_give_the_same_bits(void **state)
+{
+    (void)state;
+    assert_int_equal(charl_comm_node_count(nodes), (charl_comm_size(nodes) + 1) / 2);
+    assert_int_equal(charl_comm_node(nodes), charl_comm_rank(nodes) / 2);
+    assert_int_equal(charl_comm_local_rank(nodes), charl_comm_rank(nodes) % 2);
+    check(nodes, "auto", 8, 17);
+    check(nodes, "tree", 11, 100003);
+    if (charl_comm_node_count(nodes) > 1) {
+        charl_allreduce *ar = NULL;
+        charl_slices mine;
+
+        charl_assert_ok(
+            charl__slices_block(8, charl_comm_rank(nodes), charl_comm_size(nodes), &mine));
+        charl_assert_status(charl_allreduce_create(nodes, "window", 4, &mine, &ar),
+                            CHARL_ERR_CONFIG);
+        charl_assert_message("several nodes");
+        assert_null(ar);
+    }
+}
+
+static void test_a_wrong_algorithm_is_refused(void **state)
+{
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+
+    (void)state;
+    charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl_assert_status(charl_allreduce_create(comm, "ring", 4, &mine, &ar), CHARL_ERR_CONFIG);
+    charl_assert_message("window, tree or mpi");
+    charl__env_set(CHARL_ENV_ALLREDUCE, "tree");
+    charl_assert_ok(charl_allreduce_create(comm, "auto", 4, &mine, &ar));
+    assert_string_equal(charl_allreduce_name(ar), "tree");
+    charl__env_set(CHARL_ENV_ALLREDUCE, NULL);
+    charl_allreduce_destroy(ar);
+    charl_assert_status(charl_allreduce_create(comm, "auto", -1, &mine, &ar), CHARL_ERR_INVALID);
+    mine.first++;
+    charl_assert_status(charl_allreduce_create(comm, "auto", 4, &mine, &ar), CHARL_ERR_INVALID);
+    if (charl_comm_size(comm) > 1) {
+        charl_assert_ok(
+            charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+        charl_assert_status(charl_allreduce_create(comm, "auto", charl_comm_rank(comm), &mine, &ar),
+                            CHARL_ERR_INVALID);
+        charl_assert_status(charl_allreduce_create(comm, "local", 4, &mine, &ar), CHARL_ERR_CONFIG);
+    }
+}
+
+static void test_wrong_ranges_are_refused(void **state)
+{
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+    int64_t ticket = 0;
+
+    (void)state;
+    charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl_assert_ok(charl_allreduce_create(comm, "auto", 4, &mine, &ar));
+    charl_assert_status(charl_allreduce_begin(ar, -1, 2, &ticket), CHARL_ERR_INVALID);
+    charl_assert_status(charl_allreduce_begin(ar, 3, 2, &ticket), CHARL_ERR_INVALID);
+    charl_assert_status(charl_allreduce_wait(ar, 0), CHARL_ERR_INVALID);
+    for (int i = 0; i < 64; i++) {
+        charl_assert_ok(charl_allreduce_begin(ar, 0, 4, &ticket));
+    }
+    charl_assert_status(charl_allreduce_begin(ar, 0, 4, &ticket), CHARL_ERR_INVALID);
+    charl_assert_ok(charl_allreduce_wait(ar, ticket));
+    charl_assert_ok(charl_allreduce_begin(ar, 0, 4, &ticket));
+    charl_assert_ok(charl_allreduce_wait(ar, ticket));
+    charl_allreduce_destroy(ar);
+}
+
+static void small_sums(charl_comm *c, int total, int64_t count, int64_t rounds)
+{
+    charl_reducer *r = NULL;
+    charl_slices mine;
+    float **leaf = leaves_alloc(total, count);
+    float *lanes = malloc(CHARL_MAX_LANES * (size_t)count * sizeof *lanes);
+
+    assert_non_null(lanes);
+    charl_assert_ok(charl__slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
+    charl_assert_ok(charl_reducer_create(c, &mine, &r));
+    for (int64_t round = 0; round < rounds; round++) {
+        for (int j = 0; j < mine.n_lanes; j++) {
+            lane_fill(&mine, j, round, count, leaf, lanes + j * count);
+        }
+        pause_randomly(round);
+        charl_assert_ok(charl_reducer_sum(r, lanes, count, lanes));
+        for (int s = 0; s < total; s++) {
+            leaf_fill(leaf[s], round, s, count);
+        }
+        charl__tree_fold(leaf, total, count);
+        assert_memory_equal(lanes, leaf[0], (size_t)count * sizeof *lanes);
+    }
+    charl_reducer_destroy(r);
+    free(lanes);
+    leaves_free(leaf, total);
+}
+
+static void test_small_sums_back_to_back(void **state)
+{
+    (void)state;
+    small_sums(comm, 8, 3, 10000);
+    small_sums(comm, 11, 1, 200);
+    small_sums(comm, 8, 20000, 5); /* more than one piece */
+    small_sums(comm, 64, 5000, 5);
+    small_sums(nodes, 8, 3, 500);
+    small_sums(nodes, 11, 20000, 3);
+}
+
+static void test_control_collectives(void **state)
+{
+    const int rank = charl_comm_rank(comm), size = charl_comm_size(comm);
+    int64_t i[2] = {rank, -rank}, all[CHARL_MAX_SLICES];
+    double d = rank + 0.5;
+    char text[16] = "";
+
+    (void)state;
+    charl_assert_ok(charl_comm_reduce_i64(comm, CHARL_COMM_MAX, i, 2));
+    assert_int_equal(i[0], size - 1);
+    assert_int_equal(i[1], 0);
+    charl_assert_ok(charl_comm_reduce_f64(comm, CHARL_COMM_MIN, &d, 1));
+    assert_true(d > 0.4 && d < 0.6);
+    i[0] = rank;
+    charl_assert_ok(charl_comm_reduce_i64(comm, CHARL_COMM_SUM, i, 1));
+    assert_int_equal(i[0], size * (size - 1) / 2);
+    charl_assert_status(charl_comm_reduce_i64(comm, CHARL_COMM_OP_COUNT, i, 1), CHARL_ERR_INVALID);
+    i[0] = rank * 10;
+    charl_assert_ok(charl_comm_allgather(comm, &i[0], sizeof i[0], all));
+    for (int r = 0; r < size; r++) {
+        assert_int_equal(all[r], r * 10);
+    }
+    if (rank == size - 1) {
+        strcpy(text, "hello");
+    }
+    charl_assert_ok(charl_comm_broadcast(comm, text, sizeof text, size - 1));
+    assert_string_equal(text, "hello");
+    charl_assert_status(charl_comm_broadcast(comm, text, sizeof text, size), CHARL_ERR_INVALID);
+    charl_assert_ok(charl_comm_barrier(comm));
+    assert_int_equal(charl_comm_pid(comm, rank), getpid());
+    assert_int_equal(charl_comm_pid(comm, size), -1);
+    assert_true(strlen(charl_comm_host(comm, 0)) > 0);
+    assert_string_equal(charl_comm_host(comm, -1), "");
+    assert_int_equal(charl_comm_local_size(comm), size);
+    assert_int_equal(charl_comm_node_count(comm), 1);
+}
+
+static charl_status fail_if(bool fails, charl_status code)
+{
+    return fails ? charl__error_set(code, __FILE__, __LINE__, __func__, "batch of 512 does not fit")
+                 : CHARL_OK;
+}
+
+static void test_agreement(void **state)
+{
+    const int rank = charl_comm_rank(comm), last = charl_comm_size(comm) - 1;
+
+    (void)state;
+    charl_assert_ok(charl_comm_agree(comm, CHARL_OK));
+    charl_assert_status(charl_comm_agree(comm, fail_if(rank == last, CHARL_ERR_NOMEM)),
+                        CHARL_ERR_NOMEM);
+    charl_assert_message("batch of 512 does not fit");
+    if (last > 0) {
+        char name[32];
+
+        snprintf(name, sizeof name, "rank %d of %d (", last, last + 1);
+        charl_assert_message(name);
+        /* the worst wins */
+        charl_assert_status(
+            charl_comm_agree(comm, fail_if(true, rank == 0 ? CHARL_ERR_DISK : CHARL_ERR_CONFIG)),
+            CHARL_ERR_DISK);
+        charl_assert_message("rank 0 of");
+    }
+    charl_assert_ok(charl_comm_agree(comm, CHARL_OK));
+}
+
+static void test_comparison_names_the_odd_rank(void **state)
+{
+    const int rank = charl_comm_rank(comm), size = charl_comm_size(comm);
+    const unsigned char hash[4] = {1, 2, 3, 4};
+    const unsigned char odd[4] = {1, 2, 3, (unsigned char)(rank == size - 1 ? 5 : 4)};
+    static const unsigned char big[5000];
+
+    (void)state;
+    charl_assert_ok(charl_comm_compare(comm, "parameters", hash, sizeof hash, CHARL_ERR_DEVICE));
+    charl_assert_status(charl_comm_compare(comm, "parameters", big, sizeof big, CHARL_ERR_DEVICE),
+                        CHARL_ERR_INVALID);
+    if (size > 1) {
+        char want[48];
+
+        charl_assert_status(
+            charl_comm_compare(comm, "parameters", odd, sizeof odd, CHARL_ERR_DEVICE),
+            CHARL_ERR_DEVICE);
+        snprintf(want, sizeof want, "parameters: rank %d (", size - 1);
+        charl_assert_message(want);
+    }
+}
+
+static void test_too_little_shared_memory(void **state)
+{
+    charl_allreduce *ar = NULL;
+    charl_reducer *r = NULL;
+    charl_slices mine;
+
+    (void)state;
+    if (charl_comm_size(comm) == 1) {
+        skip();
+    }
+    charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl_assert_ok(charl__fault_set("comm.shm@0:1+:1000000"));
+    charl_assert_status(charl_allreduce_create(comm, "auto", 1 << 20, &mine, &ar), CHARL_ERR_NOMEM);
+    charl_assert_message("/dev/shm, which has 1.0 MB free");
+    charl_assert_ok(charl__fault_set("comm.shm@0:1+:1"));
+    charl_assert_status(charl_reducer_create(comm, &mine, &r), CHARL_ERR_NOMEM);
+    charl_assert_ok(charl__fault_set(NULL));
+    charl_assert_ok(charl_comm_barrier(comm));
+}
+
+static void test_unequal_blocks(void **state)
+{
+    const int rank = charl_comm_rank(comm), size = charl_comm_size(comm);
+    charl_reducer *r = NULL;
+    charl_slices mine;
+    float lanes[CHARL_MAX_LANES], data[64], *leaf[64];
+
+    (void)state;
+    /* rank 0 is slow: it takes 3 slices; the last takes what the others leave, rank 1 perhaps none
+     */
+    charl_assert_ok(charl__slices_range(64, rank == 0 ? 0 : 3,
+                                        size == 1          ? 64
+                                        : rank == 0        ? 3
+                                        : rank == size - 1 ? 61
+                                                           : 0,
+                                        &mine));
+    for (int s = 0; s < 64; s++) {
+        leaf[s] = &data[s];
+        data[s] = value(9, s, 0);
+    }
+    for (int j = 0; j < mine.n_lanes; j++) {
+        charl__tree_fold(leaf + mine.lane_lo[j], mine.lane_hi[j] - mine.lane_lo[j], 1);
+        lanes[j] = data[mine.lane_lo[j]];
+    }
+    charl_assert_ok(charl_reducer_create(comm, &mine, &r));
+    charl_assert_ok(charl_reducer_sum(r, lanes, 1, lanes));
+    for (int s = 0; s < 64; s++) {
+        data[s] = value(9, s, 0);
+    }
+    charl__tree_fold(leaf, 64, 1);
+    assert_memory_equal(lanes, data, sizeof *lanes);
+    charl_reducer_destroy(r);
+}
+
+static void test_processors(void **state)
+{
+    int cpus = 0;
+
+    (void)state;
+    charl_assert_ok(charl_comm_bind(comm, &cpus));
+    assert_true(cpus >= 1);
+    assert_true(charl_comm_cpu_share(comm) >= 1);
+    assert_true(charl_comm_cpu_share(comm) <= cpus);
+    unsetenv("POCL_MAX_PTHREAD_COUNT");
+    setenv("POCL_CPU_MAX_CU_COUNT", "77", 1);
+    charl_assert_ok(charl_comm_cpu_limit(comm));
+    assert_int_equal(strtol(getenv("POCL_MAX_PTHREAD_COUNT"), NULL, 10),
+                     charl_comm_cpu_share(comm));
+    assert_string_equal(getenv("POCL_CPU_MAX_CU_COUNT"), "77");
+}
+
+static void died(void *ctx, const charl_comm_death *death)
+{
+    (void)death;
+    *(int *)ctx += 1;
+}
+
+static void test_a_watch_without_deaths_reports_none(void **state)
+{
+    int deaths = 0;
+
+    (void)state;
+    charl_comm_watch_end(comm);
+    charl_assert_ok(charl_comm_watch_begin(comm, died, &deaths));
+    charl_assert_status(charl_comm_watch_begin(comm, died, &deaths), CHARL_ERR_INVALID);
+    charl_comm_mark(comm, 3, "a phase whose name is longer than what a slot can hold of it");
+    charl__sleep_s(0.35);
+    charl_comm_watch_end(comm);
+    assert_int_equal(deaths, 0);
+    charl_assert_ok(charl_comm_barrier(comm));
+}
+
+static int ranks_begin(void **state)
+{
+    (void)state;
+    return charl_comm_create(&(charl_comm_options){.timeout_s = 20}, &comm) != CHARL_OK ||
+           charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = 2}, &nodes) !=
+               CHARL_OK;
+}
+
+static int ranks_end(void **state)
+{
+    (void)state;
+    if (charl_comm_is_broken(comm) || charl_comm_is_broken(nodes)) {
+        return 1;
+    }
+    charl_comm_destroy(nodes);
+    charl_comm_destroy(comm);
+    return charl__live() != 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_control_collectives),
+        cmocka_unit_test(test_agreement),
+        cmocka_unit_test(test_comparison_names_the_odd_rank),
+        cmocka_unit_test(test_every_algorithm_equals_the_serial_fold),
+        cmocka_unit_test(test_several_nodes_give_the_same_bits),
+        cmocka_unit_test(test_a_wrong_algorithm_is_refused),
+        cmocka_unit_test(test_wrong_ranges_are_refused),
+        cmocka_unit_test(test_small_sums_back_to_back),
+        cmocka_unit_test(test_unequal_blocks),
+        cmocka_unit_test(test_too_little_shared_memory),
+        cmocka_unit_test(test_processors),
+        cmocka_unit_test(test_a_watch_without_deaths_reports_none),
+    };
+    int failed;
+
+    if (charl_comm_init(&argc, &argv) != CHARL_OK) {
+        fprintf(stderr, "%s\n", charl_error_message());
+        return 1;
+    }
+    failed = cmocka_run_group_tests(tests, ranks_begin, ranks_end);
+    if (failed) { /* the ranks may have parted: no more waiting for each other */
+        fflush(NULL);
+        charl_comm_exit(NULL, 1, NULL);
+    }
+    charl_comm_fini();
+    return failed;
+}
