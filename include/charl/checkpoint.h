@@ -1,0 +1,208 @@
+#ifndef CHARL_CHECKPOINT_H
+#define CHARL_CHECKPOINT_H
+/** Checkpoints: one HDF5 file that holds everything training needs to go on, and the directory they
+ * live in.
+ *
+ *  A file appears whole or not at all (temporary name, fsync, re-read, rename, fsync of the
+ * directory), every tensor has a CRC32C and the list of tensors a SHA-256. The format is described
+ * in checkpoints/README.md. Tensors are host memory in little-endian, row-major, logical (PyTorch)
+ * shapes; nothing here knows of devices or ranks: rank 0 saves, every rank may read. Functions may
+ * be used from several threads, each object by one at a time. Strings and tensors of a reader
+ * belong to the reader.
+ */
+#include "charl/shape.h"
+
+enum { CHARL_CHECKPOINT_VERSION = 1 };
+
+/** A named tensor. `group` is "model", "ema" or "optim/STATE" (such as "optim/exp_avg"); `name` is
+ * a flat dotted name without '/' or white space. `data` is the caller's when saving and NULL in
+ * what a reader returns; `crc32c` is ignored when saving. Everything is borrowed. */
+typedef struct charl_checkpoint_tensor {
+    const char *group, *name;
+    charl_dtype dtype;
+    charl_shape shape;
+    const void *data;
+    uint32_t crc32c;
+} charl_checkpoint_tensor;
+
+/** Where training stands. Strings are borrowed, at most 4000 bytes; NULL is stored as "". When
+ * saving, `writer` NULL means this version of charl. */
+typedef struct charl_checkpoint_state {
+    const char *writer;
+    int64_t step;
+    int64_t epoch, samples_in_epoch, samples_seen;
+    int64_t seed;
+    const char *rng; /* "philox4x32-10" */
+    int64_t lr_step;
+    double loss_scale;
+    int64_t slices, batch_size;
+    double best_metric; /* NaN: none yet */
+    int64_t world_size;
+    const char *device, *driver;
+    const char *data_path;
+    int64_t data_n_samples;
+    const char *data_content_id, *data_shuffle;
+    const char *optim_kind;
+    int64_t optim_t;
+} charl_checkpoint_state;
+
+/** What is saved. Everything is borrowed for the call. */
+typedef struct charl_checkpoint {
+    charl_checkpoint_state state;
+    const char *config_text;     /* the ini as given */
+    const char *config_resolved; /* every key */
+    const charl_checkpoint_tensor *tensors;
+    int64_t n_tensors;
+} charl_checkpoint;
+
+/** Write `path`, replacing it, and return when it is durable and has been read back.
+ *
+ *  Blocks. Local. Deterministic: the same description gives the same bytes.
+ *  Errors: ERR_DISK     not enough room (names bytes needed and free), any step of writing failed,
+ * or what was read back is not what was written; an older file at `path` is untouched unless only
+ * the last fsync of the directory failed ERR_INVALID  a name, shape or counter breaks the format
+ *          ERR_NOMEM
+ *  Cost: writes and reads back the sum of the tensors; no copy in memory. */
+charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c) CHARL_MUST_CHECK;
+
+typedef struct charl_checkpoint_reader charl_checkpoint_reader;
+
+/** Open `path` and check everything but the contents of the tensors: format, version, complete,
+ * exactly the expected names, hard links only, plain contiguous storage inside the file, manifest
+ * against datasets. HDF5 is closed again on return; tensors are read with pread.
+ *
+ *  Blocks. Local. *out is NULL on failure.
+ *  Errors: ERR_CHECKPOINT  naming the file, and the tensor where there is one
+ *          ERR_NOMEM       memory or descriptors: says nothing about the file */
+charl_status charl_checkpoint_open(const char *path,
+                                   charl_checkpoint_reader **out) CHARL_MUST_CHECK;
+
+/** NULL is a no-op. Local. */
+void charl_checkpoint_close(charl_checkpoint_reader *r);
+
+/** Borrowed from the reader. Local. */
+const charl_checkpoint_state *charl_checkpoint_get_state(const charl_checkpoint_reader *r);
+const char *charl_checkpoint_get_config_text(const charl_checkpoint_reader *r);
+const char *charl_checkpoint_get_config_resolved(const charl_checkpoint_reader *r);
+int64_t charl_checkpoint_get_count(const charl_checkpoint_reader *r);
+
+/** Tensor `index` in [0, count), in the order in which they were saved. Borrowed. Local. */
+const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoint_reader *r,
+                                                           int64_t index);
+
+/** The tensor of that name, or NULL. Borrowed. Local. */
+const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_reader *r,
+                                                     const char *group, const char *name);
+
+/** Read a tensor that charl_checkpoint_get_tensor or _find returned.
+ *
+ *  dst  [shape of t]  dtype of t  written
+ *
+ *  Blocks. Local. Checks the CRC; on failure dst is undefined.
+ *  Errors: ERR_CHECKPOINT naming file and tensor: damaged or cut short since it was opened. */
+charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
+                                   void *dst) CHARL_MUST_CHECK;
+
+/** Open `path` and read every tensor. Blocks. Local. A file made to harm can crash HDF5: where that
+ * matters call this in a process of its own. Errors: as charl_checkpoint_open. Cost: reads the file
+ * once; 1 MiB of memory. */
+charl_status charl_checkpoint_verify(const char *path) CHARL_MUST_CHECK;
+
+/** Compare two checkpoints: counters, configuration, tensors by name, shape, dtype and bits.
+ *
+ *  *same    whether nothing differs (the writer's version, world_size, device and driver may)
+ *  *report  one line per difference, "" when there is none; the caller's, free with charl_free;
+ * NULL on failure
+ *
+ *  Blocks. Local. Errors: as charl_checkpoint_verify, for either file. */
+charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool *same,
+                                   char **report) CHARL_MUST_CHECK;
+
+/* The run directory: DIR/checkpoints/step-00000042.h5, DIR/last.h5, DIR/best.h5, DIR/.lock */
+
+typedef struct charl_run charl_run;
+
+/** Take the run directory for this process: create it where missing, lock it, prove that it is
+ * writable, remove temporaries of dead processes. The lock ends with charl_run_close or with the
+ * process, however it dies.
+ *
+ *  Blocks (not for the lock). Local: one rank of a job calls it.
+ *  Errors: ERR_DISK  not writable, or held by another job (names host, process and since when);
+ * ERR_NOMEM */
+charl_status charl_run_open(const char *dir, charl_run **out) CHARL_MUST_CHECK;
+
+/** NULL is a no-op. Local. */
+void charl_run_close(charl_run *run);
+
+/** What the user should know about the lock, or "": file systems without locks cannot keep a second
+ * job out. Borrowed. Local. */
+const char *charl_run_get_note(const charl_run *run);
+
+/** DIR/checkpoints/step-%08lld.h5; the caller's, free with charl_free. Blocks. Local.
+ *  Errors: ERR_NOMEM. */
+charl_status charl_run_path(const char *dir, int64_t step, char **out) CHARL_MUST_CHECK;
+
+/** What charl_run_find found. */
+typedef struct charl_run_found {
+    char *path;    /* NULL: there is no usable checkpoint */
+    int64_t step;  /* -1 then */
+    char *warning; /* NULL, or one line per newer checkpoint that was refused, with the reason */
+    int n_refused;
+} charl_run_found;
+
+/** The newest checkpoint of the run that verifies. No lock needed. An absent directory has none.
+ *
+ *  Blocks. Local. `found` needs charl_run_found_fini on every path.
+ *  Errors: ERR_NOMEM; ERR_CHECKPOINT when the directory exists but cannot be read. A refused file
+ * is not an error: see found->warning; whether to go on without it is the caller's decision. Cost:
+ * reads one checkpoint, more after damage. */
+charl_status charl_run_find(const char *dir, charl_run_found *found) CHARL_MUST_CHECK;
+void charl_run_found_fini(charl_run_found *found);
+
+/** Which checkpoints stay. A step of -1 means none. */
+typedef struct charl_run_policy {
+    int64_t step;         /* just saved; later ones belong to another history and are left alone */
+    int64_t keep_last;    /* at least 2 are kept */
+    int64_t keep_every;   /* also every step divisible by this; 0: none */
+    int64_t resumed_step; /* never removed */
+    int64_t best_step;    /* never removed */
+} charl_run_policy;
+
+/** Remove what the policy does not keep. Call it only after a save succeeded. *removed may be NULL.
+ *  Blocks. Local. Errors: ERR_DISK, ERR_NOMEM. */
+charl_status charl_run_retain(const char *dir, const charl_run_policy *policy,
+                              int *removed) CHARL_MUST_CHECK;
+
+/** Point the symbolic link DIR/`name` ("last.h5", "best.h5") at the checkpoint of `step`,
+ * atomically. Links are for people: nothing reads them, so a failure need not stop training.
+ * Blocks. Local. Errors: ERR_DISK (also when `name` exists and is not a symbolic link), ERR_NOMEM.
+ */
+charl_status charl_run_link(const char *dir, const char *name, int64_t step) CHARL_MUST_CHECK;
+
+typedef struct charl_checkpoint_writer charl_checkpoint_writer;
+
+/** A writer that saves copies in a thread. `background` false, or an HDF5 that is not thread-safe:
+ * begin does the work itself. Blocks. Local. Errors: ERR_NOMEM. */
+charl_status charl_checkpoint_writer_create(bool background,
+                                            charl_checkpoint_writer **out) CHARL_MUST_CHECK;
+
+/** Copy everything `c` points to and start saving it to `path`. The caller's memory is free on
+ * return. The thread makes no MPI call. The copy's memory is kept for the next save.
+ *
+ *  Async. Local. Errors: ERR_INVALID (the last save has not been collected by poll or wait),
+ * ERR_NOMEM. */
+charl_status charl_checkpoint_writer_begin(charl_checkpoint_writer *w, const char *path,
+                                           const charl_checkpoint *c) CHARL_MUST_CHECK;
+
+/** *done: no save is under way any more. The call that first sees the end returns the result of the
+ * save, once, with its message. Async. Local. Errors: as charl_checkpoint_save. */
+charl_status charl_checkpoint_writer_poll(charl_checkpoint_writer *w, bool *done) CHARL_MUST_CHECK;
+
+/** Wait for the end; as poll. Blocks. Local. */
+charl_status charl_checkpoint_writer_wait(charl_checkpoint_writer *w) CHARL_MUST_CHECK;
+
+/** Waits for a save under way; its result is lost unless wait was called. NULL is a no-op. Blocks.
+ * Local. */
+void charl_checkpoint_writer_destroy(charl_checkpoint_writer *w);
+
+#endif

@@ -1,0 +1,206 @@
+#ifndef CHARL_DATASET_H
+#define CHARL_DATASET_H
+/** Samples and targets in a file: reading them, checking them, making them from other formats.
+ *
+ *  A dataset is an HDF5 file, either in charl's layout (datasets/README.md) or any file whose
+ * arrays the options name. Rows are delivered to host memory as they are stored; normalisation,
+ * augmentation and upload are the trainer's. An open dataset never changes: reading is thread-safe,
+ * every other function belongs to one thread. Nothing here is collective: each rank opens the file
+ * for itself.
+ */
+#include "charl/shape.h"
+
+typedef struct charl_dataset charl_dataset;
+
+typedef enum charl_split {
+    CHARL_SPLIT_TRAIN,
+    CHARL_SPLIT_VAL,
+    CHARL_SPLIT_TEST,
+    CHARL_SPLIT_COUNT
+} charl_split;
+
+typedef enum charl_dataset_kind {
+    CHARL_DATASET_IMAGES,
+    CHARL_DATASET_TOKENS,
+    CHARL_DATASET_TABLE,
+    CHARL_DATASET_REGRESSION,
+    CHARL_DATASET_KIND_COUNT
+} charl_dataset_kind;
+
+/** How to open a file; all zero is right for a file in charl's layout. Strings are borrowed for the
+ * call. */
+typedef struct charl_dataset_options {
+    const char *x;    /* samples in a foreign file, as in "/images"; NULL: charl's layout */
+    const char *y;    /* targets in a foreign file; only together with x */
+    double val_split; /* [0,1): this last part of the training rows is for validation, if the file
+                         has none */
+    int64_t classes;  /* number of classes the labels must stay below; 0: as stored, else counted */
+    int64_t window;   /* tokens: predictions per sample (a sample reads one token more); ignored
+                         otherwise */
+} charl_dataset_options;
+
+/** What an open dataset holds. Pointers are borrowed from the dataset. */
+typedef struct charl_dataset_info {
+    charl_dataset_kind kind;
+    const char *path;
+    charl_dtype x_dtype;              /* u8, u16, u32 or f32; tokens: i32 */
+    charl_shape x_shape;              /* of one sample */
+    charl_dtype y_dtype;              /* i32 class labels or next tokens, f32 regression targets */
+    charl_shape y_shape;              /* of one target; a single label is a scalar */
+    int64_t classes;                  /* classes or size of the vocabulary; 0 for regression */
+    int64_t rows[CHARL_SPLIT_COUNT];  /* samples; 0: there is no such split */
+    int64_t items[CHARL_SPLIT_COUNT]; /* stored rows; tokens: tokens */
+    int n_stats;             /* channels (images) or columns of mean and std; 0: not stored */
+    const float *mean;       /* [n_stats], in the units of x */
+    const float *std;        /* [n_stats], never 0 */
+    const char *layout;      /* "NCHW" ...; "" if not stored */
+    const char *class_names; /* newline-separated; "" if not stored */
+    const char *columns;     /* names of a table's columns, newline-separated; "" if not stored */
+    bool checksums;          /* the file carries block checksums */
+    bool native;             /* rows are read directly, not through HDF5 */
+    const char *note;        /* what is unusual and what it costs; "" if nothing */
+    char content_id[65]; /* hexadecimal digest of names, shapes and checksums: the same data, the
+                            same id */
+} charl_dataset_info;
+
+/** Open and check a dataset: arrays present, allocated, inside the file, of a known type, x and y
+ * equally long; nothing that leads out of the file (links, external storage) and nothing that needs
+ * a plugin. Owned: close it.
+ *
+ *  Blocks. Local. `opt` may be NULL.
+ *  Errors: ERR_DATA  not a regular HDF5 file, or refused; the message names file, array and reason
+ *          ERR_IO    reading failed
+ *  Cost: a few kB read; all labels when the number of classes is not stored.
+ */
+charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt,
+                                charl_dataset **out) CHARL_MUST_CHECK;
+
+/** Give everything back. NULL is a no-op. Local. */
+void charl_dataset_close(charl_dataset *ds);
+
+/** What is in it. Local. */
+void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out);
+
+/** "images" ... and "train" ...; "?" outside the enum. Local. */
+const char *charl_dataset_kind_name(charl_dataset_kind kind);
+const char *charl_split_name(charl_split split);
+
+/** x[i] = sample rows[i], y[i] = its target, for i < n.
+ *
+ *  rows  [n]            read; any order, repetitions allowed
+ *  x     [n, x_shape]   x_dtype, written; NULL: not wanted
+ *  y     [n, y_shape]   y_dtype, written; NULL: not wanted
+ *
+ *  Row i of tokens is the window that begins at token i * window; its target is the window one
+ * token later. Blocks. Local. Thread-safe. Deterministic. Errors: ERR_INVALID  a row is out of
+ * range, or there is no such split ERR_DATA     a checksum differs, a label is out of range, a
+ * float is not finite; the message says where ERR_IO       reading failed Cost: one read per run of
+ * consecutive rows; the first touch of a 1 MiB block reads and checks all of it.
+ */
+charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows,
+                                int64_t n, void *x, void *y) CHARL_MUST_CHECK;
+
+/** Windows of tokens at any positions: x[i] = tokens[starts[i], + window), y[i] the same one token
+ * later.
+ *
+ *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_INVALID if not
+ * tokens.
+ */
+charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts,
+                                   int64_t n, void *x, void *y) CHARL_MUST_CHECK;
+
+/** Read everything once: all checksums, all labels in range, all floats finite.
+ *
+ *  Blocks. Local. Errors: as charl_dataset_read. Cost: reads the whole file.
+ */
+charl_status charl_dataset_verify(charl_dataset *ds) CHARL_MUST_CHECK;
+
+/** Row at `position` of the training stream: the epochs' orders of n rows one after the other,
+ * position / n being the epoch. With `shuffle` each epoch is a permutation keyed by (seed, epoch),
+ * computed per index without a table. Integer arithmetic only: the same on every machine. n >= 1,
+ * position >= 0. Local. Thread-safe.
+ */
+int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position);
+
+/** Where the windows of epoch `position / n` begin: a shift in [0, window) keyed by (seed, epoch);
+ * 0 without shuffle. Local. Thread-safe. */
+int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t window);
+
+/** Common to all importers. */
+typedef struct charl_import_options {
+    double val_split; /* [0,1): the last part of the training rows becomes the validation set */
+    bool overwrite;   /* replace an existing file */
+} charl_import_options;
+
+/** Convert IDX files (plain or gzip) of images [n,h,w] u8 and labels [n] u8 to images [n,1,h,w] in
+ * charl's layout at `out`. The second pair may be NULL; it becomes the validation set, or the test
+ * set if val_split > 0. `opt` may be NULL.
+ *
+ *  All importers: mean and std over the training part are stored; `out` appears whole or not at
+ * all. Blocks. Local. Memory: a few MiB. Errors: ERR_DATA    a source is missing, truncated or
+ * malformed; the message says where ERR_CONFIG  `out` exists and may not be replaced ERR_DISK `out`
+ * could not be written
+ */
+charl_status charl_import_idx(const char *const images[2], const char *const labels[2],
+                              const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
+
+/** Convert CIFAR-10 binary batches (3073-byte records) to images [n,3,32,32]: `train` files one
+ * after the other, `test` (may be NULL) as with IDX. Blocks. Local. Errors: as charl_import_idx. */
+charl_status charl_import_cifar10(const char *const *train, int n_train, const char *test,
+                                  const char *out,
+                                  const charl_import_options *opt) CHARL_MUST_CHECK;
+
+/** What a CSV file means. */
+typedef struct charl_csv_options {
+    const char *label; /* column of the target, by header name or index from 0 (negative: from the
+                          end); NULL: the last */
+    bool regression;   /* the target is a number, not a class */
+    char separator;    /* 0: comma */
+} charl_csv_options;
+
+/** Convert a CSV file (RFC 4180) to a table of f32 [n,k] with class labels or regression targets. A
+ * first line with a field that is not a number, outside the label column, is a header. Class labels
+ * that are not all integers from 0 are names; they are numbered in order of first appearance and
+ * stored. The file is read twice.
+ *
+ *  Blocks. Local. Errors: as charl_import_idx; ERR_DATA names the line for missing, surplus or
+ * non-numeric fields. */
+charl_status charl_import_csv(const char *path, const charl_csv_options *csv, const char *out,
+                              const charl_import_options *opt) CHARL_MUST_CHECK;
+
+/** Convert two NumPy arrays (.npy, C order): x [n,...] of u8, u16, u32, f32 or (converted to f32)
+ * f64, i8 to i64; y [n] or [n,...] of integers (classes) or floats (targets). Blocks. Local.
+ * Errors: as charl_import_idx. */
+charl_status charl_import_npy(const char *x, const char *y, const char *out,
+                              const charl_import_options *opt) CHARL_MUST_CHECK;
+
+/** Convert a text file to tokens, one per byte (u8, vocabulary 256). Blocks. Local. Errors: as
+ * charl_import_idx. */
+charl_status charl_import_bytes(const char *path, const char *out,
+                                const charl_import_options *opt) CHARL_MUST_CHECK;
+
+/** Convert a file of token numbers: llm.c's (1 KiB header; u16 or u32) or, without that header,
+ * nanoGPT's plain little-endian u16. `vocab` is the size of the vocabulary, 0: the largest token
+ * plus one. The file is read twice.
+ *
+ *  Blocks. Local. Errors: as charl_import_idx; ERR_DATA for a token outside the vocabulary. */
+charl_status charl_import_tokens(const char *path, int64_t vocab, const char *out,
+                                 const charl_import_options *opt) CHARL_MUST_CHECK;
+
+/** What charl_dataset_make can generate. */
+typedef struct charl_make_options {
+    const char *kind; /* "digits": 28x28 images of ten classes; "regression": a smooth function of 8
+                         columns with noise */
+    int64_t n_train, n_val; /* n_train >= 1 */
+    uint64_t seed;
+    bool overwrite;
+} charl_make_options;
+
+/** Generate a synthetic dataset at `path`: the same options give the same bytes of data on every
+ * machine.
+ *
+ *  Blocks. Local. Errors: ERR_CONFIG  unknown kind, bad counts, or `path` exists   ERR_DISK  could
+ * not be written */
+charl_status charl_dataset_make(const char *path, const charl_make_options *opt) CHARL_MUST_CHECK;
+
+#endif

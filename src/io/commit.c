@@ -1,0 +1,388 @@
+/* The commit protocol. The descriptor that creates the temporary stays open until after the rename:
+ * its fsync reports every write-back error since creation, and its flock tells a living writer from
+ * a stale file even where process numbers are reused.
+ */
+#include "io/commit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+
+enum { HOST_BYTES = 256, ERROR_BYTES = 128 };
+
+static const char marker[] = ".tmp.";
+
+static void crash_point(const char *name)
+{
+    if (charl__fault(name)) {
+        raise(SIGKILL);
+    }
+}
+
+/* 0, or the errno that fault point `name` asks for. */
+static int injected(const char *name)
+{
+    int64_t arg = 0;
+
+    if (!charl__fault_arg(name, &arg)) {
+        return 0;
+    }
+    return arg > 0 && arg < 4096 ? (int)arg : EIO;
+}
+
+static void host_name(char *host)
+{
+    if (gethostname(host, HOST_BYTES) != 0 || !host[0]) {
+        snprintf(host, HOST_BYTES, "localhost");
+    }
+    host[HOST_BYTES - 1] = '\0';
+    for (char *p = host; *p; p++) {
+        *p = *p == '/' ? '_' : *p;
+    }
+}
+
+int64_t charl__disk_free(const char *path)
+{
+    struct statvfs v;
+    char dir[4096];
+    char *slash;
+
+    if (charl__fault("io.statvfs")) {
+        return -1;
+    }
+    if (statvfs(path, &v) != 0) {
+        snprintf(dir, sizeof dir, "%s", path);
+        slash = strrchr(dir, '/');
+        if (slash) {
+            slash[slash == dir ? 1 : 0] = '\0';
+        } else {
+            snprintf(dir, sizeof dir, ".");
+        }
+        if (statvfs(dir, &v) != 0) {
+            return -1;
+        }
+    }
+    if (v.f_frsize == 0 || v.f_bavail > (uint64_t)INT64_MAX / v.f_frsize) {
+        return -1;
+    }
+    return (int64_t)(v.f_bavail * v.f_frsize);
+}
+
+charl_status charl__disk_error(const char *path, const char *op, int err, int64_t needed)
+{
+    charl_status st = CHARL_OK;
+    const int64_t left = charl__disk_free(path);
+    char text[ERROR_BYTES];
+
+    if (strerror_r(err, text, sizeof text) != 0) {
+        snprintf(text, sizeof text, "error %d", err);
+    }
+    if (needed >= 0 && left >= 0) {
+        CHARL_FAIL(CHARL_ERR_DISK, "%s: %s failed: %s (%lld bytes needed, %lld free)", path, op,
+                   text, (long long)needed, (long long)left);
+    }
+    CHARL_FAIL(CHARL_ERR_DISK, "%s: %s failed: %s", path, op, text);
+cleanup:
+    return st;
+}
+
+charl_status charl__commit_dir(const char *path, char **out)
+{
+    charl_status st = CHARL_OK;
+    const char *slash = strrchr(path, '/');
+
+    CHARL_TRY(charl_strdup(slash ? path : ".", out));
+    if (slash) {
+        (*out)[slash == path ? 1 : slash - path] = '\0';
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__commit_join(const char *dir, const char *name, char **out)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = strlen(dir) + strlen(name) + 2;
+
+    CHARL_TRY(charl_alloc(bytes, out));
+    snprintf(*out, bytes, "%s/%s", dir, name);
+cleanup:
+    return st;
+}
+
+/* Take over a temporary of this very name, which a dead process with this number left behind. */
+static charl_status remove_stale(const char *temp)
+{
+    charl_status st = CHARL_OK;
+    const int fd = open(temp, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+
+    CHARL_REQUIRE(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0, CHARL_ERR_DISK,
+                  "%s: is being written already", temp);
+    if (unlink(temp) != 0) {
+        CHARL_TRY(charl__disk_error(temp, "unlink", errno, -1));
+    }
+cleanup:
+    if (fd >= 0) {
+        close(fd);
+    }
+    return st;
+}
+
+/* Create c->temp; *exists when something has that name already. */
+static charl_status create_temp(charl__commit *c, bool *exists)
+{
+    charl_status st = CHARL_OK;
+    int err = injected("io.create");
+
+    *exists = false;
+    CHARL_TRY(charl__acquire("file descriptor"));
+    c->fd = err ? -1 : open(c->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (c->fd < 0) {
+        err = err ? err : errno;
+        *exists = err == EEXIST;
+        charl__drop();
+        CHARL_TRY(charl__disk_error(c->temp, "create", err, -1));
+    }
+    (void)flock(c->fd, LOCK_EX | LOCK_NB); /* where there are no locks the process number must do */
+cleanup:
+    return st;
+}
+
+charl_status charl__commit_begin(const char *final, charl__commit *c)
+{
+    charl_status st = CHARL_OK;
+    char host[HOST_BYTES];
+    bool exists = false;
+    struct stat s;
+    size_t bytes;
+
+    *c = (charl__commit){.fd = -1};
+    host_name(host);
+    bytes = strlen(final) + sizeof marker + strlen(host) + 32;
+    CHARL_TRY(charl_strdup(final, &c->final));
+    CHARL_TRY(charl_alloc(bytes, &c->temp));
+    snprintf(c->temp, bytes, "%s%s%s.%ld", final, marker, host, (long)getpid());
+    CHARL_REQUIRE(lstat(final, &s) != 0 || S_ISREG(s.st_mode), CHARL_ERR_DISK,
+                  "%s: exists and is not a regular file", final);
+    st = create_temp(c, &exists);
+    if (exists) {
+        CHARL_TRY(remove_stale(c->temp));
+        st = create_temp(c, &exists);
+    }
+    CHARL_TRY(st);
+cleanup:
+    if (st != CHARL_OK) {
+        charl_free(c->temp); /* whatever has that name is not ours to remove */
+        c->temp = NULL;
+        charl__commit_fini(c);
+    }
+    return st;
+}
+
+/* fsync through signals; 0 or the errno. */
+static int sync_fd(int fd, const char *point)
+{
+    int err = injected(point);
+
+    while (!err && fsync(fd) != 0) {
+        if (errno != EINTR) {
+            err = errno;
+        }
+    }
+    return err;
+}
+
+charl_status charl__commit_sync_dir(const char *dir)
+{
+    charl_status st = CHARL_OK;
+    int fd = -1;
+    int err;
+
+    CHARL_TRY(charl__acquire("file descriptor"));
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        err = errno;
+        charl__drop();
+        CHARL_TRY(charl__disk_error(dir, "open of the directory", err, -1));
+    }
+    err = sync_fd(fd, "io.dirfsync");
+    if (err && err != EINVAL) { /* EINVAL: a file system whose directories need no fsync */
+        CHARL_TRY(charl__disk_error(dir, "fsync of the directory", err, -1));
+    }
+cleanup:
+    if (fd >= 0) {
+        close(fd);
+        charl__drop();
+    }
+    return st;
+}
+
+charl_status charl__commit_end(charl__commit *c,
+                               charl_status (*verify)(const char *temp, void *user), void *user)
+{
+    charl_status st = CHARL_OK;
+    char *dir = NULL;
+    int err;
+
+    CHARL_TRY(charl__commit_dir(c->final, &dir));
+    crash_point("io.crash.written");
+    err = sync_fd(c->fd, "io.fsync");
+    if (err) {
+        CHARL_TRY(charl__disk_error(c->temp, "fsync", err, -1));
+    }
+    crash_point("io.crash.synced");
+    if (verify) {
+        CHARL_TRY(verify(c->temp, user));
+    }
+    crash_point("io.crash.verified");
+    err = injected("io.rename");
+    if (err || rename(c->temp, c->final) != 0) {
+        CHARL_TRY(charl__disk_error(c->final, "rename", err ? err : errno, -1));
+    }
+    charl_free(c->temp);
+    c->temp = NULL;
+    crash_point("io.crash.renamed");
+    CHARL_TRY(charl__commit_sync_dir(dir));
+cleanup:
+    charl_free(dir);
+    return st;
+}
+
+void charl__commit_fini(charl__commit *c)
+{
+    if (c->temp && c->fd >= 0) {
+        unlink(c->temp);
+    }
+    if (c->fd >= 0) {
+        close(c->fd);
+        charl__drop();
+    }
+    charl_free(c->temp);
+    charl_free(c->final);
+    *c = (charl__commit){.fd = -1};
+}
+
+charl_status charl__commit_bytes(const char *path, const void *data, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+    const char *at = data;
+    size_t left = bytes;
+    charl__commit c;
+
+    CHARL_TRY(charl__commit_begin(path, &c));
+    while (left > 0) {
+        const int err = injected("io.write");
+        const ssize_t n = err ? -1 : write(c.fd, at, left);
+
+        if (n < 0 && (err || errno != EINTR)) {
+            CHARL_TRY(charl__disk_error(c.temp, "write", err ? err : errno, (int64_t)bytes));
+        }
+        at += n > 0 ? n : 0;
+        left -= n > 0 ? (size_t)n : 0;
+    }
+    CHARL_TRY(charl__commit_end(&c, NULL, NULL));
+cleanup:
+    charl__commit_fini(&c);
+    return st;
+}
+
+/* Whether `name` is a temporary of a commit; then *pid and *here (made on this host). */
+static bool parse_temp(const char *name, const char *host, long *pid, bool *here)
+{
+    const char *mark = NULL;
+    const char *dot = strrchr(name, '.');
+    char *end = NULL;
+
+    for (const char *p = strstr(name, marker); p; p = strstr(p + 1, marker)) {
+        mark = p;
+    }
+    if (!mark || !dot || dot <= mark + sizeof marker - 1 || dot[1] < '0' || dot[1] > '9') {
+        return false;
+    }
+    *pid = strtol(dot + 1, &end, 10);
+    mark += sizeof marker - 1;
+    *here = strlen(host) == (size_t)(dot - mark) && strncmp(host, mark, strlen(host)) == 0;
+    return *end == '\0' && *pid > 0;
+}
+
+/* Remove `path` unless its writer may be alive. */
+static bool remove_if_dead(int dirfd, const char *name, long pid, bool exclusive)
+{
+    const bool ours = pid == (long)getpid();
+    const bool dead = !ours && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+    bool removed = false;
+    const int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    bool locked;
+
+    if (fd < 0) {
+        return false;
+    }
+    locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (locked ? dead || ours || exclusive : dead && errno != EWOULDBLOCK) {
+        removed = unlinkat(dirfd, name, 0) == 0;
+    }
+    close(fd);
+    return removed;
+}
+
+charl_status charl__commit_sweep(const char *dir, bool exclusive, int *removed)
+{
+    charl_status st = CHARL_OK;
+    DIR *d = NULL;
+    char host[HOST_BYTES];
+    int count = 0;
+
+    host_name(host);
+    CHARL_TRY(charl__acquire("directory"));
+    d = opendir(dir);
+    if (!d) {
+        const int err = errno;
+        charl__drop();
+        CHARL_TRY(charl__disk_error(dir, "open of the directory", err, -1));
+    }
+    for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+        long pid = 0;
+        bool here = false;
+
+        if (parse_temp(e->d_name, host, &pid, &here) && (here || exclusive)) {
+            count += remove_if_dead(dirfd(d), e->d_name, pid, exclusive) ? 1 : 0;
+        }
+    }
+cleanup:
+    if (d) {
+        closedir(d);
+        charl__drop();
+    }
+    if (removed) {
+        *removed = count;
+    }
+    return st;
+}
+
+charl_status charl__commit_probe(const char *dir)
+{
+    charl_status st = CHARL_OK;
+    char *path = NULL;
+    char name[64];
+
+    snprintf(name, sizeof name, ".probe.%ld", (long)getpid());
+    CHARL_TRY(charl__commit_join(dir, name, &path));
+    CHARL_TRY(charl__commit_bytes(path, "probe\n", 6));
+    if (unlink(path) != 0) {
+        CHARL_TRY(charl__disk_error(path, "unlink", errno, -1));
+    }
+cleanup:
+    charl_free(path);
+    return st;
+}

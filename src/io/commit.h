@@ -1,0 +1,71 @@
+#ifndef CHARL_IO_COMMIT_H
+#define CHARL_IO_COMMIT_H
+/** Files that appear whole or not at all.
+ *
+ *  begin creates `<final>.tmp.<host>.<pid>` beside the target and keeps it open and locked; the
+ * caller fills it; end makes it durable: fsync, the caller's check, rename, fsync of the directory.
+ * A crash at any instant leaves the old file or the new one, and at most a stale temporary, which
+ * charl__commit_sweep removes.
+ *
+ *  Fault points: io.create io.fsync io.rename io.dirfsync (argument: the errno), and
+ * io.crash.written, io.crash.synced, io.crash.verified, io.crash.renamed, which kill the process
+ * with SIGKILL. io.statvfs: the free space cannot be told.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct charl__commit {
+    char *final;
+    char *temp; /* write to this name, or to fd; NULL once renamed */
+    int fd;     /* of the temporary, read and write; -1 when none */
+} charl__commit;
+
+/** Start replacing `final`. `c` needs charl__commit_fini on every path, also after failure.
+ *  Errors: ERR_DISK (not writable, the target is not a regular file, another writer is at work),
+ * ERR_NOMEM. */
+charl_status charl__commit_begin(const char *final, charl__commit *c) CHARL_MUST_CHECK;
+
+/** Make the temporary the final file. `verify` (may be NULL) sees the temporary after its fsync;
+ * its failure is the result. On failure before the rename nothing has changed; after it (fsync of
+ * the directory) the new file is in place but not known to be durable. Errors: ERR_DISK, what
+ * verify returns. */
+charl_status charl__commit_end(charl__commit *c,
+                               charl_status (*verify)(const char *temp, void *user),
+                               void *user) CHARL_MUST_CHECK;
+
+/** Close; unless committed, remove the temporary. */
+void charl__commit_fini(charl__commit *c);
+
+/** Replace `path` with `bytes` bytes in one go: begin, write, end. Errors: ERR_DISK, ERR_NOMEM. */
+charl_status charl__commit_bytes(const char *path, const void *data, size_t bytes) CHARL_MUST_CHECK;
+
+/** Remove temporaries that dead processes of this host left in `dir`; with `exclusive` (the caller
+ * holds the directory's lock, so nobody else can be writing there) those of other hosts too.
+ * *removed may be NULL. Errors: ERR_DISK when the directory cannot be read, ERR_NOMEM. */
+charl_status charl__commit_sweep(const char *dir, bool exclusive, int *removed) CHARL_MUST_CHECK;
+
+/** Prove that files can be created, synced, renamed and removed in `dir`. Errors: ERR_DISK,
+ * ERR_NOMEM. */
+charl_status charl__commit_probe(const char *dir) CHARL_MUST_CHECK;
+
+/** fsync of a directory: makes renames and removals in it durable. Errors: ERR_DISK, ERR_NOMEM. */
+charl_status charl__commit_sync_dir(const char *dir) CHARL_MUST_CHECK;
+
+/** The directory part of `path` ("." if none), owned by the caller. Errors: ERR_NOMEM. */
+charl_status charl__commit_dir(const char *path, char **out) CHARL_MUST_CHECK;
+
+/** "dir/name", owned by the caller. Errors: ERR_NOMEM. */
+charl_status charl__commit_join(const char *dir, const char *name, char **out) CHARL_MUST_CHECK;
+
+/** Bytes free for this user on the file system of `path` or of its directory; -1 if it cannot be
+ * told. */
+int64_t charl__disk_free(const char *path);
+
+/** Record "`path`: `op` failed: <errno text> (N bytes needed, M free)" and return ERR_DISK.
+ * `needed` < 0: unknown. */
+charl_status charl__disk_error(const char *path, const char *op, int err, int64_t needed);
+
+#endif

@@ -1,0 +1,244 @@
+/* Adapter between HDF5 and charl's statuses. The text of an HDF5 failure is the description of the
+ * innermost frame of its error stack (the cause) followed by that of the outermost (the operation).
+ */
+#include "io/h5.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { TEXT_BYTES = 400 };
+
+typedef struct stack_text {
+    char cause[TEXT_BYTES];
+    char operation[TEXT_BYTES];
+} stack_text;
+
+void charl__h5_begin(void)
+{
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    H5PLset_loading_state(0);
+}
+
+static herr_t note_frame(unsigned n, const H5E_error2_t *frame, void *user)
+{
+    stack_text *text = user;
+    const char *desc = frame->desc ? frame->desc : "";
+
+    if (n == 0) {
+        snprintf(text->cause, sizeof text->cause, "%s", desc);
+    } else {
+        snprintf(text->operation, sizeof text->operation, "%s", desc);
+    }
+    return 0;
+}
+
+charl_status charl__h5_error_set(charl_status code, const char *file, int line, const char *func,
+                                 const char *fmt, ...)
+{
+    stack_text stack = {"", ""};
+    char message[2 * TEXT_BYTES];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_frame, &stack);
+    if (!stack.cause[0]) {
+        return charl__error_set(code, file, line, func, "%s", message);
+    }
+    if (!stack.operation[0]) {
+        return charl__error_set(code, file, line, func, "%s (HDF5: %s)", message, stack.cause);
+    }
+    return charl__error_set(code, file, line, func, "%s (HDF5: %s <- %s)", message, stack.cause,
+                            stack.operation);
+}
+
+bool charl__h5_close(hid_t *id)
+{
+    herr_t err = -1;
+
+    if (*id < 0) {
+        return true;
+    }
+    switch (H5Iget_type(*id)) {
+    case H5I_FILE:
+        err = H5Fclose(*id);
+        break;
+    case H5I_GROUP:
+        err = H5Gclose(*id);
+        break;
+    case H5I_DATATYPE:
+        err = H5Tclose(*id);
+        break;
+    case H5I_DATASPACE:
+        err = H5Sclose(*id);
+        break;
+    case H5I_DATASET:
+        err = H5Dclose(*id);
+        break;
+    case H5I_ATTR:
+        err = H5Aclose(*id);
+        break;
+    case H5I_GENPROP_LST:
+        err = H5Pclose(*id);
+        break;
+    default:
+        err = -1;
+        break;
+    }
+    *id = H5I_INVALID_HID;
+    charl__drop();
+    return err >= 0;
+}
+
+static charl_status set_scalar(const charl__h5_site *site, hid_t object, const char *name,
+                               hid_t type, const void *value)
+{
+    charl_status st = CHARL_OK;
+    hid_t space = H5I_INVALID_HID;
+    hid_t attr = H5I_INVALID_HID;
+
+    charl__h5_begin();
+    CHARL_H5_OPEN(site->code, space, H5Screate(H5S_SCALAR), "%s: attribute %s", site->path, name);
+    CHARL_H5_OPEN(site->code, attr, H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT),
+                  "%s: attribute %s cannot be created", site->path, name);
+    CHARL_H5(site->code, H5Awrite(attr, type, value), "%s: attribute %s cannot be written",
+             site->path, name);
+cleanup:
+    charl__h5_close(&attr);
+    charl__h5_close(&space);
+    return st;
+}
+
+charl_status charl__h5_set_text(const charl__h5_site *site, hid_t object, const char *name,
+                                const char *text)
+{
+    charl_status st = CHARL_OK;
+    hid_t type = H5I_INVALID_HID;
+
+    charl__h5_begin();
+    CHARL_H5_OPEN(site->code, type, H5Tcopy(H5T_C_S1), "%s: attribute %s", site->path, name);
+    /* HDF5 has no strings of length zero: an empty text is one NUL. */
+    CHARL_H5(site->code, H5Tset_size(type, text[0] ? strlen(text) : 1), "%s: attribute %s",
+             site->path, name);
+    CHARL_H5(site->code, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s: attribute %s", site->path,
+             name);
+    CHARL_H5(site->code, H5Tset_cset(type, H5T_CSET_UTF8), "%s: attribute %s", site->path, name);
+    CHARL_TRY(set_scalar(site, object, name, type, text));
+cleanup:
+    charl__h5_close(&type);
+    return st;
+}
+
+charl_status charl__h5_set_i64(const charl__h5_site *site, hid_t object, const char *name,
+                               int64_t value)
+{
+    return set_scalar(site, object, name, H5T_NATIVE_INT64, &value);
+}
+
+charl_status charl__h5_set_u32(const charl__h5_site *site, hid_t object, const char *name,
+                               uint32_t value)
+{
+    return set_scalar(site, object, name, H5T_NATIVE_UINT32, &value);
+}
+
+charl_status charl__h5_set_f64(const charl__h5_site *site, hid_t object, const char *name,
+                               double value)
+{
+    return set_scalar(site, object, name, H5T_NATIVE_DOUBLE, &value);
+}
+
+bool charl__h5_has(hid_t object, const char *name)
+{
+    charl__h5_begin();
+    return H5Aexists(object, name) > 0;
+}
+
+/* Open attribute `name`, which must hold one element; *type is its stored type. */
+static charl_status open_scalar(const charl__h5_site *site, hid_t object, const char *name,
+                                hid_t *attr, hid_t *type)
+{
+    charl_status st = CHARL_OK;
+    hid_t space = H5I_INVALID_HID;
+
+    charl__h5_begin();
+    CHARL_REQUIRE(H5Aexists(object, name) > 0, site->code, "%s: attribute %s is missing",
+                  site->path, name);
+    CHARL_H5_OPEN(site->code, *attr, H5Aopen(object, name, H5P_DEFAULT), "%s: attribute %s",
+                  site->path, name);
+    CHARL_H5_OPEN(site->code, *type, H5Aget_type(*attr), "%s: attribute %s", site->path, name);
+    CHARL_H5_OPEN(site->code, space, H5Aget_space(*attr), "%s: attribute %s", site->path, name);
+    CHARL_REQUIRE(H5Sget_simple_extent_npoints(space) == 1, site->code,
+                  "%s: attribute %s is not a single value", site->path, name);
+cleanup:
+    charl__h5_close(&space);
+    return st;
+}
+
+static charl_status get_number(const charl__h5_site *site, hid_t object, const char *name,
+                               hid_t mem_type, void *out)
+{
+    charl_status st = CHARL_OK;
+    hid_t attr = H5I_INVALID_HID;
+    hid_t type = H5I_INVALID_HID;
+    H5T_class_t cls;
+    bool fits;
+
+    CHARL_TRY(open_scalar(site, object, name, &attr, &type));
+    cls = H5Tget_class(type);
+    fits = cls == H5T_INTEGER || (cls == H5T_FLOAT && H5Tget_class(mem_type) == H5T_FLOAT);
+    CHARL_REQUIRE(fits, site->code, "%s: attribute %s is not a number of the expected kind",
+                  site->path, name);
+    CHARL_H5(site->code, H5Aread(attr, mem_type, out), "%s: attribute %s cannot be read",
+             site->path, name);
+cleanup:
+    charl__h5_close(&type);
+    charl__h5_close(&attr);
+    return st;
+}
+
+charl_status charl__h5_get_i64(const charl__h5_site *site, hid_t object, const char *name,
+                               int64_t *out)
+{
+    *out = 0;
+    return get_number(site, object, name, H5T_NATIVE_INT64, out);
+}
+
+charl_status charl__h5_get_f64(const charl__h5_site *site, hid_t object, const char *name,
+                               double *out)
+{
+    *out = 0;
+    return get_number(site, object, name, H5T_NATIVE_DOUBLE, out);
+}
+
+charl_status charl__h5_get_text(const charl__h5_site *site, hid_t object, const char *name,
+                                char *out, size_t cap)
+{
+    charl_status st = CHARL_OK;
+    hid_t attr = H5I_INVALID_HID;
+    hid_t type = H5I_INVALID_HID;
+    size_t size;
+
+    out[0] = '\0';
+    CHARL_TRY(open_scalar(site, object, name, &attr, &type));
+    CHARL_REQUIRE(H5Tget_class(type) == H5T_STRING, site->code, "%s: attribute %s is not text",
+                  site->path, name);
+    CHARL_REQUIRE(H5Tis_variable_str(type) == 0, site->code,
+                  "%s: attribute %s is a variable-length string; store it with a fixed length "
+                  "(numpy.bytes_ in h5py)",
+                  site->path, name);
+    size = H5Tget_size(type);
+    CHARL_REQUIRE(size > 0 && size < cap, site->code,
+                  "%s: attribute %s has %zu bytes, at most %zu are allowed", site->path, name, size,
+                  cap - 1);
+    CHARL_H5(site->code, H5Aread(attr, type, out), "%s: attribute %s cannot be read", site->path,
+             name);
+    out[size] = '\0';
+cleanup:
+    charl__h5_close(&type);
+    charl__h5_close(&attr);
+    return st;
+}

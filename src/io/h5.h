@@ -1,0 +1,85 @@
+#ifndef CHARL_IO_H5_H
+#define CHARL_IO_H5_H
+/** HDF5 as the io module uses it: statuses instead of error stacks, counted handles, strict
+ * attributes.
+ *
+ *  Every function that calls HDF5 begins with charl__h5_begin(), because the library keeps its
+ * error printing switch per thread. Handles are counted like any other acquisition, so a test sees
+ * a leak. Attributes are scalars of fixed types; variable-length strings are refused because
+ * reading them walks HDF5's global heap, the part of the format that damaged files crash in most
+ * easily.
+ */
+#include <hdf5.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/** What a message says besides the cause: the status to report and the file. `path` is borrowed. */
+typedef struct charl__h5_site {
+    charl_status code;
+    const char *path;
+} charl__h5_site;
+
+/** Silence HDF5's own error printing on this thread and keep it from loading plugin libraries.
+ * Cheap. Thread-safe. */
+void charl__h5_begin(void);
+
+/** Record a failure whose message ends in HDF5's own words, innermost cause first; returns `code`.
+ */
+charl_status charl__h5_error_set(charl_status code, const char *file, int line, const char *func,
+                                 const char *fmt, ...) CHARL_PRINTF(5, 6);
+
+/* A call whose negative result means failure. */
+#define CHARL_H5(code, call, ...)                                                                  \
+    do {                                                                                           \
+        if ((call) < 0) {                                                                          \
+            st = charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);           \
+            goto cleanup;                                                                          \
+        }                                                                                          \
+    } while (0)
+
+/* var = call, a counted handle that charl__h5_close gives back; var is H5I_INVALID_HID on failure.
+ */
+#define CHARL_H5_OPEN(code, var, call, ...)                                                        \
+    do {                                                                                           \
+        (var) = H5I_INVALID_HID;                                                                   \
+        CHARL_TRY(charl__acquire("HDF5 handle"));                                                  \
+        (var) = (call);                                                                            \
+        if ((var) < 0) {                                                                           \
+            charl__drop();                                                                         \
+            st = charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);           \
+            (var) = H5I_INVALID_HID;                                                               \
+            goto cleanup;                                                                          \
+        }                                                                                          \
+    } while (0)
+
+/** Close a handle of any kind from CHARL_H5_OPEN and set it to H5I_INVALID_HID; false if HDF5
+ * reports a failure, which matters after writing. No-op and true for H5I_INVALID_HID. */
+bool charl__h5_close(hid_t *id);
+
+/** Write scalar attribute `name` of `object`. Text is stored as a fixed-length UTF-8 string.
+ * Errors: site->code. */
+charl_status charl__h5_set_text(const charl__h5_site *site, hid_t object, const char *name,
+                                const char *text) CHARL_MUST_CHECK;
+charl_status charl__h5_set_i64(const charl__h5_site *site, hid_t object, const char *name,
+                               int64_t value) CHARL_MUST_CHECK;
+charl_status charl__h5_set_u32(const charl__h5_site *site, hid_t object, const char *name,
+                               uint32_t value) CHARL_MUST_CHECK;
+charl_status charl__h5_set_f64(const charl__h5_site *site, hid_t object, const char *name,
+                               double value) CHARL_MUST_CHECK;
+
+/** Whether `object` has attribute `name`. */
+bool charl__h5_has(hid_t object, const char *name);
+
+/** Read scalar attribute `name` of `object`: integers of any width, floats (or integers) as f64,
+ * fixed-length strings of at most cap - 1 bytes. Errors: site->code when absent, of another type,
+ * not a scalar or too long. */
+charl_status charl__h5_get_i64(const charl__h5_site *site, hid_t object, const char *name,
+                               int64_t *out) CHARL_MUST_CHECK;
+charl_status charl__h5_get_f64(const charl__h5_site *site, hid_t object, const char *name,
+                               double *out) CHARL_MUST_CHECK;
+charl_status charl__h5_get_text(const charl__h5_site *site, hid_t object, const char *name,
+                                char *out, size_t cap) CHARL_MUST_CHECK;
+
+#endif

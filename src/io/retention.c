@@ -1,0 +1,258 @@
+/* Which checkpoints a run has, which one to go on from, and which ones may go. The file names are
+ * the only index: there is no pointer file that could be missing or early.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "charl/checkpoint.h"
+#include "io/commit.h"
+
+typedef struct step_list {
+    int64_t *steps; /* ascending */
+    int64_t count, capacity;
+} step_list;
+
+charl_status charl_run_path(const char *dir, int64_t step, char **out)
+{
+    charl_status st = CHARL_OK;
+    char rest[64];
+
+    snprintf(rest, sizeof rest, "checkpoints/step-%08lld.h5", (long long)step);
+    CHARL_TRY(charl__commit_join(dir, rest, out));
+cleanup:
+    return st;
+}
+
+/* The step of a file of exactly the name that charl_run_path gives, or -1. */
+static int64_t parse_name(const char *name)
+{
+    char again[64];
+    char *end = NULL;
+    long long step;
+
+    if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') {
+        return -1;
+    }
+    errno = 0;
+    step = strtoll(name + 5, &end, 10);
+    if (errno != 0 || strcmp(end, ".h5") != 0) {
+        return -1;
+    }
+    snprintf(again, sizeof again, "step-%08lld.h5", step);
+    return strcmp(again, name) == 0 ? (int64_t)step : -1;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static charl_status add_step(step_list *list, int64_t step)
+{
+    charl_status st = CHARL_OK;
+
+    if (list->count == list->capacity) {
+        const int64_t capacity = list->capacity ? 2 * list->capacity : 32;
+
+        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *list->steps, &list->steps));
+        list->capacity = capacity;
+    }
+    list->steps[list->count++] = step;
+cleanup:
+    return st;
+}
+
+/* The steps of `dir`/checkpoints; none where there is no such directory. list->steps is the
+ * caller's. */
+static charl_status list_steps(const char *dir, step_list *list)
+{
+    charl_status st = CHARL_OK;
+    char *path = NULL;
+    DIR *d = NULL;
+
+    *list = (step_list){0};
+    CHARL_TRY(charl__commit_join(dir, "checkpoints", &path));
+    CHARL_TRY(charl__acquire("directory"));
+    d = opendir(path);
+    if (!d) {
+        const int err = errno;
+
+        charl__drop();
+        CHARL_REQUIRE(err != EMFILE && err != ENFILE && err != ENOMEM, CHARL_ERR_NOMEM,
+                      "%s: cannot be listed: too many open files or no memory", path);
+        CHARL_REQUIRE(err == ENOENT, CHARL_ERR_CHECKPOINT, "%s: cannot be listed", path);
+        goto cleanup;
+    }
+    for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+        const int64_t step = parse_name(e->d_name);
+
+        if (step >= 0) {
+            CHARL_TRY(add_step(list, step));
+        }
+    }
+    if (list->count > 0) {
+        qsort(list->steps, (size_t)list->count, sizeof *list->steps, ascending);
+    }
+cleanup:
+    if (d) {
+        closedir(d);
+        charl__drop();
+    }
+    charl_free(path);
+    if (st != CHARL_OK) {
+        charl_free(list->steps);
+        *list = (step_list){0};
+    }
+    return st;
+}
+
+/* Verify the file of `step`: its contents, and that it holds that step. */
+static charl_status verify_step(const char *path, int64_t step)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+
+    CHARL_TRY(charl_checkpoint_verify(path));
+    CHARL_TRY(charl_checkpoint_open(path, &r));
+    CHARL_REQUIRE(charl_checkpoint_get_state(r)->step == step, CHARL_ERR_CHECKPOINT,
+                  "%s: holds step %lld, not the one of its name", path,
+                  (long long)charl_checkpoint_get_state(r)->step);
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
+charl_status charl_run_find(const char *dir, charl_run_found *found)
+{
+    charl_status st = CHARL_OK;
+    charl__text warning = {0};
+    step_list list = {0};
+    char *path = NULL;
+
+    *found = (charl_run_found){.step = -1};
+    CHARL_TRY(list_steps(dir, &list));
+    for (int64_t i = list.count - 1; i >= 0 && !found->path; i--) {
+        CHARL_TRY(charl_run_path(dir, list.steps[i], &path));
+        st = verify_step(path, list.steps[i]);
+        if (st == CHARL_ERR_CHECKPOINT) { /* damage; anything else says nothing about the file */
+            CHARL_TRY(charl__text_printf(&warning, "%s%s", warning.length ? "\n" : "",
+                                         charl_error_message()));
+            found->n_refused++;
+            charl_free(path);
+            path = NULL;
+            st = CHARL_OK;
+            continue;
+        }
+        CHARL_TRY(st);
+        found->step = list.steps[i];
+        found->path = path;
+        path = NULL;
+    }
+    found->warning = charl__text_steal(&warning);
+cleanup:
+    charl__text_fini(&warning);
+    charl_free(list.steps);
+    charl_free(path);
+    if (st != CHARL_OK) {
+        charl_run_found_fini(found);
+    }
+    return st;
+}
+
+void charl_run_found_fini(charl_run_found *found)
+{
+    charl_free(found->path);
+    charl_free(found->warning);
+    *found = (charl_run_found){.step = -1};
+}
+
+static bool keeps(const charl_run_policy *p, int64_t step, int64_t newer)
+{
+    const int64_t last = p->keep_last > 2 ? p->keep_last : 2;
+
+    return step > p->step || newer < last || step == p->resumed_step || step == p->best_step ||
+           (p->keep_every > 0 && step % p->keep_every == 0);
+}
+
+charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, int *removed)
+{
+    charl_status st = CHARL_OK;
+    step_list list = {0};
+    char *path = NULL;
+    char *folder = NULL;
+    int64_t newer = 0; /* kept or not, of this history */
+    int count = 0;
+
+    CHARL_TRY(charl__commit_join(dir, "checkpoints", &folder));
+    CHARL_TRY(list_steps(dir, &list));
+    for (int64_t i = list.count - 1; i >= 0; i--) {
+        const int64_t step = list.steps[i];
+
+        if (!keeps(policy, step, newer)) {
+            CHARL_TRY(charl_run_path(dir, step, &path));
+            if (unlink(path) != 0 && errno != ENOENT) {
+                CHARL_TRY(charl__disk_error(path, "unlink", errno, -1));
+            }
+            charl_free(path);
+            path = NULL;
+            count++;
+        }
+        newer += step <= policy->step ? 1 : 0;
+    }
+    if (count > 0) {
+        CHARL_TRY(charl__commit_sync_dir(folder));
+    }
+cleanup:
+    charl_free(list.steps);
+    charl_free(folder);
+    charl_free(path);
+    if (removed) {
+        *removed = count;
+    }
+    return st;
+}
+
+charl_status charl_run_link(const char *dir, const char *name, int64_t step)
+{
+    charl_status st = CHARL_OK;
+    char *path = NULL;
+    char *temp = NULL;
+    char *target = NULL;
+    char rest[96];
+    struct stat s;
+
+    CHARL_TRY(charl__commit_join(dir, name, &path));
+    CHARL_REQUIRE(lstat(path, &s) != 0 || S_ISLNK(s.st_mode), CHARL_ERR_DISK,
+                  "%s: exists and is not a symbolic link", path);
+    snprintf(rest, sizeof rest, ".link.%ld", (long)getpid());
+    CHARL_TRY(charl__commit_join(dir, rest, &temp));
+    CHARL_TRY(charl_run_path(dir, step, &target));
+    if (unlink(temp) != 0 && errno != ENOENT) {
+        CHARL_TRY(charl__disk_error(temp, "unlink", errno, -1));
+    }
+    /* relative to the run directory, so that it can be moved */
+    if (symlink(target + strlen(dir) + 1, temp) != 0) {
+        CHARL_TRY(charl__disk_error(temp, "symlink", errno, -1));
+    }
+    if (rename(temp, path) != 0) {
+        const int err = errno;
+
+        unlink(temp);
+        CHARL_TRY(charl__disk_error(path, "rename", err, -1));
+    }
+    CHARL_TRY(charl__commit_sync_dir(dir));
+cleanup:
+    charl_free(target);
+    charl_free(temp);
+    charl_free(path);
+    return st;
+}

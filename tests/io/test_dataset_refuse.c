@@ -1,0 +1,566 @@
+/* Files that charl did not write: those it reads, at their price, and those it refuses, with file,
+ * array and reason. */
+#include "support/support.h"
+
+#include <hdf5.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "charl/dataset.h"
+
+enum { ROWS = 50, COLUMNS = 6 };
+
+static char *dir;
+static char path[512];
+static const charl_dataset_options named = {.x = "/x", .y = "/y"};
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = charl_test_tempdir();
+    snprintf(path, sizeof path, "%s", charl_test_path(dir, "f.h5"));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    charl_test_tempdir_remove(dir);
+    return 0;
+}
+
+/* How one array is stored. */
+typedef struct array_spec {
+    hid_t type; /* 0: u8 */
+    int ndim;   /* 0: [ROWS, COLUMNS] */
+    hsize_t dims[8];
+    hsize_t chunk; /* rows per chunk; 0: contiguous */
+    int gzip;
+    bool fletcher;
+    bool compact;
+    bool never;     /* do not write */
+    bool only_part; /* write only the first chunk */
+    bool external;
+} array_spec;
+
+/* Values: row * 7 + column of samples, row % 5 of labels, as doubles that HDF5 converts. */
+static void fill(double *values, const hsize_t *dims, int ndim)
+{
+    hsize_t per_row = 1;
+
+    for (int i = 1; i < ndim; i++) {
+        per_row *= dims[i];
+    }
+    for (hsize_t r = 0; r < dims[0]; r++) {
+        for (hsize_t c = 0; c < per_row; c++) {
+            values[r * per_row + c] = ndim == 1 ? (double)(r % 5) : (double)((r * 7 + c) % 200);
+        }
+    }
+}
+
+static void add_array(hid_t file, const char *name, const array_spec *given)
+{
+    static double values[ROWS * COLUMNS * 4];
+    array_spec s = *given;
+    hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
+    hid_t space;
+    hid_t set;
+
+    s.type = s.type ? s.type : H5T_NATIVE_UINT8;
+    if (s.ndim == 0) {
+        s.ndim = 2;
+        s.dims[0] = ROWS;
+        s.dims[1] = COLUMNS;
+    }
+    if (s.chunk) {
+        hsize_t chunk[8];
+
+        memcpy(chunk, s.dims, sizeof chunk);
+        chunk[0] = s.chunk;
+        H5Pset_chunk(plist, s.ndim, chunk);
+    }
+    if (s.gzip) {
+        H5Pset_deflate(plist, (unsigned)s.gzip);
+    }
+    if (s.fletcher) {
+        H5Pset_fletcher32(plist);
+    }
+    if (s.compact) {
+        H5Pset_layout(plist, H5D_COMPACT);
+    }
+    if (s.external) {
+        H5Pset_external(plist, "/etc/passwd", 0, ROWS * COLUMNS);
+    }
+    space = H5Screate_simple(s.ndim, s.dims, NULL);
+    set = H5Dcreate2(file, name, s.type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+    assert_true(set >= 0);
+    if (s.only_part) {
+        const hsize_t start[8] = {0};
+        hsize_t count[8];
+        hid_t memory;
+
+        memcpy(count, s.dims, sizeof count);
+        count[0] = s.chunk;
+        memory = H5Screate_simple(s.ndim, count, NULL);
+        fill(values, count, s.ndim);
+        H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
+        assert_true(H5Dwrite(set, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, values) >= 0);
+        H5Sclose(memory);
+    } else if (!s.never && !s.external && H5Tget_class(s.type) != H5T_STRING) {
+        fill(values, s.dims, s.ndim);
+        assert_true(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    }
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(plist);
+}
+
+static const array_spec labels_default = {.ndim = 1, .dims = {ROWS}};
+
+static void make_file(const array_spec *x, const array_spec *y)
+{
+    const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+
+    assert_true(file >= 0);
+    add_array(file, "/x", x);
+    add_array(file, "/y", y ? y : &labels_default);
+    H5Fclose(file);
+}
+
+static void expect_refusal(const charl_dataset_options *opt, const char *message)
+{
+    const long live = charl__live();
+    charl_dataset *ds = NULL;
+
+    charl_assert_status(charl_dataset_open(path, opt, &ds), CHARL_ERR_DATA);
+    charl_assert_message(message);
+    charl_assert_message("f.h5");
+    assert_null(ds);
+    assert_int_equal(charl__live(), live);
+}
+
+/* The file reads right, in any order; `native` says how. */
+static void expect_content(bool native, const char *note)
+{
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    const int64_t rows[] = {0, 1, 2, ROWS - 1, 17, 17, 3};
+    float f[7][COLUMNS];
+    unsigned char u[7][COLUMNS];
+    int32_t y[7];
+
+    charl_assert_ok(charl_dataset_open(path, &named, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_int_equal(info.native, native);
+    assert_non_null(strstr(info.note, note));
+    assert_int_equal(info.classes, 5);
+    assert_int_equal(info.y_shape.ndim, 0);
+    assert_false(info.checksums);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 7,
+                                       info.x_dtype == CHARL_U8 ? (void *)u : (void *)f, y));
+    for (int i = 0; i < 7; i++) {
+        for (int c = 0; c < COLUMNS; c++) {
+            const int want = (int)((rows[i] * 7 + c) % 200);
+
+            assert_int_equal(info.x_dtype == CHARL_U8 ? u[i][c] : (int)f[i][c], want);
+        }
+        assert_int_equal(y[i], rows[i] % 5);
+    }
+    charl_assert_ok(charl_dataset_verify(ds));
+    charl_dataset_close(ds);
+}
+
+static void other_layouts_are_read_at_a_price(void **state)
+{
+    (void)state;
+    make_file(&(array_spec){0}, NULL);
+    expect_content(true, "");
+    make_file(&(array_spec){.chunk = 7}, NULL);
+    expect_content(false, "/x is chunked: it is read through HDF5 by one thread");
+    make_file(&(array_spec){.chunk = 7, .gzip = 4, .fletcher = true}, NULL);
+    expect_content(false, "chunked and compressed");
+    make_file(&(array_spec){.compact = true}, NULL);
+    expect_content(false, "compact");
+    make_file(&(array_spec){.type = H5T_IEEE_F64BE}, NULL);
+    expect_content(false, "another element type or byte order");
+    make_file(&(array_spec){.type = H5T_IEEE_F32LE}, NULL);
+    expect_content(true, "");
+    make_file(&(array_spec){0}, &(array_spec){.type = H5T_STD_I16BE, .ndim = 1, .dims = {ROWS}});
+    expect_content(false, "/y is contiguous and stored in another element type");
+    make_file(&(array_spec){0}, &(array_spec){.type = H5T_STD_I64LE, .ndim = 1, .dims = {ROWS}});
+    expect_content(true, "");
+}
+
+static void a_user_block_shifts_the_data(void **state)
+{
+    const hid_t create = H5Pcreate(H5P_FILE_CREATE);
+    hid_t file;
+
+    (void)state;
+    assert_true(H5Pset_userblock(create, 1024) >= 0);
+    file = H5Fcreate(path, H5F_ACC_TRUNC, create, H5P_DEFAULT);
+    assert_true(file >= 0);
+    add_array(file, "/x", &(array_spec){0});
+    add_array(file, "/y", &labels_default);
+    H5Fclose(file);
+    H5Pclose(create);
+    expect_content(true, "");
+}
+
+typedef struct bad_array {
+    array_spec x;
+    const char *message;
+} bad_array;
+
+static void bad_arrays_are_refused(void **state)
+{
+    const hid_t text = H5Tcopy(H5T_C_S1);
+    const bad_array cases[] = {
+        {{.never = true}, "/x was never written"},
+        {{.chunk = 7, .never = true}, "/x was never written"},
+        {{.chunk = 7, .only_part = true}, "/x was only partly written"},
+        {{.external = true}, "/x is external"},
+        {{.type = H5T_NATIVE_INT16}, "/x: element type (signed integer of 2 bytes)"},
+        {{.type = H5T_NATIVE_UINT64}, "/x: element type (integer of 8 bytes)"},
+        {{.type = text, .never = true}, "neither integer nor float"},
+        {{.ndim = 7, .dims = {ROWS, 1, 1, 1, 1, 1, 2}}, "/x has 7 dimensions"},
+        {{.ndim = 2, .dims = {ROWS - 1, COLUMNS}}, "/x has 49 rows but /y has 50"},
+        {{.ndim = 2, .dims = {ROWS, 0}}, "/x is empty"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        make_file(&cases[i].x, NULL);
+        expect_refusal(&named, cases[i].message);
+    }
+    H5Tclose(text);
+}
+
+static void a_filter_charl_lacks_is_refused(void **state)
+{
+    const unsigned lzf = 32000; /* h5py's own: the file says so without the filter being there */
+    const hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t dims[2] = {ROWS, COLUMNS};
+    const hid_t space = H5Screate_simple(2, dims, NULL);
+    const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t set;
+
+    (void)state;
+    assert_true(H5Pset_chunk(plist, 2, dims) >= 0);
+    H5Pset_filter(plist, (H5Z_filter_t)lzf, H5Z_FLAG_OPTIONAL, 0, NULL);
+    set = H5Dcreate2(file, "/x", H5T_NATIVE_UINT8, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+    assert_true(set >= 0);
+    H5Dclose(set);
+    add_array(file, "/y", &labels_default);
+    H5Fclose(file);
+    H5Sclose(space);
+    H5Pclose(plist);
+    expect_refusal(&named, "filter 32000");
+}
+
+static void links_out_of_the_file_are_refused(void **state)
+{
+    hid_t file;
+    const char *other = charl_test_path(dir, "other.h5");
+
+    (void)state;
+    make_file(&(array_spec){0}, NULL);
+    assert_int_equal(rename(path, other), 0);
+    file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    add_array(file, "/data", &(array_spec){0});
+    add_array(file, "/y", &labels_default);
+    H5Lcreate_soft("/data", file, "/x", H5P_DEFAULT, H5P_DEFAULT);
+    H5Lcreate_external(other, "/x", file, "/far", H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose(file);
+    expect_refusal(&named, "/x is a soft link");
+    expect_refusal(&(charl_dataset_options){.x = "/far", .y = "/y"}, "/far is an external link");
+    expect_refusal(&(charl_dataset_options){.x = "far/x", .y = "/y"}, "/far is an external link");
+}
+
+static void virtual_data_are_refused(void **state)
+{
+    const hsize_t dims[2] = {ROWS, COLUMNS};
+    const hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
+    const hid_t space = H5Screate_simple(2, dims, NULL);
+    hid_t file;
+    hid_t set;
+
+    (void)state;
+    assert_true(H5Pset_virtual(plist, space, "other.h5", "/x", space) >= 0);
+    file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    set = H5Dcreate2(file, "/x", H5T_NATIVE_UINT8, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+    assert_true(set >= 0);
+    H5Dclose(set);
+    add_array(file, "/y", &labels_default);
+    H5Fclose(file);
+    H5Sclose(space);
+    H5Pclose(plist);
+    expect_refusal(&named, "/x is virtual");
+}
+
+static void labels_out_of_range_are_refused(void **state)
+{
+    const int64_t rows[] = {3, 4};
+    charl_dataset *ds = NULL;
+    int32_t y[2];
+    hid_t file;
+    const hsize_t dims[1] = {ROWS};
+    const hid_t space = H5Screate_simple(1, dims, NULL);
+    int32_t labels[ROWS] = {0};
+    hid_t set;
+
+    (void)state;
+    make_file(&(array_spec){0}, NULL);
+    charl_assert_ok(charl_dataset_open(
+        path, &(charl_dataset_options){.x = "/x", .y = "/y", .classes = 4}, &ds));
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 1, NULL, y));
+    charl_assert_status(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y),
+                        CHARL_ERR_DATA);
+    charl_assert_message("/y: 4 in row 4 is not in [0, 4)");
+    charl_dataset_close(ds);
+    labels[30] = -1;
+    file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    add_array(file, "/x", &(array_spec){0});
+    set = H5Dcreate2(file, "/y", H5T_NATIVE_INT32, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Dwrite(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, labels) >= 0);
+    H5Dclose(set);
+    H5Fclose(file);
+    H5Sclose(space);
+    expect_refusal(&named, "/y: -1 in row 30 is not a class");
+}
+
+static void values_that_are_not_finite_are_refused(void **state)
+{
+    static const double bad[] = {NAN, INFINITY, -INFINITY, 1e300};
+    const hsize_t dims[2] = {ROWS, COLUMNS};
+    const hid_t space = H5Screate_simple(2, dims, NULL);
+
+    (void)state;
+    for (int i = 0; i < 8; i++) { /* f32 directly, f64 through HDF5 */
+        static double values[ROWS * COLUMNS];
+        const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        const hid_t set = H5Dcreate2(file, "/x", i < 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE,
+                                     space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+
+        memset(values, 0, sizeof values);
+        values[20 * COLUMNS + 3] = bad[i % 4];
+        H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+        H5Dclose(set);
+        add_array(file, "/y", &labels_default);
+        H5Fclose(file);
+        expect_refusal(&named, "/x: row 20 holds a NaN or an infinity (element 3)");
+    }
+    H5Sclose(space);
+}
+
+static void what_is_not_a_dataset_is_refused(void **state)
+{
+    FILE *f;
+    hid_t file;
+    charl_dataset *ds = NULL;
+
+    (void)state;
+    unlink(path);
+    expect_refusal(NULL, "No such file");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    expect_refusal(NULL, "not a regular file");
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    expect_refusal(NULL, "a directory");
+    rmdir(path);
+    f = fopen(path, "w");
+    fclose(f);
+    expect_refusal(NULL, "empty");
+    f = fopen(path, "w");
+    fputs("1,2,3\n4,5,6\n", f);
+    fclose(f);
+    expect_refusal(NULL, "not an HDF5 file");
+    make_file(&(array_spec){0}, NULL);
+    expect_refusal(NULL, "not a charl dataset");
+    expect_refusal(&(charl_dataset_options){.x = "/z", .y = "/y"}, "no array /z");
+    expect_refusal(&(charl_dataset_options){.x = "/x/deeper", .y = "/y"}, "no array /x/deeper");
+    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.x = "/x"}, &ds),
+                        CHARL_ERR_CONFIG);
+    charl_assert_status(charl_dataset_open(path, &(charl_dataset_options){.y = "/x"}, &ds),
+                        CHARL_ERR_CONFIG);
+    file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    H5Gclose(H5Gcreate2(file, "/x", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    add_array(file, "/y", &labels_default);
+    H5Fclose(file);
+    expect_refusal(&named, "/x is not a dataset");
+}
+
+static void every_truncation_is_refused(void **state)
+{
+    struct stat info;
+    static unsigned char data[1 << 20];
+    FILE *f;
+    size_t size;
+
+    (void)state;
+    make_file(&(array_spec){0}, NULL);
+    f = fopen(path, "rb");
+    size = fread(data, 1, sizeof data, f);
+    fclose(f);
+    assert_int_equal(stat(path, &info), 0);
+    for (size_t cut = 1; cut < size; cut += 97) {
+        charl_dataset *ds = NULL;
+
+        f = fopen(path, "wb");
+        assert_int_equal(fwrite(data, 1, size - cut, f), size - cut);
+        fclose(f);
+        charl_assert_status(charl_dataset_open(path, &named, &ds), CHARL_ERR_DATA);
+        charl_assert_message("f.h5");
+    }
+}
+
+typedef struct attribute {
+    const char *name;
+    const char *text; /* NULL: number */
+    int number;
+    const char *message;
+} attribute;
+
+static void set_attribute(hid_t object, const char *name, const char *text, int number)
+{
+    const hid_t space = H5Screate(H5S_SCALAR);
+    const hid_t type = text ? H5Tcopy(H5T_C_S1) : H5Tcopy(H5T_NATIVE_INT);
+    hid_t attr;
+
+    if (text) {
+        H5Tset_size(type, strlen(text));
+    }
+    if (H5Aexists(object, name) > 0) {
+        H5Adelete(object, name);
+    }
+    attr = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(attr >= 0);
+    assert_true(H5Awrite(attr, type, text ? (const void *)text : (const void *)&number) >= 0);
+    H5Aclose(attr);
+    H5Tclose(type);
+    H5Sclose(space);
+}
+
+static void wrong_attributes_are_refused(void **state)
+{
+    static const attribute cases[] = {
+        {"charl_format", "checkpoint", 0, "is a checkpoint, not a dataset"},
+        {"charl_format", NULL, 3, "attribute charl_format is not text"},
+        {"charl_version", NULL, 2, "format version 2"},
+        {"charl_version", "one", 0, "not a number"},
+        {"kind", "sounds", 0, "unknown kind \"sounds\""},
+        {"classes", NULL, -1, "attribute classes is -1"},
+        {"classes", NULL, 3, ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        charl_dataset *ds = NULL;
+
+        H5Gclose(H5Gcreate2(file, "/train", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+        add_array(file, "/train/x", &(array_spec){0});
+        add_array(file, "/train/y", &labels_default);
+        set_attribute(file, "charl_format", "dataset", 0);
+        set_attribute(file, "charl_version", NULL, 1);
+        set_attribute(file, "kind", "table", 0);
+        H5Fflush(file, H5F_SCOPE_GLOBAL);
+        set_attribute(file, cases[i].name, cases[i].text, cases[i].number);
+        H5Fclose(file);
+        if (cases[i].message[0]) {
+            expect_refusal(NULL, cases[i].message);
+            continue;
+        }
+        charl_assert_ok(charl_dataset_open(path, NULL, &ds)); /* too few classes: found when read */
+        charl_assert_status(charl_dataset_verify(ds), CHARL_ERR_DATA);
+        charl_assert_message("3 in row 3 is not in [0, 3)");
+        charl_dataset_close(ds);
+    }
+}
+
+static void variable_length_text_is_refused(void **state)
+{
+    const hid_t type = H5Tcopy(H5T_C_S1);
+    const hid_t space = H5Screate(H5S_SCALAR);
+    const char *text = "dataset";
+    hid_t file;
+    hid_t attr;
+
+    (void)state;
+    make_file(&(array_spec){0}, NULL);
+    file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    assert_true(H5Tset_size(type, H5T_VARIABLE) >= 0);
+    attr = H5Acreate2(file, "charl_format", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Awrite(attr, type, &text) >= 0);
+    H5Aclose(attr);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Fclose(file);
+    expect_refusal(NULL, "variable-length string");
+}
+
+static void wrong_checksums_are_refused(void **state)
+{
+    hid_t file;
+
+    (void)state;
+    make_file(&(array_spec){0}, NULL);
+    file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Gclose(H5Gcreate2(file, "/crc", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    add_array(file, "/crc/x", &(array_spec){.type = H5T_NATIVE_UINT32, .ndim = 1, .dims = {2}});
+    H5Fclose(file);
+    expect_refusal(&named, "/crc/x must hold 1 checksums");
+}
+
+static charl_status open_chunked(void *ctx)
+{
+    charl_dataset *ds = NULL;
+    const int64_t rows[] = {4, 9};
+    int32_t y[2];
+    unsigned char x[2][COLUMNS];
+    charl_status st = charl_dataset_open(ctx, &named, &ds);
+
+    if (st == CHARL_OK) {
+        st = charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, x, y);
+    }
+    if (st == CHARL_OK) {
+        st = charl_dataset_verify(ds);
+    }
+    charl_dataset_close(ds);
+    return st;
+}
+
+static void every_acquisition_may_fail(void **state)
+{
+    (void)state;
+    make_file(&(array_spec){.chunk = 7, .gzip = 1}, NULL);
+    assert_true(charl_test_fail_every_acquisition(open_chunked, path) > 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_layouts_are_read_at_a_price),
+        cmocka_unit_test(a_user_block_shifts_the_data),
+        cmocka_unit_test(bad_arrays_are_refused),
+        cmocka_unit_test(a_filter_charl_lacks_is_refused),
+        cmocka_unit_test(links_out_of_the_file_are_refused),
+        cmocka_unit_test(virtual_data_are_refused),
+        cmocka_unit_test(labels_out_of_range_are_refused),
+        cmocka_unit_test(values_that_are_not_finite_are_refused),
+        cmocka_unit_test(what_is_not_a_dataset_is_refused),
+        cmocka_unit_test(every_truncation_is_refused),
+        cmocka_unit_test(wrong_attributes_are_refused),
+        cmocka_unit_test(variable_length_text_is_refused),
+        cmocka_unit_test(wrong_checksums_are_refused),
+        cmocka_unit_test(every_acquisition_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

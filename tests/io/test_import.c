@@ -1,0 +1,542 @@
+/* Importers: what they make, and what they refuse, with the place named. */
+#include "support/support.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/alloc.h"
+#include "charl/dataset.h"
+
+static char *dir;
+static char out[512];
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = charl_test_tempdir();
+    snprintf(out, sizeof out, "%s", charl_test_path(dir, "out.h5"));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    charl_test_tempdir_remove(dir);
+    return 0;
+}
+
+static const charl_import_options replace = {.overwrite = true};
+
+static void put_file(const char *path, const void *data, size_t bytes)
+{
+    FILE *f = fopen(path, "wb");
+
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
+    assert_int_equal(fclose(f), 0);
+}
+
+static const char *text_file(const char *name, const char *text)
+{
+    const char *path = charl_test_path(dir, name);
+
+    put_file(path, text, strlen(text));
+    return path;
+}
+
+static charl_dataset *open_out(const charl_dataset_options *opt, charl_dataset_info *info)
+{
+    charl_dataset *ds = NULL;
+
+    charl_assert_ok(charl_dataset_open(out, opt, &ds));
+    charl_dataset_get_info(ds, info);
+    return ds;
+}
+
+/* n images of 2x3 whose pixels are 10 i + j, labels i % 3. */
+static size_t idx_images(unsigned char *p, int n)
+{
+    const unsigned char head[] = {0, 0, 8, 3, 0, 0, 0, (unsigned char)n, 0, 0, 0, 2, 0, 0, 0, 3};
+
+    memcpy(p, head, sizeof head);
+    for (int i = 0; i < n * 6; i++) {
+        p[sizeof head + (size_t)i] = (unsigned char)(10 * (i / 6) + i % 6);
+    }
+    return sizeof head + (size_t)n * 6;
+}
+
+static size_t idx_labels(unsigned char *p, int n)
+{
+    const unsigned char head[] = {0, 0, 8, 1, 0, 0, 0, (unsigned char)n};
+
+    memcpy(p, head, sizeof head);
+    for (int i = 0; i < n; i++) {
+        p[sizeof head + (size_t)i] = (unsigned char)(i % 3);
+    }
+    return sizeof head + (size_t)n;
+}
+
+static void idx_pairs_become_images(void **state)
+{
+    const char *images[2] = {charl_test_path(dir, "img.gz"), charl_test_path(dir, "img2")};
+    const char *labels[2] = {charl_test_path(dir, "lab"), charl_test_path(dir, "lab2")};
+    unsigned char data[256] = {0};
+    size_t bytes = idx_images(data, 20);
+    gzFile gz = gzopen(images[0], "wb");
+    charl_dataset_info info;
+    charl_dataset *ds;
+    const int64_t row = 3;
+    unsigned char x[6];
+    int32_t y;
+
+    (void)state;
+    assert_int_equal(gzwrite(gz, data, (unsigned)bytes), bytes);
+    gzclose(gz);
+    put_file(labels[0], data, idx_labels(data, 20));
+    put_file(images[1], data, idx_images(data, 5));
+    put_file(labels[1], data, idx_labels(data, 5));
+    charl_assert_ok(charl_import_idx(images, labels, out, &replace));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.kind, CHARL_DATASET_IMAGES);
+    assert_int_equal(info.rows[0], 20);
+    assert_int_equal(info.rows[1], 5);
+    assert_int_equal(info.rows[2], 0);
+    assert_int_equal(info.classes, 3);
+    assert_int_equal(info.x_shape.ndim, 3);
+    assert_int_equal(info.x_shape.dim[0], 1);
+    assert_int_equal(info.x_shape.dim[2], 3);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, &y));
+    assert_int_equal(x[4], 34);
+    assert_int_equal(y, 0);
+    charl_dataset_close(ds);
+    charl_assert_ok(charl_import_idx(images, labels, out,
+                                     &(charl_import_options){.overwrite = true, .val_split = 0.3}));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.rows[0], 14);
+    assert_int_equal(info.rows[1], 6);
+    assert_int_equal(info.rows[2], 5);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_VAL, &row, 1, x, &y));
+    assert_int_equal(x[0], 170);
+    charl_dataset_close(ds);
+    charl_assert_status(charl_import_idx(images, labels, out, NULL), CHARL_ERR_CONFIG);
+    charl_assert_message("exists already");
+}
+
+static void bad_idx_is_refused(void **state)
+{
+    const char *img[2] = {charl_test_path(dir, "bad-img"), NULL};
+    const char *lab[2] = {charl_test_path(dir, "bad-lab"), NULL};
+    unsigned char data[256] = {0};
+    size_t bytes;
+
+    (void)state;
+    put_file(lab[0], data, idx_labels(data, 20));
+    put_file(img[0], data, idx_images(data, 19));
+    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("19 images but");
+    bytes = idx_images(data, 20);
+    put_file(img[0], data, bytes - 1);
+    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("truncated: ends at byte 135 within the images");
+    put_file(img[0], data, bytes + 1);
+    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("more data than its header says");
+    charl_assert_status(charl_import_idx(lab, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("exchanged");
+    data[2] = 13;
+    put_file(img[0], data, bytes);
+    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("0x0d");
+    data[0] = 'P';
+    put_file(img[0], data, bytes);
+    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("not an IDX file");
+    img[0] = charl_test_path(dir, "missing");
+    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("No such file");
+    img[0] = charl_test_path(dir, "fifo");
+    assert_int_equal(mkfifo(img[0], 0600), 0);
+    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("not a regular file");
+    img[0] = lab[0];
+    lab[0] = NULL;
+    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_CONFIG);
+}
+
+static void a_truncated_gzip_is_refused(void **state)
+{
+    const char *img[2] = {charl_test_path(dir, "cut.gz"), NULL};
+    const char *lab[2] = {charl_test_path(dir, "cut-lab"), NULL};
+    unsigned char data[256] = {0};
+    struct stat info;
+    gzFile gz = gzopen(img[0], "wb");
+
+    (void)state;
+    assert_true(gzwrite(gz, data, (unsigned)idx_images(data, 20)) > 0);
+    gzclose(gz);
+    assert_int_equal(stat(img[0], &info), 0);
+    assert_int_equal(truncate(img[0], info.st_size - 12), 0);
+    put_file(lab[0], data, idx_labels(data, 20));
+    charl_assert_status(charl_import_idx(img, lab, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("cut.gz");
+    charl_assert_message("truncated");
+}
+
+static void cifar_records_become_images(void **state)
+{
+    enum { RECORD = 3073, N = 300 };
+    const char *train[2] = {charl_test_path(dir, "c1.bin"), charl_test_path(dir, "c2.bin")};
+    unsigned char *data = calloc(N, RECORD);
+    charl_dataset_info info;
+    charl_dataset *ds;
+    const int64_t row = 301;
+    static unsigned char x[3072];
+    int32_t y;
+
+    (void)state;
+    assert_non_null(data);
+    for (int i = 0; i < N; i++) {
+        data[i * RECORD] = (unsigned char)(i % 10);
+        data[i * RECORD + 1] = (unsigned char)i;
+        data[i * RECORD + 3072] = (unsigned char)(i + 5);
+    }
+    put_file(train[0], data, (size_t)N * RECORD);
+    put_file(train[1], data, (size_t)10 * RECORD);
+    charl_assert_ok(charl_import_cifar10(train, 2, train[1], out, &replace));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.rows[0], N + 10);
+    assert_int_equal(info.rows[1], 10);
+    assert_int_equal(info.classes, 10);
+    assert_int_equal(info.n_stats, 3);
+    assert_non_null(strstr(info.class_names, "airplane\n"));
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, &y));
+    assert_int_equal(x[0], 1);
+    assert_int_equal(x[3071], 6);
+    assert_int_equal(y, 1);
+    charl_dataset_close(ds);
+    put_file(train[1], data, (size_t)RECORD - 1);
+    charl_assert_status(charl_import_cifar10(train, 2, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("not a whole number");
+    data[0] = 10;
+    put_file(train[1], data, RECORD);
+    charl_assert_status(charl_import_cifar10(train, 2, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("label 10 in record 0");
+    charl_assert_status(charl_import_cifar10(train, 0, NULL, out, &replace), CHARL_ERR_CONFIG);
+    free(data);
+}
+
+static void csv_becomes_a_table(void **state)
+{
+    const char *path =
+        text_file("a.csv", "\xef\xbb\xbfwidth, \"the \"\"height\"\"\",kind,weight\r\n"
+                           "1.5,2,\"cat, big\",-1e2\r\n"
+                           "\r\n"
+                           "3, 4 ,dog,5\r\n"
+                           "5,6,\"cat, big\",7");
+    const charl_csv_options csv = {.label = "kind"};
+    charl_dataset_info info;
+    charl_dataset *ds;
+    const int64_t rows[] = {0, 1, 2};
+    float x[3][3];
+    int32_t y[3];
+    const double want[] = {1.5, 2, -100};
+
+    (void)state;
+    charl_assert_ok(charl_import_csv(path, &csv, out, &replace));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.kind, CHARL_DATASET_TABLE);
+    assert_int_equal(info.rows[0], 3);
+    assert_int_equal(info.classes, 2);
+    assert_string_equal(info.class_names, "cat, big\ndog");
+    assert_string_equal(info.columns, "width\nthe \"height\"\nweight");
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, x, y));
+    charl_assert_close(x[0], want, 3, 0);
+    assert_int_equal(y[0], 0);
+    assert_int_equal(y[1], 1);
+    assert_int_equal(y[2], 0);
+    assert_int_equal(info.n_stats, 3);
+    charl_dataset_close(ds);
+}
+
+static void csv_labels_and_headers(void **state)
+{
+    const char *numbers = text_file("n.csv", "4,1,2\n2,3,4\n");
+    const char *targets = text_file("r.csv", "x;y\n1;2.5\n3;4\n");
+    charl_dataset_info info;
+    charl_dataset *ds;
+    const int64_t rows[] = {0, 1};
+    int32_t y[2];
+    float v[2];
+    const double want[] = {2.5, 4};
+
+    (void)state;
+    charl_assert_ok(charl_import_csv(numbers, &(charl_csv_options){.label = "0"}, out, &replace));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.rows[0], 2); /* no header */
+    assert_int_equal(info.classes, 5);
+    assert_string_equal(info.class_names, "");
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y));
+    assert_int_equal(y[0], 4);
+    charl_dataset_close(ds);
+    charl_assert_ok(charl_import_csv(numbers, NULL, out, &replace)); /* the last column */
+    ds = open_out(NULL, &info);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, y));
+    assert_int_equal(y[1], 4);
+    charl_dataset_close(ds);
+    charl_assert_ok(charl_import_csv(
+        targets, &(charl_csv_options){.label = "-1", .regression = true, .separator = ';'}, out,
+        &replace));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.kind, CHARL_DATASET_REGRESSION);
+    assert_int_equal(info.y_dtype, CHARL_F32);
+    assert_int_equal(info.classes, 0);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 2, NULL, v));
+    charl_assert_close(v, want, 2, 0);
+    charl_dataset_close(ds);
+}
+
+typedef struct bad_csv {
+    const char *text;
+    const char *label;
+    charl_status status;
+    const char *message;
+} bad_csv;
+
+static void bad_csv_is_refused_with_its_line(void **state)
+{
+    static const bad_csv cases[] = {
+        {"a,b\n1,2\n3\n", NULL, CHARL_ERR_DATA, "bad.csv:3: 1 fields, the first line has 2"},
+        {"a,b\n1,2\n3,4,5\n", NULL, CHARL_ERR_DATA, "bad.csv:3: 3 fields"},
+        {"a,b\n1,2\n\n,4\n", NULL, CHARL_ERR_DATA, "bad.csv:4: column 0 is missing"},
+        {"a,b\n1,2\n3,\n", NULL, CHARL_ERR_DATA, "bad.csv:3: the label is missing"},
+        {"a,b\n1,2\nx,4\n", NULL, CHARL_ERR_DATA, "bad.csv:3: column 0: \"x\" is not a number"},
+        {"a,b\nnan,2\n", NULL, CHARL_ERR_DATA, "\"nan\" is not a number"},
+        {"a,b\n0x10,2\n", NULL, CHARL_ERR_DATA, "\"0x10\" is not a number"},
+        {"a,b\n1e60,2\n", NULL, CHARL_ERR_DATA, "too large for f32"},
+        {"a,b\n1,\"x\n2,3\n", NULL, CHARL_ERR_DATA, "bad.csv:2: a quote is not closed"},
+        {"a,b\n1,\"x\"y\n", NULL, CHARL_ERR_DATA, "bad.csv:2: text after a closing quote"},
+        {"a,b\n1,x\"y\n", NULL, CHARL_ERR_DATA, "bad.csv:2: stray quote"},
+        {"a,b\n", NULL, CHARL_ERR_DATA, "a header but no rows"},
+        {"a\n1\n", NULL, CHARL_ERR_DATA, "1 column"},
+        {"", NULL, CHARL_ERR_DATA, "empty"},
+        {"\n\n", NULL, CHARL_ERR_DATA, "0 column"},
+        {"a,b\n1,2\n", "c", CHARL_ERR_CONFIG, "no column \"c\""},
+        {"a,b\n1,2\n", "2", CHARL_ERR_CONFIG, "column 2 of 2 columns"},
+        {"a,b\n1,2\n", "-3", CHARL_ERR_CONFIG, "column -3"},
+    };
+
+    (void)state;
+    unlink(out);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *path = text_file("bad.csv", cases[i].text);
+        const charl_csv_options csv = {.label = cases[i].label};
+
+        charl_assert_status(charl_import_csv(path, &csv, out, NULL), cases[i].status);
+        charl_assert_message(cases[i].message);
+        assert_int_not_equal(access(out, F_OK), 0);
+    }
+    charl_assert_status(charl_import_csv(text_file("bad.csv", "a,b\n1,2\n"),
+                                         &(charl_csv_options){.separator = '"'}, out, NULL),
+                        CHARL_ERR_CONFIG);
+}
+
+static void too_many_classes_hint_at_regression(void **state)
+{
+    const char *path = charl_test_path(dir, "many.csv");
+    FILE *f = fopen(path, "w");
+
+    (void)state;
+    for (int i = 0; i < 10001; i++) {
+        fprintf(f, "1,%d.5\n", i);
+    }
+    fclose(f);
+    charl_assert_status(charl_import_csv(path, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("--regression");
+}
+
+static void put_npy(const char *path, const char *header, const void *data, size_t bytes)
+{
+    unsigned char file[1024] = "\x93NUMPY\x01";
+    const size_t length = strlen(header);
+
+    file[8] = (unsigned char)length;
+    file[9] = (unsigned char)(length >> 8);
+    memcpy(file + 10, header, length);
+    memcpy(file + 10 + length, data, bytes);
+    put_file(path, file, 10 + length + bytes);
+}
+
+static void npy_arrays_are_converted(void **state)
+{
+    const char *x = charl_test_path(dir, "x.npy");
+    const char *y = charl_test_path(dir, "y.npy");
+    const unsigned char pixels[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    const int64_t labels[3] = {2, 0, 1};
+    const double values[6] = {0.5, -1, 2, 3, 1e-3, 7};
+    const double targets[3] = {1.5, -2, 3};
+    charl_dataset_info info;
+    charl_dataset *ds;
+    const int64_t rows[] = {0, 1, 2};
+    unsigned char p[12];
+    int32_t c[3];
+    float f[6];
+    float t[3];
+
+    (void)state;
+    put_npy(x, "{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2, 2), }\n", pixels, 12);
+    put_npy(y, "{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }\n", labels, 24);
+    charl_assert_ok(charl_import_npy(x, y, out, &replace));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.kind, CHARL_DATASET_IMAGES);
+    assert_int_equal(info.x_shape.ndim, 3);
+    assert_int_equal(info.classes, 3);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, p, c));
+    assert_memory_equal(p, pixels, 12);
+    assert_int_equal(c[0], 2);
+    charl_dataset_close(ds);
+    put_npy(x, "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 2), }\n", values, 48);
+    put_npy(y, "{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }\n", targets, 24);
+    charl_assert_ok(charl_import_npy(x, y, out, &replace));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.kind, CHARL_DATASET_REGRESSION);
+    assert_int_equal(info.x_dtype, CHARL_F32);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, f, t));
+    charl_assert_close(f, values, 6, 1e-7);
+    charl_assert_close(t, targets, 3, 0);
+    charl_dataset_close(ds);
+}
+
+typedef struct bad_npy {
+    const char *header;
+    size_t bytes;
+    const char *message;
+} bad_npy;
+
+static void bad_npy_is_refused(void **state)
+{
+    static const bad_npy cases[] = {
+        {"{'descr': '|u1', 'fortran_order': True, 'shape': (3, 2), }", 6, "Fortran order"},
+        {"{'descr': '>f4', 'fortran_order': False, 'shape': (3, 2), }", 24, "big-endian"},
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (3, 2), }", 48, "not imported"},
+        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", 12, "structured"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2), }", 5, "truncated"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 2), }", 7, "more data"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 0), }", 0, "positive extents"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (), }", 1, "without dimensions"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }", 6, "2 rows but"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 4611686018427387904, 4), }", 6,
+         "more than"},
+        {"{'descr': '|u1', 'fortran_order': False, 'shape': (3, 16, 16, 3), }", 6, "channels-last"},
+    };
+    const char *x = charl_test_path(dir, "bx.npy");
+    const char *y = charl_test_path(dir, "by.npy");
+    const int32_t labels[3] = {0, -1, 0};
+    static const unsigned char zeros[64];
+    const float nan_values[3] = {0, NAN, 0};
+
+    (void)state;
+    put_npy(y, "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", zeros, 3);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_npy(x, cases[i].header, zeros, cases[i].bytes);
+        charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+        charl_assert_message(cases[i].message);
+    }
+    put_npy(x, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", nan_values, 12);
+    charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("sample 1 holds a NaN");
+    put_npy(x, "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", zeros, 3);
+    put_npy(y, "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }", labels, 12);
+    charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("-1 is not a class");
+    put_file(x, "hello, world", 12);
+    charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("not a .npy file");
+}
+
+/* The first labels of the MNIST test set are 7 2 1 0 4, and its mean pixel is 33.79. */
+static void real_mnist_is_imported(void **state)
+{
+    char images_path[512];
+    const char *images[2] = {images_path, NULL};
+    const char *labels[2] = {NULL, NULL};
+    const int64_t rows[] = {0, 1, 2, 3, 4};
+    const int32_t want[] = {7, 2, 1, 0, 4};
+    const double mean = 33.791;
+    charl_dataset_info info;
+    charl_dataset *ds;
+    int32_t y[5];
+
+    (void)state;
+    snprintf(images_path, sizeof images_path, "%s",
+             charl_test_data("mnist10k/images-idx3-ubyte.gz"));
+    labels[0] = charl_test_data("mnist10k/labels-idx1-ubyte.gz");
+    charl_assert_ok(charl_import_idx(images, labels, out, &replace));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.rows[0], 10000);
+    assert_int_equal(info.classes, 10);
+    charl_assert_close(info.mean, &mean, 1, 1e-4);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 5, NULL, y));
+    assert_memory_equal(y, want, sizeof want);
+    charl_assert_ok(charl_dataset_verify(ds));
+    charl_dataset_close(ds);
+}
+
+static charl_status import_all(void *ctx)
+{
+    const char *const *paths = ctx;
+    const char *images[2] = {paths[1], NULL};
+    const char *labels[2] = {paths[2], NULL};
+    charl_status st = charl_import_csv(paths[0], NULL, out, &replace);
+
+    if (st == CHARL_OK) {
+        st = charl_import_idx(images, labels, out, &replace);
+    }
+    return st == CHARL_OK ? charl_import_npy(paths[3], paths[4], out, &replace) : st;
+}
+
+static void every_acquisition_may_fail(void **state)
+{
+    static char paths[5][512];
+    static const char *const names[] = {"f.csv", "f-img", "f-lab", "f-x.npy", "f-y.npy"};
+    const char *list[5];
+    unsigned char data[256] = {0};
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s", charl_test_path(dir, names[i]));
+        list[i] = paths[i];
+    }
+    text_file("f.csv", "a,b\n1,x\n2,y\n");
+    put_file(list[1], data, idx_images(data, 4));
+    put_file(list[2], data, idx_labels(data, 4));
+    put_npy(list[3], "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }",
+            "\0\0\0\0\0\0\0\0\0\0\0", 12);
+    put_npy(list[4], "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", "\0\1\2", 3);
+    assert_true(charl_test_fail_every_acquisition(import_all, list) > 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(idx_pairs_become_images),
+        cmocka_unit_test(bad_idx_is_refused),
+        cmocka_unit_test(a_truncated_gzip_is_refused),
+        cmocka_unit_test(cifar_records_become_images),
+        cmocka_unit_test(csv_becomes_a_table),
+        cmocka_unit_test(csv_labels_and_headers),
+        cmocka_unit_test(bad_csv_is_refused_with_its_line),
+        cmocka_unit_test(too_many_classes_hint_at_regression),
+        cmocka_unit_test(npy_arrays_are_converted),
+        cmocka_unit_test(bad_npy_is_refused),
+        cmocka_unit_test(real_mnist_is_imported),
+        cmocka_unit_test(every_acquisition_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,401 @@
+/* The loader: every sample once per epoch whatever the batch, the cursor, the ranks and the number
+ * of slots; errors reach the caller; it can be stopped at any time. */
+#include "support/support.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "io/dataset_write.h"
+#include "io/loader.h"
+
+enum { N = 103, MAX_ROWS = 64, MAX_SLOTS = 5 };
+
+static char *dir;
+static char path[512];
+static charl_dataset *ds;
+
+typedef struct slots {
+    float x[MAX_SLOTS][MAX_ROWS * 2];
+    int32_t y[MAX_SLOTS][MAX_ROWS];
+    void *px[MAX_SLOTS];
+    void *py[MAX_SLOTS];
+} slots;
+
+static slots memory;
+
+/* Row i is (i, -i) with label i % 4. */
+static void write_table(void)
+{
+    const charl__writer_spec spec = {
+        .kind = CHARL_DATASET_TABLE, .x_dtype = CHARL_F32, .x_item = {1, {2}}, .rows = N};
+    charl__writer *w = NULL;
+    float x[N][2];
+    int32_t y[N];
+
+    for (int i = 0; i < N; i++) {
+        x[i][0] = (float)i;
+        x[i][1] = (float)-i;
+        y[i] = i % 4;
+    }
+    charl_assert_ok(charl__writer_create(path, &spec, NULL, &w));
+    charl_assert_ok(charl__writer_put(w, x, y, N));
+    charl_assert_ok(charl__writer_finish(w));
+    charl__writer_destroy(w);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = charl_test_tempdir();
+    snprintf(path, sizeof path, "%s", charl_test_path(dir, "table.h5"));
+    write_table();
+    charl_assert_ok(charl_dataset_open(path, NULL, &ds));
+    for (int i = 0; i < MAX_SLOTS; i++) {
+        memory.px[i] = memory.x[i];
+        memory.py[i] = memory.y[i];
+    }
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    charl_dataset_close(ds);
+    charl_test_tempdir_remove(dir);
+    return 0;
+}
+
+static charl__loader_options options(int64_t batch, int64_t row0, int64_t rows, int n_slots)
+{
+    return (charl__loader_options){.ds = ds,
+                                   .shuffle = true,
+                                   .seed = 77,
+                                   .batch = batch,
+                                   .row0 = row0,
+                                   .rows = rows,
+                                   .end_step = -1,
+                                   .n_slots = n_slots,
+                                   .x = memory.px,
+                                   .y = memory.py};
+}
+
+/* Append the rows of the next `steps` steps to out; checks that x and y belong together. */
+static void collect(charl__loader *l, int64_t first_step, int64_t steps, int64_t rows, int *out)
+{
+    for (int64_t k = 0; k < steps; k++) {
+        int64_t step;
+        int slot;
+
+        charl_assert_ok(charl__loader_next(l, &step, &slot));
+        assert_int_equal(step, first_step + k);
+        for (int64_t i = 0; i < rows; i++) {
+            const float *x = &memory.x[slot][2 * i];
+
+            out[k * rows + i] = (int)x[0];
+            assert_int_equal((int)x[1], -(int)x[0]);
+            assert_int_equal(memory.y[slot][i], (int)x[0] % 4);
+        }
+        charl__loader_release(l, slot);
+    }
+}
+
+static void every_sample_once_per_epoch(void **state)
+{
+    static const int64_t batches[] = {1, 10, 32, 64};
+
+    (void)state;
+    for (size_t b = 0; b < sizeof batches / sizeof *batches; b++) {
+        const int64_t batch = batches[b];
+        const int64_t steps = 3 * N / batch + 1;
+        const charl__loader_options opt = options(batch, 0, batch, 3);
+        charl__loader *l = NULL;
+        int *rows = calloc((size_t)(steps * batch), sizeof *rows);
+
+        assert_non_null(rows);
+        charl_assert_ok(charl__loader_create(&opt, &l));
+        collect(l, 0, steps, batch, rows);
+        charl__loader_destroy(l);
+        for (int e = 0; e < 3; e++) { /* batches straddle the epochs: N is prime */
+            int seen[N] = {0};
+
+            for (int i = 0; i < N; i++) {
+                seen[rows[e * N + i]]++;
+            }
+            for (int i = 0; i < N; i++) {
+                assert_int_equal(seen[i], 1);
+            }
+        }
+        free(rows);
+    }
+}
+
+static void any_cursor_and_any_ranks_give_the_same_rows(void **state)
+{
+    enum { B = 12, STEPS = 30 };
+    static const int ranks[] = {1, 2, 3, 4, 6, 12};
+    int all[B * STEPS];
+    int part[B * STEPS];
+    charl__loader *l = NULL;
+    charl__loader_options opt = options(B, 0, B, 2);
+
+    (void)state;
+    charl_assert_ok(charl__loader_create(&opt, &l));
+    collect(l, 0, STEPS, B, all);
+    charl__loader_destroy(l);
+    for (size_t k = 0; k < sizeof ranks / sizeof *ranks; k++) {
+        const int64_t rows = B / ranks[k];
+
+        for (int rank = 0; rank < ranks[k]; rank++) {
+            const int64_t first = (rank * 7) % STEPS;
+
+            opt = options(B, rank * rows, rows, 1 + rank % MAX_SLOTS);
+            opt.first_step = first;
+            charl_assert_ok(charl__loader_create(&opt, &l));
+            collect(l, first, STEPS - first, rows, part);
+            charl__loader_destroy(l);
+            for (int64_t s = 0; s < STEPS - first; s++) {
+                assert_memory_equal(part + s * rows, all + (first + s) * B + rank * rows,
+                                    (size_t)rows * sizeof *part);
+            }
+        }
+    }
+}
+
+static void indices_are_the_rows(void **state)
+{
+    enum { B = 20 };
+    charl__loader_options opt = options(B, 5, 10, 2);
+    int rows[3 * 10];
+    charl__loader *l = NULL;
+
+    (void)state;
+    charl_assert_ok(charl__loader_create(&opt, &l));
+    collect(l, 0, 3, 10, rows);
+    charl__loader_destroy(l);
+    opt.index_only = true;
+    opt.y = NULL;
+    charl_assert_ok(charl__loader_create(&opt, &l));
+    for (int k = 0; k < 3; k++) {
+        int64_t step;
+        int slot;
+
+        charl_assert_ok(charl__loader_next(l, &step, &slot));
+        assert_memory_equal(memory.x[slot], rows + (ptrdiff_t)k * 10, 10 * sizeof(int32_t));
+        charl__loader_release(l, slot);
+    }
+    charl__loader_destroy(l);
+}
+
+static void the_last_step_is_the_last(void **state)
+{
+    charl__loader_options opt = options(40, 0, 40, 2);
+    int rows[3 * 40];
+    int64_t step;
+    int slot;
+    charl__loader *l = NULL;
+
+    (void)state;
+    opt.shuffle = false;
+    opt.end_step = 3; /* 120 rows of 103: the rest begins again */
+    charl_assert_ok(charl__loader_create(&opt, &l));
+    collect(l, 0, 3, 40, rows);
+    for (int i = 0; i < 120; i++) {
+        assert_int_equal(rows[i], i % N);
+    }
+    charl_assert_status(charl__loader_next(l, &step, &slot), CHARL_ERR_INVALID);
+    assert_true(charl__loader_waited_s(l) >= 0);
+    charl__loader_destroy(l);
+}
+
+static void holding_every_slot_is_an_error_not_a_hang(void **state)
+{
+    const charl__loader_options opt = options(4, 0, 4, 2);
+    int64_t step;
+    int slot;
+    charl__loader *l = NULL;
+
+    (void)state;
+    charl_assert_ok(charl__loader_create(&opt, &l));
+    charl_assert_ok(charl__loader_next(l, &step, &slot));
+    charl_assert_ok(charl__loader_next(l, &step, &slot));
+    charl_assert_status(charl__loader_next(l, &step, &slot), CHARL_ERR_INVALID);
+    charl_assert_message("all 2 slots");
+    charl__loader_release(l, 0);
+    charl_assert_ok(charl__loader_next(l, &step, &slot));
+    assert_int_equal(step, 2);
+    charl__loader_destroy(l); /* with slots still held */
+}
+
+static void read_errors_reach_the_caller(void **state)
+{
+    const charl__loader_options opt = options(1, 0, 1, 2);
+    charl__loader *l = NULL;
+    charl_status st = CHARL_OK;
+    int64_t step;
+    int slot;
+    int good = 0;
+
+    (void)state;
+    /* Two reads per step (x and y); the blocks were checked by earlier tests or are by this one. */
+    charl_assert_ok(charl__fault_set("data.eio:15+"));
+    charl_assert_ok(charl__loader_create(&opt, &l));
+    while (st == CHARL_OK && good < 100) {
+        st = charl__loader_next(l, &step, &slot);
+        if (st == CHARL_OK) {
+            good++;
+            charl__loader_release(l, slot);
+        }
+    }
+    assert_int_equal(st, CHARL_ERR_IO);
+    charl_assert_message("table.h5");
+    assert_in_range(good, 6, 7);
+    charl_error_clear();
+    charl_assert_status(charl__loader_next(l, &step, &slot), CHARL_ERR_IO); /* and again */
+    charl_assert_message("table.h5");
+    charl__loader_destroy(l);
+    charl_assert_ok(charl__fault_set(NULL));
+}
+
+static void it_stops_at_any_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 50; i++) {
+        const charl__loader_options opt = options(8, 0, 8, 1 + i % MAX_SLOTS);
+        charl__loader *l = NULL;
+        int64_t step;
+        int slot;
+
+        charl_assert_ok(charl__loader_create(&opt, &l));
+        if (i % 3 == 1) {
+            charl_assert_ok(charl__loader_next(l, &step, &slot));
+        } else if (i % 3 == 2) {
+            charl__sleep_s(0.001); /* time for the ring to fill: the thread now waits */
+        }
+        charl__loader_destroy(l);
+    }
+    charl__loader_destroy(NULL);
+}
+
+static void bad_options_are_refused(void **state)
+{
+    charl__loader *l = NULL;
+    charl__loader_options opt = options(8, 4, 5, 2);
+
+    (void)state;
+    charl_assert_status(charl__loader_create(&opt, &l), CHARL_ERR_INVALID);
+    opt = options(8, 0, 8, 0);
+    charl_assert_status(charl__loader_create(&opt, &l), CHARL_ERR_INVALID);
+    opt = options(8, 0, 8, 2);
+    opt.split = CHARL_SPLIT_VAL;
+    charl_assert_status(charl__loader_create(&opt, &l), CHARL_ERR_INVALID);
+    charl_assert_message("no split val");
+    opt = options(8, 0, 8, 2);
+    opt.first_step = INT64_MAX / 2;
+    charl_assert_status(charl__loader_create(&opt, &l), CHARL_ERR_INVALID);
+    assert_null(l);
+}
+
+static void token_windows_shift_with_the_epoch(void **state)
+{
+    const char *tokens_path = charl_test_path(dir, "tokens.h5");
+    const charl__writer_spec spec = {
+        .kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U16, .rows = 500};
+    charl__loader_options opt = options(7, 0, 7, 2);
+    static int32_t x[2][7 * 8];
+    static int32_t y[2][7 * 8];
+    void *px[2] = {x[0], x[1]};
+    void *py[2] = {y[0], y[1]};
+    uint16_t tokens[500];
+    charl__writer *w = NULL;
+    charl__loader *l = NULL;
+    charl_dataset_info info;
+
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        tokens[i] = (uint16_t)i;
+    }
+    charl_assert_ok(charl__writer_create(tokens_path, &spec, NULL, &w));
+    charl_assert_ok(charl__writer_put(w, tokens, NULL, 500));
+    charl_assert_ok(charl__writer_finish(w));
+    charl__writer_destroy(w);
+    charl_assert_ok(
+        charl_dataset_open(tokens_path, &(charl_dataset_options){.window = 8}, &opt.ds));
+    charl_dataset_get_info(opt.ds, &info);
+    opt.x = px;
+    opt.y = py;
+    charl_assert_ok(charl__loader_create(&opt, &l));
+    for (int64_t k = 0; k < 40; k++) {
+        int64_t step;
+        int slot;
+
+        charl_assert_ok(charl__loader_next(l, &step, &slot));
+        for (int64_t i = 0; i < 7; i++) {
+            const int64_t n = info.rows[0];
+            const int64_t p = step * 7 + i;
+            const int64_t at =
+                charl_order_row(77, n, true, p) * 8 + charl_order_shift(77, n, true, p, 8);
+
+            for (int64_t j = 0; j < 8; j++) {
+                assert_int_equal(x[slot][i * 8 + j], at + j);
+                assert_int_equal(y[slot][i * 8 + j], at + j + 1);
+            }
+        }
+        charl__loader_release(l, slot);
+    }
+    charl__loader_destroy(l);
+    charl_dataset_close(opt.ds);
+}
+
+static charl_status open_and_load(void *ctx)
+{
+    charl__loader_options opt = options(10, 0, 10, 2);
+    charl__loader *l = NULL;
+    charl_status st;
+
+    opt.end_step = 6;
+    st = charl_dataset_open(ctx, NULL, &opt.ds);
+    if (st == CHARL_OK) {
+        st = charl__loader_create(&opt, &l);
+    }
+    for (int k = 0; st == CHARL_OK && k < 6; k++) {
+        int64_t step;
+        int slot;
+
+        st = charl__loader_next(l, &step, &slot);
+        if (st == CHARL_OK) {
+            charl__loader_release(l, slot);
+        }
+    }
+    charl__loader_destroy(l);
+    charl_dataset_close(opt.ds);
+    return st;
+}
+
+static void every_acquisition_may_fail(void **state)
+{
+    (void)state;
+    assert_true(charl_test_fail_every_acquisition(open_and_load, path) > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(read_errors_reach_the_caller),
+        cmocka_unit_test(every_sample_once_per_epoch),
+        cmocka_unit_test(any_cursor_and_any_ranks_give_the_same_rows),
+        cmocka_unit_test(indices_are_the_rows),
+        cmocka_unit_test(the_last_step_is_the_last),
+        cmocka_unit_test(holding_every_slot_is_an_error_not_a_hang),
+        cmocka_unit_test(it_stops_at_any_time),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(token_windows_shift_with_the_epoch),
+        cmocka_unit_test(every_acquisition_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

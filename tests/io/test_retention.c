@@ -1,0 +1,363 @@
+/* Run directories: which checkpoint to go on from, which ones stay, links, the lock. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "io/checkpoint_sample.h"
+
+static char *dir;
+static sample s;
+
+static int setup(void **state)
+{
+    char folder[600];
+
+    (void)state;
+    dir = charl_test_tempdir();
+    snprintf(folder, sizeof folder, "%s/checkpoints", dir);
+    assert_int_equal(mkdir(folder, 0777), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    charl_test_tempdir_remove(dir);
+    charl_assert_ok(charl__fault_set(NULL));
+    assert_int_equal(charl__live(), 0);
+    return 0;
+}
+
+static void save(int64_t step)
+{
+    char *path = NULL;
+
+    sample_init(&s, step);
+    charl_assert_ok(charl_run_path(dir, step, &path));
+    charl_assert_ok(charl_checkpoint_save(path, &s.c));
+    charl_free(path);
+}
+
+/* Flip a bit in the data of the checkpoint of `step`. */
+static void damage(int64_t step)
+{
+    char *path = NULL;
+    struct stat st;
+    char byte = 0;
+    int fd;
+
+    charl_assert_ok(charl_run_path(dir, step, &path));
+    fd = open(path, O_RDWR);
+    assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    for (off_t at = 4096; at < st.st_size; at += 64) { /* large tensors lie at multiples of 4096 */
+        assert_int_equal(pread(fd, &byte, 1, at), 1);
+        byte = (char)(byte ^ 16);
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    }
+    close(fd);
+    charl_free(path);
+}
+
+static bool exists(int64_t step)
+{
+    char *path = NULL;
+    bool found;
+
+    charl_assert_ok(charl_run_path(dir, step, &path));
+    found = access(path, F_OK) == 0;
+    charl_free(path);
+    return found;
+}
+
+static void expect(int64_t step, int n_refused)
+{
+    charl_run_found found;
+
+    charl_assert_ok(charl_run_find(dir, &found));
+    assert_int_equal(found.step, step);
+    assert_int_equal(found.n_refused, n_refused);
+    assert_int_equal(found.path != NULL, step >= 0);
+    assert_int_equal(found.warning != NULL, n_refused > 0);
+    charl_run_found_fini(&found);
+}
+
+static void test_find(void **state)
+{
+    charl_run_found found;
+
+    (void)state;
+    expect(-1, 0);
+    save(5);
+    save(123456789); /* more digits than the name is padded to */
+    save(40);
+    expect(123456789, 0);
+    damage(123456789);
+    expect(40, 1);
+    damage(40);
+    charl_assert_ok(charl_run_find(dir, &found));
+    assert_int_equal(found.step, 5);
+    assert_int_equal(found.n_refused, 2);
+    assert_non_null(strstr(found.warning, "step-123456789.h5"));
+    assert_non_null(strstr(found.warning, "\n"));
+    assert_non_null(strstr(found.warning, "step-00000040.h5"));
+    charl_run_found_fini(&found);
+    damage(5);
+    expect(-1, 3);
+}
+
+static void test_find_ignores_other_names(void **state)
+{
+    static const char *const names[] = {"step-7.h5",        "step-00000009.h5.tmp.host.1",
+                                        "step-0000000a.h5", "other.h5",
+                                        "step--0000001.h5", "step-99999999999999999999.h5"};
+    char path[700];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        FILE *f;
+
+        snprintf(path, sizeof path, "%s/checkpoints/%s", dir, names[i]);
+        f = fopen(path, "w");
+        assert_non_null(f);
+        fclose(f);
+    }
+    expect(-1, 0);
+}
+
+static void test_find_refuses_a_renamed_file(void **state)
+{
+    char *from = NULL, *to = NULL;
+    charl_run_found found;
+
+    (void)state;
+    save(10);
+    charl_assert_ok(charl_run_path(dir, 10, &from));
+    charl_assert_ok(charl_run_path(dir, 20, &to));
+    assert_int_equal(rename(from, to), 0);
+    charl_assert_ok(charl_run_find(dir, &found));
+    assert_int_equal(found.step, -1);
+    assert_non_null(strstr(found.warning, "holds step 10"));
+    charl_run_found_fini(&found);
+    charl_free(from);
+    charl_free(to);
+}
+
+static void test_find_errors(void **state)
+{
+    charl_run_found found;
+    char path[600];
+
+    (void)state;
+    charl_assert_ok(charl_run_find(charl_test_path(dir, "absent"), &found));
+    assert_int_equal(found.step, -1);
+    snprintf(path, sizeof path, "%s/checkpoints", dir);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0666)), 0);
+    charl_assert_status(charl_run_find(dir, &found), CHARL_ERR_CHECKPOINT);
+    assert_null(found.path);
+}
+
+static charl_status find_scenario(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl_run_found found;
+
+    (void)ctx;
+    CHARL_TRY(charl_run_find(dir, &found));
+cleanup:
+    charl_run_found_fini(&found);
+    return st;
+}
+
+static void test_find_every_acquisition(void **state)
+{
+    (void)state;
+    save(1);
+    save(2);
+    damage(2); /* running out of memory must not look like damage */
+    assert_true(charl_test_fail_every_acquisition(find_scenario, NULL) > 50);
+}
+
+static void test_retain(void **state)
+{
+    charl_run_policy policy = {.step = 10, .keep_last = 1, .resumed_step = 3, .best_step = 5};
+    int removed = 0;
+
+    (void)state;
+    for (int64_t step = 1; step <= 10; step++) {
+        save(step);
+    }
+    save(50); /* of another history */
+    policy.keep_every = 4;
+    charl_assert_ok(charl_run_retain(dir, &policy, &removed));
+    assert_int_equal(removed, 4);
+    for (int64_t step = 1; step <= 10; step++) {
+        assert_int_equal(exists(step), step != 1 && step != 2 && step != 6 && step != 7);
+    }
+    assert_true(exists(50));
+    policy = (charl_run_policy){.step = 10, .keep_last = 3, .resumed_step = -1, .best_step = -1};
+    charl_assert_ok(charl_run_retain(dir, &policy, &removed));
+    assert_int_equal(removed, 3);
+    assert_true(exists(8) && exists(9) && exists(10) && exists(50));
+    charl_assert_ok(charl_run_retain(dir, &policy, NULL));
+    policy.step = 0; /* everything is of another history */
+    charl_assert_ok(charl_run_retain(dir, &policy, &removed));
+    assert_int_equal(removed, 0);
+}
+
+static void test_retain_errors(void **state)
+{
+    const charl_run_policy policy = {.step = 9, .resumed_step = -1, .best_step = -1};
+    char *path = NULL;
+
+    (void)state;
+    save(8);
+    save(9);
+    charl_assert_ok(charl_run_path(dir, 1, &path));
+    assert_int_equal(mkdir(path, 0777), 0); /* cannot be unlinked */
+    charl_assert_status(charl_run_retain(dir, &policy, NULL), CHARL_ERR_DISK);
+    charl_assert_message("unlink failed");
+    assert_int_equal(rmdir(path), 0);
+    charl_free(path);
+    save(1);
+    charl_assert_ok(charl__fault_set("io.dirfsync:1"));
+    charl_assert_status(charl_run_retain(dir, &policy, NULL), CHARL_ERR_DISK);
+}
+
+static void test_links(void **state)
+{
+    char target[600];
+    ssize_t n;
+
+    (void)state;
+    save(3);
+    charl_assert_ok(charl_run_link(dir, "last.h5", 2));
+    charl_assert_ok(charl_run_link(dir, "last.h5", 3));
+    n = readlink(charl_test_path(dir, "last.h5"), target, sizeof target - 1);
+    assert_true(n > 0);
+    target[n] = '\0';
+    assert_string_equal(target, "checkpoints/step-00000003.h5");
+    charl_assert_ok(charl_checkpoint_verify(charl_test_path(dir, "last.h5")));
+    assert_int_equal(close(open(charl_test_path(dir, "best.h5"), O_CREAT | O_WRONLY, 0666)), 0);
+    charl_assert_status(charl_run_link(dir, "best.h5", 3), CHARL_ERR_DISK);
+    charl_assert_message("not a symbolic link");
+    charl_assert_status(charl_run_link(charl_test_path(dir, "no"), "best.h5", 3), CHARL_ERR_DISK);
+    charl_assert_message("symlink failed");
+}
+
+static void test_lock(void **state)
+{
+    char run_dir[600];
+    charl_run *run = NULL, *second = NULL;
+    int out[2], status = 0;
+    char byte = 0;
+    pid_t pid;
+
+    (void)state;
+    snprintf(run_dir, sizeof run_dir, "%s/runs/mnist", dir);
+    charl_assert_ok(charl_run_open(run_dir, &run));
+    assert_string_equal(charl_run_get_note(run), "");
+    charl_assert_status(charl_run_open(run_dir, &second), CHARL_ERR_DISK);
+    assert_null(second);
+    charl_assert_message("is in use by another job: process ");
+    charl_assert_message(" since 20");
+    charl_run_close(run);
+    assert_int_equal(pipe(out), 0);
+    pid = fork();
+    if (pid == 0) { /* hold the lock until killed */
+        byte = charl_run_open(run_dir, &run) == CHARL_OK ? 'y' : 'n';
+        if (write(out[1], &byte, 1) == 1) {
+            pause();
+        }
+        _exit(1);
+    }
+    assert_int_equal(read(out[0], &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+    charl_assert_status(charl_run_open(run_dir, &second), CHARL_ERR_DISK);
+    assert_int_equal(kill(pid, 9), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    charl_assert_ok(charl_run_open(run_dir, &run)); /* free at once */
+    charl_run_close(run);
+    close(out[0]);
+    close(out[1]);
+}
+
+static void test_open_errors(void **state)
+{
+    char run_dir[600];
+    charl_run *run = NULL;
+
+    (void)state;
+    snprintf(run_dir, sizeof run_dir, "%s/file", dir);
+    assert_int_equal(close(open(run_dir, O_CREAT | O_WRONLY, 0666)), 0);
+    charl_assert_status(charl_run_open(run_dir, &run), CHARL_ERR_DISK);
+    charl_assert_message(run_dir);
+    snprintf(run_dir, sizeof run_dir, "%s/run", dir);
+    charl_assert_status(charl_run_open("", &run), CHARL_ERR_INVALID);
+    charl_assert_ok(charl__fault_set("io.create:1:28"));
+    charl_assert_status(charl_run_open(run_dir, &run), CHARL_ERR_DISK);
+    charl_assert_message("No space left");
+    charl_assert_ok(charl__fault_set("io.flock:1"));
+    charl_assert_ok(charl_run_open(run_dir, &run));
+    assert_non_null(strstr(charl_run_get_note(run), "no locks"));
+    charl_run_close(run);
+}
+
+static charl_status open_scenario(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl_run *run = NULL;
+
+    CHARL_TRY(charl_run_open(ctx, &run));
+    CHARL_TRY(charl_run_link(ctx, "last.h5", 1));
+cleanup:
+    charl_run_close(run);
+    return st;
+}
+
+static void test_open_every_acquisition(void **state)
+{
+    char run_dir[600];
+
+    (void)state;
+    snprintf(run_dir, sizeof run_dir, "%s/a/b", dir);
+    assert_true(charl_test_fail_every_acquisition(open_scenario, run_dir) > 10);
+}
+
+static void test_sweeps_stale_temporaries(void **state)
+{
+    char path[700];
+    charl_run *run = NULL;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000009.h5.tmp.elsewhere.77", dir);
+    assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0666)), 0);
+    charl_assert_ok(charl_run_open(dir, &run));
+    assert_int_not_equal(access(path, F_OK), 0);
+    charl_run_close(run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_find, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_find_ignores_other_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_find_refuses_a_renamed_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_find_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_find_every_acquisition, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_retain, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_retain_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_links, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_open_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_open_every_acquisition, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sweeps_stale_temporaries, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
