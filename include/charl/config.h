@@ -1,0 +1,342 @@
+#ifndef CHARL_CONFIG_H
+#define CHARL_CONFIG_H
+/** A training configuration: one INI file plus overrides, checked as a whole.
+ *
+ *  Every mistake is an error with file, line, section and key, and all of them are reported at
+ * once. A value that this version cannot honour is refused, never ignored. A charl_config OWNS
+ * everything it points to; it is read-only after loading and may then be shared between threads.
+ * This is not the place where layers or optimizers are understood: [layer NAME] sections are kept
+ * in file order and read by whoever builds the model.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "charl/status.h"
+
+enum { CHARL_CONFIG_LIST = 32 };
+
+typedef enum charl_interval_unit {
+    CHARL_INTERVAL_OFF,
+    CHARL_INTERVAL_STEPS,
+    CHARL_INTERVAL_EPOCHS,
+    CHARL_INTERVAL_SECONDS
+} charl_interval_unit;
+
+typedef struct charl_interval {
+    charl_interval_unit unit;
+    int64_t count; /* of the unit; 0 when off */
+} charl_interval;
+
+typedef struct charl_int_list {
+    int count;
+    int64_t values[CHARL_CONFIG_LIST];
+} charl_int_list;
+
+/* The values of a choice, in the order in which the key table lists them. */
+typedef enum charl_model_type {
+    CHARL_MODEL_SEQUENTIAL,
+    CHARL_MODEL_MLP,
+    CHARL_MODEL_CNN
+} charl_model_type;
+typedef enum charl_loss_type {
+    CHARL_LOSS_CROSS_ENTROPY,
+    CHARL_LOSS_MSE,
+    CHARL_LOSS_BCE,
+    CHARL_LOSS_HUBER
+} charl_loss_type;
+typedef enum charl_nonfinite_rule {
+    CHARL_NONFINITE_STOP,
+    CHARL_NONFINITE_SKIP
+} charl_nonfinite_rule;
+typedef enum charl_optimizer_type {
+    CHARL_OPTIMIZER_SGD,
+    CHARL_OPTIMIZER_ADAM,
+    CHARL_OPTIMIZER_ADAMW
+} charl_optimizer_type;
+typedef enum charl_scheduler_type {
+    CHARL_SCHEDULER_CONSTANT,
+    CHARL_SCHEDULER_LINEAR,
+    CHARL_SCHEDULER_COSINE,
+    CHARL_SCHEDULER_STEP,
+    CHARL_SCHEDULER_MULTISTEP,
+    CHARL_SCHEDULER_POLY,
+    CHARL_SCHEDULER_WSD
+} charl_scheduler_type;
+typedef enum charl_cache_place {
+    CHARL_CACHE_AUTO,
+    CHARL_CACHE_DEVICE,
+    CHARL_CACHE_NONE
+} charl_cache_place;
+typedef enum charl_monitor_mode { CHARL_MONITOR_MIN, CHARL_MONITOR_MAX } charl_monitor_mode;
+typedef enum charl_normalize_kind {
+    CHARL_NORMALIZE_AUTO,
+    CHARL_NORMALIZE_NONE,
+    CHARL_NORMALIZE_GIVEN
+} charl_normalize_kind;
+
+typedef struct charl_normalize {
+    charl_normalize_kind kind;
+    int count; /* GIVEN: channels or columns */
+    float mean[CHARL_CONFIG_LIST];
+    float std[CHARL_CONFIG_LIST];
+} charl_normalize;
+
+/* Bits of the keys that hold a set. */
+enum { CHARL_METRIC_LOSS = 1, CHARL_METRIC_ACCURACY = 2, CHARL_METRIC_TOP5 = 4 };
+enum { CHARL_LOG_JSONL = 1, CHARL_LOG_CSV = 2 };
+
+typedef struct charl_config_detail charl_config_detail;
+typedef struct charl_config_layer charl_config_layer;
+
+/** Every key of the table (charl-train --help-config), by section. Strings are never NULL. */
+typedef struct charl_config {
+    struct {
+        const char *name;
+        const char *output_dir;
+        int64_t seed;
+        const char *resume; /* auto, never, must or a path */
+        double max_time_s;  /* 0: none */
+    } run;
+    struct {
+        const char *path;
+        const char *x;
+        const char *y;
+        double val_split;
+        charl_normalize normalize;
+        const char *augment;
+        bool shuffle;
+        int cache; /* charl_cache_place */
+    } data;
+    struct {
+        int type; /* charl_model_type */
+        charl_int_list hidden;
+        charl_int_list channels;
+        int64_t kernel;
+        const char *activation;
+        double dropout;
+        bool batch_norm;
+    } model;
+    struct {
+        int64_t epochs;
+        int64_t max_steps; /* -1: epochs decide */
+        int64_t batch_size;
+        int64_t slices; /* 0: auto, see charl_config_slices */
+        int64_t passes;
+        int loss; /* charl_loss_type */
+        double label_smoothing;
+        double grad_clip;
+        int precision;
+        const char *recompute;
+        double ema_decay;
+        int64_t early_stopping_patience;
+        int on_nonfinite; /* charl_nonfinite_rule */
+    } train;
+    struct {
+        int type; /* charl_optimizer_type */
+        double learning_rate;
+        double weight_decay;
+        double momentum;
+        bool nesterov;
+        double beta1;
+        double beta2;
+        double eps;
+    } optimizer;
+    struct {
+        int type; /* charl_scheduler_type */
+        int64_t warmup_steps;
+        double min_lr;
+        int64_t step_size;
+        double gamma;
+        charl_int_list milestones;
+        double power;
+        int64_t decay_steps;
+    } scheduler;
+    struct {
+        charl_interval interval;
+        int64_t max_batches; /* 0: all */
+        unsigned metrics;    /* CHARL_METRIC_... */
+    } eval;
+    struct {
+        charl_interval interval;
+        int64_t keep_last;
+        int64_t keep_every; /* steps; 0: none */
+        const char *monitor;
+        int mode; /* charl_monitor_mode */
+        int export_format;
+    } checkpoint;
+    struct {
+        int64_t interval; /* steps */
+        unsigned metrics; /* CHARL_LOG_... */
+    } log;
+    struct {
+        const char *select;
+        bool share;
+        const char *cpu_bind;
+    } device;
+    struct {
+        const char *allreduce; /* name of an algorithm, or auto */
+        double bucket_mb;
+        bool overlap;
+        bool shard_optimizer;
+        int reduce_dtype;
+        int balance;
+    } dist;
+    struct {
+        bool trace;
+        const char *steps;
+    } profile;
+
+    charl_config_detail *detail; /* owned: origins, layers, strings */
+} charl_config;
+
+/** One value that replaces the file's: "section.key=value". `origin` names where it came from in
+ * messages and in print-config, such as "command line" or "--output-dir"; NULL means "command
+ * line". Borrowed. */
+typedef struct charl_config_override {
+    const char *text;
+    const char *origin;
+} charl_config_override;
+
+/** Read and check the file at `path`, then the overrides in order (the last wins). Relative paths
+ * in the file start at the file's directory, those in overrides at the current one. *out: owned by
+ * the caller; NULL on failure.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG  one line per mistake, "FILE:LINE: [section] key: reason"; also an unreadable
+ * file ERR_NOMEM */
+charl_status charl_config_load(const char *path, const charl_config_override *overrides,
+                               int n_overrides, charl_config **out) CHARL_MUST_CHECK;
+
+/** charl_config_load of `length` bytes of text. `label` stands for the file in messages; its
+ * directory part is where relative paths start. All borrowed.
+ *
+ *  Blocks. Local.
+ *  Errors: as charl_config_load. */
+charl_status charl_config_parse(const char *label, const char *text, size_t length,
+                                const charl_config_override *overrides, int n_overrides,
+                                charl_config **out) CHARL_MUST_CHECK;
+
+/** NULL is a no-op. Local. */
+void charl_config_destroy(charl_config *cfg);
+
+/** The file's text as it was read, `*length` bytes and a NUL. Borrowed. Local. */
+const char *charl_config_source(const charl_config *cfg, size_t *length);
+
+/** Accepted, but worth knowing: aliases, keys without effect. Borrowed; NULL past the last. Local.
+ */
+const char *charl_config_notice(const charl_config *cfg, int index);
+
+/** Slices of the global batch: train.slices, or for auto the largest power of two up to 8 that
+ * divides train.batch_size. Local. */
+int charl_config_slices(const charl_config *cfg);
+
+/** Name of value `index` of a key that holds a choice, such as ("optimizer", "type",
+ * CHARL_OPTIMIZER_SGD) -> "sgd";
+ *  "?" when there is none. Borrowed until the next call on this thread. Local. */
+const char *charl_config_choice_name(const char *section, const char *key, int index);
+
+/** Every key and layer as an INI text that reads back to the same values (paths are made absolute).
+ * With `origins` each line ends in a comment that says where the value comes from. *out: owned by
+ * the caller (charl_free).
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_NOMEM, ERR_IO (the current directory has no name) */
+charl_status charl_config_print(const charl_config *cfg, bool origins, char **out) CHARL_MUST_CHECK;
+
+/** What differs between `cfg` and a configuration printed earlier (`text`, as in a checkpoint): one
+ * line per key,
+ *  "[train] epochs = 10 (was 5)". Where a run goes and what it logs is left out.
+ *  *model: whether a [model] key or a layer is among them.
+ *  *out: owned by the caller (charl_free); "" when nothing differs.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG  `text` does not read (written by another version)
+ *          ERR_NOMEM */
+charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *model,
+                               char **out) CHARL_MUST_CHECK;
+
+/** The key table for people: type, default, range and meaning of each key of `section`, or of all
+ * when NULL. *out: owned by the caller (charl_free).
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG  no such section
+ *          ERR_NOMEM */
+charl_status charl_config_help(const char *section, char **out) CHARL_MUST_CHECK;
+
+/* Layers: the [layer NAME] sections of a sequential model, in file order. */
+
+/** Reads one layer's keys with the functions below; may keep what it read through `user`. */
+typedef charl_status (*charl_config_layer_reader)(charl_config_layer *layer, void *user);
+
+/** Call `read` for every layer. A layer that `read` refuses with ERR_CONFIG does not stop the
+ * others; afterwards every key that `read` did not ask for is a mistake too, with the nearest one
+ * that it did ask for. Not thread-safe.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG  one line per mistake
+ *          others      what `read` returned */
+charl_status charl_config_read_layers(const charl_config *cfg, charl_config_layer_reader read,
+                                      void *user) CHARL_MUST_CHECK;
+
+/** Number of layers. Local. */
+int charl_config_layer_count(const charl_config *cfg);
+
+/** Name, the tensor prefix. Borrowed from the configuration. Local. */
+const char *charl_config_layer_name(const charl_config_layer *layer);
+
+/** The value of `type`. Borrowed from the configuration. Local. */
+const char *charl_config_layer_type(const charl_config_layer *layer);
+
+/** Whether the key is given. Counts as asking for it. Local. */
+bool charl_config_layer_has(charl_config_layer *layer, const char *key);
+
+/** *out = the key's value within [min, max], or `fallback` when it is not given;
+ * CHARL_CONFIG_REQUIRED as fallback makes a missing key a mistake.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG  "FILE:LINE: [layer NAME] key: reason" */
+#define CHARL_CONFIG_REQUIRED INT64_MIN
+charl_status charl_config_layer_int(charl_config_layer *layer, const char *key, int64_t fallback,
+                                    int64_t min, int64_t max, int64_t *out) CHARL_MUST_CHECK;
+
+/** As charl_config_layer_int for a number; `range` is text such as "[0,1)".
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG */
+charl_status charl_config_layer_float(charl_config_layer *layer, const char *key, double fallback,
+                                      const char *range, double *out) CHARL_MUST_CHECK;
+
+/** As charl_config_layer_int for yes or no.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG */
+charl_status charl_config_layer_bool(charl_config_layer *layer, const char *key, bool fallback,
+                                     bool *out) CHARL_MUST_CHECK;
+
+/** *out = the key's text, borrowed from the configuration, or `fallback`; a NULL fallback makes a
+ * missing key a mistake. `choices` is "a|b|c", or NULL for any text.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG */
+charl_status charl_config_layer_string(charl_config_layer *layer, const char *key,
+                                       const char *fallback, const char *choices,
+                                       const char **out) CHARL_MUST_CHECK;
+
+/** out[0], out[1] = a pair such as "3, 5" or "3x5", or one number for both (kernel, stride,
+ * padding), each within [min, max]; `fallback` for both when not given.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG */
+charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key, int64_t fallback,
+                                     int64_t min, int64_t max, int64_t out[2]) CHARL_MUST_CHECK;
+
+/** A mistake of the layer as a whole, or of one key (NULL: the whole): sets the message with file
+ * and line.
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG  always */
+charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *key,
+                                       const char *reason) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,147 @@
+#ifndef CHARL_TRAIN_H
+#define CHARL_TRAIN_H
+/** Training as configured, from data to checkpoints, on one rank or many.
+ *
+ *  The trainer prints nothing: it reports through callbacks, called on every rank from the thread
+ * that trains; who prints or writes metrics decides by rank. Everything a callback gets is borrowed
+ * for the call.
+ */
+#include <stdatomic.h>
+
+#include "charl/comm.h"
+#include "charl/config.h"
+#include "charl/dataset.h"
+#include "charl/device.h"
+#include "charl/shape.h"
+
+/** What the plan of a run is, known before the first step. */
+typedef struct charl_train_info {
+    const charl_device_info *device; /* of this rank */
+    int rank, size;
+    const char *allreduce; /* algorithm; "" with one rank */
+    bool invariant;        /* same bits with any rank count up to slices */
+    int layers;
+    int64_t parameters;           /* trained elements */
+    int64_t train_rows, val_rows; /* samples */
+    bool data_on_device;
+    const char *data_note;          /* what is unusual about the data file; "" if nothing */
+    int64_t batch_size, local_rows; /* samples per step, over all ranks and on this one */
+    int slices;
+    int64_t steps;                         /* of the whole run */
+    int64_t start_step;                    /* done already: 0, or where the run resumes */
+    const char *resumed;                   /* checkpoint path, or "" */
+    int64_t memory_bytes, memory_capacity; /* planned on this device */
+    int64_t activation_bytes;
+    int launches;    /* per training step */
+    int collectives; /* inside a step, besides the gradients */
+} charl_train_info;
+
+/** One logged training step; times are means since the last row. */
+typedef struct charl_train_row {
+    int64_t step, steps; /* done, of */
+    double epoch;
+    double loss; /* of this step's batch: an exact f32 */
+    double lr, grad_norm;
+    int64_t samples; /* seen since the beginning */
+    double samples_per_s, step_ms, data_ms, comm_ms;
+    int64_t mem_bytes;
+    double elapsed_s, eta_s;
+} charl_train_row;
+
+typedef struct charl_val_row {
+    int64_t step;
+    double epoch;
+    double loss;
+    double accuracy, top5; /* fractions; NaN where they do not apply */
+    bool best;
+    double elapsed_s;
+} charl_val_row;
+
+typedef struct charl_saved_row {
+    int64_t step;
+    const char *path;
+    double ms;
+} charl_saved_row;
+
+typedef struct charl_train_result {
+    int64_t step;
+    double epoch;
+    bool stopped;       /* early, on purpose: the same command continues */
+    double loss;        /* of the last logged step; NaN if none */
+    double best_metric; /* the monitored one; NaN if none */
+    int64_t best_step;  /* -1 if none */
+    double wall_s, samples_per_s;
+} charl_train_result;
+
+/** Callbacks; any may be NULL. A status other than CHARL_OK ends training with it. */
+typedef struct charl_train_events {
+    void *ctx;
+    charl_status (*started)(void *ctx, const charl_train_info *info);
+    charl_status (*trained)(void *ctx, const charl_train_row *row);
+    charl_status (*progressed)(void *ctx, int64_t step,
+                               double loss); /* every step; loss NaN between rows */
+    charl_status (*evaluated)(void *ctx, const charl_val_row *row);
+    charl_status (*saved)(void *ctx, const charl_saved_row *row);
+    void (*warned)(void *ctx, const char *text);
+} charl_train_events;
+
+/** What a signal handler may ask for. */
+enum {
+    CHARL_STOP_NONE,
+    CHARL_STOP_CHECKPOINT /* save and go on */,
+    CHARL_STOP_SAVE /* save and stop */
+};
+
+typedef struct charl_train_options {
+    charl_comm *comm; /* borrowed */
+    charl_train_events events;
+    atomic_int *stop;      /* one of CHARL_STOP_...; reset to NONE when taken. May be NULL */
+    bool dry_run;          /* plan only */
+    int fast_dev_run;      /* > 0: that many training and validation steps, nothing written */
+    bool overfit_batch;    /* train on the first batch only; nothing written */
+    bool overwrite;        /* ignore checkpoints in the run directory */
+    const char *init_from; /* checkpoint whose weights start a fresh run; NULL for none */
+} charl_train_options;
+
+/** Train. Blocks. Collective on options->comm.
+ *  Errors: ERR_CONFIG, ERR_DATA, ERR_IO, ERR_CHECKPOINT, ERR_NOMEM, ERR_DEVICE, ERR_KERNEL,
+ * ERR_NONFINITE, ERR_DISK, ERR_COMM; equal on all ranks, with the message of the rank that failed,
+ * except when the communicator is broken afterwards: then leave with charl_comm_exit.
+ */
+charl_status charl_train_run(const charl_config *config, const charl_train_options *options,
+                             charl_train_result *result) CHARL_MUST_CHECK;
+
+/** Evaluate the weights of a checkpoint on a split ("train", "val", "test") of the configured data,
+ * which need not suffice to train on.
+ * Blocks. Collective. Errors: as charl_train_run. */
+charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
+                                  const char *checkpoint, const char *split,
+                                  charl_val_row *out) CHARL_MUST_CHECK;
+
+/** The model's answer for one sample. */
+typedef struct charl_prediction {
+    int64_t row;                    /* in the split */
+    int64_t step;                   /* of the checkpoint */
+    const charl_dataset_info *data; /* where the row comes from */
+    int64_t n_outputs, n_targets;
+    const float *outputs; /* [n_outputs] as the loss reads them: logits for cross_entropy and bce */
+    const int32_t *labels; /* [n_targets] class labels, or NULL: then targets are numbers */
+    const float *targets;  /* [n_targets] or NULL */
+} charl_prediction;
+
+/** Gets everything borrowed for the call; a status other than CHARL_OK ends prediction with it. */
+typedef charl_status (*charl_predicted)(void *ctx, const charl_prediction *prediction);
+
+/** Call `predicted` for every sample of a split of the configured data, once and in order, with the
+ * weights of a checkpoint. The data may be others than those it was trained on: they need not
+ * suffice to train on, but targets (data.y) are read too; what other data mean for normalisation
+ * and class names is a warning. The outputs do not depend on train.batch_size.
+ *
+ *  Blocks. Local: one rank only. Deterministic.
+ *  Errors: as charl_train_run; ERR_CONFIG    more than one rank, or no such split
+ *                              ERR_NONFINITE an output is not finite */
+charl_status charl_train_predict(const charl_config *config, const charl_train_options *options,
+                                 const char *checkpoint, const char *split,
+                                 charl_predicted predicted, void *ctx) CHARL_MUST_CHECK;
+
+#endif

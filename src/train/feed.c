@@ -1,0 +1,357 @@
+/* Feeds: a source on the device, row numbers in a ring, a loader where the source is only a window
+ * of the data. */
+#include "train/feed.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "charl/ops.h"
+#include "io/loader.h"
+
+enum { SLOTS = 3, DEPTH = 4, BLOCK_ROWS = 4096 };
+
+struct charl__feed {
+    charl__feed_options o;
+    charl_dataset_info info;
+    int64_t n; /* rows of the split */
+    int64_t step;
+    charl_tensor *x, *y; /* the source */
+    charl_tensor *shift, *scale;
+    charl_ring *row_ring, *weight_ring;
+    charl_tensor *row, *weight;
+    int32_t *rows; /* host side of the rings */
+    float *weights;
+    /* Streaming. */
+    charl__loader *loader;
+    charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS];
+    void *host_x[SLOTS], *host_y[SLOTS];
+    charl_event *uploaded[SLOTS], *used[SLOTS];
+    int slot, previous; /* of this step and of the one before; -1 for none */
+    double waited_s;
+};
+
+static int64_t row_bytes(charl_dtype dtype, const charl_shape *shape)
+{
+    return charl_shape_count(shape) * (int64_t)charl_dtype_size(dtype);
+}
+
+int64_t charl__feed_split_bytes(const charl_dataset_info *info, charl_split split)
+{
+    return info->rows[split] *
+           (row_bytes(info->x_dtype, &info->x_shape) + row_bytes(info->y_dtype, &info->y_shape));
+}
+
+static charl_status create_source(charl__feed *f, int64_t rows, charl_dtype dtype,
+                                  const charl_shape *row, charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+    charl_shape shape = {row->ndim + 1, {rows}};
+
+    CHARL_REQUIRE(row->ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: samples have too many extents",
+                  f->info.path);
+    CHARL_REQUIRE(rows <= INT32_MAX, CHARL_ERR_DATA,
+                  "%s: %lld rows are too many to keep on the device; set data.cache = none",
+                  f->info.path, (long long)rows);
+    memcpy(shape.dim + 1, row->dim, (size_t)row->ndim * sizeof row->dim[0]);
+    CHARL_TRY(charl_tensor_create(f->o.dev, dtype, &shape, out));
+cleanup:
+    return st;
+}
+
+/* Shift and scale per channel: the data's own statistics, those given, or bytes to [0, 1]. */
+static charl_status create_normalization(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const charl_normalize *given = f->o.normalize;
+    const bool own = given->kind == CHARL_NORMALIZE_AUTO && f->info.n_stats > 0;
+    const bool bytes = f->info.x_dtype == CHARL_U8;
+    const int n = given->kind == CHARL_NORMALIZE_GIVEN ? given->count : own ? f->info.n_stats : 1;
+    const charl_shape shape = {1, {n}};
+    float *shift = NULL, *scale = NULL;
+
+    CHARL_REQUIRE(n == 1 || (f->info.x_shape.ndim > 0 && f->info.x_shape.dim[0] == n),
+                  CHARL_ERR_CONFIG, "data.normalize has %d channels, the data %lld", n,
+                  f->info.x_shape.ndim ? (long long)f->info.x_shape.dim[0] : 1LL);
+    CHARL_TRY(charl_alloc_array(n, sizeof *shift, &shift));
+    CHARL_TRY(charl_alloc_array(n, sizeof *scale, &scale));
+    for (int i = 0; i < n; i++) {
+        const bool stats = own || given->kind == CHARL_NORMALIZE_GIVEN;
+
+        shift[i] = own ? f->info.mean[i] : stats ? given->mean[i] : 0.0F;
+        scale[i] = 1.0F / (own ? f->info.std[i] : stats ? given->std[i] : bytes ? 255.0F : 1.0F);
+    }
+    CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->shift));
+    CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->scale));
+    CHARL_TRY(charl_tensor_write(f->shift, shift, (size_t)n * sizeof *shift));
+    CHARL_TRY(charl_tensor_write(f->scale, scale, (size_t)n * sizeof *scale));
+cleanup:
+    charl_free(shift);
+    charl_free(scale);
+    return st;
+}
+
+static charl_status create_rings(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape shape = {1, {f->o.rows}};
+
+    CHARL_TRY(charl_alloc_array(f->o.rows, sizeof *f->rows, &f->rows));
+    CHARL_TRY(charl_alloc_array(f->o.rows, sizeof *f->weights, &f->weights));
+    CHARL_TRY(charl__ring_create(f->o.dev, (size_t)f->o.rows * 4, DEPTH, &f->row_ring));
+    CHARL_TRY(charl__ring_create(f->o.dev, (size_t)f->o.rows * 4, DEPTH, &f->weight_ring));
+    CHARL_TRY(charl__tensor_view(charl__ring_buffer(f->row_ring), CHARL_I32, &shape, 0, &f->row));
+    CHARL_TRY(
+        charl__tensor_view(charl__ring_buffer(f->weight_ring), CHARL_F32, &shape, 0, &f->weight));
+cleanup:
+    return st;
+}
+
+/* Copy the whole split to the device, block by block. */
+static charl_status fill_source(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const int64_t xb = row_bytes(f->info.x_dtype, &f->info.x_shape),
+                  yb = row_bytes(f->info.y_dtype, &f->info.y_shape);
+    int64_t *rows = NULL;
+    char *x = NULL, *y = NULL;
+
+    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, sizeof *rows, &rows));
+    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, (size_t)xb, &x));
+    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, (size_t)yb, &y));
+    for (int64_t first = 0; first < f->n; first += BLOCK_ROWS) {
+        const int64_t m = f->n - first < BLOCK_ROWS ? f->n - first : BLOCK_ROWS;
+
+        for (int64_t i = 0; i < m; i++) {
+            rows[i] = first + i;
+        }
+        CHARL_TRY(charl_dataset_read(f->o.ds, f->o.split, rows, m, x, y));
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, (size_t)(first * xb), x,
+                                      (size_t)(m * xb), true));
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->y->buffer, (size_t)(first * yb), y,
+                                      (size_t)(m * yb), true));
+    }
+cleanup:
+    charl_free(rows);
+    charl_free(x);
+    charl_free(y);
+    return st;
+}
+
+static charl_status create_slots(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const size_t xb = (size_t)(f->o.rows * row_bytes(f->info.x_dtype, &f->info.x_shape));
+    const size_t yb = (size_t)(f->o.rows * row_bytes(f->info.y_dtype, &f->info.y_shape));
+
+    for (int s = 0; s < SLOTS; s++) {
+        CHARL_TRY(charl__pinned_create(f->o.dev, xb, &f->pinned_x[s], &f->host_x[s]));
+        CHARL_TRY(charl__pinned_create(f->o.dev, yb, &f->pinned_y[s], &f->host_y[s]));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
+{
+    charl_status st = CHARL_OK;
+    charl__feed *f = NULL;
+    int64_t source_rows;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *f, &f));
+    f->o = *o;
+    f->slot = f->previous = -1;
+    charl_dataset_get_info(o->ds, &f->info);
+    f->n = f->info.rows[o->split];
+    source_rows = o->on_device ? f->n : SLOTS * o->rows;
+    CHARL_TRY(create_source(f, source_rows, f->info.x_dtype, &f->info.x_shape, &f->x));
+    CHARL_TRY(create_source(f, source_rows, f->info.y_dtype, &f->info.y_shape, &f->y));
+    CHARL_TRY(create_normalization(f));
+    CHARL_TRY(create_rings(f));
+    if (o->on_device) {
+        CHARL_TRY(fill_source(f));
+    } else {
+        CHARL_TRY(create_slots(f));
+    }
+    *out = f;
+    f = NULL;
+cleanup:
+    charl__feed_destroy(f);
+    return st;
+}
+
+static void release_events(charl__feed *f)
+{
+    for (int s = 0; s < SLOTS; s++) {
+        charl__event_release(f->uploaded[s]);
+        charl__event_release(f->used[s]);
+        f->uploaded[s] = f->used[s] = NULL;
+    }
+}
+
+void charl__feed_destroy(charl__feed *f)
+{
+    if (!f) {
+        return;
+    }
+    charl__loader_destroy(f->loader);
+    if (f->slot >= 0) {
+        const charl_status ignored =
+            charl_device_sync(f->o.dev); /* uploads may still read the slots */
+        (void)ignored;
+    }
+    release_events(f);
+    for (int s = 0; s < SLOTS; s++) {
+        charl__pinned_destroy(f->pinned_x[s]);
+        charl__pinned_destroy(f->pinned_y[s]);
+    }
+    charl_tensor_release(f->x);
+    charl_tensor_release(f->y);
+    charl_tensor_release(f->shift);
+    charl_tensor_release(f->scale);
+    charl_tensor_release(f->row);
+    charl_tensor_release(f->weight);
+    charl__ring_destroy(f->row_ring);
+    charl__ring_destroy(f->weight_ring);
+    charl_free(f->rows);
+    charl_free(f->weights);
+    charl_free(f);
+}
+
+static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl_batch batch)
+{
+    charl_var *v = charl_input(g, name, t->dtype, t->shape, batch);
+
+    charl__graph_bind_input(g, v, t);
+    return v;
+}
+
+void charl__feed_attach(charl__feed *f, charl_graph *g, charl_var **x, charl_var **y,
+                        charl_var **weight)
+{
+    charl_var *row;
+
+    charl_graph_scope_begin(g, "data");
+    row = bound(g, "row", f->row, CHARL_BATCHED);
+    *x = charl_gather_rows(g, bound(g, "x", f->x, CHARL_REPLICATED), row,
+                           bound(g, "shift", f->shift, CHARL_REPLICATED),
+                           bound(g, "scale", f->scale, CHARL_REPLICATED));
+    *y = charl_gather_rows(g, bound(g, "y", f->y, CHARL_REPLICATED), row, NULL, NULL);
+    *weight = bound(g, "weight", f->weight, CHARL_BATCHED);
+    charl_graph_scope_end(g);
+}
+
+charl_status charl__feed_seek(charl__feed *f, int64_t step)
+{
+    charl_status st = CHARL_OK;
+    const charl__loader_options o = {.ds = f->o.ds,
+                                     .split = f->o.split,
+                                     .shuffle = f->o.shuffle,
+                                     .seed = f->o.seed,
+                                     .batch = f->o.batch,
+                                     .row0 = f->o.row0,
+                                     .rows = f->o.rows,
+                                     .first_step = step,
+                                     .end_step = -1,
+                                     .n_slots = SLOTS,
+                                     .x = f->host_x,
+                                     .y = f->host_y};
+
+    f->step = step;
+    if (f->o.on_device) {
+        goto cleanup;
+    }
+    charl__loader_destroy(f->loader);
+    f->loader = NULL;
+    CHARL_TRY(charl_device_sync(f->o.dev));
+    release_events(f);
+    f->slot = f->previous = -1;
+    CHARL_TRY(charl__loader_create(&o, &f->loader));
+cleanup:
+    return st;
+}
+
+/* The next slot of the loader: upload it once nobody reads its old contents any more. */
+static charl_status upload(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const int64_t xb = f->o.rows * row_bytes(f->info.x_dtype, &f->info.x_shape);
+    const int64_t yb = f->o.rows * row_bytes(f->info.y_dtype, &f->info.y_shape);
+    const double begin = charl__clock_s();
+    int64_t step;
+    int s;
+
+    CHARL_TRY(charl__loader_next(f->loader, &step, &s));
+    f->waited_s += charl__clock_s() - begin; /* not the wait for a device that is behind */
+    if (f->used[s]) {
+        CHARL_TRY(charl__queue_wait(f->o.dev, CHARL_QUEUE_UPLOAD, f->used[s]));
+    }
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->x->buffer, (size_t)(s * xb), f->host_x[s],
+                                  (size_t)xb, false));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->y->buffer, (size_t)(s * yb), f->host_y[s],
+                                  (size_t)yb, false));
+    charl__event_release(f->uploaded[s]);
+    f->uploaded[s] = NULL;
+    CHARL_TRY(charl__event_record(f->o.dev, CHARL_QUEUE_UPLOAD, &f->uploaded[s]));
+    CHARL_TRY(charl__queue_wait(f->o.dev, CHARL_QUEUE_COMPUTE, f->uploaded[s]));
+    f->previous = f->slot;
+    f->slot = s;
+    if (f->previous >= 0) { /* its upload is long done */
+        CHARL_TRY(charl__event_wait(f->uploaded[f->previous]));
+        charl__loader_release(f->loader, f->previous);
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__feed_next(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const int64_t position = f->step * f->o.batch + f->o.row0;
+
+    if (!f->o.on_device && !(f->o.fixed && f->slot >= 0)) {
+        CHARL_TRY(upload(f));
+    }
+    for (int64_t i = 0; i < f->o.rows; i++) {
+        f->rows[i] =
+            (int32_t)(f->o.on_device ? charl_order_row(f->o.seed, f->n, f->o.shuffle, position + i)
+                                     : f->slot * f->o.rows + i);
+        f->weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
+    }
+    CHARL_TRY(charl__ring_push(f->row_ring, f->rows));
+    CHARL_TRY(charl__ring_push(f->weight_ring, f->weights));
+    if (!f->o.fixed) {
+        f->step++;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__feed_used(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+
+    if (f->slot >= 0) {
+        charl__event_release(f->used[f->slot]);
+        f->used[f->slot] = NULL;
+        CHARL_TRY(charl__event_record(f->o.dev, CHARL_QUEUE_COMPUTE, &f->used[f->slot]));
+    }
+cleanup:
+    return st;
+}
+
+double charl__feed_waited_s(const charl__feed *f)
+{
+    return f->waited_s;
+}
+
+int64_t charl__feed_rows(const charl__feed *f)
+{
+    return f->n;
+}
+
+bool charl__feed_is_on_device(const charl__feed *f)
+{
+    return f->o.on_device;
+}

@@ -1,0 +1,53 @@
+#ifndef CHARL_TRAIN_FEED_H
+#define CHARL_TRAIN_FEED_H
+/** Batches on the device: where they come from, and how they enter a graph.
+ *
+ *  A feed keeps rows in a source on the device, the whole split or a few slots that a loader thread
+ * fills, and gives a graph the row numbers of each step; the graph gathers and normalises. So a
+ * step moves indices only when the data fit.
+ */
+#include "autograd/graph.h"
+#include "charl/config.h"
+#include "charl/dataset.h"
+
+typedef struct charl__feed charl__feed;
+
+typedef struct charl__feed_options {
+    charl_device *dev;
+    charl_dataset *ds;                /* borrowed */
+    const charl_normalize *normalize; /* borrowed */
+    charl_split split;
+    bool shuffle;
+    bool endless; /* epoch after epoch; otherwise rows past the end of the split have weight 0 */
+    uint64_t seed;
+    int64_t batch;      /* rows of a step over all ranks */
+    int64_t row0, rows; /* this rank's part */
+    bool on_device;     /* keep the whole split there */
+    bool fixed;         /* the first batch for ever */
+} charl__feed_options;
+
+charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out) CHARL_MUST_CHECK;
+void charl__feed_destroy(charl__feed *f); /* NULL is a no-op */
+
+/** Inputs of a graph: x f32 [rows, ...] normalised, y i32 or f32 [rows, ...], weight f32 [rows] (1,
+ * or 0 for rows past the end of the split). */
+void charl__feed_attach(charl__feed *f, charl_graph *g, charl_var **x, charl_var **y,
+                        charl_var **weight);
+
+/** Deliver steps from `step` on. */
+charl_status charl__feed_seek(charl__feed *f, int64_t step) CHARL_MUST_CHECK;
+/** Enqueue what the graph's next run reads. Waits only when the loader is behind. */
+charl_status charl__feed_next(charl__feed *f) CHARL_MUST_CHECK;
+/** That run has been enqueued. */
+charl_status charl__feed_used(charl__feed *f) CHARL_MUST_CHECK;
+/** Seconds spent waiting for data so far. */
+double charl__feed_waited_s(const charl__feed *f);
+
+bool charl__feed_is_on_device(const charl__feed *f);
+/** Rows of the split. */
+int64_t charl__feed_rows(const charl__feed *f);
+
+/** Bytes of one split of x and y. */
+int64_t charl__feed_split_bytes(const charl_dataset_info *info, charl_split split);
+
+#endif

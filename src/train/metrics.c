@@ -1,0 +1,238 @@
+/* Metrics files. */
+#include "train/metrics.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+static const char csv_header[] =
+    "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib\n";
+
+enum { PATH_BYTES = 4096, LINE_BYTES = 4096 };
+
+struct charl__metrics {
+    FILE *jsonl, *csv;
+    char dir[PATH_BYTES];
+};
+
+static charl_status join(const char *dir, const char *name, char *out)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(snprintf(out, PATH_BYTES, "%s/%s", dir, name) < PATH_BYTES, CHARL_ERR_DISK,
+                  "the path %s/%s is too long", dir, name);
+cleanup:
+    return st;
+}
+
+charl_status charl__metrics_write_file(const char *dir, const char *name, const char *text)
+{
+    charl_status st = CHARL_OK;
+    char path[PATH_BYTES], temporary[PATH_BYTES + 8];
+    FILE *f = NULL;
+    bool good;
+
+    CHARL_TRY(join(dir, name, path));
+    snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    f = fopen(temporary, "w");
+    CHARL_REQUIRE(f, CHARL_ERR_DISK, "cannot write %s: %s", path, strerror(errno));
+    good = fputs(text, f) >= 0;
+    good = fclose(f) == 0 && good;
+    CHARL_REQUIRE(good && rename(temporary, path) == 0, CHARL_ERR_DISK, "cannot write %s: %s", path,
+                  strerror(errno));
+cleanup:
+    return st;
+}
+
+/* Step of a row: "step":N of JSON, or the second field of CSV; -1 if it is neither. */
+static int64_t step_of(const char *line)
+{
+    const char *p = strstr(line, "\"step\":");
+
+    if (p) {
+        return strtoll(p + 7, NULL, 10);
+    }
+    p = strchr(line, ',');
+    return p && p[1] >= '0' && p[1] <= '9' ? strtoll(p + 1, NULL, 10) : -1;
+}
+
+/* Copy the rows up to keep_step to a new file and put it in place of the old one. A torn last line
+ * is dropped too. */
+static charl_status keep_rows(const char *path, int64_t keep_step, const char *header)
+{
+    charl_status st = CHARL_OK;
+    char temporary[PATH_BYTES + 8], line[LINE_BYTES];
+    FILE *in = fopen(path, "r"), *out = NULL;
+    bool good;
+
+    snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    out = fopen(temporary, "w");
+    CHARL_REQUIRE(out, CHARL_ERR_DISK, "cannot write %s: %s", temporary, strerror(errno));
+    good = fputs(header, out) >= 0;
+    while (in && fgets(line, sizeof line, in)) {
+        const int64_t step = step_of(line);
+
+        if (step >= 0 && step <= keep_step && strchr(line, '\n')) {
+            good = good && fputs(line, out) >= 0;
+        }
+    }
+    good = fclose(out) == 0 && good;
+    out = NULL;
+    CHARL_REQUIRE(good && rename(temporary, path) == 0, CHARL_ERR_DISK, "cannot write %s: %s", path,
+                  strerror(errno));
+cleanup:
+    if (in) {
+        fclose(in);
+    }
+    if (out) {
+        fclose(out);
+    }
+    return st;
+}
+
+static charl_status open_one(const char *dir, const char *name, const char *header,
+                             int64_t keep_step, FILE **out)
+{
+    charl_status st = CHARL_OK;
+    char path[PATH_BYTES];
+
+    CHARL_TRY(join(dir, name, path));
+    CHARL_TRY(keep_rows(path, keep_step > 0 ? keep_step : -1, header));
+    *out = fopen(path, "a");
+    CHARL_REQUIRE(*out, CHARL_ERR_DISK, "cannot write %s: %s", path, strerror(errno));
+cleanup:
+    return st;
+}
+
+charl_status charl__metrics_open(const char *dir, unsigned formats, int64_t keep_step,
+                                 charl__metrics **out)
+{
+    charl_status st = CHARL_OK;
+    charl__metrics *m = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *m, &m));
+    snprintf(m->dir, sizeof m->dir, "%s", dir);
+    if (formats & CHARL_LOG_JSONL) {
+        CHARL_TRY(open_one(dir, "metrics.jsonl", "", keep_step, &m->jsonl));
+    }
+    if (formats & CHARL_LOG_CSV) {
+        CHARL_TRY(open_one(dir, "metrics.csv", csv_header, keep_step, &m->csv));
+    }
+    *out = m;
+    m = NULL;
+cleanup:
+    charl__metrics_close(m);
+    return st;
+}
+
+void charl__metrics_close(charl__metrics *m)
+{
+    if (m) {
+        if (m->jsonl) {
+            fclose(m->jsonl);
+        }
+        if (m->csv) {
+            fclose(m->csv);
+        }
+        charl_free(m);
+    }
+}
+
+/* A float exactly: 9 digits read back to the same f32; null where JSON has no number for it. */
+static const char *number(double v, const char *none, char *text)
+{
+    if (isfinite(v)) {
+        snprintf(text, 32, "%.9g", v);
+    } else {
+        snprintf(text, 32, "%s", none);
+    }
+    return text;
+}
+
+static const char *rounded(double v, const char *none, char *text)
+{
+    if (isfinite(v)) {
+        snprintf(text, 32, "%.6g", v);
+    } else {
+        snprintf(text, 32, "%s", none);
+    }
+    return text;
+}
+
+static charl_status flush(const charl__metrics *m, FILE *f, const char *name)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(!f || (fflush(f) == 0 && !ferror(f)), CHARL_ERR_DISK, "cannot write %s/%s: %s",
+                  m->dir, name, strerror(errno));
+cleanup:
+    return st;
+}
+
+charl_status charl__metrics_train(charl__metrics *m, const charl_train_row *r)
+{
+    charl_status st = CHARL_OK;
+    char loss[32], norm[32], rate[32];
+    const bool finite = isfinite(r->loss) && isfinite(r->grad_norm);
+
+    if (m->jsonl) {
+        fprintf(m->jsonl,
+                "{\"event\":\"train\",\"step\":%" PRId64
+                ",\"epoch\":%.6g,\"loss\":%s,\"lr\":%.9g,\"grad_norm\":%s,\"samples\":%" PRId64
+                ",\"samples_per_s\":%s,\"step_ms\":%.4g,\"data_ms\":%.4g,\"comm_ms\":%.4g,\"mem_"
+                "bytes\":%" PRId64 ",\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
+                r->step, r->epoch, number(r->loss, "null", loss), r->lr,
+                number(r->grad_norm, "null", norm), r->samples,
+                rounded(r->samples_per_s, "null", rate), r->step_ms, r->data_ms, r->comm_ms,
+                r->mem_bytes, r->elapsed_s, charl__clock_wall_s(),
+                finite ? "" : ",\"nonfinite\":true");
+        CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
+    }
+    if (m->csv) {
+        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,%s,,,%.9g,%s,%s,%.4f\n", r->epoch, r->step,
+                r->elapsed_s, number(r->loss, "nan", loss), r->lr,
+                number(r->grad_norm, "nan", norm), rounded(r->samples_per_s, "nan", rate),
+                (double)r->mem_bytes / 1073741824.0);
+        CHARL_TRY(flush(m, m->csv, "metrics.csv"));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *r)
+{
+    charl_status st = CHARL_OK;
+    char loss[32], accuracy[64] = "", top5[64] = "", value[32];
+
+    if (!isnan(r->accuracy)) {
+        snprintf(accuracy, sizeof accuracy, ",\"accuracy\":%.9g", r->accuracy);
+    }
+    if (!isnan(r->top5)) {
+        snprintf(top5, sizeof top5, ",\"top5\":%.9g", r->top5);
+    }
+    if (m->jsonl) {
+        fprintf(m->jsonl,
+                "{\"event\":\"val\",\"step\":%" PRId64
+                ",\"epoch\":%.6g,\"loss\":%s%s%s,\"best\":%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
+                r->step, r->epoch, number(r->loss, "null", loss), accuracy, top5,
+                r->best ? "true" : "false", r->elapsed_s, charl__clock_wall_s(),
+                isfinite(r->loss) ? "" : ",\"nonfinite\":true");
+        CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
+    }
+    if (m->csv) {
+        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,,%s,%s,,,,\n", r->epoch, r->step, r->elapsed_s,
+                number(r->loss, "nan", loss),
+                isnan(r->accuracy) ? "" : number(r->accuracy, "nan", value));
+        CHARL_TRY(flush(m, m->csv, "metrics.csv"));
+    }
+cleanup:
+    return st;
+}

@@ -1,0 +1,496 @@
+/* Checkpoints of a training: what goes in, and how it comes back.
+ *
+ * Replicas are identical, so rank 0 writes; before it does, the hash of the parameters is compared
+ * over ranks, so that a mixed state is never saved.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "train/rundir.h"
+#include "train/trainer.h"
+
+enum { MAX_SAVE_FAILURES = 3 };
+
+static const char rng_name[] = "philox4x32-10", shuffle_name[] = "feistel6-v1";
+
+/* Host copies of everything a checkpoint holds. */
+typedef struct snapshot {
+    charl_checkpoint_tensor *tensor;
+    float **data;
+    char (*group)[48];
+    int64_t n, capacity;
+} snapshot;
+
+static void snapshot_fini(snapshot *s)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        charl_free(s->data[i]);
+    }
+    charl_free(s->data);
+    charl_free(s->group);
+    charl_free(s->tensor);
+}
+
+static charl_status snapshot_add(snapshot *s, const charl_param *p, const charl_optimizer *o, int k)
+{
+    charl_status st = CHARL_OK;
+    const charl_param_spec *spec = charl_param_get_spec(p);
+
+    CHARL_TRY(charl_alloc_array(charl_shape_count(&spec->shape), sizeof(float), &s->data[s->n]));
+    if (o) {
+        snprintf(s->group[s->n], sizeof s->group[0], "optim/%s",
+                 charl_optimizer_get_state_name(o, k));
+    } else {
+        snprintf(s->group[s->n], sizeof s->group[0], "model");
+    }
+    s->tensor[s->n] = (charl_checkpoint_tensor){.group = s->group[s->n],
+                                                .name = spec->name,
+                                                .dtype = CHARL_F32,
+                                                .shape = spec->shape,
+                                                .data = s->data[s->n]};
+    s->n++;
+    if (o) {
+        CHARL_TRY(charl_optimizer_read_state(o, k, p, s->data[s->n - 1]));
+    } else {
+        CHARL_TRY(charl_param_read(p, s->data[s->n - 1]));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status snapshot_init(charl__trainer *t, snapshot *s)
+{
+    charl_status st = CHARL_OK;
+    const int n_params = charl_params_get_count(t->params),
+              n_states = charl_optimizer_get_state_count(t->optimizer);
+
+    s->capacity = (int64_t)n_params * (1 + n_states);
+    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
+    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->data, &s->data));
+    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->group, &s->group));
+    for (int i = 0; i < n_params; i++) {
+        CHARL_TRY(snapshot_add(s, charl_params_get(t->params, i), NULL, 0));
+    }
+    for (int k = 0; k < n_states; k++) {
+        for (int i = 0; i < n_params; i++) {
+            const charl_param *p = charl_params_get(t->params, i);
+
+            if (charl_param_get_spec(p)->trainable) {
+                CHARL_TRY(snapshot_add(s, p, t->optimizer, k));
+            }
+        }
+    }
+cleanup:
+    return st;
+}
+
+static void snapshot_hash(const snapshot *s, unsigned char *digest)
+{
+    charl__sha256 h;
+
+    charl__sha256_init(&h);
+    for (int64_t i = 0; i < s->n; i++) {
+        charl__sha256_update(&h, s->data[i],
+                             (size_t)charl_shape_count(&s->tensor[i].shape) * sizeof(float));
+    }
+    charl__sha256_final(&h, digest);
+}
+
+static charl_checkpoint_state state_of(const charl__trainer *t)
+{
+    const int64_t n = t->data.rows[CHARL_SPLIT_TRAIN], seen = t->step * t->config->train.batch_size;
+    const charl_device_info *d = charl_device_get_info(t->dev);
+
+    return (charl_checkpoint_state){.step = t->step,
+                                    .epoch = seen / n,
+                                    .samples_in_epoch = seen % n,
+                                    .samples_seen = seen,
+                                    .seed = t->config->run.seed,
+                                    .rng = rng_name,
+                                    .lr_step = t->step,
+                                    .loss_scale = t->loss_scale,
+                                    .slices = t->slices.total,
+                                    .batch_size = t->config->train.batch_size,
+                                    .best_metric = t->best_metric,
+                                    .world_size = charl_comm_size(t->comm),
+                                    .device = d->name,
+                                    .driver = d->driver,
+                                    .data_path = t->data.path,
+                                    .data_n_samples = n,
+                                    .data_content_id = t->data.content_id,
+                                    .data_shuffle = t->config->data.shuffle ? shuffle_name : "none",
+                                    .optim_kind = t->optimizer_kind,
+                                    .optim_t = charl_optimizer_get_steps(t->optimizer)};
+}
+
+static charl_status write_file(charl__trainer *t, const snapshot *s, const char *path)
+{
+    charl_status st = CHARL_OK;
+    char *resolved = NULL;
+    charl_checkpoint c = {.state = state_of(t), .tensors = s->tensor, .n_tensors = s->n};
+
+    CHARL_TRY(charl_config_print(t->config, false, &resolved));
+    c.config_text = charl_config_source(t->config, &(size_t){0});
+    c.config_resolved = resolved;
+    CHARL_TRY(charl_checkpoint_save(path, &c));
+cleanup:
+    charl_free(resolved);
+    return st;
+}
+
+/* Links are for people and old files only take room: neither may stop a training whose checkpoint
+ * is safe. */
+static void tidy(charl__trainer *t)
+{
+    const char *dir = t->config->run.output_dir;
+    const charl_run_policy policy = {.step = t->step,
+                                     .keep_last = t->config->checkpoint.keep_last,
+                                     .keep_every = t->config->checkpoint.keep_every,
+                                     .resumed_step = t->resumed_step,
+                                     .best_step = t->best_step};
+    int removed;
+
+    if (charl_run_link(dir, "last.h5", t->step) != CHARL_OK ||
+        (t->best_step == t->step && charl_run_link(dir, "best.h5", t->step) != CHARL_OK) ||
+        charl_run_retain(dir, &policy, &removed) != CHARL_OK) {
+        charl__trainer_warn(t, charl_error_message());
+    }
+}
+
+/* A run that goes on from an older checkpoint of its directory must not find its later ones when it
+ * resumes again. */
+static void supersede(charl__trainer *t)
+{
+    char text[256];
+    int moved = 0;
+
+    if (!t->supersedes) {
+        return;
+    }
+    t->supersedes = false;
+    if (charl__rundir_supersede(t->config->run.output_dir, t->resumed_step, t->step, &moved) !=
+        CHARL_OK) {
+        charl__trainer_warn(t, charl_error_message());
+    }
+    if (moved > 0) {
+        snprintf(text, sizeof text,
+                 "training went on from step %" PRId64
+                 ": %d later checkpoint%s renamed to step-....h5.superseded",
+                 t->resumed_step, moved, moved == 1 ? " was" : "s were");
+        charl__trainer_warn(t, text);
+    }
+}
+
+static charl_status save_alone(charl__trainer *t, const snapshot *s, char **path)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_run_path(t->config->run.output_dir, t->step, path));
+    if (charl_comm_rank(t->comm) == 0) {
+        CHARL_TRY(write_file(t, s, *path));
+        supersede(t);
+        tidy(t);
+    }
+cleanup:
+    return st;
+}
+
+/* Whether a training whose checkpoint could not be written goes on: until the next interval, unless
+ * it was the last chance or the disk does not recover. The status is the same on every rank. */
+static charl_status forgive(charl__trainer *t, charl_status failed, bool last)
+{
+    charl_status st = CHARL_OK;
+    char text[1200];
+
+    if (failed == CHARL_OK) {
+        t->save_failures = 0;
+        t->saved_step = t->step;
+        goto cleanup;
+    }
+    t->save_failures++;
+    if (failed != CHARL_ERR_DISK || last || t->save_failures >= MAX_SAVE_FAILURES) {
+        CHARL_TRY(failed);
+    }
+    snprintf(text, sizeof text,
+             "no checkpoint at step %" PRId64 ": %s; training goes on (failure %d of %d in a row)",
+             t->step, charl_error_message(), t->save_failures, MAX_SAVE_FAILURES);
+    t->agreed = false; /* it is over; the next failure may be one rank's alone */
+    if (charl_comm_rank(t->comm) == 0) {
+        charl__trainer_warn(t, text);
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__trainer_save(charl__trainer *t, bool last)
+{
+    charl_status st = CHARL_OK;
+    const double begin = charl__clock_s();
+    unsigned char digest[CHARL__SHA256_BYTES];
+    snapshot s = {0};
+    char *path = NULL;
+
+    if (t->saved_step == t->step) {
+        goto cleanup;
+    }
+    charl_comm_mark(t->comm, t->step, "checkpoint");
+    charl_comm_timeout_set(t->comm, CHARL__SILENCE_STAGE_S);
+    st = snapshot_init(t, &s);
+    CHARL_TRY(charl__trainer_agree(t, st));
+    snapshot_hash(&s, digest);
+    st = charl_comm_compare(t->comm, "the parameters", digest, sizeof digest, CHARL_ERR_NONFINITE);
+    t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
+    CHARL_TRY(st);
+    st = save_alone(t, &s, &path);
+    CHARL_TRY(forgive(t, charl__trainer_agree(t, st), last));
+    charl_comm_timeout_set(t->comm, CHARL__SILENCE_STEP_S);
+    t->last_save_s = charl__clock_s();
+    if (t->options->events.saved && t->saved_step == t->step) {
+        CHARL_TRY(t->options->events.saved(
+            t->options->events.ctx,
+            &(charl_saved_row){t->step, path, (t->last_save_s - begin) * 1e3}));
+    }
+cleanup:
+    snapshot_fini(&s);
+    charl_free(path);
+    return st;
+}
+
+/* One tensor of the checkpoint into host memory, after checking that it is the one the model has.
+ */
+static charl_status read_tensor(charl_checkpoint_reader *r, const char *path, const char *group,
+                                const charl_param *p, float *dst)
+{
+    charl_status st = CHARL_OK;
+    const charl_param_spec *spec = charl_param_get_spec(p);
+    const charl_checkpoint_tensor *c = charl_checkpoint_find(r, group, spec->name);
+    char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(c, CHARL_ERR_CHECKPOINT, "%s has no /%s/%s: it belongs to another model", path,
+                  group, spec->name);
+    CHARL_REQUIRE(c->dtype == CHARL_F32 && charl_shape_equal(&c->shape, &spec->shape),
+                  CHARL_ERR_CHECKPOINT, "%s: /%s/%s is %s %s, the model has f32 %s", path, group,
+                  spec->name, charl_dtype_name(c->dtype), charl_shape_format(&c->shape, have),
+                  charl_shape_format(&spec->shape, want));
+    CHARL_TRY(charl_checkpoint_read(r, c, dst));
+cleanup:
+    return st;
+}
+
+static charl_status load_param(charl__trainer *t, charl_checkpoint_reader *r, const char *path,
+                               charl_param *p, bool all)
+{
+    charl_status st = CHARL_OK;
+    char group[48];
+    float *v = NULL;
+
+    CHARL_TRY(charl_alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
+    CHARL_TRY(read_tensor(r, path, "model", p, v));
+    CHARL_TRY(charl_param_write(p, v));
+    for (int k = 0; all && charl_param_get_spec(p)->trainable &&
+                    k < charl_optimizer_get_state_count(t->optimizer);
+         k++) {
+        snprintf(group, sizeof group, "optim/%s", charl_optimizer_get_state_name(t->optimizer, k));
+        CHARL_TRY(read_tensor(r, path, group, p, v));
+        CHARL_TRY(charl_optimizer_write_state(t->optimizer, k, p, v));
+    }
+cleanup:
+    charl_free(v);
+    return st;
+}
+
+/* Another model is refused by the keys that differ; other changes are allowed and named. */
+static charl_status check_config(const charl__trainer *t, const charl_checkpoint_reader *r,
+                                 const char *path)
+{
+    charl_status st = CHARL_OK;
+    char *changes = NULL;
+    char text[1200];
+    bool model = false;
+
+    st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), &model, &changes);
+    if (st == CHARL_ERR_CONFIG) { /* of another version: the tensors decide */
+        st = CHARL_OK;
+        goto cleanup;
+    }
+    CHARL_TRY(st);
+    CHARL_REQUIRE(!model, CHARL_ERR_CHECKPOINT,
+                  "%s belongs to another model:\n%.1500s\nset the model back, or start afresh in "
+                  "another run.output_dir",
+                  path, changes);
+    if (changes[0] && charl_comm_rank(t->comm) == 0) {
+        int used = snprintf(text, sizeof text, "changed since %s:", path);
+
+        for (const char *p = changes; *p && used > 0 && (size_t)used < sizeof text;) {
+            const int length = (int)strcspn(p, "\n");
+
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s %.*s",
+                             p == changes ? "" : ",", length, p);
+            p += length + (p[length] == '\n');
+        }
+        charl__trainer_warn(t, text);
+    }
+cleanup:
+    charl_free(changes);
+    return st;
+}
+
+/* What must be as it was for the rest of the run to be the same run. */
+static charl_status check_state(const charl__trainer *t, const charl_checkpoint_state *s,
+                                const char *path)
+{
+    charl_status st = CHARL_OK;
+    const charl_device_info *d = charl_device_get_info(t->dev);
+    char text[512];
+
+    CHARL_REQUIRE(
+        s->batch_size == t->config->train.batch_size && s->slices == t->slices.total,
+        CHARL_ERR_CHECKPOINT,
+        "%s was trained with train.batch_size = %" PRId64 " and train.slices = %" PRId64
+        ", now %" PRId64 " and %d. "
+        "Set them back, or start afresh in another run.output_dir (--init-from keeps the weights)",
+        path, s->batch_size, s->slices, t->config->train.batch_size, t->slices.total);
+    CHARL_REQUIRE(s->data_n_samples == t->data.rows[CHARL_SPLIT_TRAIN], CHARL_ERR_CHECKPOINT,
+                  "%s was trained on %" PRId64 " samples, %s has %" PRId64, path, s->data_n_samples,
+                  t->data.path, t->data.rows[CHARL_SPLIT_TRAIN]);
+    if (charl_comm_rank(t->comm) != 0) {
+        goto cleanup;
+    }
+    if (strcmp(s->data_content_id, t->data.content_id) != 0) {
+        snprintf(text, sizeof text,
+                 "the data differ from those of %s; training goes on with the new ones", path);
+        charl__trainer_warn(t, text);
+    }
+    if (strcmp(s->device, d->name) != 0 || strcmp(s->driver, d->driver) != 0) {
+        snprintf(
+            text, sizeof text,
+            "resumed on another device (%s %s, was %s %s): equal up to rounding, not to the bit",
+            d->name, d->driver, s->device, s->driver);
+        charl__trainer_warn(t, text);
+    }
+cleanup:
+    return st;
+}
+
+/* The checkpoint may hold nothing that the model does not have: it would be lost without a word. */
+static charl_status check_names(const charl__trainer *t, const charl_checkpoint_reader *r,
+                                const char *path)
+{
+    charl_status st = CHARL_OK;
+
+    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+        const charl_checkpoint_tensor *c = charl_checkpoint_get_tensor(r, i);
+
+        CHARL_REQUIRE(charl_params_find(t->params, c->name), CHARL_ERR_CHECKPOINT,
+                      "%s has /%s/%s, which the model does not have: it belongs to another model",
+                      path, c->group, c->name);
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    const charl_checkpoint_state *s;
+
+    CHARL_TRY(charl_checkpoint_open(path, &r));
+    s = charl_checkpoint_get_state(r);
+    if (all) {
+        CHARL_TRY(check_config(t, r, path));
+        CHARL_TRY(check_state(t, s, path));
+        CHARL_REQUIRE(strcmp(s->optim_kind, t->optimizer_kind) == 0, CHARL_ERR_CHECKPOINT,
+                      "%s was trained with %s, now optimizer.type is %s", path, s->optim_kind,
+                      t->optimizer_kind);
+    }
+    CHARL_TRY(check_names(t, r, path));
+    for (int i = 0; i < charl_params_get_count(t->params); i++) {
+        CHARL_TRY(load_param(t, r, path, charl_params_get(t->params, i), all));
+    }
+    if (all) {
+        t->step = s->step;
+        t->best_metric = s->best_metric;
+        charl_optimizer_set_steps(t->optimizer, s->optim_t);
+        t->resumed_step = t->saved_step = s->step;
+        t->best_step = charl__rundir_best(t->config->run.output_dir);
+        t->best_step = t->best_step <= t->step && !isnan(t->best_metric) ? t->best_step : -1;
+        charl_free(t->resumed);
+        t->resumed = NULL;
+        CHARL_TRY(charl_strdup(path, &t->resumed));
+    }
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
+static bool is_named(const char *resume)
+{
+    return strcmp(resume, "auto") != 0 && strcmp(resume, "must") != 0 &&
+           strcmp(resume, "never") != 0;
+}
+
+/* Rank 0 decides where to begin: path[0] = '\0' means afresh. */
+static charl_status choose(charl__trainer *t, char *path, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+    const char *resume = t->config->run.resume, *dir = t->config->run.output_dir;
+    charl_run_found found = {0};
+
+    path[0] = '\0';
+    if (is_named(resume)) {
+        CHARL_REQUIRE((size_t)snprintf(path, bytes, "%s", resume) < bytes, CHARL_ERR_CONFIG,
+                      "run.resume is too long");
+        goto cleanup;
+    }
+    CHARL_TRY(charl_run_find(dir, &found));
+    charl__trainer_warn(t, found.warning);
+    CHARL_REQUIRE(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
+                  "run.resume = must, but %s holds no usable checkpoint", dir);
+    CHARL_REQUIRE(!found.path || t->options->overwrite || strcmp(resume, "never") != 0,
+                  CHARL_ERR_CONFIG,
+                  "run.resume = never, but %s holds a run at step %" PRId64
+                  "; use another run.output_dir, or --overwrite",
+                  dir, found.step);
+    if (found.path && strcmp(resume, "never") != 0 && !t->options->overwrite) {
+        CHARL_REQUIRE((size_t)snprintf(path, bytes, "%s", found.path) < bytes, CHARL_ERR_CONFIG,
+                      "the path %s is too long", found.path);
+    }
+cleanup:
+    charl_run_found_fini(&found);
+    return st;
+}
+
+charl_status charl__trainer_resume(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    char path[4096] = "";
+
+    charl_comm_mark(t->comm, 0, "resume");
+    if (charl_comm_rank(t->comm) == 0 && t->writes) {
+        st = choose(t, path, sizeof path);
+    }
+    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl_comm_broadcast(t->comm, path, sizeof path, 0));
+    if (path[0]) {
+        st = charl__trainer_load(t, path, true);
+        t->supersedes = is_named(t->config->run.resume);
+    } else if (t->options->init_from) {
+        st = charl__trainer_load(t, t->options->init_from, false);
+    }
+    CHARL_TRY(charl__trainer_agree(t, st));
+    /* After the weights to begin with were read: they may lie there. */
+    if (!path[0] && t->writes && t->options->overwrite && charl_comm_rank(t->comm) == 0) {
+        st = charl__rundir_clear(t->config->run.output_dir);
+    }
+    CHARL_TRY(charl__trainer_agree(t, st));
+    charl_comm_timeout_set(t->comm, CHARL__SILENCE_STEP_S);
+cleanup:
+    return st;
+}

@@ -1,0 +1,269 @@
+/* Gradients and small sums over ranks.
+ *
+ * ready() only records an event behind the launches that finish a bucket, so the device keeps
+ * running; finish() then takes the buckets in order: wait for the event, begin the all-reduce, help
+ * with those begun before. While the host adds up one bucket the device computes the next.
+ */
+#include "train/sync.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+
+enum { MAX_BUCKETS = 64 };
+
+typedef struct bucket {
+    int64_t begin, count;
+    charl_event *event; /* its lanes are where the all-reduce reads them */
+    int64_t ticket;
+} bucket;
+
+struct charl__sync {
+    charl_comm *comm;
+    charl_device *dev;
+    charl_params *set;
+    charl_allreduce *ar;
+    charl_reducer *reducer;
+    int n_lanes;
+    bool in_place;
+    float *lanes, *sum; /* host side of the arenas */
+    int64_t stride;
+    bucket bucket[MAX_BUCKETS];
+    int n_buckets;
+    float *small; /* lanes of a collective, then its sum */
+    int64_t small_capacity;
+    double waited_s;
+};
+
+charl_status charl__sync_create(charl_comm *comm, const char *algorithm, const charl_slices *slices,
+                                charl_params *set, charl__sync **out)
+{
+    charl_status st = CHARL_OK;
+    charl__sync *s = NULL;
+    charl_gradient_memory memory = {0};
+
+    *out = NULL;
+    if (charl_comm_size(comm) == 1) {
+        CHARL_TRY(charl__params_allocate_gradients(set, slices->n_lanes, true, NULL));
+        goto cleanup;
+    }
+    /* What one rank may fail at is agreed: the rest is freed by all ranks together. */
+    st = charl_alloc(sizeof *s, &s);
+    CHARL_TRY(charl_comm_agree(comm, st));
+    s->comm = comm;
+    s->set = set;
+    s->dev = set->dev;
+    s->n_lanes = slices->n_lanes;
+    CHARL_TRY(charl_allreduce_create(comm, algorithm, set->elements, slices, &s->ar));
+    CHARL_TRY(charl_reducer_create(comm, slices, &s->reducer));
+    s->lanes = charl_allreduce_lanes(s->ar);
+    s->sum = charl_allreduce_sum(s->ar);
+    s->stride = charl_allreduce_stride(s->ar);
+    s->in_place = charl__device_facts(s->dev)->zero_copy && s->stride == set->elements;
+    if (s->in_place) {
+        memory = (charl_gradient_memory){s->lanes, s->sum};
+    }
+    st = charl__params_allocate_gradients(set, slices->n_lanes, false, &memory);
+    CHARL_TRY(charl_comm_agree(comm, st));
+    *out = s;
+    s = NULL;
+cleanup:
+    if (s) {
+        charl__params_free_gradients(set);
+    }
+    charl__sync_destroy(s);
+    return st;
+}
+
+charl_status charl__sync_check(charl__sync *s, const charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    const int n = charl__graph_bucket_count(g);
+    uint64_t hash;
+    int64_t range[MAX_BUCKETS][2] = {{0}};
+
+    if (!s) {
+        goto cleanup;
+    }
+    CHARL_INVARIANT(n <= MAX_BUCKETS);
+    for (int i = 0; i < n; i++) {
+        charl__graph_bucket(g, i, &range[i][0], &range[i][1]);
+    }
+    hash = charl__fnv1a64(range, (size_t)n * sizeof range[0]);
+    CHARL_TRY(charl_comm_compare(s->comm, "the buckets of gradients", &hash, sizeof hash,
+                                 CHARL_ERR_CONFIG));
+cleanup:
+    return st;
+}
+
+void charl__sync_destroy(charl__sync *s)
+{
+    if (s) {
+        for (int i = 0; i < s->n_buckets; i++) {
+            charl__event_release(s->bucket[i].event);
+        }
+        charl_reducer_destroy(s->reducer);
+        charl_allreduce_destroy(s->ar);
+        charl_free(s->small);
+        charl_free(s);
+    }
+}
+
+/* Copy the lanes of a bucket to the host, behind the compute queue. */
+static charl_status download(charl__sync *s, const bucket *b)
+{
+    charl_status st = CHARL_OK;
+    charl_event *computed = NULL;
+
+    CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &computed));
+    CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_DOWNLOAD, computed));
+    for (int j = 0; j < s->n_lanes; j++) {
+        CHARL_TRY(charl__buffer_read(
+            CHARL_QUEUE_DOWNLOAD, s->set->grad, (size_t)(j * s->set->elements + b->begin) * 4,
+            s->lanes + j * s->stride + b->begin, (size_t)b->count * 4, false));
+    }
+cleanup:
+    charl__event_release(computed);
+    return st;
+}
+
+charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count)
+{
+    charl_status st = CHARL_OK;
+    charl__sync *s = ctx;
+    bucket *b;
+
+    CHARL_INVARIANT(s->n_buckets < MAX_BUCKETS);
+    b = &s->bucket[s->n_buckets];
+    *b = (bucket){.begin = begin, .count = count};
+    if (!s->in_place) {
+        CHARL_TRY(download(s, b));
+    }
+    CHARL_TRY(charl__event_record(s->dev, s->in_place ? CHARL_QUEUE_COMPUTE : CHARL_QUEUE_DOWNLOAD,
+                                  &b->event));
+    s->n_buckets++;
+cleanup:
+    return st;
+}
+
+/* Bring the sum of a bucket to the device. */
+static charl_status upload(charl__sync *s, const bucket *b)
+{
+    charl_status st = CHARL_OK;
+
+    if (!s->in_place) {
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, s->set->sum, (size_t)b->begin * 4,
+                                      s->sum + b->begin, (size_t)b->count * 4, false));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status finish_buckets(charl__sync *s)
+{
+    charl_status st = CHARL_OK;
+    charl_event *uploaded = NULL;
+    int64_t completed;
+
+    for (int i = 0; i < s->n_buckets; i++) {
+        CHARL_TRY(charl__event_wait(s->bucket[i].event));
+        CHARL_TRY(charl_allreduce_begin(s->ar, s->bucket[i].begin, s->bucket[i].count,
+                                        &s->bucket[i].ticket));
+        CHARL_TRY(charl_allreduce_progress(s->ar, &completed));
+    }
+    for (int i = 0; i < s->n_buckets; i++) {
+        const double begin = charl__clock_s();
+
+        CHARL_TRY(charl_allreduce_wait(s->ar, s->bucket[i].ticket));
+        s->waited_s += charl__clock_s() - begin;
+        CHARL_TRY(upload(s, &s->bucket[i]));
+    }
+    if (!s->in_place) {
+        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_UPLOAD, &uploaded));
+        CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE, uploaded));
+    }
+cleanup:
+    charl__event_release(uploaded);
+    return st;
+}
+
+charl_status charl__sync_finish(charl__sync *s)
+{
+    charl_status st = CHARL_OK;
+
+    if (!s) {
+        goto cleanup;
+    }
+    st = finish_buckets(s);
+    for (int i = 0; i < s->n_buckets; i++) {
+        charl__event_release(s->bucket[i].event);
+    }
+    s->n_buckets = 0;
+    CHARL_TRY(st);
+cleanup:
+    return st;
+}
+
+charl_status charl__sync_collective(void *ctx, charl_tensor *lanes, charl_tensor *sum)
+{
+    charl_status st = CHARL_OK;
+    charl__sync *s = ctx;
+    const int64_t n = charl__tensor_count(sum), all = n * s->n_lanes;
+    double begin;
+
+    if (all > s->small_capacity) {
+        CHARL_TRY(charl_realloc((size_t)all * sizeof *s->small, &s->small));
+        s->small_capacity = all;
+    }
+    CHARL_TRY(charl_tensor_read(lanes, s->small, (size_t)all * sizeof *s->small));
+    begin = charl__clock_s();
+    CHARL_TRY(charl_reducer_sum(s->reducer, s->small, n, s->small));
+    s->waited_s += charl__clock_s() - begin;
+    CHARL_TRY(charl_tensor_write(sum, s->small, (size_t)n * sizeof *s->small));
+cleanup:
+    return st;
+}
+
+charl_status charl__sync_sum(charl__sync *s, const float *lanes, int64_t count, float *out)
+{
+    charl_status st = CHARL_OK;
+
+    if (!s) {
+        memcpy(out, lanes, (size_t)count * sizeof *out);
+        goto cleanup;
+    }
+    CHARL_TRY(charl_reducer_sum(s->reducer, lanes, count, out));
+cleanup:
+    return st;
+}
+
+charl_status charl__sync_control(charl__sync *s, float *v, int count)
+{
+    charl_status st = CHARL_OK;
+    float lanes[CHARL_MAX_LANES * 8] = {0}; /* the value in the first lane, nothing in the others */
+
+    CHARL_INVARIANT(count <= 8);
+    if (s) {
+        memcpy(lanes, v, (size_t)count * sizeof *v);
+        CHARL_TRY(charl_reducer_sum(s->reducer, lanes, count, v));
+    }
+cleanup:
+    return st;
+}
+
+double charl__sync_waited_s(const charl__sync *s)
+{
+    return s ? s->waited_s : 0.0;
+}
+
+const char *charl__sync_name(const charl__sync *s)
+{
+    return s ? charl_allreduce_name(s->ar) : "";
+}
+
+bool charl__sync_is_invariant(const charl__sync *s)
+{
+    return !s || charl_allreduce_is_invariant(s->ar);
+}

@@ -1,0 +1,44 @@
+#ifndef CHARL_TRAIN_SYNC_H
+#define CHARL_TRAIN_SYNC_H
+/** The bridge between a rank's device and the communicator: gradients by buckets while backward
+ * runs, small sums at once.
+ *
+ *  Where the device uses host memory in place, the gradient arenas lie in the window that the ranks
+ * share and nothing is copied; elsewhere lanes are downloaded and sums uploaded bucket by bucket.
+ */
+#include "autograd/graph.h"
+#include "charl/comm.h"
+#include "tensor/params.h"
+
+typedef struct charl__sync charl__sync;
+
+/** For a set that is laid out and has values; allocates its gradients. One rank needs no sync: *out
+ * is NULL then. Collective on comm: every rank gets the same status. */
+charl_status charl__sync_create(charl_comm *comm, const char *algorithm, const charl_slices *slices,
+                                charl_params *set, charl__sync **out) CHARL_MUST_CHECK;
+void charl__sync_destroy(charl__sync *s); /* NULL is a no-op */
+/** Check that g, compiled, reports the same buckets on every rank: they would add up different
+ * ranges. Collective. Errors: ERR_CONFIG. */
+charl_status charl__sync_check(charl__sync *s, const charl_graph *g) CHARL_MUST_CHECK;
+
+/* Hooks of a graph; ctx is the sync. */
+charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count) CHARL_MUST_CHECK;
+charl_status charl__sync_collective(void *ctx, charl_tensor *lanes,
+                                    charl_tensor *sum) CHARL_MUST_CHECK;
+
+/** Complete every bucket reported since the last call; launches enqueued afterwards see the sums.
+ * Collective. */
+charl_status charl__sync_finish(charl__sync *s) CHARL_MUST_CHECK;
+/** out[i] = the tree over all lanes [n_lanes, count] of all ranks. s NULL: one rank, out = lanes.
+ * Collective. */
+charl_status charl__sync_sum(charl__sync *s, const float *lanes, int64_t count,
+                             float *out) CHARL_MUST_CHECK;
+/** v[i] = sum over ranks of small integers, exact: control. s NULL: unchanged. Collective. */
+charl_status charl__sync_control(charl__sync *s, float *v, int count) CHARL_MUST_CHECK;
+
+/** Seconds in which this rank waited for communication so far; 0 for NULL. */
+double charl__sync_waited_s(const charl__sync *s);
+const char *charl__sync_name(const charl__sync *s);  /* "" for NULL */
+bool charl__sync_is_invariant(const charl__sync *s); /* true for NULL */
+
+#endif

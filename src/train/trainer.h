@@ -1,0 +1,102 @@
+#ifndef CHARL_TRAIN_TRAINER_H
+#define CHARL_TRAIN_TRAINER_H
+/** A training in progress: what setup builds, the loop drives and checkpoints hold. */
+#include "charl/checkpoint.h"
+#include "charl/dataset.h"
+#include "charl/optim.h"
+#include "charl/train.h"
+#include "optim/optimizer.h"
+#include "train/sync.h"
+#include "train/task.h"
+
+/* Seconds of silence after which a rank is given up: in a step; and while one reads data, builds
+ * kernels or writes a checkpoint, which may be slow on one node alone. A rank that dies is noticed
+ * at once. */
+enum { CHARL__SILENCE_STEP_S = 60, CHARL__SILENCE_STAGE_S = 600 };
+
+typedef struct charl__trainer {
+    const charl_config *config;
+    const charl_train_options *options;
+    charl_comm *comm; /* borrowed */
+    charl_slices slices;
+    int64_t rows, row0; /* this rank's part of the batch */
+
+    charl_dataset *ds;
+    charl_dataset_info data;
+    charl_device *dev;
+    charl_steps *steps;
+    charl_model *model;
+    charl_params *params;
+    charl_split eval_split;
+    charl__feed *train_feed, *eval_feed;
+    bool infers;             /* set before init: no training, the data need not suffice for it */
+    int64_t classes;         /* set before init: at least so many, whatever the data say */
+    charl__task train, eval; /* eval.g NULL: nothing to validate on */
+    charl__sync *sync;
+    charl_optimizer *optimizer;
+    charl_schedule schedule;
+    char schedule_type[32], optimizer_kind[32]; /* names, as the configuration has them */
+
+    int64_t total_steps; /* of the schedule */
+    int64_t end_step;    /* where the loop ends: before, in a fast development run */
+    int64_t step;        /* optimizer steps done: the whole cursor */
+    double best_metric;
+    int64_t best_step;
+
+    charl_run *run; /* rank 0 */
+    bool writes;    /* checkpoints are wanted */
+    char *resumed;  /* path, or NULL */
+    int64_t resumed_step;
+    bool supersedes; /* resumed by name: later checkpoints in the directory are another history */
+    int64_t saved_step; /* of the newest checkpoint of this process, or -1 */
+    int save_failures;  /* in a row */
+    bool agreed;        /* the failure at hand is known to all ranks */
+    double loss_scale;
+
+    double started_s; /* monotonic */
+    double last_save_s, last_eval_s;
+} charl__trainer;
+
+/** Build everything up to compiled graphs with initial parameters. Collective; statuses are agreed.
+ */
+charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
+                                 const charl_train_options *options,
+                                 charl_split eval_split) CHARL_MUST_CHECK;
+void charl__trainer_fini(charl__trainer *t);
+
+/** charl_comm_agree that remembers that every rank knows of the failure. */
+charl_status charl__trainer_agree(charl__trainer *t, charl_status mine) CHARL_MUST_CHECK;
+/** Report the plan. */
+charl_status charl__trainer_report(charl__trainer *t) CHARL_MUST_CHECK;
+/** Report `text` as a warning. */
+void charl__trainer_warn(const charl__trainer *t, const char *text);
+/** Epochs completed, fractions included. */
+double charl__trainer_epoch(const charl__trainer *t);
+
+/** The split of that name, or -1. */
+int charl__split_of(const char *name);
+
+/** Enqueue the evaluation graph on the next batch of its feed. Async. */
+charl_status charl__trainer_run_eval(charl__trainer *t) CHARL_MUST_CHECK;
+/** Weighted means of the metrics over up to max_batches batches of the evaluation feed (0: all).
+ * Collective. */
+charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches,
+                                     charl_val_row *out) CHARL_MUST_CHECK;
+/** Its best and best_step, updated when row is better. Returns whether it is. */
+bool charl__trainer_is_best(charl__trainer *t, const charl_val_row *row);
+
+/** Save a checkpoint of the present step, link it, remove old ones. A disk that fails is a warning
+ * the first times, and an error when it fails again and again or when the save is the `last`.
+ * Nothing to do when the step is on disk already. Collective. */
+charl_status charl__trainer_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
+/** Resume or start as configured: afterwards parameters, state and cursor are set. Collective. */
+charl_status charl__trainer_resume(charl__trainer *t) CHARL_MUST_CHECK;
+/** Weights (and with `all` optimizer state and cursor) from a checkpoint. Local. */
+charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all) CHARL_MUST_CHECK;
+
+/** Classes of the model that a checkpoint holds, where they follow from the data: extent of its
+ * last weight. 0: the configuration says it itself. Local. Errors: as charl_checkpoint_open. */
+charl_status charl__checkpoint_classes(const charl_config *config, const char *path,
+                                       int64_t *out) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,135 @@
+# Shared by the scripts that train: sourced, not run. Leaves the script in a fresh directory with the data set digits.h5
+# (320 training and 100 validation samples) and the functions below. All configurations share the devices: the ranks here
+# are more than a machine's GPUs.
+set -u
+[ -n "${CHARL_BIN_DIR:-}" ] && [ -x "$CHARL_BIN_DIR/charl-train" ] || { echo "CHARL_BIN_DIR holds no charl-train"; exit 1; }
+bin=$CHARL_BIN_DIR
+long=${CHARL_TEST_LONG:-}
+short=${CHARL_TEST_SHORT:-}
+unset CHARL_BIN_DIR CHARL_TEST_LONG CHARL_TEST_SHORT CHARL_TEST_DATA # charl warns of variables that it does not know
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+T=$(mktemp -d) || exit 1
+trap 'cd /; rm -rf "$T"' EXIT
+trap 'exit 1' INT TERM
+cd "$T" || exit 1
+failures=0
+checks=0
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# skipped CASE WHY: visible in what the test prints and in the summary of tests/run.sh
+skipped() {
+    echo "skipped case: $1: $2"
+}
+
+# finish: the end of every script.
+finish() {
+    echo "$checks checks, $failures failed"
+    [ "$checks" -gt 0 ] && [ "$failures" -eq 0 ]
+    exit
+}
+
+# ranks N ARGUMENTS...: charl-train on N ranks; without a launcher for one.
+ranks() {
+    _n=$1
+    shift
+    if [ "$_n" -eq 1 ]; then
+        timeout 120 "$bin/charl-train" "$@"
+    else
+        timeout 120 mpirun -q --oversubscribe --bind-to none -n "$_n" "$bin/charl-train" "$@"
+    fi
+}
+
+# expect CODE WHAT COMMAND...: COMMAND ends with CODE; its output is kept in $T/log.
+expect() {
+    _code=$1 _what=$2
+    shift 2
+    checks=$((checks + 1))
+    "$@" >"$T/log" 2>&1
+    _got=$?
+    if [ "$_got" -ne "$_code" ]; then
+        fail "$_what: exit code $_got, expected $_code"
+        tail -n 5 "$T/log"
+        return 1
+    fi
+}
+
+# says TIMES PATTERN: so many lines of the last log match.
+says() {
+    checks=$((checks + 1))
+    _n=$(grep -c -E -- "$2" "$T/log")
+    [ "$_n" -eq "$1" ] || { fail "$_n lines match '$2', expected $1"; tail -n 8 "$T/log"; }
+}
+
+losses() {
+    cut -d, -f1,2,4-8 "$1/metrics.csv"
+}
+
+# same WHAT A B: run directories A and B hold the same tensors, counters and losses, bit for bit.
+same() {
+    checks=$((checks + 1))
+    _d=$("$bin/charl" checkpoint diff "$2/last.h5" "$3/last.h5" 2>&1)
+    _c=$?
+    _d=$(printf '%s\n' "$_d" | grep -v '^config/')
+    [ $_c -le 1 ] || fail "$1: charl checkpoint diff ends with $_c"
+    [ -z "$_d" ] || { fail "$1: checkpoints differ"; printf '%s\n' "$_d" | head -n 5; }
+    losses "$2" >"$T/a.csv"
+    losses "$3" >"$T/b.csv"
+    cmp -s "$T/a.csv" "$T/b.csv" || { fail "$1: losses differ"; diff "$T/a.csv" "$T/b.csv" | head -n 6; }
+}
+
+"$bin/charl" data make digits digits.h5 -t 320 -v 100 >/dev/null || exit 1
+
+cat >mlp.ini <<'INI'
+[run]
+output_dir = run
+seed = 3
+[data]
+path = digits.h5
+[model]
+type = mlp
+hidden = 24
+dropout = 0.3
+[train]
+epochs = 2
+batch_size = 64
+slices = 8
+[optimizer]
+learning_rate = 3e-3
+[scheduler]
+type = cosine
+warmup_steps = 2
+[log]
+interval = 1
+[device]
+share = yes
+INI
+
+cat >cnn.ini <<'INI'
+[run]
+output_dir = run
+seed = 4
+[data]
+path = digits.h5
+[model]
+type = cnn
+channels = 4, 8
+hidden = 16
+dropout = 0.2
+batch_norm = yes
+[train]
+epochs = 2
+batch_size = 64
+slices = 8
+grad_clip = 1
+[optimizer]
+type = sgd
+learning_rate = 0.05
+[log]
+interval = 1
+[device]
+share = yes
+INI

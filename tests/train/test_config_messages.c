@@ -1,0 +1,256 @@
+/* Every mistake of a configuration and the exact message that it gets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "charl/config.h"
+
+static charl_status parse(const char *text, charl_config **out)
+{
+    return charl_config_parse("conf/t.ini", text, strlen(text), NULL, 0, out);
+}
+
+#define HEAD "[data]\npath=d.h5\n[model]\ntype=mlp\n" /* four lines */
+
+static const struct {
+    const char *text;
+    const char *message;
+} bad[] = {
+    {HEAD "[optimizer]\nlearning_rte = 1\n",
+     "conf/t.ini:6: [optimizer] learning_rte: unknown key (did you mean learning_rate?)"},
+    {HEAD "[optimiser]\nlr = 1\n",
+     "conf/t.ini:5: [optimiser]: unknown section (did you mean [optimizer]?)"},
+    {HEAD "[zzz]\nlr = 1\n", "conf/t.ini:5: [zzz]: unknown section"},
+    {HEAD "[train]\nlr = 1\n",
+     "conf/t.ini:6: [train] lr: unknown key (did you mean learning_rate in [optimizer]?)"},
+    {HEAD "[train]\nqqqqqqqqqqqq = 1\n", "conf/t.ini:6: [train] qqqqqqqqqqqq: unknown key"},
+    {HEAD "[train]\nepochs = ten\n", "conf/t.ini:6: [train] epochs: \"ten\" is not a whole number"},
+    {HEAD "[train]\nepochs = 3.5\n", "conf/t.ini:6: [train] epochs: \"3.5\" is not a whole number"},
+    {HEAD "[train]\nepochs =\n", "conf/t.ini:6: [train] epochs: \"\" is not a whole number"},
+    {HEAD "[train]\nepochs = 0\n", "conf/t.ini:6: [train] epochs: 0 is outside [1,1e9]"},
+    {HEAD "[train]\nepochs = 99999999999999999999\n",
+     "conf/t.ini:6: [train] epochs: \"99999999999999999999\" is not a whole number"},
+    {HEAD "[train]\nbatch_size = 8388608G\n",
+     "conf/t.ini:6: [train] batch_size: 8388608G is outside [1,1e9]"},
+    {HEAD "[train]\nbatch_size = 99999999999G\n",
+     "conf/t.ini:6: [train] batch_size: \"99999999999G\" is not a whole number"},
+    {HEAD "[train]\nslices = all\n",
+     "conf/t.ini:6: [train] slices: \"all\" is not a whole number or auto"},
+    {HEAD "[train]\nslices = 3\n",
+     "conf/t.ini:6: [train] slices: 3 slices do not divide batch_size = 256"},
+    {HEAD "[train]\nmax_steps = 0\n",
+     "conf/t.ini:6: [train] max_steps: 0 steps: use -1 for no limit, or --dry-run"},
+    {HEAD "[train]\nlabel_smoothing = 1\n",
+     "conf/t.ini:6: [train] label_smoothing: 1 is outside [0,1)"},
+    {HEAD "[train]\nlabel_smoothing = 0.1\nloss = mse\n",
+     "conf/t.ini:6: [train] label_smoothing: only with loss = cross_entropy"},
+    {HEAD "[train]\ngrad_clip = nan\n", "conf/t.ini:6: [train] grad_clip: \"nan\" is not a number"},
+    {HEAD "[train]\ngrad_clip = 0x10\n",
+     "conf/t.ini:6: [train] grad_clip: \"0x10\" is not a number"},
+    {HEAD "[train]\ngrad_clip = 1e999\n",
+     "conf/t.ini:6: [train] grad_clip: \"1e999\" is not a number"},
+    {HEAD "[train]\nloss = nll\n",
+     "conf/t.ini:6: [train] loss: \"nll\" is not one of cross_entropy, mse, bce, huber"},
+    {HEAD "[train]\nprecision = bf16\n",
+     "conf/t.ini:6: [train] precision: bf16 is not available in this version (available: f32)"},
+    {HEAD "[train]\nprecision = f64\n",
+     "conf/t.ini:6: [train] precision: \"f64\" is not available in this version (available: f32)"},
+    {HEAD "[train]\npasses = 2\n",
+     "conf/t.ini:6: [train] passes: \"2\" is not available in this version (available: auto, 1)"},
+    {HEAD "[train]\nrecompute = yes\n", "conf/t.ini:6: [train] recompute: \"yes\" is not available "
+                                        "in this version (available: auto, no)"},
+    {HEAD "[train]\nema_decay = 0.99\n",
+     "conf/t.ini:6: [train] ema_decay: \"0.99\" is not available in this version (available: 0)"},
+    {HEAD "[train]\nearly_stopping_patience = 3\n",
+     "conf/t.ini:6: [train] early_stopping_patience: \"3\" is not available in this version "
+     "(available: 0)"},
+    {HEAD "[optimizer]\ntype = lion\n", "conf/t.ini:6: [optimizer] type: lion is not available in "
+                                        "this version (available: sgd, adam, adamw)"},
+    {HEAD "[optimizer]\nlearning_rate = 0\n",
+     "conf/t.ini:6: [optimizer] learning_rate: 0 is outside (0,inf)"},
+    {HEAD "[optimizer]\ntype = sgd\nnesterov = on\nmomentum = 0\n",
+     "conf/t.ini:7: [optimizer] nesterov: needs momentum above 0"},
+    {HEAD "[optimizer]\nnesterov = maybe\n",
+     "conf/t.ini:6: [optimizer] nesterov: \"maybe\" is not yes or no"},
+    {HEAD "[scheduler]\ntype = multistep\n",
+     "conf/t.ini: [scheduler] milestones: multistep needs at least one"},
+    {HEAD "[scheduler]\ntype = multistep\nmilestones = 3, 2\n",
+     "conf/t.ini:7: [scheduler] milestones: must ascend"},
+    {HEAD "[scheduler]\ntype = multistep\nmilestones = 3,, 5\n",
+     "conf/t.ini:7: [scheduler] milestones: \"\" is not a whole number"},
+    {HEAD "[scheduler]\ntype = cosine\nmin_lr = 1\n",
+     "conf/t.ini:7: [scheduler] min_lr: is larger than learning_rate"},
+    {HEAD "[eval]\ninterval = 3 weeks\n", "conf/t.ini:6: [eval] interval: \"3 weeks\" is not an "
+                                          "interval: steps (500), epochs (1ep), time (30m) or 0"},
+    {HEAD "[eval]\nmetrics = loss, f1\n",
+     "conf/t.ini:6: [eval] metrics: \"f1\" is not one of loss, accuracy, top5"},
+    {HEAD "[eval]\nmetrics = perplexity\n",
+     "conf/t.ini:6: [eval] metrics: perplexity is not available in this version (available: loss, "
+     "accuracy, top5)"},
+    {HEAD "[log]\nmetrics = jsonl, tensorboard\n",
+     "conf/t.ini:6: [log] metrics: tensorboard is not available in this version (available: jsonl, "
+     "csv)"},
+    {HEAD "[checkpoint]\nexport = onnx\n",
+     "conf/t.ini:6: [checkpoint] export: onnx is not available in this version (available: none)"},
+    {HEAD "[checkpoint]\nkeep_last = 1\n",
+     "conf/t.ini:6: [checkpoint] keep_last: 1 is outside [2,1e9]"},
+    {HEAD "[checkpoint]\nmonitor = val/accuracy\n",
+     "conf/t.ini: [checkpoint] mode: val/accuracy grows as it gets better: write mode = max"},
+    {HEAD "[checkpoint]\nmode = max\n",
+     "conf/t.ini:6: [checkpoint] mode: val/loss falls as it gets better: write mode = min"},
+    {HEAD "[checkpoint]\nmonitor = val/accuracy\nmode = max\n[eval]\nmetrics = loss\n",
+     "conf/t.ini:6: [checkpoint] monitor: val/accuracy needs accuracy in [eval] metrics"},
+    {HEAD "[dist]\nallreduce = peer\n", "conf/t.ini:6: [dist] allreduce: peer is not available in "
+                                        "this version (available: auto, window, tree, mpi)"},
+    {HEAD "[dist]\nshard_optimizer = yes\n", "conf/t.ini:6: [dist] shard_optimizer: \"yes\" is not "
+                                             "available in this version (available: no)"},
+    {HEAD "[dist]\nreduce_dtype = bf16\n",
+     "conf/t.ini:6: [dist] reduce_dtype: bf16 is not available in this version (available: f32)"},
+    {HEAD "[dist]\nbalance = speed\n",
+     "conf/t.ini:6: [dist] balance: speed is not available in this version (available: even)"},
+    {HEAD "[profile]\ntrace = yes\n",
+     "conf/t.ini:6: [profile] trace: \"yes\" is not available in this version (available: no)"},
+    {HEAD "[profile]\nsteps = 1-2\n",
+     "conf/t.ini:6: [profile] steps: \"1-2\" is not available in this version (available: 10-20)"},
+    {HEAD "[device]\nselect = fastest\n", "conf/t.ini:6: [device] select: \"fastest\" is not auto, "
+                                          "gpu, cpu, an index, pci:ADDRESS, name:PART or "
+                                          "platform:PART"},
+    {HEAD "[run]\nmax_time = 1:00\n",
+     "conf/t.ini:6: [run] max_time: \"1:00\" is not a time: [D-]HH:MM:SS, 90s, 30m or 2h"},
+    {HEAD "[run]\nname = a/b\n", "conf/t.ini:6: [run] name: a name has no / and is not .."},
+    {HEAD "[run]\nname = ${name}\n",
+     "conf/t.ini:6: [run] name: ${name} stands for this value itself"},
+    {HEAD "[run]\noutput_dir = ${CHARL_NO_SUCH}\n",
+     "conf/t.ini:6: [run] output_dir: environment variable CHARL_NO_SUCH is not set"},
+    {HEAD "[run]\noutput_dir = a${b\n", "conf/t.ini:6: [run] output_dir: \"${\" without \"}\": "
+                                        "write $${ for the characters themselves"},
+    {HEAD "[run]\nseed = -1\n", "conf/t.ini:6: [run] seed: -1 is outside [0,inf)"},
+    {"[data]\n[model]\ntype=mlp\n", "conf/t.ini: [data] path: is missing and has no default"},
+    {"[data]\npath=\n[model]\ntype=mlp\n", "conf/t.ini:2: [data] path: a path is missing"},
+    {"[data]\npath=d\naugment=flip\n[model]\ntype=mlp\n",
+     "conf/t.ini:3: [data] augment: \"flip\" is not available in this version (available: an empty "
+     "value)"},
+    {"[data]\npath=d\nx=/a\n[model]\ntype=mlp\n",
+     "conf/t.ini: [data] y: x and y are given together"},
+    {"[data]\npath=d\nnormalize=minmax\n[model]\ntype=mlp\n",
+     "conf/t.ini:3: [data] normalize: \"minmax\" is not auto, none or MEANS / DEVIATIONS"},
+    {"[data]\npath=d\nnormalize=1,2/3\n[model]\ntype=mlp\n",
+     "conf/t.ini:3: [data] normalize: expected as many deviations as means, 1 to 32 numbers each, "
+     "such as 0.5 / 0.25"},
+    {"[data]\npath=d\nnormalize=1/0\n[model]\ntype=mlp\n",
+     "conf/t.ini:3: [data] normalize: deviations must be positive"},
+    {"[data]\npath=d\n[model]\ntype=resnet\n",
+     "conf/t.ini:4: [model] type: resnet is not available in this version (available: sequential, "
+     "mlp, cnn)"},
+    {"[data]\npath=d\n[model]\ntype=cnn\nkernel=4\n", "conf/t.ini:5: [model] kernel: must be odd"},
+    {HEAD
+     "hidden = "
+     "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33\n",
+     "conf/t.ini:5: [model] hidden: more than 32 values"},
+    {HEAD "[layer a]\ntype=linear\n",
+     "conf/t.ini:5: [layer a]: layers belong to model.type = sequential"},
+    {"[data]\npath=d\n[layer a]\nout = 3\n", "conf/t.ini:3: [layer a] type: is missing"},
+    {"[data]\npath=d\n[layer a]\ntype=relu\n[layer a]\ntype=relu\n",
+     "conf/t.ini:5: [layer a]: section given twice (first on line 3)"},
+    {"[data]\npath=d\n[layer a]\ntype=relu\ntype=tanh\n",
+     "conf/t.ini:5: [layer a] type: given twice (first on line 4)"},
+    {HEAD "[layer]\n", "conf/t.ini:5: [layer]: expected [layer NAME]"},
+    {HEAD "[train]\nepochs=1\nepochs=2\n",
+     "conf/t.ini:7: [train] epochs: given twice (first on line 6)"},
+    {HEAD "[train]\nepochs=1\nmax_epochs=2\n",
+     "conf/t.ini:7: [train] max_epochs: given twice (first on line 6)"},
+    {HEAD "[train]\nepochs=1\n[data]\nshuffle=no\n",
+     "conf/t.ini:7: [data]: section given twice (first on line 1)"},
+    {"lr = 3\n" HEAD, "conf/t.ini:1: a key must stand below a [section]"},
+    {HEAD "[train\n", "conf/t.ini:5: section without ]"},
+    {HEAD "[train] x\n", "conf/t.ini:5: text after ]"},
+    {HEAD "[tr@in]\n",
+     "conf/t.ini:5: section names have at most 40 letters, digits and underscores"},
+    {HEAD "hello\n", "conf/t.ini:5: expected KEY = VALUE or [SECTION]"},
+    {HEAD "Epochs = 3\n", "conf/t.ini:5: keys have lower-case letters, digits and underscores"},
+    {HEAD "= 3\n", "conf/t.ini:5: key without a name"},
+    {HEAD "a23456789012345678901234567890123456789012 = 3\n",
+     "conf/t.ini:5: key longer than 40 characters"},
+    {HEAD "activation = \"relu\n", "conf/t.ini:5: closing quote is missing"},
+    {HEAD "activation = \"relu\" x\n", "conf/t.ini:5: text after the closing quote"},
+    {HEAD "dropout = 0.1\n  batch_norm = yes\n",
+     "conf/t.ini:6: an indented line continues the value above: write keys at the start of the "
+     "line"},
+    {HEAD "dropout = 0.1\n  0.2\n", "conf/t.ini:5: [model] dropout: \"0.1 0.2\" is not a number"},
+    {HEAD "dropout = 0\x01\n", "conf/t.ini:5: control character 0x01"},
+    {"[data]\npath=d\nval_split=2\nbogus=1\n[model]\ntype=mlp\n[train]\nepochs=x\n",
+     "conf/t.ini:3: [data] val_split: 2 is outside [0,1)\n"
+     "conf/t.ini:4: [data] bogus: unknown key\n"
+     "conf/t.ini:8: [train] epochs: \"x\" is not a whole number"},
+};
+
+static void test_messages(void **state)
+{
+    const long live = charl__live();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        charl_config *c = NULL;
+
+        assert_int_equal(parse(bad[i].text, &c), CHARL_ERR_CONFIG);
+        assert_string_equal(charl_error_message(), bad[i].message);
+        assert_null(c);
+        assert_int_equal(charl__live(), live);
+    }
+}
+
+static void test_long_lines(void **state)
+{
+    char text[10000];
+    char name[401];
+    charl_config *c = NULL;
+
+    (void)state;
+    memset(name, 'p', 400);
+    name[400] = '\0';
+    name[200] = ';';
+    snprintf(text, sizeof text, HEAD "[run]\noutput_dir = /%s\n", name);
+    assert_int_equal(parse(text, &c), CHARL_OK);
+    assert_string_equal(c->run.output_dir + 1, name);
+    charl_config_destroy(c);
+    snprintf(text, sizeof text, HEAD "[run]\noutput_dir = %09000d\n", 1);
+    assert_int_equal(parse(text, &c), CHARL_ERR_CONFIG);
+    assert_string_equal(
+        charl_error_message(),
+        "conf/t.ini:6: line is longer than 8000 bytes: continue it on indented lines");
+    assert_int_equal(charl_config_parse("t.ini", "a\0b", 3, NULL, 0, &c), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(), "t.ini: not a text file");
+}
+
+static void test_many_mistakes_fit_the_message(void **state)
+{
+    char text[20000] = HEAD "[train]\n";
+    charl_config *c = NULL;
+
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), "wrong_%d = 1\n", i);
+    }
+    assert_int_equal(parse(text, &c), CHARL_ERR_CONFIG);
+    assert_non_null(strstr(charl_error_message(), "conf/t.ini:6: [train] wrong_0: unknown key\n"));
+    assert_non_null(strstr(charl_error_message(), "\nand "));
+    assert_string_equal(charl_error_message() + strlen(charl_error_message()) - 5, " more");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_many_mistakes_fit_the_message),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

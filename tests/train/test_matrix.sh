@@ -1,0 +1,103 @@
+#!/bin/sh
+# The same bits for any number of ranks, any algorithm of communication, any place of the data and any number of
+# compute units; and after stopping anywhere and going on with another number of ranks. CHARL_TEST_LONG=1: every pair;
+# CHARL_TEST_SHORT=1: one of each kind.
+here=$(dirname "$0")
+. "$here/common.sh"
+
+counts="2 3 4 8"
+[ -n "$short" ] && counts=3
+for model in mlp cnn; do
+    expect 0 "$model on 1 rank" ranks 1 $model.ini -q -o $model-1
+    for n in $counts; do
+        expect 0 "$model on $n ranks" ranks $n $model.ini -q -o $model-$n
+        same "$model on $n ranks" $model-1 $model-$n
+    done
+done
+checks=$((checks + 1))
+cmp -s mlp-1/checkpoints/step-00000005.h5 mlp-1/checkpoints/step-00000010.h5 && fail "nothing was trained"
+
+# variant NAME RANKS MODEL SETTINGS...: the same result with other settings
+variant() {
+    _name=$1 _ranks=$2 _model=$3
+    shift 3
+    expect 0 "$_model, $_name" ranks "$_ranks" "$_model.ini" -q -o "v" "$@"
+    same "$_model, $_name" "$_model-1" v
+    rm -rf v
+}
+variant "streamed on 3 ranks" 3 cnn data.cache=none
+variant "on the device" 1 cnn data.cache=device
+variant "tree, small buckets" 2 cnn dist.allreduce=tree dist.bucket_mb=0.01
+if [ -z "$short" ]; then
+    variant "streamed" 1 mlp data.cache=none
+    variant "tree" 3 cnn dist.allreduce=tree
+    variant "window" 3 mlp dist.allreduce=window
+    variant "window, small buckets" 4 cnn dist.allreduce=window dist.bucket_mb=0.01
+    variant "no overlap" 2 cnn dist.overlap=no
+fi
+
+# Compute units: PoCL can limit its own, so this is about a CPU, whatever device the rest runs on.
+units() { # units N MODEL DIRECTORY
+    export POCL_MAX_PTHREAD_COUNT="$1" POCL_CPU_MAX_CU_COUNT="$1"
+    expect 0 "$2, $1 compute units" ranks 1 "$2.ini" -q -o "$3" device.select=cpu
+    unset POCL_MAX_PTHREAD_COUNT POCL_CPU_MAX_CU_COUNT
+}
+if "$bin/charl" devices | grep -q '^[0-9]*  .*, cpu$'; then
+    for model in mlp cnn; do
+        units 1 $model one
+        units 2 $model two
+        same "$model, 1 and 2 compute units" one two
+        rm -rf one two
+    done
+else
+    skipped "1 and 2 compute units" "no OpenCL device is a CPU"
+fi
+
+# stopped MODEL STEP FROM TO: stop before step STEP + 1 on FROM ranks, go on with TO
+stopped() {
+    _w="$1 stopped at $2, $3 to $4 ranks"
+    rm -rf s
+    export CHARL_FAULT="train.stop:$(($2 + 1))"
+    expect 75 "$_w" ranks "$3" "$1.ini" -q -o s
+    unset CHARL_FAULT
+    expect 0 "$_w, resumed" ranks "$4" "$1.ini" -q -o s
+    same "$_w" "$1-1" s
+}
+# An epoch has 5 steps, the run 10.
+if [ -n "$long" ]; then
+    for model in mlp cnn; do
+        for step in 0 1 3 4 5 6 9; do
+            for from in 1 2 3 4; do
+                for to in 1 2 3 4; do
+                    stopped $model $step $from $to
+                done
+            done
+        done
+    done
+elif [ -n "$short" ]; then
+    stopped cnn 3 1 3
+    stopped mlp 5 2 1
+else
+    stopped mlp 1 4 1
+    stopped cnn 3 1 3
+    stopped mlp 5 3 8
+    stopped cnn 4 2 4
+    stopped cnn 6 2 1
+    stopped mlp 0 1 2
+fi
+
+# At the last step there is nothing left to do, with any number of ranks.
+cp -r cnn-3 again
+expect 0 "a finished run again" ranks 2 cnn.ini -o again
+says 1 "nothing left to do"
+same "a finished run again" cnn-1 again
+
+# Killed in the middle of a step: what is lost is computed again.
+export CHARL_FAULT="train.kill@1:8"
+rm -rf k
+ranks 3 mlp.ini -q -o k >log 2>&1 && fail "a killed rank: exit code 0"
+unset CHARL_FAULT
+says 1 "rank 1 of 3 .* died at or near step 8"
+expect 0 "after a killed rank" ranks 2 mlp.ini -q -o k
+same "after a killed rank" mlp-1 k
+finish

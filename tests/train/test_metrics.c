@@ -1,0 +1,302 @@
+/* Metrics files: exact formats, exact floats, and what a resumed run keeps. */
+#include "support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "train/metrics.h"
+
+static const char HEADER[] =
+    "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib\n";
+
+static char *slurp(const char *dir, const char *name)
+{
+    char path[4096];
+    char *text = calloc(1, 1 << 20);
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(text);
+    assert_true(fread(text, 1, (1 << 20) - 1, f) < (1 << 20) - 1);
+    fclose(f);
+    return text;
+}
+
+static void assert_file(const char *dir, const char *name, const char *want)
+{
+    char *got = slurp(dir, name);
+
+    assert_string_equal(got, want);
+    free(got);
+}
+
+static charl_train_row train_row(int64_t step, double loss)
+{
+    return (charl_train_row){.step = step,
+                             .steps = 100,
+                             .epoch = 0.25,
+                             .loss = loss,
+                             .lr = 1e-3,
+                             .grad_norm = 2.5,
+                             .samples = 64 * step,
+                             .samples_per_s = 1000,
+                             .step_ms = 0.25,
+                             .data_ms = 0.5,
+                             .comm_ms = 0,
+                             .mem_bytes = 1 << 28,
+                             .elapsed_s = 1.5};
+}
+
+/* The row without its time of day. */
+static void assert_row(const char *line, const char *before, const char *after)
+{
+    const char *time = strstr(line, ",\"time\":");
+
+    assert_non_null(time);
+    assert_memory_equal(line, before, strlen(before));
+    assert_int_equal(time - line, strlen(before));
+    time += strlen(",\"time\":");
+    time += strspn(time, "0123456789.");
+    assert_memory_equal(time, after, strlen(after));
+}
+
+static void test_formats(void **state)
+{
+    char *dir = charl_test_tempdir();
+    const long live = charl__live();
+    charl__metrics *m = NULL;
+    const charl_train_row row = train_row(10, 1.8342);
+    const charl_val_row val = {.step = 10,
+                               .epoch = 1,
+                               .loss = 0.5,
+                               .accuracy = 0.75,
+                               .top5 = 0.875,
+                               .best = true,
+                               .elapsed_s = 2};
+    const charl_val_row plain = {.step = 20,
+                                 .epoch = 2,
+                                 .loss = 0.25,
+                                 .accuracy = (double)NAN,
+                                 .top5 = (double)NAN,
+                                 .elapsed_s = 3};
+    char want[1024];
+    char *text;
+    char *line2;
+
+    (void)state;
+    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
+    charl_assert_ok(charl__metrics_train(m, &row));
+    charl_assert_ok(charl__metrics_val(m, &val));
+    charl_assert_ok(charl__metrics_val(m, &plain));
+    charl__metrics_close(m);
+    text = slurp(dir, "metrics.jsonl");
+    assert_row(
+        text,
+        "{\"event\":\"train\",\"step\":10,\"epoch\":0.25,\"loss\":1.8342,\"lr\":0.001,\"grad_"
+        "norm\":2.5,"
+        "\"samples\":640,\"samples_per_s\":1000,\"step_ms\":0.25,\"data_ms\":0.5,\"comm_ms\":0,"
+        "\"mem_bytes\":268435456,\"elapsed_s\":1.500",
+        "}\n");
+    line2 = strchr(text, '\n') + 1;
+    assert_row(
+        line2,
+        "{\"event\":\"val\",\"step\":10,\"epoch\":1,\"loss\":0.5,\"accuracy\":0.75,\"top5\":0.875,"
+        "\"best\":true,\"elapsed_s\":2.000",
+        "}\n");
+    assert_row(strchr(line2, '\n') + 1,
+               "{\"event\":\"val\",\"step\":20,\"epoch\":2,\"loss\":0.25,\"best\":false,\"elapsed_"
+               "s\":3.000",
+               "}\n");
+    free(text);
+    snprintf(want, sizeof want,
+             "%s0.25,10,1.500,1.8342,,,0.001,2.5,1000,0.2500\n1,10,2.000,,0.5,0.75,,,,\n2,20,3.000,"
+             ",0.25,,,,,\n",
+             HEADER);
+    assert_file(dir, "metrics.csv", want);
+    assert_int_equal(charl__live(), live);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_values_that_are_not_finite(void **state)
+{
+    char *dir = charl_test_tempdir();
+    charl__metrics *m = NULL;
+    const charl_train_row row = train_row(10, (double)INFINITY);
+    const charl_val_row val = {.step = 10, .loss = (double)NAN, .accuracy = 0, .top5 = (double)NAN};
+    char *text;
+
+    (void)state;
+    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
+    charl_assert_ok(charl__metrics_train(m, &row));
+    charl_assert_ok(charl__metrics_val(m, &val));
+    charl__metrics_close(m);
+    text = slurp(dir, "metrics.jsonl");
+    assert_non_null(strstr(text, "\"loss\":null,\"lr\":0.001,"));
+    assert_non_null(strstr(text, ",\"nonfinite\":true}\n{\"event\":\"val\""));
+    assert_non_null(strstr(text, "\"loss\":null,\"accuracy\":0,\"best\":false"));
+    assert_string_equal(text + strlen(text) - 19, ",\"nonfinite\":true}\n");
+    free(text);
+    text = slurp(dir, "metrics.csv");
+    assert_non_null(
+        strstr(text, "\n0.25,10,1.500,nan,,,0.001,2.5,1000,0.2500\n0,10,0.000,,nan,0,,,,\n"));
+    free(text);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_losses_read_back_to_the_bit(void **state)
+{
+    enum { N = 2000 };
+    char *dir = charl_test_tempdir();
+    float want[N];
+    charl__metrics *m = NULL;
+    char *text;
+    const char *at;
+
+    (void)state;
+    charl_test_fill(want, N, -1, 1, 7);
+    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL, 0, &m));
+    for (int i = 0; i < N; i++) {
+        want[i] = ldexpf(want[i], i % 200 - 100);
+        const charl_train_row row = train_row(i + 1, (double)want[i]);
+
+        charl_assert_ok(charl__metrics_train(m, &row));
+    }
+    charl__metrics_close(m);
+    text = slurp(dir, "metrics.jsonl");
+    at = text;
+    for (int i = 0; i < N; i++) {
+        float got;
+
+        at = strstr(at, "\"loss\":");
+        assert_non_null(at);
+        at += strlen("\"loss\":");
+        got = strtof(at, NULL);
+        assert_memory_equal(&got, &want[i], sizeof got);
+    }
+    free(text);
+    charl_test_tempdir_remove(dir);
+}
+
+/* A run killed in the middle of a row, resumed at step 20 of 30: as if it had never gone on. */
+static void test_resume_drops_later_rows(void **state)
+{
+    char *dir = charl_test_tempdir();
+    charl__metrics *m = NULL;
+    char path[4096];
+    char *before;
+    char *after;
+    FILE *f;
+
+    (void)state;
+    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
+    for (int64_t step = 10; step <= 30; step += 10) {
+        const charl_train_row row = train_row(step, 1.0 / (double)step);
+
+        charl_assert_ok(charl__metrics_train(m, &row));
+    }
+    charl__metrics_close(m);
+    before = slurp(dir, "metrics.jsonl");
+    snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
+    f = fopen(path, "a");
+    assert_non_null(f);
+    fputs("{\"event\":\"train\",\"step\":5", f); /* torn: step 5 would be kept */
+    fclose(f);
+    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 20, &m));
+    charl__metrics_close(m);
+    after = slurp(dir, "metrics.jsonl");
+    *(strstr(before, "{\"event\":\"train\",\"step\":30")) = '\0';
+    assert_string_equal(after, before);
+    free(after);
+    free(before);
+    after = slurp(dir, "metrics.csv");
+    assert_memory_equal(after, HEADER, strlen(HEADER));
+    assert_non_null(strstr(after, "\n0.25,20,"));
+    assert_null(strstr(after, "\n0.25,30,"));
+    free(after);
+    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL | CHARL_LOG_CSV, 0, &m));
+    charl__metrics_close(m);
+    assert_file(dir, "metrics.jsonl", "");
+    assert_file(dir, "metrics.csv", HEADER);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_only_the_formats_asked_for(void **state)
+{
+    char *dir = charl_test_tempdir();
+    charl__metrics *m = NULL;
+    const charl_train_row row = train_row(1, 1);
+    const charl_val_row val = {.step = 1};
+    char path[4096];
+
+    (void)state;
+    charl_assert_ok(charl__metrics_open(dir, 0, 0, &m));
+    charl_assert_ok(charl__metrics_train(m, &row));
+    charl_assert_ok(charl__metrics_val(m, &val));
+    charl__metrics_close(m);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
+    assert_int_not_equal(access(path, F_OK), 0);
+    snprintf(path, sizeof path, "%s/metrics.csv", dir);
+    assert_int_not_equal(access(path, F_OK), 0);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_disk_errors(void **state)
+{
+    char *dir = charl_test_tempdir();
+    char path[4096];
+    char *text = NULL;
+    charl__metrics *m = NULL;
+    const charl_train_row row = train_row(1, 1);
+    const long live = charl__live();
+
+    (void)state;
+    charl_assert_status(charl__metrics_open("/no/such/dir", CHARL_LOG_JSONL, 0, &m),
+                        CHARL_ERR_DISK);
+    charl_assert_message("cannot write /no/such/dir/metrics.jsonl");
+    assert_null(m);
+    charl_assert_status(charl__metrics_write_file("/no/such/dir", "x", "y"), CHARL_ERR_DISK);
+    charl_assert_message("cannot write /no/such/dir/x: No such file or directory");
+    if (access("/dev/full", W_OK) == 0) { /* every write to it fails as on a full disk */
+        charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL, 0, &m));
+        charl__metrics_close(m);
+        snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
+        assert_int_equal(unlink(path), 0);
+        snprintf(path, sizeof path, "%s/metrics.jsonl.tmp", dir);
+        assert_int_equal(symlink("/dev/full", path), 0);
+        charl_assert_ok(
+            charl__metrics_open(dir, CHARL_LOG_JSONL, 0, &m)); /* renames the link into place */
+        charl_assert_status(charl__metrics_train(m, &row), CHARL_ERR_DISK);
+        charl_assert_message("metrics.jsonl: No space left on device");
+        charl__metrics_close(m);
+    }
+    charl_assert_ok(charl__metrics_write_file(dir, "whole", "text\n"));
+    text = slurp(dir, "whole");
+    assert_string_equal(text, "text\n");
+    free(text);
+    assert_int_equal(charl__live(), live);
+    charl__fault_after(1);
+    charl_assert_status(charl__metrics_open(dir, 0, 0, &m), CHARL_ERR_NOMEM);
+    charl__fault_after(0);
+    charl_test_tempdir_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_values_that_are_not_finite),
+        cmocka_unit_test(test_losses_read_back_to_the_bit),
+        cmocka_unit_test(test_resume_drops_later_rows),
+        cmocka_unit_test(test_only_the_formats_asked_for),
+        cmocka_unit_test(test_disk_errors),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,194 @@
+#!/bin/sh
+# Stopping on purpose, going on, and what may lie in the way: requests by file and signal, damaged checkpoints, other
+# settings, a directory in use, a disk that fails.
+here=$(dirname "$0")
+. "$here/common.sh"
+# A run that does not end by itself, with checkpoints only where it is asked for them.
+sed -e 's/^epochs = 2/epochs = 1000000/' -e 's/^type = cosine/type = constant/' mlp.ini >long.ini
+printf '[checkpoint]\ninterval = 0\n[eval]\ninterval = 0\n' >>long.ini
+
+# begin N ARGUMENTS...: long.ini in the background, until it trains; $job
+begin() {
+    _n=$1
+    shift
+    rm -rf run
+    if [ "$_n" -eq 1 ]; then
+        "$bin/charl-train" long.ini "$@" >"$T/job" 2>&1 &
+    else
+        mpirun -q --oversubscribe --bind-to none -n "$_n" "$bin/charl-train" long.ini "$@" >"$T/job" 2>&1 &
+    fi
+    job=$!
+    wait_for run/metrics.jsonl
+}
+wait_for() {
+    for _i in $(seq 400); do
+        [ -s "$1" ] && return
+        sleep 0.1
+    done
+    fail "$1 did not appear"
+}
+# ended CODE WHAT: the background run ends with CODE
+ended() {
+    checks=$((checks + 1))
+    wait "$job"
+    _got=$?
+    [ "$_got" -eq "$1" ] || { fail "$2: exit code $_got, expected $1"; tail -n 5 "$T/job"; }
+}
+saved() { # a checkpoint that verifies
+    checks=$((checks + 1))
+    "$bin/charl" checkpoint verify run/last.h5 >/dev/null 2>&1 || fail "$1: no whole checkpoint"
+}
+rank_pids() {
+    for p in /proc/[0-9]*; do
+        [ "$(readlink "$p/cwd" 2>/dev/null)" = "$T" ] && [ "$(cat "$p/comm" 2>/dev/null)" = charl-train ] && echo "${p#/proc/}"
+    done
+}
+
+begin 2
+touch run/CHECKPOINT
+wait_for run/last.h5
+[ -e run/CHECKPOINT ] && fail "CHECKPOINT was not taken"
+kill -0 "$job" || fail "CHECKPOINT stopped the run"
+touch run/STOP
+ended 75 "STOP"
+saved STOP
+checks=$((checks + 1))
+grep -q " stopped step=" "$T/job" || fail "STOP: no word of it"
+[ -e run/STOP ] && fail "STOP was not taken"
+
+for sig in USR1 TERM INT; do
+    begin 2
+    kill -$sig $(rank_pids | tail -n 1)
+    ended 75 "SIG$sig to one rank of two"
+    saved "SIG$sig"
+done
+begin 2
+kill -USR2 "$job"
+ended 75 "SIGUSR2 to mpirun"
+saved "SIGUSR2 to mpirun"
+
+# A second INT ends the process where it stands; the first may have ended it already.
+begin 1
+kill -STOP "$job" && kill -INT "$job" && kill -TERM "$job" && kill -CONT "$job"
+checks=$((checks + 1))
+wait "$job"
+code=$?
+case $code in
+75 | 130 | 143) ;;
+*) fail "two signals: exit code $code" ;;
+esac
+
+# To a SIGTERM of its own mpirun gives the ranks two seconds, and says 1 whatever they say.
+begin 2
+kill -TERM "$job"
+ended 1 "SIGTERM to mpirun"
+saved "SIGTERM to mpirun"
+# Stopped and continued is not asked to stop.
+begin 2
+kill -TSTP "$job"
+sleep 1.5
+kill -CONT "$job"
+sleep 1
+checks=$((checks + 1))
+kill -0 "$job" || fail "SIGCONT after SIGTSTP stopped the run"
+touch run/STOP
+ended 75 "STOP after SIGCONT"
+# Where nothing is written nothing can be continued.
+rm -rf run
+"$bin/charl-train" long.ini --overfit-batch >"$T/job" 2>&1 &
+job=$!
+for _i in $(seq 400); do grep -q " train step=" "$T/job" && break; sleep 0.1; done
+kill -INT "$job"
+ended 130 "SIGINT with --overfit-batch"
+
+begin 2 --max-time 2s
+ended 75 "--max-time"
+saved "--max-time"
+
+# resume
+expect 0 "a run" ranks 1 mlp.ini -q -o a
+expect 0 "auto" ranks 1 mlp.ini -o a
+says 1 "nothing left to do"
+says 0 "warning"
+expect 2 "never" ranks 3 mlp.ini -o a --resume=never
+says 1 "run.resume = never, but .* holds a run at step 10"
+expect 5 "must" ranks 1 mlp.ini -o none --resume=must
+expect 0 "another run's checkpoint" ranks 2 mlp.ini -o b --resume=a/checkpoints/step-00000005.h5
+says 1 "resumed .*step-00000005.h5 .step 5"
+checks=$((checks + 1))
+"$bin/charl" checkpoint diff a/last.h5 b/last.h5 | grep -v '^config/' | grep . && fail "from another run's checkpoint: differs"
+expect 5 "a checkpoint that is not there" ranks 2 mlp.ini -o b --resume=nothing.h5
+says 1 "nothing.h5"
+expect 0 "weights only" ranks 1 mlp.ini -o c --init-from a/last.h5
+says 1 "start step=0/10"
+checks=$((checks + 1))
+l1=$(sed -n 2p a/metrics.csv | cut -d, -f4)
+l2=$(sed -n 2p c/metrics.csv | cut -d, -f4)
+awk "BEGIN { exit !($l2 < $l1) }" || fail "--init-from did not begin with trained weights: $l2, $l1"
+expect 5 "weights of another model" ranks 2 mlp.ini -o d --init-from a/last.h5 model.hidden=8
+says 1 "the model has f32"
+expect 0 "overwrite" ranks 1 mlp.ini -o c --overwrite
+same "overwrite" a c
+
+# Another batch or another model is another run.
+expect 5 "another batch" ranks 2 mlp.ini -o a train.batch_size=32 train.epochs=3
+says 1 "train.batch_size = 64 .* now 32"
+expect 5 "another model" ranks 2 mlp.ini -o a model.hidden=24,8 train.epochs=3
+says 1 "belongs to another model"
+expect 0 "another rate" ranks 2 mlp.ini -o c optimizer.learning_rate=1e-3 train.epochs=3
+says 1 "changed since [^ ]*: \[train\] epochs = 3 \(was 2\), \[optimizer\] learning_rate = 0.001 \(was 0.003\)$"
+
+# Damage: the checkpoint before is taken, with a warning; without any the run begins again.
+damage() { # the last bytes of the tensors, and a bit in the middle
+    _size=$(wc -c <"$1")
+    printf '\377\377\377\377' | dd of="$1" bs=1 seek=$((_size / 2)) conv=notrunc 2>/dev/null
+}
+cp -r a e
+damage e/checkpoints/step-00000010.h5
+expect 0 "a damaged checkpoint" ranks 3 mlp.ini -o e
+says 1 "warning: .*step-00000010.h5"
+says 1 "start step=5/10"
+same "after a damaged checkpoint" a e
+cp -r a f
+: >f/checkpoints/step-00000010.h5
+head -c 3000 a/checkpoints/step-00000005.h5 >f/checkpoints/step-00000005.h5
+expect 0 "only damaged checkpoints" ranks 1 mlp.ini -o f
+says 2 "warning: .*step-000000(05|10).h5"
+says 1 "start step=0/10"
+same "after only damaged checkpoints" a f
+expect 5 "only damaged checkpoints, must" ranks 2 mlp.ini -o f2 --resume=must
+
+# best.h5 survives a resume: validation gets worse with a rate that is far too high.
+expect 0 "best" ranks 1 mlp.ini -q -o g
+best=$(readlink g/best.h5)
+expect 0 "worse" ranks 1 mlp.ini -o g optimizer.learning_rate=3 train.epochs=8
+checks=$((checks + 1))
+[ "$(readlink g/best.h5)" = "$best" ] && [ -s g/best.h5 ] || fail "best.h5: was $best, is $(readlink g/best.h5)"
+
+# The directory is in use.
+begin 1
+expect 8 "a directory in use" ranks 2 mlp.ini
+says 1 "error: .*in use by another job: process $job on "
+touch run/STOP
+ended 75 "the one who holds it"
+
+# A disk that fails once is a warning; the training ends as if nothing had been.
+fault() {
+    export CHARL_FAULT="$1"
+    shift
+    expect "$@"
+    unset CHARL_FAULT
+}
+fault "io.fsync@0:3:5" 0 "one failed save" ranks 2 mlp.ini -o h checkpoint.interval=1
+says 1 "warning: no checkpoint at step .*training goes on"
+same "one failed save" a h
+fault "io.fsync@0:3+:5" 8 "a disk that is gone" ranks 2 mlp.ini -o i checkpoint.interval=1
+says 2 "warning: no checkpoint at step"
+says 1 "charl-train: error: "
+fault "io.write@0:*:28" 8 "a full disk" ranks 1 mlp.ini -o j checkpoint.interval=0
+says 1 "charl-train: error: "
+
+# Loss that is not finite ends the run before the weights change.
+expect 6 "a rate beyond all reason" ranks 3 mlp.ini -o l optimizer.learning_rate=1e30 scheduler.type=constant checkpoint.interval=1
+says 1 "charl-train: error: .*not finite at or before step"
+finish
