@@ -1,0 +1,50 @@
+/* charl: the companion of charl-train. Looks at, makes and checks what training reads and writes.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/charl_commands.h"
+
+static int version(const char *path, int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    (void)path;
+    printf("charl %s\n", CHARL_VERSION);
+    return CHARL__EXIT_OK;
+}
+
+static const charl__cli_command commands[] = {
+    {"data", "", "", NULL, charl__data_commands},
+    {"checkpoint", "", "", NULL, charl__checkpoint_commands},
+    {"devices", "", "list the OpenCL devices as charl numbers them", charl__devices_main, NULL},
+    {"selftest", "[--device SEL] [--op NAME]", "check every operator on your device",
+     charl__selftest_main, NULL},
+    {"eval", "CONFIG CHECKPOINT", "evaluate a checkpoint on a split of the data", charl__eval_main,
+     NULL},
+    {"predict", "CONFIG CHECKPOINT", "what the model says of every sample of a split",
+     charl__predict_main, NULL},
+    {"version", "", "print the version", version, NULL},
+    {"generate", "", "", NULL, NULL},
+    {"report", "", "", NULL, NULL},
+    {"bench", "", "", NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)) {
+        return version("charl", argc, argv);
+    }
+    return charl__cli_dispatch("charl", commands, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    int code = charl__cli_begin("charl");
+
+    if (code == CHARL__EXIT_OK) {
+        code = dispatch(argc, argv);
+    }
+    return charl__cli_end(code);
+}

@@ -1,0 +1,31 @@
+#ifndef CHARL_CLI_CHARL_COMMANDS_H
+#define CHARL_CLI_CHARL_COMMANDS_H
+/** The commands of `charl`: tables of groups, functions of single commands. */
+#include "charl/comm.h"
+#include "charl/train.h"
+#include "cli/cli.h"
+
+extern const charl__cli_command charl__data_commands[];
+extern const charl__cli_command charl__checkpoint_commands[];
+
+int charl__devices_main(const char *path, int argc, char **argv);
+int charl__selftest_main(const char *path, int argc, char **argv);
+int charl__eval_main(const char *path, int argc, char **argv);
+int charl__predict_main(const char *path, int argc, char **argv);
+
+/** Start MPI, run `work` on the communicator of all ranks and end MPI. Returns its exit code, or
+ * that of a failure to start that all ranks share; a rank that fails alone does not return. */
+int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm),
+                      void *ctx, int *argc, char ***argv);
+
+/** Say the thread's last failure on rank 0 and return its exit code; where the ranks are torn, do
+ * not return. */
+int charl__ranks_fail(charl_comm *comm, charl_status st);
+
+/** For charl_train_events.started: puts back the signal handlers that the driver took. */
+charl_status charl__ranks_started(void *ctx, const charl_train_info *info);
+
+/** For charl_train_events.warned, with the communicator as ctx: rank 0 says it. */
+void charl__ranks_warn(void *comm, const char *text);
+
+#endif

@@ -1,0 +1,461 @@
+/* charl data import|make|info|verify */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "charl/dataset.h"
+#include "cli/charl_commands.h"
+
+enum { NUMBER_BYTES = 32, ANY = 1 << 20 };
+
+/* 60000 as "60,000". */
+static const char *grouped(int64_t n, char *text)
+{
+    char digits[NUMBER_BYTES];
+    const int length = snprintf(digits, sizeof digits, "%" PRId64, n);
+    char *out = text;
+
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0 && digits[i - 1] != '-') {
+            *out++ = ',';
+        }
+        *out++ = digits[i];
+    }
+    *out = '\0';
+    return text;
+}
+
+static void print_sizes(const charl_dataset_info *info)
+{
+    char a[2 * NUMBER_BYTES], b[2 * NUMBER_BYTES];
+
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        if (info->items[s] == 0) {
+            continue;
+        }
+        printf("  %-10s %s %s", charl_split_name((charl_split)s), grouped(info->items[s], a),
+               info->kind == CHARL_DATASET_TOKENS ? "tokens" : "samples");
+        if (info->items[s] != info->rows[s] && info->kind != CHARL_DATASET_TOKENS) {
+            printf(", %s used", grouped(info->rows[s], b));
+        }
+        printf("\n");
+    }
+}
+
+static void print_floats(const char *name, const float *values, int n)
+{
+    enum { SHOWN = 8 };
+
+    printf("  %-10s", name);
+    for (int i = 0; i < n && i < SHOWN; i++) {
+        printf(" %.6g", (double)values[i]);
+    }
+    printf(n > SHOWN ? " ... (%d)\n" : "\n", n);
+}
+
+/* Newline-separated names on one line. */
+static void print_names(const char *label, const char *names)
+{
+    if (!names[0]) {
+        return;
+    }
+    printf("  %-10s ", label);
+    while (*names) {
+        char word[2] = {*names == '\n' ? ' ' : *names, '\0'};
+
+        charl__cli_put(word, 0);
+        names++;
+    }
+    printf("\n");
+}
+
+static void print_info(const charl_dataset_info *info)
+{
+    char shape[CHARL_SHAPE_TEXT], n[2 * NUMBER_BYTES];
+
+    charl__cli_put(info->path, 0);
+    printf(": %s\n", charl_dataset_kind_name(info->kind));
+    print_sizes(info);
+    printf("  %-10s %s %s", "x", charl_dtype_name(info->x_dtype),
+           charl_shape_format(&info->x_shape, shape));
+    if (info->layout[0]) {
+        printf(" ");
+        charl__cli_put(info->layout, 0);
+    }
+    printf("\n  %-10s %s %s", "y", charl_dtype_name(info->y_dtype),
+           charl_shape_format(&info->y_shape, shape));
+    if (info->classes > 0) {
+        printf(info->kind == CHARL_DATASET_TOKENS ? ", vocabulary of %s" : ", %s classes",
+               grouped(info->classes, n));
+    }
+    printf("\n");
+    print_names("classes", info->class_names);
+    print_names("columns", info->columns);
+    if (info->n_stats > 0) {
+        print_floats("mean", info->mean, info->n_stats);
+        print_floats("std", info->std, info->n_stats);
+    }
+    printf("  %-10s %s\n", "checksums", info->checksums ? "yes" : "no");
+    printf("  %-10s %s\n", "read", info->native ? "directly" : "through HDF5, by one thread");
+    printf("  %-10s %s\n", "content", info->content_id);
+    if (info->note[0]) {
+        printf("\n");
+        charl__cli_put(info->note, 2);
+        printf("\n");
+    }
+}
+
+typedef struct look {
+    charl_dataset_options open;
+    const char *path;
+    bool verify;
+} look;
+
+static error_t parse_look(int key, char *arg, struct argp_state *state)
+{
+    look *l = state->input;
+
+    switch (key) {
+    case 'x':
+        l->open.x = arg;
+        return 0;
+    case 'y':
+        l->open.y = arg;
+        return 0;
+    case 'w':
+        return charl__cli_parse_int("--window", arg, 1, INT32_MAX, &l->open.window);
+    case 'v':
+        return charl__cli_parse_fraction("--val-split", arg, &l->open.val_split);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int look_at(void *ctx)
+{
+    const look *l = ctx;
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    charl_status st = charl_dataset_open(l->path, &l->open, &ds);
+
+    if (st == CHARL_OK) {
+        charl_dataset_get_info(ds, &info);
+        if (l->verify) {
+            st = charl_dataset_verify(ds);
+        } else {
+            print_info(&info);
+        }
+    }
+    if (st == CHARL_OK && l->verify) {
+        charl__cli_put(l->path, 0);
+        printf(": good%s\n", info.checksums ? "" : " as far as can be told without checksums");
+    }
+    charl_dataset_close(ds);
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
+}
+
+static int run_look(const char *path, int argc, char **argv, bool verify, const char *doc)
+{
+    static const struct argp_option options[] = {
+        {"x", 'x', "NAME", 0,
+         "The array of samples in a file that charl did not make, as in /images", 0},
+        {"y", 'y', "NAME", 0, "The array of targets, as in /labels", 0},
+        {"window", 'w', "N", 0, "Tokens: predictions per sample (default 1)", 0},
+        {"val-split", 'v', "FRACTION", 0,
+         "Count this last part of the training samples as validation", 0},
+        {0}};
+    const struct argp argp = {options, parse_look, "FILE", doc, NULL, NULL, NULL};
+    charl__cli_operands file = {.names = {"FILE"}};
+    look l = {.verify = verify, .open.window = 1};
+    const int code = charl__cli_parse(path, &argp, &file, argc, argv, &l);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (!l.open.x != !l.open.y) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "-x and -y go together");
+    }
+    l.path = file.values[0];
+    return charl__cli_guarded(l.path, CHARL__EXIT_DATA, look_at, &l);
+}
+
+static int info_main(const char *path, int argc, char **argv)
+{
+    return run_look(path, argc, argv, false, "Show what a dataset holds.");
+}
+
+static int verify_main(const char *path, int argc, char **argv)
+{
+    return run_look(path, argc, argv, true,
+                    "Read a dataset once: every checksum, every label, every float.");
+}
+
+typedef struct import {
+    charl_import_options common;
+    charl_csv_options csv;
+    const char *out, *test;
+    int64_t vocab;
+    unsigned given; /* bits of options that only some formats take */
+} import;
+
+enum {
+    GIVEN_TEST = 1,
+    GIVEN_LABEL = 2,
+    GIVEN_REGRESSION = 4,
+    GIVEN_SEPARATOR = 8,
+    GIVEN_VOCAB = 16
+};
+
+static const char *const given_names[] = {"--test", "--label", "--regression", "--separator",
+                                          "--vocab"};
+
+static charl_status import_idx(const import *o, int n, char **file)
+{
+    return charl_import_idx((const char *const[2]){file[0], n == 4 ? file[2] : NULL},
+                            (const char *const[2]){file[1], n == 4 ? file[3] : NULL}, o->out,
+                            &o->common);
+}
+
+static charl_status import_cifar10(const import *o, int n, char **file)
+{
+    return charl_import_cifar10((const char *const *)file, n, o->test, o->out, &o->common);
+}
+
+static charl_status import_csv(const import *o, int n, char **file)
+{
+    (void)n;
+    return charl_import_csv(file[0], &o->csv, o->out, &o->common);
+}
+
+static charl_status import_npy(const import *o, int n, char **file)
+{
+    (void)n;
+    return charl_import_npy(file[0], file[1], o->out, &o->common);
+}
+
+static charl_status import_tokens(const import *o, int n, char **file)
+{
+    (void)n;
+    return charl_import_tokens(file[0], o->vocab, o->out, &o->common);
+}
+
+static charl_status import_text(const import *o, int n, char **file)
+{
+    (void)n;
+    return charl_import_bytes(file[0], o->out, &o->common);
+}
+
+typedef struct format {
+    const char *name;
+    int step, max; /* files come in groups of `step` */
+    const char *files;
+    unsigned takes;
+    charl_status (*run)(const import *o, int n, char **file);
+} format;
+
+static const format formats[] = {
+    {"idx", 2, 4, "IMAGES LABELS [IMAGES LABELS]", 0, import_idx},
+    {"cifar10", 1, ANY, "BATCH...", GIVEN_TEST, import_cifar10},
+    {"csv", 1, 1, "FILE", GIVEN_LABEL | GIVEN_REGRESSION | GIVEN_SEPARATOR, import_csv},
+    {"npy", 2, 2, "X Y", 0, import_npy},
+    {"tokens", 1, 1, "FILE", GIVEN_VOCAB, import_tokens},
+    {"text", 1, 1, "FILE", 0, import_text},
+};
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
+static error_t parse_separator(import *o, const char *arg)
+{
+    if (strcmp(arg, "\\t") == 0 || strcmp(arg, "tab") == 0) {
+        o->csv.separator = '\t';
+    } else if (arg[0] && !arg[1] && !strchr("\"\r\n", arg[0])) {
+        o->csv.separator = arg[0];
+    } else {
+        return charl__cli_bad_option("--separator", arg, "must be one character, or tab");
+    }
+    return 0;
+}
+
+static error_t parse_import(int key, char *arg, struct argp_state *state)
+{
+    import *o = state->input;
+
+    switch (key) {
+    case 'o':
+        o->out = arg;
+        return 0;
+    case 'v':
+        return charl__cli_parse_fraction("--val-split", arg, &o->common.val_split);
+    case 'w':
+        o->common.overwrite = true;
+        return 0;
+    case 't':
+        o->given |= GIVEN_TEST;
+        o->test = arg;
+        return 0;
+    case 'l':
+        o->given |= GIVEN_LABEL;
+        o->csv.label = arg;
+        return 0;
+    case 'r':
+        o->given |= GIVEN_REGRESSION;
+        o->csv.regression = true;
+        return 0;
+    case 's':
+        o->given |= GIVEN_SEPARATOR;
+        return parse_separator(o, arg);
+    case 'n':
+        o->given |= GIVEN_VOCAB;
+        return charl__cli_parse_int("--vocab", arg, 1, INT32_MAX, &o->vocab);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option import_options[] = {
+    {"output", 'o', "FILE", 0, "The dataset to write (required)", 1},
+    {"overwrite", 'w', NULL, 0, "Replace it if it exists", 1},
+    {"val-split", 'v', "FRACTION", 0,
+     "The last part of the training samples becomes the validation set", 1},
+    {"test", 't', "BATCH", 0,
+     "cifar10: held-out batch: the validation set, or with --val-split the test set", 2},
+    {"label", 'l', "COLUMN", 0, "csv: the target, by name or number from 0 (default: the last)", 3},
+    {"regression", 'r', NULL, 0, "csv: the target is a number, not a class", 3},
+    {"separator", 's', "CHAR", 0, "csv: in place of the comma; tab for tabulators", 3},
+    {"vocab", 'n', "N", 0, "tokens: size of the vocabulary (default: the largest token plus one)",
+     4},
+    {0}};
+
+static const char import_doc[] =
+    "Convert data to charl's format. The file appears whole or not at all.\v"
+    "FORMAT and files:\n"
+    "  idx IMAGES LABELS [IMAGES LABELS]  MNIST and its kin, plain or .gz\n"
+    "  cifar10 BATCH...                   CIFAR-10, binary version\n"
+    "  csv FILE                           a table\n"
+    "  npy X Y                            NumPy arrays\n"
+    "  tokens FILE                        token numbers of llm.c or nanoGPT\n"
+    "  text FILE                          any text, one token per byte\n"
+    "The second pair of idx becomes the validation set, or with --val-split the test set.";
+
+static const format *find_format(const char *name)
+{
+    for (int i = 0; i < N_FORMATS; i++) {
+        if (strcmp(name, formats[i].name) == 0) {
+            return &formats[i];
+        }
+    }
+    return NULL;
+}
+
+/* Whether the options and files suit the format; says what does not. */
+static bool suits(const format *f, const import *o, int n)
+{
+    for (unsigned i = 0; i < sizeof given_names / sizeof *given_names; i++) {
+        if (o->given & ~f->takes & 1U << i) {
+            charl__cli_error(0, NULL, "%s does not apply to %s", given_names[i], f->name);
+            return false;
+        }
+    }
+    if (n < f->step || n > f->max || n % f->step != 0) {
+        charl__cli_error(0, NULL, "%s takes %s, not %d file%s", f->name, f->files, n,
+                         n == 1 ? "" : "s");
+        return false;
+    }
+    if (!o->out) {
+        charl__cli_error(0, "name the dataset to write: -o FILE.h5", "no output file");
+        return false;
+    }
+    return true;
+}
+
+static int show(const char *path)
+{
+    look l = {.path = path, .open.window = 1};
+
+    return look_at(&l);
+}
+
+static int import_main(const char *path, int argc, char **argv)
+{
+    static const struct argp argp = {
+        import_options, parse_import, "FORMAT FILE... -o OUT", import_doc, NULL, NULL, NULL};
+    charl__cli_operands files = {.names = {"FORMAT", "FILE"}, .max = ANY};
+import o = {0 };
+    const format *f;
+    charl_status st;
+    const int code = charl__cli_parse(path, &argp, &files, argc, argv, &o);
+
+    if (code >= 0) {
+        return code;
+    }
+    f = find_format(files.values[0]);
+    if (!f) {
+        return charl__cli_error(CHARL__EXIT_USAGE, "idx, cifar10, csv, npy, tokens or text",
+                                "unknown format: %s", files.values[0]);
+    }
+    if (!suits(f, &o, files.count - 1)) {
+        return CHARL__EXIT_USAGE;
+    }
+    st = f->run(&o, files.count - 1, files.values + 1);
+    return st == CHARL_OK ? show(o.out) : charl__cli_fail(st);
+}
+
+static error_t parse_make(int key, char *arg, struct argp_state *state)
+{
+    charl_make_options *o = state->input;
+    int64_t seed = 0;
+    error_t err;
+
+    switch (key) {
+    case 't':
+        return charl__cli_parse_int("--train", arg, 1, INT32_MAX, &o->n_train);
+    case 'v':
+        return charl__cli_parse_int("--val", arg, 0, INT32_MAX, &o->n_val);
+    case 's':
+        err = charl__cli_parse_int("--seed", arg, 0, INT64_MAX, &seed);
+        o->seed = (uint64_t)seed;
+        return err;
+    case 'w':
+        o->overwrite = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int make_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"train", 't', "N", 0, "Training samples (default 20000)", 0},
+        {"val", 'v', "N", 0, "Validation samples (default 4000)", 0},
+        {"seed", 's', "N", 0, "The same seed gives the same data on every machine (default 1)", 0},
+        {"overwrite", 'w', NULL, 0, "Replace the file if it exists", 0},
+        {0}};
+    static const struct argp argp = {options,
+                                     parse_make,
+                                     "digits|regression OUT",
+                                     "Make a synthetic dataset: 28x28 images of ten classes, or a "
+                                     "smooth function of eight columns, with noise.",
+                                     NULL,
+                                     NULL,
+                                     NULL};
+    charl__cli_operands files = {.names = {"KIND", "OUT"}};
+    charl_make_options o = {.n_train = 20000, .n_val = 4000, .seed = 1};
+    charl_status st;
+    const int code = charl__cli_parse(path, &argp, &files, argc, argv, &o);
+
+    if (code >= 0) {
+        return code;
+    }
+    o.kind = files.values[0];
+    st = charl_dataset_make(files.values[1], &o);
+    return st == CHARL_OK ? show(files.values[1]) : charl__cli_fail(st);
+}
+
+const charl__cli_command charl__data_commands[] = {
+    {"import", "FORMAT FILE... -o OUT", "convert data to charl's format", import_main, NULL},
+    {"make", "digits|regression OUT", "make a synthetic dataset", make_main, NULL},
+    {"info", "FILE", "show what a dataset holds", info_main, NULL},
+    {"verify", "FILE", "check a dataset as a whole", verify_main, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};

@@ -1,0 +1,200 @@
+/* charl predict: a model's answers as a file. One rank; MPI starts after the command line and the
+ * configuration are known to be good. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cli/charl_commands.h"
+#include "cli/charl_predict.h"
+
+enum { MAX_OVERRIDES = 64, PATH_BYTES = 4096 };
+
+enum { KEY_FORMAT = 0x100, KEY_ALL };
+
+typedef struct prediction {
+    const char *split;
+    const char *out; /* NULL: standard output */
+    charl_config *config;
+    const char *checkpoint;
+    charl__predict_rows rows;
+    char temporary[PATH_BYTES]; /* renamed to `out` at the end; "": written in place */
+    bool opened;                /* a file, which is this process's to remove */
+} prediction;
+
+static error_t parse_predict(int key, char *arg, struct argp_state *state)
+{
+    prediction *p = state->input;
+
+    switch (key) {
+    case 's':
+        p->split = arg;
+        return 0;
+    case 'o':
+        p->out = arg;
+        return 0;
+    case KEY_ALL:
+        p->rows.all = true;
+        return 0;
+    case KEY_FORMAT:
+        p->rows.jsonl = strcmp(arg, "jsonl") == 0;
+        return p->rows.jsonl || strcmp(arg, "csv") == 0
+                   ? 0
+                   : charl__cli_bad_option("--format", arg, "must be csv or jsonl");
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* A file appears whole or not at all; a device or a pipe is written as it is. */
+static charl_status open_output(prediction *p)
+{
+    charl_status st = CHARL_OK;
+    struct stat s;
+    const bool in_place = p->out && stat(p->out, &s) == 0 && !S_ISREG(s.st_mode);
+    const char *path = p->out;
+
+    if (!p->out) {
+        p->rows.file = stdout;
+        goto cleanup;
+    }
+    if (!in_place) {
+        CHARL_REQUIRE((size_t)snprintf(p->temporary, sizeof p->temporary, "%s.tmp-%ld", p->out,
+                                       (long)getpid()) < sizeof p->temporary,
+                      CHARL_ERR_CONFIG, "the name of the output file is too long");
+        path = p->temporary;
+    }
+    p->rows.file = fopen(path, in_place ? "w" : "wx");
+    CHARL_REQUIRE(p->rows.file, CHARL_ERR_DISK, "cannot write %s: %s", path, strerror(errno));
+    p->opened = true;
+cleanup:
+    return st;
+}
+
+static charl_status close_output(prediction *p)
+{
+    charl_status st = CHARL_OK;
+    bool good;
+
+    if (!p->out) {
+        goto cleanup; /* standard output is checked by charl__cli_end */
+    }
+    good = fflush(p->rows.file) == 0 && (!p->temporary[0] || fsync(fileno(p->rows.file)) == 0);
+    good = fclose(p->rows.file) == 0 && good;
+    p->rows.file = NULL;
+    CHARL_REQUIRE(good && (!p->temporary[0] || rename(p->temporary, p->out) == 0), CHARL_ERR_DISK,
+                  "cannot write %s: %s", p->out, strerror(errno));
+    p->temporary[0] = '\0';
+cleanup:
+    return st;
+}
+
+static void drop_output(prediction *p)
+{
+    if (p->opened && p->rows.file) {
+        fclose(p->rows.file);
+    }
+    if (p->opened && p->temporary[0]) {
+        unlink(p->temporary);
+    }
+}
+
+static charl_status on_predicted(void *ctx, const charl_prediction *row)
+{
+    prediction *p = ctx;
+
+    return charl__predict_rows_write(&p->rows, row);
+}
+
+static void say_summary(const prediction *p)
+{
+    const charl__predict_rows *r = &p->rows;
+
+    fflush(stdout);
+    fprintf(stderr, "charl: %s step=%" PRId64 " rows=%" PRId64, p->split, r->step, r->rows);
+    if (r->loss == CHARL_LOSS_CROSS_ENTROPY) {
+        fprintf(stderr, " accuracy=%.6f", (double)r->correct / (double)r->rows);
+    }
+    if (p->out) {
+        fprintf(stderr, " file=%s", p->out);
+    }
+    fprintf(stderr, "\n");
+}
+
+static int predict(void *ctx, charl_comm *comm)
+{
+    charl_status st = CHARL_OK;
+    prediction *p = ctx;
+    const charl_train_options options = {
+        .comm = comm,
+        .events = {.ctx = comm, .started = charl__ranks_started, .warned = charl__ranks_warn}};
+
+    CHARL_TRY(open_output(p));
+    CHARL_TRY(charl_train_predict(p->config, &options, p->checkpoint, p->split, on_predicted, p));
+    CHARL_TRY(close_output(p));
+    say_summary(p);
+cleanup:
+    if (st != CHARL_OK) {
+        drop_output(p);
+    }
+    charl__predict_rows_fini(&p->rows);
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
+}
+
+static int load_and_predict(prediction *p, const charl__cli_operands *operands, int *argc,
+                            char ***argv)
+{
+    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    charl_status st;
+    int code;
+
+    for (int i = 2; i < operands->count; i++) {
+        overrides[i - 2].text = operands->values[i];
+    }
+    st = charl_config_load(operands->values[0], overrides, operands->count - 2, &p->config);
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    p->checkpoint = operands->values[1];
+    p->rows.loss = p->config->train.loss;
+    if (p->rows.all && p->rows.loss != CHARL_LOSS_CROSS_ENTROPY) {
+        code = charl__cli_error(CHARL__EXIT_USAGE, NULL,
+                                "--all: only train.loss = cross_entropy has classes");
+    } else {
+        code = charl__with_ranks(p->config, predict, p, argc, argv);
+    }
+    charl_config_destroy(p->config);
+    return code;
+}
+
+int charl__predict_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"split", 's', "NAME", 0, "val (default), train or test", 0},
+        {"output", 'o', "OUT", 0, "Write to this file, not to standard output", 0},
+        {"format", KEY_FORMAT, "csv|jsonl", 0, "csv (default) or one JSON object per line", 0},
+        {"all", KEY_ALL, NULL, 0, "The probabilities of all classes too", 0},
+        {0}};
+    static const struct argp argp = {
+        options,
+        parse_predict,
+        "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
+        "What the weights of a checkpoint say of every sample of a split, in order: for "
+        "cross_entropy the label, the predicted class and its probability, for bce targets and "
+        "probabilities, otherwise targets and predictions.\v"
+        "Other data: data.path=FILE, with data.x=ARRAY data.y=ARRAY for a file that is not in "
+        "charl's layout. Such a file is all train: use --split train, and data.val_split=0 if the "
+        "configuration cuts a part off. Targets are read too; where they are unknown an array of "
+        "zeros will do. Classes are named as the data file names them.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + MAX_OVERRIDES};
+    prediction p = {.split = "val"};
+    const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &p);
+
+    return code >= 0 ? code : load_and_predict(&p, &operands, &argc, &argv);
+}

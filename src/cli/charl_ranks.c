@@ -1,0 +1,82 @@
+/* Commands of charl that run on ranks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/charl_commands.h"
+
+enum { MESSAGE_BYTES = 2048 };
+
+int charl__ranks_fail(charl_comm *comm, charl_status st)
+{
+    if (charl_comm_is_broken(comm)) {
+        char text[MESSAGE_BYTES];
+
+        snprintf(text, sizeof text, "charl: error: %s\n", charl_error_message());
+        charl_comm_exit(comm, charl__cli_exit_code(st), text);
+    }
+    return charl_comm_rank(comm) == 0 ? charl__cli_fail(st) : charl__cli_exit_code(st);
+}
+
+void charl__ranks_warn(void *comm, const char *text)
+{
+    if (charl_comm_rank(comm) == 0) {
+        fflush(stdout);
+        fprintf(stderr, "charl: warning: %s\n", text);
+    }
+}
+
+/* The device is open by now, and with it the driver's signal handlers. */
+charl_status charl__ranks_started(void *ctx, const charl_train_info *info)
+{
+    (void)ctx;
+    (void)info;
+    charl__cli_restore_signals();
+    return CHARL_OK;
+}
+
+static void on_death(void *comm, const charl_comm_death *death)
+{
+    char text[MESSAGE_BYTES];
+
+    snprintf(text, sizeof text, "charl: error: %s\n", death->message);
+    charl_comm_exit(comm, CHARL__EXIT_COMM, text);
+}
+
+/* What each rank starts for itself; one that cannot takes the others with it. */
+static charl_status start(const charl_config *config, charl_comm *comm)
+{
+    charl_status st = CHARL_OK;
+    int cpus;
+
+    if (strcmp(config->device.cpu_bind, "none") != 0) {
+        CHARL_TRY(charl_comm_bind(comm, &cpus));
+    }
+    if (charl_comm_size(comm) > 1) {
+        CHARL_TRY(charl_comm_watch_begin(comm, on_death, comm));
+    }
+cleanup:
+    return charl_comm_agree(comm, st);
+}
+
+int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm),
+                      void *ctx, int *argc, char ***argv)
+{
+    charl_comm *comm = NULL;
+    charl_status st = charl_comm_init(argc, argv);
+    int code;
+
+    if (st == CHARL_OK) {
+        st = charl_comm_create(NULL, &comm);
+    }
+    if (st != CHARL_OK) { /* the others may wait where this rank does not come: no MPI_Finalize */
+        charl_comm_exit(NULL, charl__cli_fail(st), NULL);
+    }
+    st = start(config, comm);
+    code = st == CHARL_OK ? work(ctx, comm) : charl__ranks_fail(comm, st);
+    code = charl__cli_end(code);
+    charl_comm_watch_end(comm);
+    charl_comm_destroy(comm);
+    charl_comm_fini();
+    return code;
+}

@@ -1,0 +1,210 @@
+/* Messages go to stderr in one form, "program: error: what" with "  hint: what to do" below. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "base/log.h"
+
+enum { MESSAGE_BYTES = 8192 };
+
+static const int driver_signals[] = {SIGTERM, SIGINT,  SIGHUP, SIGUSR1, SIGUSR2,
+                                     SIGQUIT, SIGSEGV, SIGFPE, SIGABRT, SIGXFSZ};
+enum { N_SIGNALS = sizeof driver_signals / sizeof *driver_signals };
+
+static struct sigaction first_actions[N_SIGNALS];
+static const char *program_name = "charl";
+
+int charl__cli_launcher_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                        "SLURM_PROCID"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *v = getenv(names[i]);
+
+        if (v && v[0]) {
+            return atoi(v);
+        }
+    }
+    return 0;
+}
+
+int charl__cli_exit_code(charl_status st)
+{
+    switch (st) {
+    case CHARL_OK:
+        return CHARL__EXIT_OK;
+    case CHARL_ERR_CONFIG:
+        return CHARL__EXIT_USAGE;
+    case CHARL_ERR_DATA:
+    case CHARL_ERR_IO:
+        return CHARL__EXIT_DATA;
+    case CHARL_ERR_NOMEM:
+    case CHARL_ERR_DEVICE:
+    case CHARL_ERR_KERNEL:
+        return CHARL__EXIT_DEVICE;
+    case CHARL_ERR_CHECKPOINT:
+        return CHARL__EXIT_CHECKPOINT;
+    case CHARL_ERR_NONFINITE:
+        return CHARL__EXIT_NONFINITE;
+    case CHARL_ERR_COMM:
+        return CHARL__EXIT_COMM;
+    case CHARL_ERR_DISK:
+        return CHARL__EXIT_DISK;
+    default:
+        return CHARL__EXIT_INTERNAL;
+    }
+}
+
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+/* One line of a message, without what could steer a terminal. */
+static void put_line(FILE *f, const char *line, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        fputc(is_control(line[i]) && line[i] != '\t' ? '?' : line[i], f);
+    }
+    fputc('\n', f);
+}
+
+static void say(const char *level, const char *text)
+{
+    fflush(stdout);
+    while (*text) {
+        const size_t length = strcspn(text, "\n");
+
+        fprintf(stderr, "%s: %s: ", program_name, level);
+        put_line(stderr, text, length);
+        text += length + (text[length] == '\n');
+    }
+}
+
+static void say_hint(const char *hint)
+{
+    fprintf(stderr, "  hint: ");
+    put_line(stderr, hint, strlen(hint));
+}
+
+/* In the environment check every rank finds the same: the first says it. */
+static void on_log(void *ctx, charl__log_level level, const char *message)
+{
+    if (ctx && charl__cli_launcher_rank() != 0) {
+        return;
+    }
+    say(level == CHARL__LOG_WARN ? "warning" : charl__log_level_name(level), message);
+}
+
+static void on_panic(const char *message)
+{
+    say("internal error", message);
+    say_hint("this is a defect of charl: please report it with the command that led here");
+}
+
+int charl__cli_begin(const char *program)
+{
+    charl_status st;
+
+    program_name = program;
+    argp_err_exit_status = CHARL__EXIT_USAGE;
+    for (int i = 0; i < N_SIGNALS; i++) {
+        sigaction(driver_signals[i], NULL, &first_actions[i]);
+    }
+    charl__panic_hook_set(on_panic);
+    charl__log_sink_set(on_log, first_actions);
+    st = charl__env_check();
+    charl__log_sink_set(on_log, NULL);
+    if (st == CHARL_OK || charl__cli_launcher_rank() != 0) {
+        return charl__cli_exit_code(st);
+    }
+    return charl__cli_fail(st);
+}
+
+int charl__cli_end(int code)
+{
+    const bool failed = ferror(stdout) != 0;
+
+    errno = 0;
+    if ((fflush(stdout) != 0 || failed) && code == CHARL__EXIT_OK) {
+        return charl__cli_error(CHARL__EXIT_DISK, NULL, "standard output could not be written: %s",
+                                errno ? strerror(errno) : "output was lost");
+    }
+    return code;
+}
+
+int charl__cli_error(int code, const char *hint, const char *fmt, ...)
+{
+    char text[MESSAGE_BYTES];
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (vsnprintf(text, sizeof text, fmt, ap) < 0) {
+        snprintf(text, sizeof text, "(a message that could not be formatted)");
+    }
+    va_end(ap);
+    say("error", text);
+    if (hint) {
+        say_hint(hint);
+    }
+    return code;
+}
+
+int charl__cli_fail(charl_status st)
+{
+    char text[MESSAGE_BYTES];
+    char *hint;
+
+    snprintf(text, sizeof text, "%s", charl_error_message());
+    if (!text[0]) {
+        snprintf(text, sizeof text, "%s", charl_status_text(st));
+    }
+    hint = strstr(text, "HINT");
+    if (hint) {
+        char *end = hint;
+
+        while (end > text && strchr(" ;.,\n", end[-1])) {
+            end--;
+        }
+        *end = '\0';
+        hint += strlen("HINT");
+        hint += strspn(hint, ": ");
+    }
+    if (charl__log_enabled(CHARL__LOG_DEBUG)) {
+        fprintf(stderr, "%s: debug: %s%s\n", program_name, charl_status_name(st),
+                charl_error_path());
+    }
+    return charl__cli_error(charl__cli_exit_code(st), hint, "%s", text);
+}
+
+void charl__cli_restore_signals(void)
+{
+    for (int i = 0; i < N_SIGNALS; i++) {
+        sigaction(driver_signals[i], &first_actions[i], NULL);
+    }
+}
+
+void charl__cli_put(const char *text, int indent)
+{
+    while (*text) {
+        const size_t length = strcspn(text, "\n");
+
+        printf("%*s", length ? indent : 0, "");
+        for (size_t i = 0; i < length; i++) {
+            putchar(is_control(text[i]) && text[i] != '\t' ? '?' : text[i]);
+        }
+        text += length;
+        if (*text == '\n') {
+            putchar('\n');
+            text++;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+#ifndef CHARL_CLI_CLI_H
+#define CHARL_CLI_CLI_H
+/** What the programs share: how a command line is read, how failures are said, how a process ends.
+ *
+ *  Functions that return int return an exit code. Everything belongs to the main thread.
+ */
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "charl/status.h"
+
+/* Exit codes, fixed for scripts and launchers. */
+enum {
+    CHARL__EXIT_OK = 0,
+    CHARL__EXIT_INTERNAL = 1, /* also the "no" of commands that answer yes or no */
+    CHARL__EXIT_USAGE = 2,
+    CHARL__EXIT_DATA = 3,
+    CHARL__EXIT_DEVICE = 4,
+    CHARL__EXIT_CHECKPOINT = 5,
+    CHARL__EXIT_NONFINITE = 6,
+    CHARL__EXIT_COMM = 7,
+    CHARL__EXIT_DISK = 8,
+};
+
+/** Rank that the launcher gave this process, known before MPI starts; 0 without a launcher. */
+int charl__cli_launcher_rank(void);
+
+/** Exit code of a status. */
+int charl__cli_exit_code(charl_status st);
+
+/** Before anything else: the name in front of messages, where warnings of the library go, the
+ * environment variables, and the signal handlers to come back to. Returns CHARL__EXIT_OK or the
+ * code to leave with. */
+int charl__cli_begin(const char *program);
+
+/** Last thing in main: make sure that standard output arrived. Returns `code`, or CHARL__EXIT_DISK
+ * when a success could not be written. */
+int charl__cli_end(int code);
+
+/** Say an error, and under it the hint unless NULL. Returns `code`. */
+int charl__cli_error(int code, const char *hint, const char *fmt, ...) CHARL_PRINTF(3, 4);
+
+/** Say the thread's last failure; what follows "HINT" in its message becomes the hint. Returns the
+ * exit code of `st`. */
+int charl__cli_fail(charl_status st);
+
+/** Listing devices lets OpenCL drivers take signal handlers (PoCL: TERM, INT, HUP, ...): put back
+ * those that were there at the beginning, so that Ctrl-C ends the program. */
+void charl__cli_restore_signals(void);
+
+/** Text from a file, on standard output: control characters become '?', so that a file cannot steer
+ * the terminal. With `indent` every line begins with that many spaces. */
+void charl__cli_put(const char *text, int indent);
+
+/** A node of the tree of commands: either `run` or `sub`, the end of a table has no name. A command
+ * with neither is known but not available in this version; the list of commands leaves it out. */
+typedef struct charl__cli_command {
+    const char *name;
+    const char *args; /* of `run`, for the list of commands */
+    const char *summary;
+    int (*run)(const char *path, int argc, char **argv); /* argv[0] is the command's own name */
+    const struct charl__cli_command *sub;
+} charl__cli_command;
+
+/** Run the command of the table that argv[1] names. `path` is what was typed so far, "charl data".
+ */
+int charl__cli_dispatch(const char *path, const charl__cli_command *table, int argc, char **argv);
+
+/** The operands that a command takes; `names` and `max` are the command's. */
+typedef struct charl__cli_operands {
+    const char *names[4]; /* one per required operand */
+    int max;              /* at most; 0: as many as are required */
+    int count;
+    char **values; /* into argv */
+} charl__cli_operands;
+
+/** Read options with `argp` (its parser sees options only) and operands. --help prints and leaves.
+ * Returns -1 to go on, else the code to leave with; what is wrong has been said. */
+int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands,
+                     int argc, char **argv, void *input);
+
+/** For parsers: say what is wrong with an option's value and return what the parser returns. */
+error_t charl__cli_bad_option(const char *option, const char *value, const char *want);
+
+/** For parsers: an integer in [lo, hi] or a number in [0, 1). 0, or what the parser returns. */
+error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi,
+                             int64_t *out);
+error_t charl__cli_parse_fraction(const char *option, const char *value, double *out);
+
+/** Run `work` on the file `path` in a process of its own, with limited memory and time: reading a
+ * file made to harm may crash, and then that is what is said of the file. Returns what `work`
+ * returned, or `damaged`. Only before the first OpenCL or MPI call. */
+int charl__cli_guarded(const char *path, int damaged, int (*work)(void *ctx), void *ctx);
+
+#endif

@@ -1,0 +1,229 @@
+/* Command lines. argp does the work; its own messages are replaced so that all errors of the
+ * programs look alike: getopt prints argv[0], which therefore reads "charl: error" while options
+ * are parsed, and argp prints nothing, because its error stream is NULL. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+enum { HINT_BYTES = 256, MAX_WORD = 24 };
+
+typedef struct parse {
+    const char *path;
+    const struct argp *argp;
+    charl__cli_operands *operands;
+    void *input;
+} parse;
+
+static error_t take_operands(parse *p, int count, char **values)
+{
+    charl__cli_operands *o = p->operands;
+    int required = 0;
+
+    while (required < 4 && o->names[required]) {
+        required++;
+    }
+    o->count = count;
+    o->values = values;
+    if (count < required) {
+        charl__cli_error(0, NULL, "%s is missing", o->names[count]);
+        return EINVAL;
+    }
+    if (count > (o->max > 0 ? o->max : required)) {
+        charl__cli_error(0, NULL, "one operand too many: %s",
+                         values[o->max > 0 ? o->max : required]);
+        return EINVAL;
+    }
+    return 0;
+}
+
+static error_t parse_common(int key, char *arg, struct argp_state *state)
+{
+    parse *p = state->input;
+
+    (void)arg;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->err_stream = NULL;
+        state->child_inputs[0] = p->input;
+        return 0;
+    case 'h':
+        state->name = (char *)(uintptr_t)p->path;
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+        return 0;
+    case ARGP_KEY_ARG:
+        return ARGP_ERR_UNKNOWN; /* all at once, next */
+    case ARGP_KEY_ARGS:
+        return take_operands(p, state->argc - state->next, state->argv + state->next);
+    case ARGP_KEY_NO_ARGS:
+        return take_operands(p, 0, NULL);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands,
+                     int argc, char **argv, void *input)
+{
+    static const struct argp_option options[] = {{"help", 'h', NULL, 0, "Show this help", -1}, {0}};
+    const struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
+    const struct argp common = {options, parse_common, NULL, NULL, children, NULL, NULL};
+    static char getopt_name[] = "charl: error";
+    parse p = {path, argp, operands, input};
+    char *const own_name = argv[0];
+    error_t err;
+
+    argv[0] = getopt_name;
+    err = argp_parse(&common, argc, argv, ARGP_NO_HELP, NULL, &p);
+    argv[0] = own_name;
+    if (err != 0) {
+        fprintf(stderr, "  hint: see `%s --help`\n", path);
+        return CHARL__EXIT_USAGE;
+    }
+    return -1;
+}
+
+error_t charl__cli_bad_option(const char *option, const char *value, const char *want)
+{
+    charl__cli_error(0, NULL, "%s %s: %s", option, value, want);
+    return EINVAL;
+}
+
+error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, int64_t hi,
+                             int64_t *out)
+{
+    char *end = NULL;
+    char want[96];
+    long long v;
+
+    errno = 0;
+    v = strtoll(value, &end, 10);
+    if (errno != 0 || end == value || *end || v < lo || v > hi) {
+        if (hi == INT64_MAX) {
+            snprintf(want, sizeof want, "must be an integer of at least %lld", (long long)lo);
+        } else {
+            snprintf(want, sizeof want, "must be an integer from %lld to %lld", (long long)lo,
+                     (long long)hi);
+        }
+        return charl__cli_bad_option(option, value, want);
+    }
+    *out = v;
+    return 0;
+}
+
+error_t charl__cli_parse_fraction(const char *option, const char *value, double *out)
+{
+    char *end = NULL;
+    double v;
+
+    errno = 0;
+    v = strtod(value, &end);
+    if (errno != 0 || end == value || *end || !(v >= 0.0 && v < 1.0)) {
+        return charl__cli_bad_option(option, value, "must be a number from 0 to below 1");
+    }
+    *out = v;
+    return 0;
+}
+
+/* Edit distance of two words, of which only the first MAX_WORD letters count. */
+static int distance(const char *a, const char *b)
+{
+    const int n = (int)strnlen(a, MAX_WORD), m = (int)strnlen(b, MAX_WORD);
+    int row[MAX_WORD + 1];
+
+    for (int j = 0; j <= m; j++) {
+        row[j] = j;
+    }
+    for (int i = 1; i <= n; i++) {
+        int diagonal = row[0];
+
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int best = diagonal + (a[i - 1] != b[j - 1]);
+
+            diagonal = row[j];
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+static bool is_available(const charl__cli_command *c)
+{
+    return c->run || c->sub;
+}
+
+static void list_commands(const char *path, const charl__cli_command *table)
+{
+    for (const charl__cli_command *c = table; c->name; c++) {
+        char name[HINT_BYTES];
+
+        if (!is_available(c)) {
+            continue;
+        }
+        snprintf(name, sizeof name, "%s %s", path, c->name);
+        if (c->sub) {
+            list_commands(name, c->sub);
+        } else {
+            snprintf(name + strlen(name), sizeof name - strlen(name), " %s", c->args);
+            printf("  %-46s  %s\n", name, c->summary);
+        }
+    }
+}
+
+static int unknown_command(const char *path, const charl__cli_command *table, const char *word)
+{
+    const charl__cli_command *nearest = NULL;
+    char hint[HINT_BYTES];
+    int best = 3;
+
+    for (const charl__cli_command *c = table; c->name; c++) {
+        const int d = distance(word, c->name);
+
+        if (d < best && is_available(c)) {
+            best = d;
+            nearest = c;
+        }
+    }
+    if (nearest) {
+        snprintf(hint, sizeof hint, "did you mean `%s %s`?", path, nearest->name);
+    } else {
+        snprintf(hint, sizeof hint, "`%s --help` lists the commands", path);
+    }
+    return charl__cli_error(CHARL__EXIT_USAGE, hint, "%s: no such command: %s", path, word);
+}
+
+int charl__cli_dispatch(const char *path, const charl__cli_command *table, int argc, char **argv)
+{
+    char hint[HINT_BYTES];
+
+    if (argc < 2) {
+        snprintf(hint, sizeof hint, "`%s --help` lists the commands", path);
+        return charl__cli_error(CHARL__EXIT_USAGE, hint, "%s: which command?", path);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        printf("Usage: %s COMMAND [OPTION...] [OPERAND...]\n\n", path);
+        list_commands(path, table);
+        printf("\nEvery command has --help.\n");
+        return CHARL__EXIT_OK;
+    }
+    for (const charl__cli_command *c = table; c->name; c++) {
+        if (strcmp(argv[1], c->name) == 0) {
+            char deeper[HINT_BYTES];
+
+            snprintf(deeper, sizeof deeper, "%s %s", path, c->name);
+            if (!is_available(c)) {
+                return charl__cli_error(CHARL__EXIT_USAGE, NULL,
+                                        "%s is not available in this version", deeper);
+            }
+            return c->sub ? charl__cli_dispatch(deeper, c->sub, argc - 1, argv + 1)
+                          : c->run(deeper, argc - 1, argv + 1);
+        }
+    }
+    return unknown_command(path, table, argv[1]);
+}

@@ -1,0 +1,56 @@
+#!/bin/sh
+# charl checkpoint: show, verify, diff, on good, different and damaged files.
+. "$(dirname "$0")/charl.sh"
+make=$bin/../../tests/cli/make_checkpoint
+
+"$make" a.h5 7 && "$make" b.h5 8 && "$make" c.h5 7 || exit 1
+expect 0 '^  step        7$' checkpoint show a.h5
+expect 0 '^  model/fc1.weight .* f32   \[2, 3\]  *17.9195  *[0-9a-f]\{8\}$' checkpoint show a.h5
+expect 0 '^    steps = 10$' checkpoint show a.h5
+expect 0 '^steps = 10$' checkpoint show --config a.h5
+expect 0 '^train.steps = 7$' checkpoint show --config --resolved a.h5
+expect 0 '^b.h5: good$' checkpoint verify a.h5 b.h5
+expect 0 '^the same$' checkpoint diff a.h5 c.h5
+expect 1 '^model/fc1.weight: 6 of 6 elements differ' checkpoint diff a.h5 b.h5
+
+: >empty
+mkdir folder
+mkfifo pipe
+head -c 5000 a.h5 >short.h5
+for f in none empty folder pipe short.h5; do
+    expect 5 "$f: " checkpoint show $f
+    expect 5 "$f: " checkpoint verify a.h5 $f
+    expect 5 "$f: " checkpoint diff a.h5 $f
+done
+# One wrong byte in each KiB of the file, one after another: refused, or nothing that matters.
+size=$(wc -c <a.h5)
+refused=0
+at=100
+while [ "$at" -lt "$size" ]; do
+    cp a.h5 flipped.h5
+    printf '\252' | dd of=flipped.h5 bs=1 seek="$at" conv=notrunc 2>/dev/null
+    "$charl" checkpoint verify flipped.h5 >out 2>err
+    case $? in
+    0) ;;
+    5) refused=$((refused + 1)) ;;
+    *)
+        echo "byte $at: unexpected exit code"
+        cat out err
+        failed=1
+        ;;
+    esac
+    at=$((at + 1024))
+done
+if [ $refused -lt 5 ]; then
+    echo "only $refused wrong bytes were noticed"
+    failed=1
+fi
+
+expect 2 'FILE is missing' checkpoint verify
+expect 2 'B is missing' checkpoint diff a.h5
+expect 2 'one operand too many: c.h5' checkpoint diff a.h5 b.h5 c.h5
+CHARL_FAULT=cli.guard:1:11 expect 5 'a.h5: damaged: reading it crashes (signal 11' checkpoint verify a.h5
+CHARL_FAULT=cli.guard:1:6 expect 5 'a.h5: damaged: reading it crashes (signal 6' checkpoint show a.h5
+CHARL_FAULT=cli.guard:1:14 expect 5 'a.h5: damaged: reading it did not end within' checkpoint show a.h5
+CHARL_FAULT=cli.guard:1:9 expect 137 'killed (signal 9' checkpoint diff a.h5 b.h5
+exit $failed

@@ -1,0 +1,86 @@
+#!/bin/sh
+# charl data: make, import, info, verify, and every way to ask for what cannot be.
+. "$(dirname "$0")/charl.sh"
+
+expect 0 'train      60 samples' data make digits d.h5 --train 60 --val 20
+expect 0 'val        20 samples' data info d.h5
+expect 0 '10 classes' data info d.h5
+expect 0 '^d.h5: good$' data verify d.h5
+expect 2 'd.h5: exists already$' data make digits d.h5
+hint 'use --overwrite'
+expect 0 'columns    x0 x1 x2 x3 x4 x5 x6 x7' data make regression d.h5 --train 9 --val 0 --seed 3 --overwrite
+expect 2 'cannot make "letters"' data make letters x.h5
+expect 2 'train 0: must be an integer of at least 1\|train 0: must be an integer from 1' data make digits x.h5 --train 0
+expect 2 'val 1x: must be' data make digits x.h5 --val 1x
+expect 2 'OUT is missing' data make digits
+expect 2 'one operand too many: b' data make digits a b
+expect 8 'No such file or directory' data make digits no/such/folder.h5 --train 1 --val 0
+
+printf 'a,b,kind\n1,2,cat\n3,4,dog\n5,6,cat\n7,9,dog\n' >t.csv
+expect 0 'classes    cat dog' data import csv t.csv -o t.h5
+expect 0 'val        1 samples' data import csv t.csv -o t.h5 --overwrite --label kind --val-split 0.25
+expect 3 't.csv:2: column 2: "cat" is not a number' data import csv t.csv -o x.h5 --label -2 --regression
+printf '1;2\n3;5\n4;4\n' >s.csv
+expect 0 ': regression' data import csv s.csv -o s.h5 --separator ';' --regression --label 0
+expect 2 'no column "colour"' data import csv t.csv -o x.h5 --label colour
+expect 0 'vocabulary of 256' data import text t.csv -o w.h5
+printf '\001\000\002\000\003\000\004\000' >tokens.bin
+expect 0 'vocabulary of 50' data import tokens tokens.bin -o k.h5 --vocab 50
+expect 3 'token' data import tokens tokens.bin -o x.h5 --vocab 3
+
+expect 2 'unknown format: parquet' data import parquet t.csv -o x.h5
+hint 'idx, cifar10, csv'
+expect 2 'no output file' data import csv t.csv
+hint '-o FILE'
+expect 2 'csv takes FILE, not 2 files' data import csv t.csv t.csv -o x.h5
+expect 2 'idx takes IMAGES LABELS' data import idx t.csv -o x.h5
+expect 2 'label does not apply to text' data import text t.csv -o x.h5 --label a
+expect 2 'test does not apply to csv' data import csv t.csv -o x.h5 --test t.csv
+expect 2 'val-split 1: must be a number from 0' data import csv t.csv -o x.h5 --val-split 1
+expect 2 'val-split nan: must be' data import csv t.csv -o x.h5 --val-split nan
+expect 2 'separator ab: must be one character' data import csv t.csv -o x.h5 --separator ab
+expect 2 'option .--val-split. requires an argument' data import csv --val-split
+expect 3 'none.csv: .*No such file' data import csv none.csv -o x.h5
+expect 3 'not an IDX file' data import idx t.csv t.csv -o x.h5
+expect 3 'a.npy' data import npy a.npy b.npy -o x.h5
+expect 3 'batch.bin' data import cifar10 batch.bin -o x.h5 --test test.bin
+if [ -e x.h5 ]; then
+    echo "an import that failed left its file"
+    failed=1
+fi
+
+: >empty
+mkdir folder
+mkfifo pipe
+head -c 3000 t.h5 >short.h5
+for command in info verify; do
+    expect 3 'none: .*No such file' data $command none
+    expect 3 'empty: the file is empty' data $command empty
+    expect 3 'folder: not a regular file' data $command folder
+    expect 3 'pipe: not a regular file' data $command pipe
+    expect 3 'short.h5: ' data $command short.h5
+    expect 3 't.csv: ' data $command t.csv
+    expect 2 'x and -y go together' data $command t.h5 -x /train/x
+done
+expect 0 'train      [34] samples' data info t.h5 -x /train/x -y /train/y
+CHARL_FAULT=cli.guard:1:11 expect 3 'damaged: reading it crashes (signal 11' data info t.h5
+# A wrong byte in the middle of the samples, which are nearly all of the file.
+expect 0 'samples' data make digits v.h5 --train 200 --val 0
+printf '\252\125' | dd of=v.h5 bs=1 seek=$(($(wc -c <v.h5) / 2)) conv=notrunc 2>/dev/null
+expect 3 'v.h5: /train/x: ' data verify v.h5
+
+if [ -d "${CHARL_TEST_DATA:-}/mnist10k" ]; then
+    mnist=$CHARL_TEST_DATA/mnist10k
+    images=$mnist/images-idx3-ubyte.gz
+    labels=$mnist/labels-idx1-ubyte.gz
+    expect 0 'train      8,000 samples' data import idx "$images" "$labels" -o m.h5 --val-split 0.2
+    expect 0 'val        2,000 samples' data info m.h5
+    expect 0 'x          u8 \[1, 28, 28\] NCHW' data info m.h5
+    expect 0 'good' data verify m.h5
+    expect 0 'val        10,000 samples' data import idx "$images" "$labels" "$images" "$labels" -o n.h5
+    expect 3 'labels and images exchanged' data import idx "$labels" "$images" -o m.h5 --overwrite
+else
+    echo "skipped: MNIST (CHARL_TEST_DATA has no mnist10k)"
+    [ $failed = 0 ] && exit 77
+fi
+exit $failed

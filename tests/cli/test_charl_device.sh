@@ -1,0 +1,66 @@
+#!/bin/sh
+# charl devices and charl selftest, on the device there is and without any.
+. "$(dirname "$0")/charl.sh"
+
+# Not every loader looks where this variable says.
+mkdir none
+if OCL_ICD_VENDORS=$dir/none "$charl" devices >out 2>err; then
+    skipped "no OpenCL platform" "the loader does not follow OCL_ICD_VENDORS"
+else
+    OCL_ICD_VENDORS=$dir/none expect 4 'no OpenCL platform' devices
+    OCL_ICD_VENDORS=$dir/none expect 4 'no OpenCL platform' selftest
+    hint 'charl devices'
+fi
+expect 2 'one operand too many: x' devices x
+expect 2 'op nonsense: no such operator' selftest --op nonsense
+if ! "$charl" devices >out 2>err; then
+    echo "skipped: no device"
+    [ $failed = 0 ] && exit 77
+    exit 1
+fi
+expect 0 '^0  ' devices
+expect 0 'memory    [0-9.]* GiB' devices
+expect 0 '^relu .* PASS$' selftest --op relu --device 0
+expect 0 '^1 operators passed, 0 failed' selftest --op relu
+expect 0 '^  relu, sample 0: ' selftest --op relu -v
+expect 4 'device.select = 99' selftest --device 99
+hint 'charl devices'
+expect 4 'device.select = name:nonsense' selftest --device name:nonsense
+
+# A kernel that computes something else is noticed.
+cp -r "$kernels" broken
+sed -i 's/charl_store(CHARL_SPLAT(EXPR),/charl_store(2.0f * CHARL_SPLAT(EXPR),/' broken/map.cl
+CHARL_KERNEL_DIR=$dir/broken expect 1 '^  relu, sample 0: output 0, element [0-9]* is .* and should be ' selftest --op relu
+CHARL_KERNEL_DIR=$dir/broken expect 1 '^0 operators passed, 1 failed' selftest --op relu
+
+# A signal ends the program, although the driver has taken the handlers. It gets it while it stands still in the middle
+# of its work: a fast one would be done.
+state() { # state PID: R, S, T, Z ...
+    sed 's/.*) \(.\).*/\1/' "/proc/$1/stat" 2>/dev/null
+}
+"$charl" selftest >out 2>err &
+pid=$!
+n=0
+while [ ! -s out ] && [ $n -lt 1000 ]; do
+    sleep 0.01
+    n=$((n + 1))
+done
+kill -STOP $pid
+n=0
+while [ "$(state $pid)" != T ] && [ "$(state $pid)" != Z ] && [ $n -lt 100 ]; do
+    sleep 0.01
+    n=$((n + 1))
+done
+stopped=$(state $pid)
+kill -TERM $pid
+kill -CONT $pid
+wait $pid
+code=$?
+if [ $code -eq 0 ] && [ "$stopped" = Z ]; then
+    skipped "SIGTERM in selftest" "it ended before the signal"
+elif [ $code -ne 143 ]; then
+    echo "SIGTERM in selftest: exit $code, want 143"
+    cat err
+    failed=1
+fi
+exit $failed

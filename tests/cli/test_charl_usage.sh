@@ -1,0 +1,48 @@
+#!/bin/sh
+# charl: help, version, commands that do not exist, output that cannot be written.
+. "$(dirname "$0")/charl.sh"
+
+expect 0 '^  charl data import ' --help
+expect 0 '^  charl checkpoint diff ' -h
+expect 0 '^charl [0-9]*\.[0-9]*\.[0-9]*$' --version
+expect 0 '^charl [0-9]' version
+expect 2 'charl: which command?'
+hint 'charl --help'
+expect 2 'no such command: dat$' dat
+hint 'did you mean `charl data`?'
+expect 2 'no such command: xylophone' xylophone
+hint 'charl --help'
+expect 2 'charl checkpoint: which command?' checkpoint
+expect 0 'charl data verify' data --help
+expect 2 'no such command: verfy' data verfy x
+hint 'did you mean `charl data verify`'
+for command in 'data import' 'data make' 'data info' 'data verify' 'checkpoint show' 'checkpoint verify' \
+    'checkpoint diff' devices selftest eval predict; do
+    # shellcheck disable=SC2086
+    expect 0 "^Usage: charl $command " $command --help
+    # shellcheck disable=SC2086
+    expect 2 "unrecognized option '--nonsense'" $command --nonsense
+    hint "charl $command --help"
+done
+
+for command in generate report bench 'checkpoint average' 'checkpoint export'; do
+    # shellcheck disable=SC2086
+    expect 2 "charl $command is not available in this version" $command x
+    if "$charl" --help | grep -q "charl $command"; then
+        echo "help lists charl $command"
+        failed=1
+    fi
+done
+expect 2 'no such command: benchh' benchh
+hint 'charl --help'
+
+if [ -w /dev/full ]; then
+    "$charl" --help >/dev/full 2>err
+    if [ $? -ne 8 ] || ! grep -q 'charl: error: standard output could not be written' err; then
+        echo "a full standard output was not noticed"
+        failed=1
+    fi
+fi
+CHARL_FAULT=nonsense expect 2 'must be followed by' --version
+CHARL_NONSENSE=1 expect 0 'charl: warning: .*CHARL_NONSENSE' --version
+exit $failed

@@ -1,0 +1,190 @@
+#!/bin/sh
+# charl-train from outside: options, exit codes, messages, files, resume, signals.
+set -u
+train=$CHARL_BIN_DIR/charl-train
+charl=$CHARL_BIN_DIR/charl
+unset CHARL_BIN_DIR CHARL_TEST_SHORT # charl warns of CHARL_ variables that it does not know
+[ -x "$train" ] && [ -x "$charl" ] || { echo "skipped: charl-train is not built"; exit 77; }
+dir=$(mktemp -d "${TMPDIR:-/tmp}/charl_cli.XXXXXX") || exit 1
+trap 'rm -rf "$dir"' EXIT
+failures=0
+unset NO_COLOR OMPI_COMM_WORLD_RANK PMIX_RANK PMI_RANK SLURM_PROCID SLURM_NTASKS
+
+# expect NAME CODE COMMAND...: run it, output to $dir/out and $dir/err
+expect() {
+    name=$1 want=$2
+    shift 2
+    "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    got=$?
+    if [ "$got" -ne "$want" ]; then
+        echo "FAIL $name: exit $got, expected $want"
+        tail -5 "$dir/out" "$dir/err"
+        failures=$((failures + 1))
+    fi
+}
+# says FILE TEXT: the last command wrote TEXT there
+says() {
+    grep -qF -- "$2" "$dir/$1" || { echo "FAIL $name: no \"$2\" in std$1"; cat "$dir/$1"; failures=$((failures + 1)); }
+}
+check() {
+    what=$1
+    shift
+    "$@" || { echo "FAIL $name: $what"; failures=$((failures + 1)); }
+}
+
+expect help 0 "$train" --help
+says out "Usage: charl-train [OPTION...] CONFIG"
+says out "--fast-dev-run"
+expect short-help 0 "$train" -h
+expect version 0 "$train" --version
+says out "charl-train "
+expect no-config 2 "$train"
+says err "which configuration?"
+expect bad-option 2 "$train" --bogus
+says err "unrecognized option '--bogus'"
+expect two-configs 2 "$train" a.ini b.ini
+says err "one configuration file, please"
+expect bad-style 2 "$train" --progress=fancy a.ini
+says err "--progress"
+expect bad-count 2 "$train" --fast-dev-run=x a.ini
+expect missing 2 "$train" "$dir/none.ini"
+says err "charl-train: error: $dir/none.ini: No such file or directory"
+expect help-config 0 "$train" --help-config
+says out "learning_rate = 1e-3"
+expect help-section 0 "$train" --help-config=eval
+says out "[eval]"
+check "only one section" test "$(grep -c '^\[' "$dir/out")" -eq 1
+expect help-nothing 2 "$train" --help-config=evl
+says err "did you mean eval?"
+expect env 0 "$train" --env=json
+check "env is JSON" sh -c "/usr/bin/python3 -m json.tool <'$dir/out' >/dev/null"
+
+cat >"$dir/bad.ini" <<'INI'
+[data]
+path = d.h5
+[model]
+type = mlp
+[optimizer]
+learning_rte = 1
+[train]
+epochs = ten
+INI
+expect mistakes 2 "$train" "$dir/bad.ini"
+says err "charl-train: error: $dir/bad.ini:6: [optimizer] learning_rte: unknown key (did you mean learning_rate?)"
+says err "charl-train: error: $dir/bad.ini:8: [train] epochs: \"ten\" is not a whole number"
+check "nothing on stdout" test ! -s "$dir/out"
+
+cat >"$dir/t.ini" <<'INI'
+[data]
+path = d.h5
+[model]
+type = mlp
+hidden = 16
+[train]
+epochs = 2
+batch_size = 64
+[log]
+interval = 2
+INI
+expect print-config 0 "$train" --print-config "$dir/t.ini" optimizer.lr=2e-3 -o "$dir/runs/p"
+says out "learning_rate = 0.002                   ; command line"
+says out "hidden = 16                             ; $dir/t.ini:5"
+says out "seed = 42                               ; default"
+says out "; --output-dir"
+says err "note: command line: [optimizer] lr is read as learning_rate"
+cp "$dir/out" "$dir/again.ini"
+expect print-again 0 "$train" --print-config "$dir/again.ini"
+sed 's/ *;.*//' "$dir/again.ini" >"$dir/a"
+sed 's/ *;.*//' "$dir/out" >"$dir/b"
+check "the printed configuration reads back" cmp -s "$dir/a" "$dir/b"
+
+if command -v mpirun >/dev/null 2>&1; then
+    expect mpi-help 0 mpirun -q --oversubscribe -n 3 "$train" --help
+    check "help comes once" test "$(grep -c Usage: "$dir/out")" -eq 1
+    expect mpi-mistakes 2 mpirun -q --oversubscribe -n 3 "$train" "$dir/bad.ini"
+    check "mistakes come once" test "$(cat "$dir/out" "$dir/err" | grep -c learning_rte)" -eq 1
+fi
+
+expect no-data 3 "$train" "$dir/t.ini"
+says err "d.h5"
+"$charl" data make digits "$dir/d.h5" --train 256 --val 64 --seed 1 >/dev/null || { echo "FAIL: no data"; exit 1; }
+
+expect devices 0 "$train" --list-devices
+[ -s "$dir/out" ] || { echo "skipped: no OpenCL device"; exit 77; }
+
+expect dry-run 0 "$train" --dry-run "$dir/t.ini"
+says out "parameters"
+check "a dry run writes nothing" test ! -e "$dir/runs"
+expect fast-dev-run 0 "$train" --fast-dev-run=2 "$dir/t.ini"
+check "a fast development run writes nothing" test ! -e "$dir/runs"
+expect must 5 "$train" --resume=must "$dir/t.ini"
+says err "holds no usable checkpoint"
+
+run=$dir/runs/t
+rm -rf "$dir/runs"
+expect first 0 "$train" "$dir/t.ini"
+says out " train step=2/8 epoch=0.50 loss="
+says out " val step=4 epoch=1 loss="
+says out " checkpoint step=8 file=checkpoints/step-00000008.h5"
+says out " done step=8 epoch=2 best_val_loss="
+check "no carriage return in a log" sh -c "! grep -q '$(printf '\r')' '$dir/out'"
+for f in config.ini env.json train.log metrics.jsonl metrics.csv last.h5 best.h5; do
+    check "$f is written" test -s "$run/$f"
+done
+check "metrics are JSON" /usr/bin/python3 -c "import json,sys; [json.loads(l) for l in open('$run/metrics.jsonl')]"
+check "env.json is JSON" /usr/bin/python3 -c "import json; json.load(open('$run/env.json'))"
+expect effective 0 "$train" --print-config "$run/config.ini"
+says out "path = $dir/d.h5"
+cp "$run/metrics.csv" "$dir/first.csv"
+
+expect never 2 "$train" --resume=never "$dir/t.ini"
+says err "--overwrite"
+expect resume 0 "$train" "$dir/t.ini" train.epochs=3
+says out "start step=8/12"
+check "rows of both runs" test "$(grep -c . "$run/metrics.csv")" -eq 10
+check "the first rows are kept" sh -c "head -n 7 '$run/metrics.csv' | cmp -s - '$dir/first.csv'"
+expect overwrite 0 "$train" --overwrite "$dir/t.ini"
+check "checkpoints of the old run are gone" test ! -e "$run/checkpoints/step-00000012.h5"
+check "the same losses" sh -c "cut -d, -f1,2,4-6 '$run/metrics.csv' >'$dir/a'; cut -d, -f1,2,4-6 '$dir/first.csv' | cmp -s - '$dir/a'"
+expect changed-model 5 "$train" "$dir/t.ini" model.hidden=17 train.epochs=3
+says err "hidden"
+
+expect bar 0 "$train" --progress=bar --color=never -o "$dir/runs/bar" "$dir/t.ini"
+says out "epoch 2/2 "
+says out "━"
+check "no color" sh -c "! grep -q '$(printf '\033')\[32m' '$dir/out'"
+expect quiet 0 "$train" -q -o "$dir/runs/quiet" "$dir/t.ini"
+check "quiet" test ! -s "$dir/out"
+expect full 8 sh -c "'$train' --print-config '$dir/t.ini' >/dev/full"
+
+# STOP: checkpoint, exit 75, and the same command continues.
+mkdir -p "$dir/runs/stop"
+: >"$dir/runs/stop/STOP"
+expect stop 75 "$train" -o "$dir/runs/stop" "$dir/t.ini"
+says out " stopped step="
+check "STOP is taken" test ! -e "$dir/runs/stop/STOP"
+expect goes-on 0 "$train" -o "$dir/runs/stop" "$dir/t.ini"
+says out " done step=8"
+check "as if never stopped" sh -c "tail -n 1 '$dir/runs/stop/metrics.csv' | cut -d, -f5,6 >'$dir/a'; tail -n 1 '$dir/first.csv' | cut -d, -f5,6 | cmp -s - '$dir/a'"
+
+# A signal does the same; max_time too.
+for sig in USR1 USR2 TERM INT HUP; do
+    out=$dir/runs/$sig
+    name=signal-$sig
+    "$train" -o "$out" "$dir/t.ini" train.epochs=1000000 checkpoint.interval=0 >"$dir/out" 2>"$dir/err" &
+    pid=$!
+    for i in $(seq 600); do
+        [ -s "$out/metrics.jsonl" ] && break
+        sleep 0.1
+    done
+    kill -"$sig" "$pid"
+    wait "$pid"
+    got=$?
+    check "exit $got, expected 75" test "$got" -eq 75
+    check "a checkpoint is saved" test -s "$out/last.h5"
+done
+expect max-time 75 "$train" --max-time 1s -o "$dir/runs/time" "$dir/t.ini" train.epochs=1000000
+says out " stopped step="
+
+[ "$failures" -eq 0 ] || { echo "$failures failures"; exit 1; }
+echo "all passed"
