@@ -37,7 +37,8 @@ typedef struct charl_int_list {
 typedef enum charl_model_type {
     CHARL_MODEL_SEQUENTIAL,
     CHARL_MODEL_MLP,
-    CHARL_MODEL_CNN
+    CHARL_MODEL_CNN,
+    CHARL_MODEL_GPT
 } charl_model_type;
 typedef enum charl_loss_type {
     CHARL_LOSS_CROSS_ENTROPY,
@@ -103,6 +104,7 @@ typedef struct charl_config {
         const char *x;
         const char *y;
         double val_split;
+        int64_t window; /* tokens: predictions per sample, except for gpt */
         charl_normalize normalize;
         const char *augment;
         bool shuffle;
@@ -116,6 +118,16 @@ typedef struct charl_config {
         const char *activation;
         double dropout;
         bool batch_norm;
+        int64_t n_layer;
+        int64_t n_head;
+        int64_t n_kv_head; /* 0: n_head */
+        int64_t n_embd;
+        int64_t block_size;
+        bool bias;
+        bool tie_weights;
+        const char *norm;      /* layer, rms */
+        const char *mlp;       /* gelu, swiglu */
+        const char *positions; /* learned, rotary */
     } model;
     struct {
         int64_t epochs;

@@ -85,6 +85,33 @@ static void check_optimizer(checker *c)
     }
 }
 
+static void check_gpt(checker *c)
+{
+    const charl_config *cfg = c->cfg;
+    const int64_t kv = cfg->model.n_kv_head > 0 ? cfg->model.n_kv_head : cfg->model.n_head;
+    char why[CHARL__WHY];
+
+    if (cfg->model.type != CHARL_MODEL_GPT) {
+        return;
+    }
+    if (cfg->model.n_embd % cfg->model.n_head != 0) {
+        snprintf(why, sizeof why, "%" PRId64 " does not divide among n_head = %" PRId64 " heads",
+                 cfg->model.n_embd, cfg->model.n_head);
+        wrong(c, "model", "n_embd", why);
+    } else if (strcmp(cfg->model.positions, "rotary") == 0 &&
+               cfg->model.n_embd / cfg->model.n_head % 2 != 0) {
+        wrong(c, "model", "n_embd", "rotary positions need an even width of each head");
+    }
+    if (cfg->model.n_head % kv != 0) {
+        snprintf(why, sizeof why, "%" PRId64 " does not divide n_head = %" PRId64, kv,
+                 cfg->model.n_head);
+        wrong(c, "model", "n_kv_head", why);
+    }
+    if (origin_of(cfg, "data", "window")->label) {
+        wrong(c, "data", "window", "is model.block_size for type = gpt");
+    }
+}
+
 static void check_model(checker *c)
 {
     const charl_config *cfg = c->cfg;
@@ -160,6 +187,7 @@ charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
     check_batch(&c);
     check_optimizer(&c);
     check_model(&c);
+    check_gpt(&c);
     check_monitor(&c);
     CHARL_TRY(c.st);
     for (int i = 0; i < charl__key_count; i++) {

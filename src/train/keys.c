@@ -11,6 +11,7 @@
 
 #define AT(field) offsetof(charl_config, field)
 #define MLP_CNN "type=mlp|cnn"
+#define GPT "type=gpt"
 #define SCHEDULED "type=linear|cosine|poly|wsd"
 
 /* clang-format off */
@@ -34,6 +35,8 @@ const charl__key charl__keys[] = {
      "labels in a foreign HDF5 file, such as /labels"},
     {"data", "val_split", CHARL__KEY_FLOAT, AT(data.val_split), "0", "[0,1)", NULL, NULL, NULL, NULL,
      "last fraction of the training data to validate on, when the file has no validation set"},
+    {"data", "window", CHARL__KEY_SIZE, AT(data.window), "64", "[1,1e6]", NULL, NULL, NULL, NULL,
+     "tokens: predictions per sample, T; gpt takes model.block_size instead"},
     {"data", "normalize", CHARL__KEY_NORMALIZE, AT(data.normalize), "auto", NULL, "auto|none", NULL, NULL, NULL,
      "auto: mean and deviation stored with the data; none; or MEANS / DEVIATIONS, such as 0.49, 0.48 / 0.25, 0.24"},
     {"data", "augment", CHARL__KEY_STRING, AT(data.augment), "", NULL, NULL, NULL, "", NULL,
@@ -43,7 +46,7 @@ const charl__key charl__keys[] = {
     {"data", "cache", CHARL__KEY_ENUM, AT(data.cache), "auto", NULL, "auto|device|none", "host", NULL, NULL,
      "where the data stays between epochs; auto: on the device when it fits"},
 
-    {"model", "type", CHARL__KEY_ENUM, AT(model.type), "sequential", NULL, "sequential|mlp|cnn", "resnet|gpt", NULL, NULL,
+    {"model", "type", CHARL__KEY_ENUM, AT(model.type), "sequential", NULL, "sequential|mlp|cnn|gpt", "resnet", NULL, NULL,
      "sequential: the [layer NAME] sections in order"},
     {"model", "hidden", CHARL__KEY_INTS, AT(model.hidden), "128", "[1,1000000]", NULL, NULL, NULL, MLP_CNN,
      "widths of the hidden linear layers"},
@@ -53,10 +56,30 @@ const charl__key charl__keys[] = {
      "height and width of the convolution kernels, odd"},
     {"model", "activation", CHARL__KEY_CHOICE, AT(model.activation), "relu", NULL, "relu|gelu|silu|tanh|sigmoid", NULL, NULL, MLP_CNN,
      "activation after every hidden layer"},
-    {"model", "dropout", CHARL__KEY_FLOAT, AT(model.dropout), "0", "[0,1)", NULL, NULL, NULL, MLP_CNN,
+    {"model", "dropout", CHARL__KEY_FLOAT, AT(model.dropout), "0", "[0,1)", NULL, NULL, NULL, "type=mlp|cnn|gpt",
      "probability of dropping a hidden unit while training"},
     {"model", "batch_norm", CHARL__KEY_BOOL, AT(model.batch_norm), "no", NULL, NULL, NULL, NULL, MLP_CNN,
      "batch normalization after every hidden layer"},
+    {"model", "n_layer", CHARL__KEY_INT, AT(model.n_layer), "12", "[1,1000]", NULL, NULL, NULL, GPT,
+     "transformer blocks"},
+    {"model", "n_head", CHARL__KEY_INT, AT(model.n_head), "12", "[1,1000]", NULL, NULL, NULL, GPT,
+     "attention heads of a block"},
+    {"model", "n_kv_head", CHARL__KEY_INT, AT(model.n_kv_head), "auto", "[1,1000]", "auto", NULL, NULL, GPT,
+     "heads of keys and values, each shared by n_head / n_kv_head heads; auto: n_head"},
+    {"model", "n_embd", CHARL__KEY_INT, AT(model.n_embd), "768", "[1,1e6]", NULL, NULL, NULL, GPT,
+     "width of the embedding, a multiple of n_head"},
+    {"model", "block_size", CHARL__KEY_SIZE, AT(model.block_size), "1024", "[1,1e6]", NULL, NULL, NULL, GPT,
+     "tokens that a prediction may look back on, and predictions per sample"},
+    {"model", "bias", CHARL__KEY_BOOL, AT(model.bias), "no", NULL, NULL, NULL, NULL, GPT,
+     "biases in linear layers and norms, as GPT-2 has them"},
+    {"model", "tie_weights", CHARL__KEY_BOOL, AT(model.tie_weights), "yes", NULL, NULL, NULL, NULL, GPT,
+     "one matrix for the token embedding and the output"},
+    {"model", "norm", CHARL__KEY_CHOICE, AT(model.norm), "layer", NULL, "layer|rms", NULL, NULL, GPT,
+     "layer norm, or RMS norm as in Llama"},
+    {"model", "mlp", CHARL__KEY_CHOICE, AT(model.mlp), "gelu", NULL, "gelu|swiglu", NULL, NULL, GPT,
+     "gelu between two matrices, or SwiGLU as in Llama"},
+    {"model", "positions", CHARL__KEY_CHOICE, AT(model.positions), "learned", NULL, "learned|rotary", NULL, NULL, GPT,
+     "a learned vector per position, or rotary embedding of queries and keys"},
 
     {"train", "epochs", CHARL__KEY_INT, AT(train.epochs), "10", "[1,1e9]", NULL, NULL, NULL, NULL,
      "passes over the training data"},

@@ -131,6 +131,8 @@ charl_status charl__task_model(const charl_config *config, int64_t outputs, char
     case CHARL_MODEL_CNN:
         CHARL_TRY(charl_model_add_cnn(m, &cnn));
         break;
+    case CHARL_MODEL_GPT:
+        CHARL_FAIL(CHARL_ERR_CONFIG, "model.type = gpt is not available in this version");
     default:
         CHARL_REQUIRE(
             charl_config_layer_count(config) > 0, CHARL_ERR_CONFIG,

@@ -148,7 +148,15 @@ static const struct {
      "conf/t.ini:3: [data] normalize: deviations must be positive"},
     {"[data]\npath=d\n[model]\ntype=resnet\n",
      "conf/t.ini:4: [model] type: resnet is not available in this version (available: sequential, "
-     "mlp, cnn)"},
+     "mlp, cnn, gpt)"},
+    {"[data]\npath=d\n[model]\ntype=gpt\nn_embd=100\n",
+     "conf/t.ini:5: [model] n_embd: 100 does not divide among n_head = 12 heads"},
+    {"[data]\npath=d\n[model]\ntype=gpt\nn_embd=36\npositions=rotary\n",
+     "conf/t.ini:5: [model] n_embd: rotary positions need an even width of each head"},
+    {"[data]\npath=d\n[model]\ntype=gpt\nn_kv_head=5\n",
+     "conf/t.ini:5: [model] n_kv_head: 5 does not divide n_head = 12"},
+    {"[data]\npath=d\nwindow=8\n[model]\ntype=gpt\n",
+     "conf/t.ini:3: [data] window: is model.block_size for type = gpt"},
     {"[data]\npath=d\n[model]\ntype=cnn\nkernel=4\n", "conf/t.ini:5: [model] kernel: must be odd"},
     {HEAD
      "hidden = "
