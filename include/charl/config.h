@@ -335,6 +335,13 @@ charl_status charl_config_layer_string(charl_config_layer *layer, const char *ke
                                        const char *fallback, const char *choices,
                                        const char **out) CHARL_MUST_CHECK;
 
+/** *out = index of the key's text in `choices`, "a|b|c".
+ *
+ *  Blocks. Local.
+ *  Errors: ERR_CONFIG */
+charl_status charl_config_layer_choice(charl_config_layer *layer, const char *key, int fallback,
+                                       const char *choices, int *out) CHARL_MUST_CHECK;
+
 /** out[0], out[1] = a pair such as "3, 5" or "3x5", or one number for both (kernel, stride,
  * padding), each within [min, max]; `fallback` for both when not given.
  *

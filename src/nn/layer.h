@@ -11,6 +11,7 @@ typedef enum charl_key_kind {
     CHARL_KEY_PAIR,      /* int64_t[2] */
     CHARL_KEY_FLOAT,     /* double */
     CHARL_KEY_BOOL,      /* bool */
+    CHARL_KEY_CHOICE,    /* int, an index into choices */
     CHARL_KEY_ACTIVATION /* const char *, NULL for none */
 } charl_key_kind;
 
@@ -21,6 +22,7 @@ typedef struct charl_layer_key {
     double min, max; /* inclusive; max of a FLOAT is exclusive */
     bool required;
     const char *help;
+    const char *choices; /* CHOICE: "a|b" */
 } charl_layer_key;
 
 /** A layer while its model is appended to a graph. */

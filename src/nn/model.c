@@ -60,6 +60,16 @@ cleanup:
     return st;
 }
 
+static int count_choices(const char *choices)
+{
+    int n = 1;
+
+    for (; *choices; choices++) {
+        n += *choices == '|';
+    }
+    return n;
+}
+
 static charl_status check_key(const charl_layer_key *k, unsigned char *config)
 {
     charl_status st = CHARL_OK;
@@ -79,6 +89,11 @@ static charl_status check_key(const charl_layer_key *k, unsigned char *config)
         CHARL_REQUIRE(*(const double *)at >= k->min && *(const double *)at < k->max,
                       CHARL_ERR_CONFIG, "%s is %g; it must lie in [%g, %g)", k->name,
                       *(const double *)at, k->min, k->max);
+        break;
+    case CHARL_KEY_CHOICE:
+        CHARL_REQUIRE(*(const int *)at >= 0 && *(const int *)at < count_choices(k->choices),
+                      CHARL_ERR_CONFIG, "%s is choice %d of %s", k->name, *(const int *)at,
+                      k->choices);
         break;
     case CHARL_KEY_ACTIVATION:
         CHARL_TRY(adopt_activation(k, (const char **)at));

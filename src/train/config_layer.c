@@ -178,6 +178,21 @@ charl_status charl_config_layer_string(charl_config_layer *layer, const char *ke
     return CHARL_OK;
 }
 
+charl_status charl_config_layer_choice(charl_config_layer *layer, const char *key, int fallback,
+                                       const char *choices, int *out)
+{
+    charl_status st = CHARL_OK;
+    const char *value = NULL;
+
+    *out = fallback;
+    if (charl_config_layer_has(layer, key)) {
+        CHARL_TRY(charl_config_layer_string(layer, key, NULL, choices, &value));
+        *out = charl__choice_index(choices, value);
+    }
+cleanup:
+    return st;
+}
+
 /* Keys that the reader did not ask for. */
 static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes *mistakes)
 {
