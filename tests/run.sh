@@ -35,8 +35,8 @@ finish() {
 run_tests() {
     local preset=$1 log=build/$1/tests.log passed skipped bad short=
     [[ $preset == dev && " ${presets[*]} " == *" release "* ]] && short=1
-    # One test at a time: most open all cores through OpenCL, and those under mpiexec bring several processes.
-    CHARL_TEST_SHORT=$short ctest --test-dir "build/$preset" --output-on-failure -LE "$2" 2>&1 | tee "$log"
+    # Most of the time is spent compiling kernels, on one core each; tests with several ranks run alone.
+    CHARL_TEST_SHORT=$short ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure -LE "$2" 2>&1 | tee "$log"
     local rc=${PIPESTATUS[0]}
     passed=$(grep -cE ' Test +#[0-9]+:.* Passed ' "$log")
     skipped=$(grep -cE ' Test +#[0-9]+:.*\*\*\*Skipped ' "$log")

@@ -11,6 +11,7 @@
 
 #include "autograd/opcheck.h"
 #include "base/alloc.h"
+#include "base/env.h"
 
 static charl_device *dev;
 static charl_slices whole;
@@ -19,11 +20,12 @@ static void compare_forms(const charl_op *op, int sample, const charl_slices *sl
                           charl_device_facts *facts)
 {
     static const int groups[] = {1, 64, 256};
+    const size_t n_groups = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 3 : 2;
     charl_op_case c;
     void *first[CHARL_OP_MAX_OUT] = {NULL};
 
     charl_assert_ok(charl__op_case_create(op, &op->samples[sample], 1 + (uint64_t)sample, &c));
-    for (size_t f = 0; f < sizeof groups / sizeof groups[0]; f++) {
+    for (size_t f = 0; f < n_groups; f++) {
         void *raw[CHARL_OP_MAX_OUT] = {NULL};
 
         facts->group = groups[f];

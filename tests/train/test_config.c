@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/env.h"
 #include "charl/config.h"
 #include "train/keys.h"
 
@@ -455,7 +456,9 @@ static void test_every_acquisition_fails(void **state)
 static void test_mutations(void **state)
 {
     static const char bytes[] = "[]=#;\"\\ \n\t,.${}0123456789abcxyz_-+\x01\x80\xff";
-    const int n = getenv("CHARL_TEST_LONG") ? 300000 : 50000;
+    const int n = charl__env_is_on(CHARL_ENV_TEST_LONG)    ? 300000
+                  : charl__env_is_on(CHARL_ENV_TEST_SHORT) ? 5000
+                                                           : 50000;
     const long live = charl__live();
     uint64_t x = 88172645463325252ULL;
     int accepted = 0;
