@@ -20,6 +20,9 @@ charl_var *charl_div(charl_graph *g, charl_var *a, charl_var *b); /**< out = a /
 charl_var *charl_scale(charl_graph *g, charl_var *x, float factor,
                        float offset); /**< out = factor * x + offset */
 
+/** out = (1 - w) * a + w * b; broadcasts like the others. a at w = 0 and b at w = 1, exactly. */
+charl_var *charl_lerp(charl_graph *g, charl_var *a, charl_var *b, charl_var *w);
+
 /* Activations and functions of one operand, any shape. NaN in gives NaN out. */
 charl_var *charl_relu(charl_graph *g, charl_var *x); /**< out = x > 0 ? x : 0 */
 charl_var *charl_leaky_relu(charl_graph *g, charl_var *x,
@@ -144,5 +147,25 @@ charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, cha
 /** p in [0, 1). Training: out = keep ? x / (1 - p) : 0, keep drawn per element from (seed, step,
  * global row and element, layer name). Inference: x itself. */
 charl_var *charl_dropout(charl_graph *g, charl_var *x, float p);
+
+/** Random changes of training images, one set per sample, in this order. */
+typedef struct charl_augment2d_args {
+    float rotate; /* degrees in [0, 180]: turned about the centre by an angle in [-rotate, rotate],
+                     interpolated bilinearly */
+    int crop;     /* shifted by -crop .. crop rows and columns: a crop of the padded image */
+    bool flip;    /* mirrored left to right, every other one */
+    int cutout;   /* side of a square, its centre anywhere, that becomes 0 (after normalisation: the
+                     mean) */
+    int64_t reversed_rows; /* 0; or rows of the global batch, when row r holds the sample of row
+                              reversed_rows - 1 - r and must be changed as that one is */
+    const char *name;      /* draws are keyed by (seed, step, row of the global batch, name) */
+} charl_augment2d_args;
+/** Training: x [B, C, H, W] changed as args say; inference: x itself. What comes in from outside an
+ * image is a value of 0 before normalisation, (0 - shift[c]) * scale[c], as charl_gather_rows
+ * normalises (shift, scale [C] or [1], or both NULL: 0). Without rotate values are moved exactly.
+ * Not differentiable. Errors: ERR_SHAPE; ERR_INVALID for args outside their ranges. Cost: one read,
+ * one write; with rotate four reads. */
+charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl_var *scale,
+                           const charl_augment2d_args *args);
 
 #endif
