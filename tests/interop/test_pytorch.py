@@ -1,330 +1,78 @@
 #!/usr/bin/python3
-"""Training from the same weights on the same batches gives the same numbers as PyTorch.
+"""Perceptrons and convolutional networks, with every optimizer, give the same numbers as PyTorch.
 
-Every case trains 20 steps with charl. PyTorch (in double precision) starts from charl's checkpoint
-of step 0 and repeats them; compared are every loss, learning rate and gradient norm, and at the end
-all parameters, running statistics and the optimizer's state. From the checkpoint of step 10 PyTorch
-also goes on with charl's optimizer state. Validation is compared on charl's own weights. PyTorch in
-single precision is shown beside it: the two f32 runs differ by as much as rounding allows.
-
-The programs in $CHARL_BIN_DIR make the data and train; exit code 77 means that PyTorch or h5py is
-missing. CHARL_TEST_SHORT=1: a few of the cases.
+How they are compared: pytorch_case.py. CHARL_TEST_SHORT=1: a few of the cases.
 """
-import json
-import math
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 from collections import OrderedDict
 
-try:
-    import h5py
-    import numpy as np
-    import torch
-    from torch import nn
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+from pytorch_case import BIN, SHORT, Case, compare, compare_cases, compare_ranks, nn, run, torch
 
-BIN = pathlib.Path(os.environ.get("CHARL_BIN_DIR", ""))
-BATCH, STEPS, HALF = 64, 20, 10
 HIDDEN, CHANNELS = 32, (8, 16)
-LOSS_TOLERANCE = 1e-5
-PARAMETER_TOLERANCE = {"sgd": 1e-5, "adam": 1e-4, "adamw": 1e-4}
 ACTIVATION = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "tanh": nn.Tanh}
-STATES = {"sgd": ["momentum_buffer"], "adam": ["exp_avg", "exp_avg_sq"],
-          "adamw": ["exp_avg", "exp_avg_sq"]}
 
 
-class Case:
-    """One training: the settings of charl's configuration that differ from the common ones."""
+class Mlp(Case):
+    """A perceptron, layer by layer with charl's names."""
 
-    def __init__(self, name, model, optimizer, lr, weight_decay, **more):
-        self.name, self.model, self.optimizer = name, model, optimizer
-        self.lr, self.weight_decay = lr, weight_decay
-        self.nesterov = more.get("nesterov", False)
-        self.grad_clip = more.get("grad_clip", 0.0)
-        self.label_smoothing = more.get("label_smoothing", 0.0)
-        self.min_lr = more.get("min_lr")  # cosine schedule down to it
-        self.activation = more.get("activation", "relu")
+    channels = ()
 
-    def ini(self, data, output):
-        lines = ["[run]", "seed = 7", f"output_dir = {output}",
-                 "[data]", f"path = {data}", "shuffle = no",
-                 "[model]", f"type = {self.model}", f"hidden = {HIDDEN}",
-                 f"activation = {self.activation}", "dropout = 0"]
-        if self.model == "cnn":
-            lines += [f"channels = {', '.join(map(str, CHANNELS))}", "batch_norm = yes"]
-        lines += ["[train]", f"batch_size = {BATCH}", "slices = 8", f"max_steps = {STEPS}",
-                  f"grad_clip = {self.grad_clip}", f"label_smoothing = {self.label_smoothing}",
-                  "[optimizer]", f"type = {self.optimizer}", f"learning_rate = {self.lr}",
-                  f"weight_decay = {self.weight_decay}"]
-        if self.optimizer == "sgd":
-            lines += ["momentum = 0.9", f"nesterov = {'yes' if self.nesterov else 'no'}"]
-        if self.min_lr is not None:
-            lines += ["[scheduler]", "type = cosine", f"min_lr = {self.min_lr}"]
-        lines += ["[eval]", f"interval = {HALF}", "[log]", "interval = 1",
-                  "[checkpoint]", f"interval = {HALF}", "keep_last = 10",
-                  "[device]", "share = yes"]
-        return "\n".join(lines) + "\n"
+    def __init__(self, *common, activation="relu", **more):
+        super().__init__(*common, **more)
+        self.activation = activation
+
+    def model_ini(self):
+        return ["type = mlp", f"hidden = {HIDDEN}", f"activation = {self.activation}",
+                "dropout = 0"]
+
+    def build_model(self, x, classes):
+        layers, (channels, height, width) = OrderedDict(), x.shape[1:]
+        norm = bool(self.channels)
+        for i, wide in enumerate(self.channels, 1):
+            layers[f"conv{i}"] = nn.Conv2d(channels, wide, 3, padding=1, bias=False)
+            layers[f"bn{i}"] = nn.BatchNorm2d(wide)
+            layers[f"act{i}"] = ACTIVATION[self.activation]()
+            layers[f"pool{i}"] = nn.MaxPool2d(2)
+            channels, height, width = wide, height // 2, width // 2
+        layers["flatten"] = nn.Flatten()
+        layers["fc1"] = nn.Linear(channels * height * width, HIDDEN, bias=not norm)
+        if norm:
+            layers["fc_bn1"] = nn.BatchNorm1d(HIDDEN)
+        layers["fc_act1"] = ACTIVATION[self.activation]()
+        layers["fc2"] = nn.Linear(HIDDEN, classes)
+        return nn.Sequential(layers)
+
+
+class Cnn(Mlp):
+    """Convolutions with batch norm in front of a perceptron."""
+
+    channels = CHANNELS
+
+    def model_ini(self):
+        return ["type = cnn", f"channels = {', '.join(map(str, CHANNELS))}", "batch_norm = yes",
+                *super().model_ini()[1:]]
 
 
 CASES = [
-    Case("mlp sgd", "mlp", "sgd", 0.05, 1e-3),
-    Case("mlp nesterov", "mlp", "sgd", 0.05, 1e-3, nesterov=True),
-    Case("mlp adam", "mlp", "adam", 1e-3, 1e-3),
-    Case("mlp adamw", "mlp", "adamw", 1e-3, 0.05),
-    Case("cnn sgd", "cnn", "sgd", 0.02, 1e-3),
-    Case("cnn nesterov", "cnn", "sgd", 0.02, 1e-3, nesterov=True),
-    Case("cnn adam", "cnn", "adam", 1e-3, 1e-3),
-    Case("cnn adamw", "cnn", "adamw", 1e-3, 0.05),
-    Case("cnn clip, smoothing", "cnn", "sgd", 0.05, 1e-3, grad_clip=0.5, label_smoothing=0.1),
-    Case("mlp gelu, cosine", "mlp", "adamw", 2e-3, 0.05, activation="gelu", min_lr=1e-4),
+    Mlp("mlp sgd", "sgd", 0.05, 1e-3),
+    Mlp("mlp nesterov", "sgd", 0.05, 1e-3, nesterov=True),
+    Mlp("mlp adam", "adam", 1e-3, 1e-3),
+    Mlp("mlp adamw", "adamw", 1e-3, 0.05),
+    Cnn("cnn sgd", "sgd", 0.02, 1e-3),
+    Cnn("cnn nesterov", "sgd", 0.02, 1e-3, nesterov=True),
+    Cnn("cnn adam", "adam", 1e-3, 1e-3),
+    Cnn("cnn adamw", "adamw", 1e-3, 0.05),
+    Cnn("cnn clip, smoothing", "sgd", 0.05, 1e-3, grad_clip=0.5, label_smoothing=0.1),
+    Mlp("mlp gelu, cosine", "adamw", 2e-3, 0.05, activation="gelu", min_lr=1e-4),
 ]
-
-SHORT = ["mlp sgd", "cnn adam", "cnn clip, smoothing"]
-
-
-def run(*command):
-    """Run a program; its output matters only when it fails."""
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=300)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\nfailed with {done.returncode}:\n{done.stdout}")
-
-
-def train(case, data, directory, ranks=1):
-    """Train in charl; the file CHECKPOINT asks for a checkpoint before the first step."""
-    output = directory / "run"
-    output.mkdir(parents=True)
-    (output / "CHECKPOINT").touch()
-    config = directory / "config.ini"
-    config.write_text(case.ini(data, output))
-    launch = ["mpirun", "-n", ranks, "--oversubscribe", "--bind-to", "none"] if ranks > 1 else []
-    run(*launch, BIN / "charl-train", "--quiet", config)
-    return output
-
-
-def read_checkpoint(output, step):
-    """{group: {name: array}} for the groups model and optim/STATE, and the optimizer's t."""
-    groups = {}
-
-    def visit(name, node):
-        if isinstance(node, h5py.Dataset) and name.split("/")[0] in ("model", "optim"):
-            group, tensor = name.rsplit("/", 1)
-            groups.setdefault(group, {})[tensor] = node[...].astype(np.float64)
-
-    with h5py.File(output / "checkpoints" / f"step-{step:08d}.h5", "r") as f:
-        f.visititems(visit)
-        if f.attrs["step"] != step or f["optim"].attrs["t"] != step:
-            sys.exit(f"{f.filename}: step {f.attrs['step']}, optimizer t {f['optim'].attrs['t']}")
-    return groups
-
-
-def read_metrics(output):
-    """Rows of metrics.jsonl: {step: row} of training and of validation."""
-    rows = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
-    return ({r["step"]: r for r in rows if r["event"] == "train"},
-            {r["step"]: r for r in rows if r["event"] == "val"})
-
-
-def read_data(path, split, dtype):
-    with h5py.File(path, "r") as f:
-        node = f[f"{split}/x"]
-        mean, std = (f["train/x"].attrs[k].astype(np.float64) for k in ("mean", "std"))
-        x = (node[...].astype(np.float64) - mean[:, None, None]) / std[:, None, None]
-        return torch.tensor(x, dtype=dtype), torch.tensor(f[f"{split}/y"][...].astype(np.int64))
-
-
-def build_model(case, shape, classes):
-    """The model of the same name in charl, layer by layer with the same names."""
-    layers, (channels, height, width) = OrderedDict(), shape
-    norm = case.model == "cnn"
-    if case.model == "cnn":
-        for i, wide in enumerate(CHANNELS, 1):
-            layers[f"conv{i}"] = nn.Conv2d(channels, wide, 3, padding=1, bias=False)
-            layers[f"bn{i}"] = nn.BatchNorm2d(wide)
-            layers[f"act{i}"] = ACTIVATION[case.activation]()
-            layers[f"pool{i}"] = nn.MaxPool2d(2)
-            channels, height, width = wide, height // 2, width // 2
-    layers["flatten"] = nn.Flatten()
-    layers["fc1"] = nn.Linear(channels * height * width, HIDDEN, bias=not norm)
-    if norm:
-        layers["fc_bn1"] = nn.BatchNorm1d(HIDDEN)
-    layers["fc_act1"] = ACTIVATION[case.activation]()
-    layers["fc2"] = nn.Linear(HIDDEN, classes)
-    return nn.Sequential(layers)
-
-
-def load_model(model, arrays):
-    """Strictly: the same names and shapes on both sides, but for PyTorch's own batch counters."""
-    counters = {k: v for k, v in model.state_dict().items() if k.endswith("num_batches_tracked")}
-    dtype = next(model.parameters()).dtype
-    model.load_state_dict({**counters, **{k: torch.tensor(v, dtype=dtype)
-                                          for k, v in arrays.items()}}, strict=True)
-
-
-def build_optimizer(case, model):
-    if case.optimizer == "sgd":
-        return torch.optim.SGD(model.parameters(), lr=case.lr, momentum=0.9,
-                               weight_decay=case.weight_decay, nesterov=case.nesterov)
-    kind = torch.optim.Adam if case.optimizer == "adam" else torch.optim.AdamW
-    return kind(model.parameters(), lr=case.lr, weight_decay=case.weight_decay)
-
-
-def load_optimizer(case, model, optimizer, groups, t):
-    for name, p in model.named_parameters():
-        state = optimizer.state[p]
-        for key in STATES[case.optimizer]:
-            state[key] = torch.tensor(groups[f"optim/{key}"][name], dtype=p.dtype)
-        if case.optimizer != "sgd":
-            state["step"] = torch.tensor(float(t))
-
-
-class Deviation:
-    """The largest deviation of each kind, and what exceeds its tolerance."""
-
-    def __init__(self):
-        self.worst, self.failures = {}, []
-
-    def add(self, kind, what, deviation, tolerance):
-        self.worst[kind] = max(self.worst.get(kind, 0.0), deviation)
-        if not deviation <= tolerance:  # a NaN fails
-            self.failures.append(f"{kind} {what}: deviates by {deviation:.3g}, at most {tolerance}")
-
-    def number(self, kind, what, got, want, tolerance):
-        self.add(kind, what, abs(got - want) / abs(want), tolerance)
-
-    def tensors(self, kind, got, want, tolerance):
-        """Relative 2-norm per tensor; both sides must have the same names and shapes."""
-        if {k: v.shape for k, v in got.items()} != {k: v.shape for k, v in want.items()}:
-            self.failures.append(f"{kind}: charl has {sorted(got)}, PyTorch {sorted(want)}")
-            return
-        for name, w in want.items():
-            scale = np.linalg.norm(w)
-            distance = np.linalg.norm(got[name] - w)
-            self.add(kind, name, distance / scale if scale else distance, tolerance)
-
-
-def numpy_of(tensors, trained=True):
-    return {k: v.detach().numpy().astype(np.float64) for k, v in tensors
-            if k.endswith(("running_mean", "running_var")) != trained
-            and not k.endswith("num_batches_tracked")}
-
-
-def compare_steps(case, model, optimizer, batches, rows, deviation):
-    """Train in PyTorch from where the model is, comparing every row of charl's metrics."""
-    (x, y), first = batches, min(rows)
-    criterion = nn.CrossEntropyLoss(label_smoothing=case.label_smoothing)
-    schedule = None
-    if case.min_lr is not None:
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS, case.min_lr)
-    model.train()
-    for step in range(first, STEPS + 1):
-        at = slice((step - 1) * BATCH, step * BATCH)
-        optimizer.zero_grad()
-        loss = criterion(model(x[at]), y[at])
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(model.parameters(), case.grad_clip or math.inf)
-        rate = optimizer.param_groups[0]["lr"]
-        optimizer.step()
-        if schedule:
-            schedule.step()
-        row = rows[step]
-        deviation.number("loss", f"of step {step}", row["loss"], loss.item(), LOSS_TOLERANCE)
-        deviation.number("lr", f"of step {step}", row["lr"], rate, 1e-6)
-        deviation.number("grad norm", f"of step {step}", row["grad_norm"], norm.item(), 1e-4)
-
-
-def compare_end(case, model, optimizer, groups, deviation):
-    tolerance = PARAMETER_TOLERANCE[case.optimizer]
-    charl = {k: torch.tensor(v) for k, v in groups["model"].items()}
-    for kind, trained in (("parameters", True), ("statistics", False)):
-        deviation.tensors(kind, numpy_of(charl.items(), trained),
-                          numpy_of(model.state_dict().items(), trained), tolerance)
-    for key in STATES[case.optimizer]:
-        got = {f"{key}/{k}": v for k, v in groups.get(f"optim/{key}", {}).items()}
-        want = {f"{key}/{k}": optimizer.state[p][key].numpy().astype(np.float64)
-                for k, p in model.named_parameters()}
-        deviation.tensors("optimizer", got, want, 1e-4)
-
-
-def compare_validation(case, model, groups, data, row, deviation):
-    """Evaluation on the same weights; a sample between two classes may count either way."""
-    x, y = data
-    load_model(model, groups["model"])
-    model.eval()
-    with torch.no_grad():
-        logits = model(x)
-    loss = nn.functional.cross_entropy(logits, y).item()
-    deviation.number("val loss", f"of step {row['step']}", row["loss"], loss, LOSS_TOLERANCE)
-    top = logits.topk(2).values
-    ties = int((top[:, 0] - top[:, 1] < 1e-4).sum())
-    correct = int((logits.argmax(1) == y).sum())
-    deviation.add("accuracy", f"of step {row['step']}",
-                  abs(row["accuracy"] * len(y) - correct), ties + 1e-6)
-
-
-def compare(case, output, data, dtype):
-    """Every comparison of one run of charl with PyTorch in one precision."""
-    deviation = Deviation()
-    train_rows, val_rows = read_metrics(output)
-    if sorted(train_rows) != list(range(1, STEPS + 1)) or sorted(val_rows) != [HALF, STEPS]:
-        sys.exit(f"{case.name}: steps logged {sorted(train_rows)}, validated {sorted(val_rows)}")
-    x, y = read_data(data, "train", dtype)
-    end = read_checkpoint(output, STEPS)
-    for start in (0, HALF):
-        if start and (case.min_lr is not None or dtype == torch.float32):
-            continue  # PyTorch's schedules start at step 0; f32 is only shown
-        model = build_model(case, x.shape[1:], int(y.max()) + 1).to(dtype)
-        optimizer = build_optimizer(case, model)
-        groups = read_checkpoint(output, start)
-        load_model(model, groups["model"])
-        if start:
-            load_optimizer(case, model, optimizer, groups, start)
-        compare_steps(case, model, optimizer, (x, y),
-                      {k: r for k, r in train_rows.items() if k > start}, deviation)
-        compare_end(case, model, optimizer, end, deviation)
-    val = read_data(data, "val", dtype)
-    for step, row in val_rows.items():
-        compare_validation(case, model, read_checkpoint(output, step), val, row, deviation)
-    return deviation
-
-
-def same_bits(one, other, deviation):
-    """Another number of ranks: the same bits, in the weights and in the losses."""
-    for a, b in zip(read_metrics(one), read_metrics(other)):
-        for step in a:
-            if a[step]["loss"] != b[step]["loss"]:
-                deviation.failures.append(f"loss of step {step} differs from that of one rank")
-    a, b = read_checkpoint(one, STEPS), read_checkpoint(other, STEPS)
-    for group in a:
-        for name in a[group]:
-            if a[group][name].tobytes() != b[group][name].tobytes():
-                deviation.failures.append(f"{group}/{name} differs from that of one rank")
-
-
-KINDS = ["loss", "lr", "grad norm", "parameters", "statistics", "optimizer", "val loss", "accuracy"]
-
-
-def report(name, precision, deviation):
-    """One row of the table; single precision is for information."""
-    cells = [f"{deviation.worst[k]:10.1e}" if k in deviation.worst else f"{'-':>10}" for k in KINDS]
-    judged, shown = precision == "f64", 8
-    verdict = "" if not judged else "FAILED" if deviation.failures else "ok"
-    print(f"{name:<21} {precision} {' '.join(cells)}  {verdict}", flush=True)
-    for failure in deviation.failures[:shown] if judged else []:
-        print(f"    {failure}")
-    if judged and len(deviation.failures) > shown:
-        print(f"    and {len(deviation.failures) - shown} more")
-    return len(deviation.failures) if judged else 0
+IN_SHORT = ["mlp sgd", "cnn adam", "cnn clip, smoothing"]
 
 
 def check_control(output, data):
     """The tolerances tell a wrong optimizer from a right one: a hundredth of the weight decay."""
-    wrong = Case("control", "mlp", "sgd", CASES[0].lr, CASES[0].weight_decay / 100)
+    wrong = Mlp("control", "sgd", CASES[0].lr, CASES[0].weight_decay / 100)
     failures = compare(wrong, output, data, torch.float64).failures
     if not any(f.startswith("parameters") for f in failures):
         print("control: a hundredth of the weight decay was not noticed")
@@ -333,26 +81,14 @@ def check_control(output, data):
 
 
 def main():
-    failures = 0
-    torch.set_num_threads(1)  # several threads spin, which is slow where other tests run beside it
-    torch.manual_seed(0)
     with tempfile.TemporaryDirectory(prefix="charl-interop-") as folder:
         folder = pathlib.Path(folder)
-        data, outputs = folder / "digits.h5", {}
+        data = folder / "digits.h5"
         run(BIN / "charl", "data", "make", "digits", data, "--train", 2000, "--val", 200)
-        print("largest relative deviation of charl (f32) from PyTorch; accuracy: samples")
-        print(f"{'':<25} {' '.join(f'{k:>10}' for k in KINDS)}")
-        short = os.environ.get("CHARL_TEST_SHORT") == "1"
-        for i, case in enumerate(c for c in CASES if not short or c.name in SHORT):
-            outputs[case.name] = train(case, data, folder / str(i))
-            for precision, dtype in (("f64", torch.float64), ("f32", torch.float32)):
-                failures += report(case.name, precision,
-                                   compare(case, outputs[case.name], data, dtype))
+        cases = [c for c in CASES if not SHORT or c.name in IN_SHORT]
+        outputs, failures = compare_cases(cases, data, folder)
         case = next(c for c in CASES if c.name == "cnn adam")
-        two = train(case, data, folder / "two", ranks=2)
-        deviation = compare(case, two, data, torch.float64)
-        same_bits(outputs[case.name], two, deviation)
-        failures += report(case.name + ", 2 ranks", "f64", deviation)
+        failures += compare_ranks(case, data, folder, outputs[case.name])
         failures += check_control(outputs["mlp sgd"], data)
     if failures:
         print(f"{failures} comparisons failed")
