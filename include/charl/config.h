@@ -38,7 +38,8 @@ typedef enum charl_model_type {
     CHARL_MODEL_SEQUENTIAL,
     CHARL_MODEL_MLP,
     CHARL_MODEL_CNN,
-    CHARL_MODEL_GPT
+    CHARL_MODEL_GPT,
+    CHARL_MODEL_RESNET
 } charl_model_type;
 typedef enum charl_loss_type {
     CHARL_LOSS_CROSS_ENTROPY,
@@ -118,6 +119,9 @@ typedef struct charl_config {
         const char *activation;
         double dropout;
         bool batch_norm;
+        int64_t depth;
+        int64_t width; /* 0: auto */
+        int stem;      /* charl_resnet_stem */
         int64_t n_layer;
         int64_t n_head;
         int64_t n_kv_head; /* 0: n_head */

@@ -31,7 +31,28 @@ typedef struct charl_conv2d_config {
     int64_t groups;      /* default 1 */
     bool bias;           /* default true */
     const char *activation;
+    int init; /* charl_conv_init */
 } charl_conv2d_config;
+
+/** Initial weights of a convolution: as torch.nn.Conv2d, or normal with variance 2 / (channels *
+ * kernel), which keeps the variance of gradients through a ReLU. */
+typedef enum charl_conv_init {
+    CHARL_CONV_INIT_DEFAULT,
+    CHARL_CONV_INIT_KAIMING_NORMAL
+} charl_conv_init;
+
+typedef enum charl_residual_kind {
+    CHARL_RESIDUAL_BASIC,
+    CHARL_RESIDUAL_BOTTLENECK
+} charl_residual_kind;
+
+typedef struct charl_residual_block_config {
+    int kind;         /* charl_residual_kind */
+    int64_t channels; /* output channels; required */
+    int64_t stride;   /* default 1 */
+    int64_t width;    /* bottleneck: channels inside; default 0: channels / 4 */
+    int64_t groups;   /* bottleneck: of the 3x3 convolution; default 1 */
+} charl_residual_block_config;
 
 typedef struct charl_norm_config {
     double eps;      /* default 1e-5 */
@@ -64,8 +85,8 @@ void charl_model_destroy(charl_model *m);
 
 /** Append a layer. `config` points to the type's settings (copied), NULL for the defaults.
  *  Types: linear, conv2d, batch_norm, layer_norm, max_pool2d, avg_pool2d, global_avg_pool, flatten,
- * dropout, and the activations. Local. Errors: ERR_CONFIG  unknown type, value out of range, name
- * taken ERR_NOMEM */
+ * dropout, residual_block, and the activations. Local. Errors: ERR_CONFIG  unknown type, value out
+ * of range, name taken ERR_NOMEM */
 charl_status charl_model_add(charl_model *m, const char *name, const char *type,
                              const void *config) CHARL_MUST_CHECK;
 
@@ -92,6 +113,27 @@ typedef struct charl_cnn_config {
 } charl_cnn_config;
 /** Local. Errors: as charl_model_add. */
 charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *config) CHARL_MUST_CHECK;
+
+#define CHARL_RESNET_DEPTHS "18, 34, 50, or for small images 20, 32, 44, 56"
+
+typedef enum charl_resnet_stem {
+    CHARL_RESNET_STEM_AUTO,     /* cifar for the depths for small images, else imagenet */
+    CHARL_RESNET_STEM_IMAGENET, /* 7x7 convolution of stride 2, 3x3 max pooling of stride 2 */
+    CHARL_RESNET_STEM_CIFAR     /* 3x3 convolution of stride 1 */
+} charl_resnet_stem;
+
+/** Append a residual network with torchvision's names: conv1, bn1, [maxpool], layer1.0 ...,
+ * avgpool, fc. Channels double from group to group, shortcuts that change them are 1x1
+ * convolutions. Initial values are torchvision's. */
+typedef struct charl_resnet_config {
+    int64_t depth; /* CHARL_RESNET_DEPTHS */
+    int64_t width; /* channels of the first group; 0: 64, or 16 for the depths for small images */
+    int stem;      /* charl_resnet_stem */
+    int64_t outputs;
+} charl_resnet_config;
+/** Local. Errors: as charl_model_add. */
+charl_status charl_model_add_resnet(charl_model *m,
+                                    const charl_resnet_config *config) CHARL_MUST_CHECK;
 
 /** Number of layers; name of the i-th. Borrowed. Local. */
 int charl_model_get_count(const charl_model *m);

@@ -33,7 +33,7 @@ typedef struct charl_layer_build {
     const void *config;
 } charl_layer_build;
 
-enum { CHARL_LAYER_MAX_CONFIG = 128 };
+enum { CHARL_LAYER_MAX_CONFIG = 128, CHARL_LAYER_MAX_NAME = 256 };
 
 typedef struct charl_layer_type {
     const char *name;
@@ -58,6 +58,11 @@ charl_var *charl__layer_param(const charl_layer_build *b, const char *suffix,
 /** The same for what is not trained: running statistics. */
 charl_var *charl__layer_buffer(const charl_layer_build *b, const char *suffix,
                                const charl_param_spec *spec);
+/** Append a layer that is a part of this one: its name and scope are b's with ".suffix". NULL x, or
+ * an error, gives NULL. */
+charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suffix,
+                                     const charl_layer_type *type, const void *config,
+                                     charl_var *x);
 /** Refuse the input: ERR_SHAPE with the layer's name. Returns NULL. */
 charl_var *charl__graph_refuse(charl_graph *g, const char *reason);
 /** x through the activation named `name`; NULL name: x. */
@@ -65,9 +70,13 @@ charl_var *charl__activate(charl_graph *g, const char *name, charl_var *x);
 /** The name itself in static memory, NULL if unknown. */
 const char *charl__activation_find(const char *name);
 
+/** Whether charl_model_add_resnet knows the depth. */
+bool charl__resnet_has_depth(int64_t depth);
+
 extern const charl_layer_type charl__layer_linear, charl__layer_conv2d, charl__layer_batch_norm,
     charl__layer_layer_norm, charl__layer_max_pool2d, charl__layer_avg_pool2d,
-    charl__layer_global_avg_pool, charl__layer_flatten, charl__layer_dropout;
+    charl__layer_global_avg_pool, charl__layer_flatten, charl__layer_dropout,
+    charl__layer_residual_block;
 extern const charl_layer_type charl__layer_activations[]; /* ends with a NULL name */
 
 #endif

@@ -158,16 +158,27 @@ const char *charl_model_get_layer_name(const charl_model *m, int i)
     return i >= 0 && i < m->count ? m->layer[i].name : NULL;
 }
 
+/* The dotted name of a part of a layer. */
+static charl_status join(const char *layer, const char *suffix, char name[CHARL_LAYER_MAX_NAME])
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE((size_t)snprintf(name, CHARL_LAYER_MAX_NAME, "%s.%s", layer, suffix) <
+                      CHARL_LAYER_MAX_NAME,
+                  CHARL_ERR_CONFIG, "the name of layer %.40s... is too long", layer);
+cleanup:
+    return st;
+}
+
 static charl_status declare(const charl_layer_build *b, const char *suffix,
                             const charl_param_spec *spec, charl_param **out)
 {
     charl_status st = CHARL_OK;
     charl_param_spec full = *spec;
-    char name[256], have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
+    char name[CHARL_LAYER_MAX_NAME], have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
 
     *out = NULL;
-    CHARL_REQUIRE((size_t)snprintf(name, sizeof name, "%s.%s", b->name, suffix) < sizeof name,
-                  CHARL_ERR_CONFIG, "the name of layer %.40s... is too long", b->name);
+    CHARL_TRY(join(b->name, suffix, name));
     full.name = name;
     *out = charl_params_find(b->set, name);
     if (!*out) {
@@ -204,6 +215,22 @@ charl_var *charl__layer_buffer(const charl_layer_build *b, const char *suffix,
                                const charl_param_spec *spec)
 {
     return param_of(b, suffix, spec);
+}
+
+charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suffix,
+                                     const charl_layer_type *type, const void *config, charl_var *x)
+{
+    char name[CHARL_LAYER_MAX_NAME];
+    const charl_layer_build inside = {.g = b->g, .set = b->set, .name = name, .config = config};
+    const charl_status st = x ? join(b->name, suffix, name) : CHARL_OK;
+
+    if (!x || st != CHARL_OK) {
+        return x ? charl__graph_fail(b->g, st, "%s", charl_error_message()) : NULL;
+    }
+    charl_graph_scope_begin(b->g, suffix);
+    x = type->build(&inside, x);
+    charl_graph_scope_end(b->g);
+    return x;
 }
 
 charl_var *charl__graph_refuse(charl_graph *g, const char *reason)

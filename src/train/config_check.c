@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "nn/layer.h"
 #include "train/config_private.h"
 
 typedef struct checker {
@@ -122,6 +123,9 @@ static void check_model(checker *c)
     }
     if (cfg->model.type == CHARL_MODEL_CNN && cfg->model.kernel % 2 == 0) {
         wrong(c, "model", "kernel", "must be odd");
+    }
+    if (cfg->model.type == CHARL_MODEL_RESNET && !charl__resnet_has_depth(cfg->model.depth)) {
+        wrong(c, "model", "depth", "can be " CHARL_RESNET_DEPTHS);
     }
     for (int i = 0; i < d->n_layers && c->st == CHARL_OK; i++) {
         char section[64];

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "charl/nn.h"
 
 #define AT(field) offsetof(charl_config, field)
 #define MLP_CNN "type=mlp|cnn"
@@ -46,7 +47,7 @@ const charl__key charl__keys[] = {
     {"data", "cache", CHARL__KEY_ENUM, AT(data.cache), "auto", NULL, "auto|device|none", "host", NULL, NULL,
      "where the data stays between epochs; auto: on the device when it fits"},
 
-    {"model", "type", CHARL__KEY_ENUM, AT(model.type), "sequential", NULL, "sequential|mlp|cnn|gpt", "resnet", NULL, NULL,
+    {"model", "type", CHARL__KEY_ENUM, AT(model.type), "sequential", NULL, "sequential|mlp|cnn|gpt|resnet", NULL, NULL, NULL,
      "sequential: the [layer NAME] sections in order"},
     {"model", "hidden", CHARL__KEY_INTS, AT(model.hidden), "128", "[1,1000000]", NULL, NULL, NULL, MLP_CNN,
      "widths of the hidden linear layers"},
@@ -60,6 +61,12 @@ const charl__key charl__keys[] = {
      "probability of dropping a hidden unit while training"},
     {"model", "batch_norm", CHARL__KEY_BOOL, AT(model.batch_norm), "no", NULL, NULL, NULL, NULL, MLP_CNN,
      "batch normalization after every hidden layer"},
+    {"model", "depth", CHARL__KEY_INT, AT(model.depth), "18", "[18,56]", NULL, NULL, NULL, "type=resnet",
+     "layers with weights: " CHARL_RESNET_DEPTHS},
+    {"model", "width", CHARL__KEY_INT, AT(model.width), "auto", "[1,100000]", "auto", NULL, NULL, "type=resnet",
+     "channels of the first group of blocks; auto: 64, or 16 for the depths for small images"},
+    {"model", "stem", CHARL__KEY_ENUM, AT(model.stem), "auto", NULL, "auto|imagenet|cifar", NULL, NULL, "type=resnet",
+     "imagenet: 7x7 convolution and pooling, a quarter of the size; cifar: 3x3 convolution, the full size; auto: by depth"},
     {"model", "n_layer", CHARL__KEY_INT, AT(model.n_layer), "12", "[1,1000]", NULL, NULL, NULL, GPT,
      "transformer blocks"},
     {"model", "n_head", CHARL__KEY_INT, AT(model.n_head), "12", "[1,1000]", NULL, NULL, NULL, GPT,

@@ -110,6 +110,14 @@ cleanup:
     return st;
 }
 
+static charl_status add_resnet(const charl_config *config, int64_t outputs, charl_model *m)
+{
+    return charl_model_add_resnet(m, &(charl_resnet_config){.depth = config->model.depth,
+                                                            .width = config->model.width,
+                                                            .stem = config->model.stem,
+                                                            .outputs = outputs});
+}
+
 charl_status charl__task_model(const charl_config *config, int64_t outputs, charl_model **out)
 {
     charl_status st = CHARL_OK;
@@ -133,6 +141,9 @@ charl_status charl__task_model(const charl_config *config, int64_t outputs, char
         break;
     case CHARL_MODEL_CNN:
         CHARL_TRY(charl_model_add_cnn(m, &cnn));
+        break;
+    case CHARL_MODEL_RESNET:
+        CHARL_TRY(add_resnet(config, outputs, m));
         break;
     case CHARL_MODEL_GPT:
         CHARL_FAIL(CHARL_ERR_CONFIG, "model.type = gpt is not available in this version");

@@ -17,6 +17,17 @@ static charl_window window_of(const charl_conv2d_config *c)
     return w;
 }
 
+/* As torch.nn.Conv2d, or kaiming_normal_ with mode fan_out for a ReLU. The bias is always the
+ * former's. */
+static charl_init weight_init(const charl_conv2d_config *c, charl_init usual)
+{
+    const int64_t fan_out = c->channels * c->kernel[0] * c->kernel[1];
+
+    return c->init == CHARL_CONV_INIT_KAIMING_NORMAL
+               ? (charl_init){CHARL_INIT_NORMAL, 0.0F, (float)sqrt(2.0 / (double)fan_out)}
+               : usual;
+}
+
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
     const charl_conv2d_config *c = b->config;
@@ -38,7 +49,7 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
         b, "weight",
         &(charl_param_spec){
             .shape = {4, {c->channels, in.dim[1] / c->groups, c->kernel[0], c->kernel[1]}},
-            .init = init});
+            .init = weight_init(c, init)});
     if (c->bias) {
         bias = charl__layer_param(b, "bias",
                                   &(charl_param_spec){.shape = {1, {c->channels}}, .init = init});
@@ -68,6 +79,9 @@ static const charl_layer_key keys[] = {
     {"bias", CHARL_KEY_BOOL, offsetof(charl_conv2d_config, bias), 0, 0, false, "add a bias"},
     {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_conv2d_config, activation), 0, 0, false,
      "applied to the output"},
+    {"init", CHARL_KEY_CHOICE, offsetof(charl_conv2d_config, init), 0, 0, false,
+     "initial weights: uniform as PyTorch's default, or kaiming_normal over the fan-out",
+     "default|kaiming_normal"},
 };
 
 const charl_layer_type charl__layer_conv2d = {

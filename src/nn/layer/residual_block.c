@@ -1,0 +1,103 @@
+/* residual_block: relu(branch(x) + shortcut(x)), torchvision's BasicBlock and Bottleneck with their
+ * names.
+ *
+ * The shortcut is x itself, or a projection (a 1x1 convolution and its batch norm, named
+ * downsample.0 and downsample.1) where the block changes the size or the number of channels.
+ */
+#include "nn/layer.h"
+
+/* One convolution of the branch, or of the shortcut, and the batch norm after it. */
+typedef struct stage {
+    const char *conv, *norm;
+    int64_t channels, kernel, stride, groups;
+    const char *activation;
+} stage;
+
+static charl_var *build_stage(const charl_layer_build *b, const stage *s, charl_var *x)
+{
+    const charl_conv2d_config conv = {.channels = s->channels,
+                                      .kernel = {s->kernel, s->kernel},
+                                      .stride = {s->stride, s->stride},
+                                      .padding = {-1, -1},
+                                      .dilation = {1, 1},
+                                      .groups = s->groups,
+                                      .init = CHARL_CONV_INIT_KAIMING_NORMAL};
+    charl_norm_config norm = *(const charl_norm_config *)charl__layer_batch_norm.defaults;
+
+    norm.activation = s->activation;
+    x = charl__layer_build_inside(b, s->conv, &charl__layer_conv2d, &conv, x);
+    return charl__layer_build_inside(b, s->norm, &charl__layer_batch_norm, &norm, x);
+}
+
+static int64_t inner_channels(const charl_residual_block_config *c)
+{
+    return c->width ? c->width : c->channels / 4;
+}
+
+static charl_var *branch(const charl_layer_build *b, charl_var *x)
+{
+    const charl_residual_block_config *c = b->config;
+    const int64_t width = inner_channels(c);
+    const stage basic[] = {{"conv1", "bn1", c->channels, 3, c->stride, 1, "relu"},
+                           {"conv2", "bn2", c->channels, 3, 1, 1, NULL}};
+    const stage bottleneck[] = {{"conv1", "bn1", width, 1, 1, 1, "relu"},
+                                {"conv2", "bn2", width, 3, c->stride, c->groups, "relu"},
+                                {"conv3", "bn3", c->channels, 1, 1, 1, NULL}};
+    const bool is_basic = c->kind == CHARL_RESIDUAL_BASIC;
+
+    for (int i = 0; i < (is_basic ? 2 : 3) && x; i++) {
+        x = build_stage(b, is_basic ? &basic[i] : &bottleneck[i], x);
+    }
+    return x;
+}
+
+static charl_var *shortcut(const charl_layer_build *b, charl_var *x, int64_t channels_in)
+{
+    const charl_residual_block_config *c = b->config;
+    const stage projection = {"downsample.0", "downsample.1", c->channels, 1, c->stride, 1, NULL};
+
+    return c->stride == 1 && channels_in == c->channels ? x : build_stage(b, &projection, x);
+}
+
+static charl_var *build(const charl_layer_build *b, charl_var *x)
+{
+    const charl_residual_block_config *c = b->config;
+    const charl_shape in = charl_var_get_type(x).shape;
+    charl_var *y;
+
+    if (in.ndim != 4) {
+        return charl__graph_refuse(b->g,
+                                   "residual_block needs images [batch, channels, height, width]");
+    }
+    if (c->kind == CHARL_RESIDUAL_BASIC && (c->width || c->groups != 1)) {
+        return charl__graph_refuse(b->g, "residual_block: width and groups belong to a bottleneck");
+    }
+    if (c->kind == CHARL_RESIDUAL_BOTTLENECK && inner_channels(c) < 1) {
+        return charl__graph_refuse(
+            b->g, "residual_block: a bottleneck has at least 4 channels, or a width");
+    }
+    y = branch(b, x);
+    return charl_relu(b->g, charl_add(b->g, y, shortcut(b, x, in.dim[1])));
+}
+
+static const charl_residual_block_config defaults = {.stride = 1, .groups = 1};
+static const charl_layer_key keys[] = {
+    {"kind", CHARL_KEY_CHOICE, offsetof(charl_residual_block_config, kind), 0, 0, false,
+     "basic: 3x3, 3x3; bottleneck: 1x1, 3x3, 1x1", "basic|bottleneck"},
+    {"channels", CHARL_KEY_INT, offsetof(charl_residual_block_config, channels), 1, 1e6, true,
+     "output channels"},
+    {"stride", CHARL_KEY_INT, offsetof(charl_residual_block_config, stride), 1, 1024, false,
+     "step of the first 3x3 convolution of basic, of the 3x3 convolution of bottleneck"},
+    {"width", CHARL_KEY_INT, offsetof(charl_residual_block_config, width), 0, 1e6, false,
+     "bottleneck: channels inside; 0 = channels / 4"},
+    {"groups", CHARL_KEY_INT, offsetof(charl_residual_block_config, groups), 1, 1e6, false,
+     "bottleneck: groups of the 3x3 convolution"},
+};
+
+const charl_layer_type charl__layer_residual_block = {
+    .name = "residual_block",
+    .help = "convolutions with a shortcut around them",
+    .build = build,
+    CHARL_DEFAULTS(defaults),
+    CHARL_KEYS(keys),
+};

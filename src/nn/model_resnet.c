@@ -1,0 +1,114 @@
+/* resnet: torchvision's residual networks for large images and those of He et al. for small ones.
+ *
+ * Names are torchvision's: conv1, bn1, layer1.0 ..., fc.
+ */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "nn/layer.h"
+
+enum { MAX_GROUPS = 4, BOTTLENECK_EXPANSION = 4 };
+
+/* Blocks per group; the first group keeps the size and the channels, each further one halves the
+ * size and doubles the channels. K. He et al., Deep Residual Learning for Image Recognition, 2015:
+ * table 1, and section 4.2 for the depths 6 n + 2. */
+static const struct variant {
+    int64_t depth;
+    charl_residual_kind kind;
+    int blocks[MAX_GROUPS];
+    bool small_images;
+} variants[] = {
+    {18, CHARL_RESIDUAL_BASIC, {2, 2, 2, 2}, false},
+    {34, CHARL_RESIDUAL_BASIC, {3, 4, 6, 3}, false},
+    {50, CHARL_RESIDUAL_BOTTLENECK, {3, 4, 6, 3}, false},
+    {20, CHARL_RESIDUAL_BASIC, {3, 3, 3, 0}, true},
+    {32, CHARL_RESIDUAL_BASIC, {5, 5, 5, 0}, true},
+    {44, CHARL_RESIDUAL_BASIC, {7, 7, 7, 0}, true},
+    {56, CHARL_RESIDUAL_BASIC, {9, 9, 9, 0}, true},
+};
+
+enum { N_VARIANTS = (int)(sizeof variants / sizeof variants[0]) };
+
+static const struct variant *find_variant(int64_t depth)
+{
+    for (int i = 0; i < N_VARIANTS; i++) {
+        if (variants[i].depth == depth) {
+            return &variants[i];
+        }
+    }
+    return NULL;
+}
+
+bool charl__resnet_has_depth(int64_t depth)
+{
+    return find_variant(depth) != NULL;
+}
+
+/* Everything before the first block. */
+static charl_status add_stem(charl_model *m, int64_t width, bool small_images)
+{
+    charl_status st = CHARL_OK;
+    const int64_t kernel = small_images ? 3 : 7, stride = small_images ? 1 : 2;
+    const charl_pool2d_config pool = {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+    const charl_conv2d_config conv = {.channels = width,
+                                      .kernel = {kernel, kernel},
+                                      .stride = {stride, stride},
+                                      .padding = {-1, -1},
+                                      .dilation = {1, 1},
+                                      .groups = 1,
+                                      .init = CHARL_CONV_INIT_KAIMING_NORMAL};
+    charl_norm_config norm;
+
+    CHARL_TRY(charl_layer_defaults("batch_norm", &norm));
+    norm.activation = "relu";
+    CHARL_TRY(charl_model_add(m, "conv1", "conv2d", &conv));
+    CHARL_TRY(charl_model_add(m, "bn1", "batch_norm", &norm));
+    if (!small_images) {
+        CHARL_TRY(charl_model_add(m, "maxpool", "max_pool2d", &pool));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status add_blocks(charl_model *m, const struct variant *v, int64_t width)
+{
+    charl_status st = CHARL_OK;
+    const int64_t expansion = v->kind == CHARL_RESIDUAL_BOTTLENECK ? BOTTLENECK_EXPANSION : 1;
+    char name[32];
+
+    for (int group = 0; group < MAX_GROUPS; group++, width *= 2) {
+        for (int i = 0; i < v->blocks[group]; i++) {
+            const charl_residual_block_config block = {.kind = (int)v->kind,
+                                                       .channels = width * expansion,
+                                                       .stride = group > 0 && i == 0 ? 2 : 1,
+                                                       .groups = 1};
+
+            snprintf(name, sizeof name, "layer%d.%d", group + 1, i);
+            CHARL_TRY(charl_model_add(m, name, "residual_block", &block));
+        }
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl_model_add_resnet(charl_model *m, const charl_resnet_config *c)
+{
+    charl_status st = CHARL_OK;
+    const struct variant *v = find_variant(c->depth);
+    const charl_linear_config fc = {.out = c->outputs, .bias = true};
+    bool small_images;
+    int64_t width;
+
+    CHARL_REQUIRE(v, CHARL_ERR_CONFIG, "a resnet of depth %lld: it can be %s", (long long)c->depth,
+                  CHARL_RESNET_DEPTHS);
+    CHARL_REQUIRE(c->outputs >= 1, CHARL_ERR_CONFIG, "a model needs at least one output");
+    small_images =
+        c->stem == CHARL_RESNET_STEM_AUTO ? v->small_images : c->stem == CHARL_RESNET_STEM_CIFAR;
+    width = c->width ? c->width : v->small_images ? 16 : 64;
+    CHARL_TRY(add_stem(m, width, small_images));
+    CHARL_TRY(add_blocks(m, v, width));
+    CHARL_TRY(charl_model_add(m, "avgpool", "global_avg_pool", NULL));
+    CHARL_TRY(charl_model_add(m, "fc", "linear", &fc));
+cleanup:
+    return st;
+}
