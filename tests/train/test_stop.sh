@@ -94,10 +94,10 @@ kill -0 "$job" || fail "SIGCONT after SIGTSTP stopped the run"
 touch run/STOP
 ended 75 "STOP after SIGCONT"
 # Where nothing is written nothing can be continued.
-rm -rf run
+rm -rf run job # or the words of the run before would be taken for this one's
 "$bin/charl-train" long.ini --overfit-batch >"$T/job" 2>&1 &
 job=$!
-for _i in $(seq 400); do grep -q " train step=" "$T/job" && break; sleep 0.1; done
+for _i in $(seq 400); do grep -qs " train step=" "$T/job" && break; sleep 0.1; done
 kill -INT "$job"
 ended 130 "SIGINT with --overfit-batch"
 
