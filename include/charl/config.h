@@ -54,7 +54,10 @@ typedef enum charl_nonfinite_rule {
 typedef enum charl_optimizer_type {
     CHARL_OPTIMIZER_SGD,
     CHARL_OPTIMIZER_ADAM,
-    CHARL_OPTIMIZER_ADAMW
+    CHARL_OPTIMIZER_ADAMW,
+    CHARL_OPTIMIZER_LION,
+    CHARL_OPTIMIZER_RMSPROP,
+    CHARL_OPTIMIZER_ADAGRAD
 } charl_optimizer_type;
 typedef enum charl_scheduler_type {
     CHARL_SCHEDULER_CONSTANT,
@@ -152,7 +155,7 @@ typedef struct charl_config {
         int type; /* charl_optimizer_type */
         double learning_rate;
         double weight_decay;
-        double momentum;
+        double momentum; /* NaN: the type's own, as beta1, beta2 and eps */
         bool nesterov;
         double beta1;
         double beta2;

@@ -10,15 +10,15 @@
 
 typedef struct charl_optimizer charl_optimizer;
 
-/** As PyTorch's optimizers of the same names. */
+/** Settings by PyTorch's names; those that a type does not use have no effect. */
 typedef struct charl_optimizer_config {
-    const char *type;    /* sgd | adam | adamw */
-    float weight_decay;  /* sgd, adam: added to the gradient; adamw: decoupled, 1/step times the
-                            learning rate */
-    float momentum;      /* sgd, [0, 1) */
+    const char *type;    /* sgd | adam | adamw | lion | rmsprop | adagrad */
+    float weight_decay;  /* adamw, lion: decoupled, 1/step times the learning rate; others: added to
+                            the gradient */
+    float momentum;      /* sgd, rmsprop, [0, 1) */
     bool nesterov;       /* sgd */
-    double beta1, beta2; /* adam, adamw, [0, 1) */
-    float eps;           /* adam, adamw */
+    double beta1, beta2; /* adam, adamw, lion, [0, 1); beta2 also rmsprop, there called alpha */
+    float eps;           /* adam, adamw, rmsprop, adagrad */
     float grad_clip;     /* largest global 2-norm of the gradient; 0 = off */
 } charl_optimizer_config;
 
@@ -28,10 +28,11 @@ typedef struct charl_optimizer_report {
     bool finite; /* false: this or an earlier gradient was not finite; nothing has changed since */
 } charl_optimizer_report;
 
-/** Defaults of PyTorch for `type` (weight decay 0 except 0.01 for adamw). Local. */
+/** Defaults of PyTorch for `type` (weight decay 0 except 0.01 for adamw); of the paper for lion.
+ * Local. */
 charl_optimizer_config charl_optimizer_defaults(const char *type);
 
-/** "sgd, adam, adamw": the names, for messages. Static. Local. */
+/** "sgd, adam, ...": the names, for messages. Static. Local. */
 const char *charl_optimizer_names(void);
 
 /** Optimizer of a set whose training graph has been compiled. State starts at zero. Owned; destroy

@@ -18,7 +18,7 @@ void charl__train_print_version(void)
     printf("charl-train %s\n"
            "  C11, OpenCL 1.2, MPI, HDF5; layers: linear conv2d batch_norm layer_norm pooling "
            "dropout activations\n"
-           "  optimizers: sgd adam adamw; all-reduce: window tree mpi\n",
+           "  optimizers: sgd adam adamw lion rmsprop adagrad; all-reduce: window tree mpi\n",
            CHARL_VERSION);
 }
 

@@ -13,24 +13,16 @@ static charl_status enqueue(const charl_optimizer *o, const char *defines)
 {
     const charl_optimizer_config *c = &o->config;
 
-    return charl__launch(
-        o->set->dev,
-        &(charl_launch){
-            .file = "adam",
-            .entry = "charl_adam",
-            .defines = defines,
-            .global = {(size_t)o->set->elements},
-            .local = {CHARL_PARAM_ALIGN},
-            .args = {charl__raw(CHARL_ARG_INOUT, o->set->value),
-                     charl__raw(CHARL_ARG_IN, o->set->sum),
-                     charl__raw(CHARL_ARG_INOUT, o->state[0]),
-                     charl__raw(CHARL_ARG_INOUT, o->state[1]), charl__raw(CHARL_ARG_IN, o->decay),
-                     charl__raw(CHARL_ARG_IN, o->norm), charl__in(charl__steps_tensor(o->steps)),
-                     charl__f32(c->weight_decay), charl__f32((float)(1.0 - c->beta1)),
-                     charl__f32((float)c->beta2), charl__f32((float)(1.0 - c->beta2)),
-                     charl__f32(c->eps)},
-            .label = o->type->name,
-        });
+    return charl__optimizer_update(
+        o, &(charl_optimizer_update){
+               .file = "adam",
+               .entry = "charl_adam",
+               .defines = defines,
+               .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]),
+                       charl__raw(CHARL_ARG_INOUT, o->state[1]),
+                       charl__f32((float)(1.0 - c->beta1)), charl__f32((float)c->beta2),
+                       charl__f32((float)(1.0 - c->beta2)), charl__f32(c->eps)},
+           });
 }
 
 static charl_status enqueue_adam(const charl_optimizer *o)
@@ -43,28 +35,32 @@ static charl_status enqueue_adamw(const charl_optimizer *o)
     return enqueue(o, "#define DECOUPLED 1\n");
 }
 
-static void reference(charl_optimizer_reference *r, bool decoupled)
+static void reference(const charl_optimizer_reference *r, bool decoupled)
 {
-    const charl_optimizer_config *c = r->config;
-    const double b1 = c->beta1, b2 = c->beta2;
-    const double wd = r->decay ? (double)c->weight_decay : 0.0;
-    const double g = decoupled ? r->grad : r->grad + wd * r->param;
+    const double b1 = r->config->beta1, b2 = r->config->beta2;
+    const double bias1 = 1.0 - pow(b1, (double)r->t), bias2 = 1.0 - pow(b2, (double)r->t);
+    double *m = r->state[0], *v = r->state[1];
 
-    if (decoupled) {
-        r->param *= 1.0 - r->lr * wd;
+    for (int64_t i = 0; i < r->n; i++) {
+        double g = r->grad[i];
+
+        if (decoupled) {
+            r->param[i] *= 1.0 - r->lr * r->weight_decay;
+        } else {
+            g += r->weight_decay * r->param[i];
+        }
+        m[i] += (1.0 - b1) * (g - m[i]);
+        v[i] = b2 * v[i] + (1.0 - b2) * g * g;
+        r->param[i] -= r->lr / bias1 * m[i] / (sqrt(v[i] / bias2) + (double)r->config->eps);
     }
-    r->state[0] += (1.0 - b1) * (g - r->state[0]);
-    r->state[1] = b2 * r->state[1] + (1.0 - b2) * g * g;
-    r->param -= r->lr / (1.0 - pow(b1, (double)r->t)) * r->state[0] /
-                (sqrt(r->state[1] / (1.0 - pow(b2, (double)r->t))) + (double)c->eps);
 }
 
-static void reference_adam(charl_optimizer_reference *r)
+static void reference_adam(const charl_optimizer_reference *r)
 {
     reference(r, false);
 }
 
-static void reference_adamw(charl_optimizer_reference *r)
+static void reference_adamw(const charl_optimizer_reference *r)
 {
     reference(r, true);
 }

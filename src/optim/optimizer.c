@@ -6,8 +6,13 @@
 
 #include "base/alloc.h"
 
-const charl_optimizer_rule *const charl__optimizer_table[] = {&charl__optim_sgd, &charl__optim_adam,
-                                                              &charl__optim_adamw, NULL};
+const charl_optimizer_rule *const charl__optimizer_table[] = {&charl__optim_sgd,
+                                                              &charl__optim_adam,
+                                                              &charl__optim_adamw,
+                                                              &charl__optim_lion,
+                                                              &charl__optim_rmsprop,
+                                                              &charl__optim_adagrad,
+                                                              NULL};
 
 static const charl_optimizer_rule *find(const char *name)
 {
@@ -21,7 +26,7 @@ static const charl_optimizer_rule *find(const char *name)
 
 const char *charl_optimizer_names(void)
 {
-    return "sgd, adam, adamw";
+    return "sgd, adam, adamw, lion, rmsprop, adagrad";
 }
 
 charl_optimizer_config charl_optimizer_defaults(const char *type)
@@ -53,29 +58,30 @@ cleanup:
     return st;
 }
 
-static charl_status upload_decay(charl_optimizer *o)
+/* Weight decay and factor of the learning rate, per block of the arena: no two parameters share
+ * one.
+ */
+static charl_status upload_table(charl_optimizer *o)
 {
     charl_status st = CHARL_OK;
     const int64_t blocks = o->set->elements / CHARL_PARAM_ALIGN;
-    float *decay = NULL;
+    float *table = NULL;
 
-    CHARL_TRY(charl_alloc_array(blocks, sizeof *decay, &decay));
+    CHARL_TRY(charl_alloc_array(2 * blocks, sizeof *table, &table));
     for (int i = 0; i < o->set->count; i++) {
         const charl_param *p = o->set->param[i];
         const int64_t first = p->offset / CHARL_PARAM_ALIGN;
-        const int64_t last =
-            first + (charl_shape_count(&p->spec.shape) + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN;
 
-        for (int64_t b = first; p->spec.trainable && b < last; b++) {
-            decay[b] = p->spec.no_decay ? 0.0F : 1.0F;
+        for (int64_t b = first; p->spec.trainable && b < first + charl__param_blocks(p); b++) {
+            table[2 * b] = p->spec.no_decay ? 0.0F : o->config.weight_decay;
+            table[2 * b + 1] = 1.0F;
         }
     }
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)blocks * 8, "optimizer table", &o->table));
     CHARL_TRY(
-        charl__buffer_create(o->set->dev, (size_t)blocks * 4, "weight decay table", &o->decay));
-    CHARL_TRY(
-        charl__buffer_write(CHARL_QUEUE_COMPUTE, o->decay, 0, decay, (size_t)blocks * 4, true));
+        charl__buffer_write(CHARL_QUEUE_COMPUTE, o->table, 0, table, (size_t)blocks * 8, true));
 cleanup:
-    charl_free(decay);
+    charl_free(table);
     return st;
 }
 
@@ -91,7 +97,7 @@ static charl_status allocate(charl_optimizer *o)
     CHARL_TRY(charl__buffer_create(dev, (size_t)charl__grad_norm_scratch(o->set->elements),
                                    "gradient norm", &o->partial));
     CHARL_TRY(charl__buffer_create(dev, 4 * sizeof(float), "gradient norm", &o->norm));
-    CHARL_TRY(upload_decay(o));
+    CHARL_TRY(upload_table(o));
 cleanup:
     return st;
 }
@@ -155,7 +161,7 @@ void charl_optimizer_destroy(charl_optimizer *o)
         for (int k = 0; k < CHARL_OPTIM_MAX_STATES; k++) {
             charl__buffer_release(o->state[k]);
         }
-        charl__buffer_release(o->decay);
+        charl__buffer_release(o->table);
         charl__buffer_release(o->partial);
         charl__buffer_release(o->norm);
         charl__steps_destroy(o->own_steps);
@@ -182,6 +188,23 @@ charl_status charl__optimizer_warm_up(charl_optimizer *o)
     CHARL_TRY(charl_device_sync(o->set->dev));
 cleanup:
     return st;
+}
+
+charl_status charl__optimizer_update(const charl_optimizer *o, const charl_optimizer_update *u)
+{
+    charl_launch l = {
+        .file = u->file,
+        .entry = u->entry,
+        .defines = u->defines,
+        .global = {(size_t)o->set->elements},
+        .local = {CHARL_PARAM_ALIGN},
+        .args = {charl__raw(CHARL_ARG_INOUT, o->set->value), charl__raw(CHARL_ARG_IN, o->set->sum),
+                 charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
+                 charl__in(charl__steps_tensor(o->steps))},
+        .label = o->type->name};
+
+    memcpy(l.args + 5, u->own, sizeof u->own);
+    return charl__launch(o->set->dev, &l);
 }
 
 charl_status charl_optimizer_step(charl_optimizer *o, float lr)

@@ -5,17 +5,19 @@
 #include "tensor/params.h"
 #include "tensor/step.h"
 
-enum { CHARL_OPTIM_MAX_STATES = 2 };
+enum { CHARL_OPTIM_MAX_STATES = 3 };
 
-/** One step for one element, in double: the definition. state[k] is updated in place. */
+/** One step for one parameter, in double: the definition. param and state[k] are updated in place.
+ */
 typedef struct charl_optimizer_reference {
     const charl_optimizer_config *config;
-    double lr;
-    int64_t t; /* 1 for the first step */
-    bool decay;
-    double grad; /* clipped */
-    double param;
-    double state[CHARL_OPTIM_MAX_STATES];
+    double lr, weight_decay; /* of this parameter */
+    int64_t t;               /* 1 for the first step */
+    charl_shape shape;
+    int64_t n;          /* elements */
+    const double *grad; /* [n], clipped */
+    double *param;      /* [n] */
+    double *state[CHARL_OPTIM_MAX_STATES];
 } charl_optimizer_reference;
 
 /** A row of the optimizer table. */
@@ -26,10 +28,11 @@ typedef struct charl_optimizer_rule {
     int (*count_states)(const charl_optimizer_config *c);
     /** Enqueue or record the update; sum and norm record are ready. */
     charl_status (*enqueue)(const charl_optimizer *o);
-    void (*reference)(charl_optimizer_reference *r);
+    void (*reference)(const charl_optimizer_reference *r);
 } charl_optimizer_rule;
 
-extern const charl_optimizer_rule charl__optim_sgd, charl__optim_adam, charl__optim_adamw;
+extern const charl_optimizer_rule charl__optim_sgd, charl__optim_adam, charl__optim_adamw,
+    charl__optim_lion, charl__optim_rmsprop, charl__optim_adagrad;
 extern const charl_optimizer_rule *const charl__optimizer_table[]; /* ends with NULL */
 
 struct charl_optimizer {
@@ -40,12 +43,22 @@ struct charl_optimizer {
     charl_steps *own_steps;
     int n_states;
     charl_buffer *state[CHARL_OPTIM_MAX_STATES]; /* arenas */
-    charl_buffer *decay;   /* f32 per 64 elements: 1 where weight decay applies */
+    charl_buffer *table;   /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
     charl_buffer *partial; /* sums of ranges, level by level */
     charl_buffer *norm;    /* f32[4]: norm, clip factor, may change, seen a bad one */
     charl_recording *recording;
     int64_t t; /* steps taken */
 };
+
+/** An elementwise update: a kernel whose parameters are those of kernels/optim.clh, then `own`. */
+typedef struct charl_optimizer_update {
+    const char *file, *entry, *defines;
+    charl_arg own[8];
+} charl_optimizer_update;
+
+/** Enqueue or record an update of the whole arena. */
+charl_status charl__optimizer_update(const charl_optimizer *o,
+                                     const charl_optimizer_update *u) CHARL_MUST_CHECK;
 
 /** charl_optimizer_create with the step record of a training: charl_optimizer_step then pushes
  * none, the caller does. */

@@ -8,54 +8,31 @@ static int count_states(const charl_optimizer_config *c)
 
 static charl_status enqueue(const charl_optimizer *o)
 {
-    const charl_optimizer_config *c = &o->config;
-    const charl_arg step = charl__in(charl__steps_tensor(o->steps));
-    const charl_arg param = charl__raw(CHARL_ARG_INOUT, o->set->value);
-    const charl_arg grad = charl__raw(CHARL_ARG_IN, o->set->sum);
-    const charl_arg decay = charl__raw(CHARL_ARG_IN, o->decay),
-                    norm = charl__raw(CHARL_ARG_IN, o->norm);
-    charl_launch l = {.file = "sgd",
-                      .entry = "charl_sgd",
-                      .global = {(size_t)o->set->elements},
-                      .local = {CHARL_PARAM_ALIGN},
-                      .label = "sgd"};
+    charl_optimizer_update u = {
+        .file = "sgd", .entry = "charl_sgd", .defines = "#define MOMENTUM 0\n"};
 
-    if (o->n_states == 0) {
-        const charl_arg args[] = {
-            param, grad, decay, norm, step, charl__f32(c->weight_decay), charl__f32(0.0F)};
-
-        l.defines = "#define MOMENTUM 0\n";
-        for (size_t i = 0; i < sizeof args / sizeof args[0]; i++) {
-            l.args[i] = args[i];
-        }
-    } else {
-        const charl_arg args[] = {param,
-                                  grad,
-                                  charl__raw(CHARL_ARG_INOUT, o->state[0]),
-                                  decay,
-                                  norm,
-                                  step,
-                                  charl__f32(c->weight_decay),
-                                  charl__f32(c->momentum)};
-
-        l.defines = c->nesterov ? "#define NESTEROV 1\n" : "#define NESTEROV 0\n";
-        for (size_t i = 0; i < sizeof args / sizeof args[0]; i++) {
-            l.args[i] = args[i];
-        }
+    if (o->n_states > 0) {
+        u.defines = o->config.nesterov ? "#define NESTEROV 1\n" : "#define NESTEROV 0\n";
+        u.own[0] = charl__raw(CHARL_ARG_INOUT, o->state[0]);
+        u.own[1] = charl__f32(o->config.momentum);
     }
-    return charl__launch(o->set->dev, &l);
+    return charl__optimizer_update(o, &u);
 }
 
-static void reference(charl_optimizer_reference *r)
+static void reference(const charl_optimizer_reference *r)
 {
-    const charl_optimizer_config *c = r->config;
-    double u = r->grad + (r->decay ? (double)c->weight_decay : 0.0) * r->param;
+    const double momentum = (double)r->config->momentum;
+    double *m = r->state[0];
 
-    if (c->momentum > 0.0F) {
-        r->state[0] = (double)c->momentum * r->state[0] + u;
-        u = c->nesterov ? u + (double)c->momentum * r->state[0] : r->state[0];
+    for (int64_t i = 0; i < r->n; i++) {
+        double u = r->grad[i] + r->weight_decay * r->param[i];
+
+        if (momentum > 0.0) {
+            m[i] = momentum * m[i] + u;
+            u = r->config->nesterov ? u + momentum * m[i] : m[i];
+        }
+        r->param[i] -= r->lr * u;
     }
-    r->param -= r->lr * u;
 }
 
 const charl_optimizer_rule charl__optim_sgd = {

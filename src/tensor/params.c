@@ -128,11 +128,10 @@ bool charl__params_is_laid_out(const charl_params *set)
 static void place(charl_params *set, charl_param *p)
 {
     int64_t *end = p->spec.trainable ? &set->elements : &set->buffer_elements;
-    const int64_t n = charl_shape_count(&p->spec.shape);
 
     if (p->offset < 0) {
         p->offset = *end;
-        *end += (n + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN * CHARL_PARAM_ALIGN;
+        *end += charl__param_blocks(p) * CHARL_PARAM_ALIGN;
     }
 }
 

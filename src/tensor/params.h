@@ -36,6 +36,12 @@ struct charl_params {
         sum; /* elements: completed gradients; the same buffer as grad with one rank and one lane */
 };
 
+/** Blocks of CHARL_PARAM_ALIGN floats that p takes in its arena. */
+static inline int64_t charl__param_blocks(const charl_param *p)
+{
+    return (charl_shape_count(&p->spec.shape) + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN;
+}
+
 /** Where the gradient arenas shall lie: host memory of a shared window that the device uses in
  * place. Both NULL: device memory. */
 typedef struct charl_gradient_memory {

@@ -100,8 +100,11 @@ static void set_float(const charl__key *key, const char *text, double *field, ch
 {
     double v;
 
-    if (!charl__config_float(text, &v)) {
-        snprintf(why, CHARL__WHY, "\"%.100s\" is not a number", text);
+    if (key->choices && charl__choice_index(key->choices, text) >= 0) {
+        *field = (double)NAN;
+    } else if (!charl__config_float(text, &v)) {
+        snprintf(why, CHARL__WHY, "\"%.100s\" is not a number%s%s", text,
+                 key->choices ? " or " : "", key->choices ? key->choices : "");
     } else if (!charl__range_holds(key->range, v)) {
         why_range(key, text, why);
     } else {
@@ -427,6 +430,9 @@ charl_status charl__config_value_print(const charl__key *key, const void *field,
         }
         return charl__text_printf(out, "%" PRId64, *(const int64_t *)field);
     case CHARL__KEY_FLOAT:
+        if (isnan(*(const double *)field)) {
+            return charl__text_printf(out, "%s", key->choices);
+        }
         return print_float(*(const double *)field, out);
     case CHARL__KEY_ENUM:
         return charl__text_printf(

@@ -13,6 +13,7 @@
 #define AT(field) offsetof(charl_config, field)
 #define MLP_CNN "type=mlp|cnn"
 #define GPT "type=gpt"
+#define ADAMS "type=adam|adamw|lion"
 #define SCHEDULED "type=linear|cosine|poly|wsd"
 
 /* clang-format off */
@@ -116,22 +117,22 @@ const charl__key charl__keys[] = {
     {"train", "on_nonfinite", CHARL__KEY_ENUM, AT(train.on_nonfinite), "stop", NULL, "stop", "skip", NULL, NULL,
      "when loss or gradient is NaN or infinite: stop with exit code 6"},
 
-    {"optimizer", "type", CHARL__KEY_ENUM, AT(optimizer.type), "adamw", NULL, "sgd|adam|adamw", "lion|lamb|adafactor|muon", NULL, NULL,
+    {"optimizer", "type", CHARL__KEY_ENUM, AT(optimizer.type), "adamw", NULL, "sgd|adam|adamw|lion|rmsprop|adagrad", "lamb|adafactor|muon", NULL, NULL,
      "how a gradient becomes a change of the weights"},
     {"optimizer", "learning_rate", CHARL__KEY_FLOAT, AT(optimizer.learning_rate), "1e-3", "(0,inf)", NULL, NULL, NULL, NULL,
      "step size, the peak of the schedule; never depends on the number of ranks"},
     {"optimizer", "weight_decay", CHARL__KEY_FLOAT, AT(optimizer.weight_decay), "0.01", "[0,inf)", NULL, NULL, NULL, NULL,
-     "adamw: decoupled from the gradient; sgd and adam: added to it"},
-    {"optimizer", "momentum", CHARL__KEY_FLOAT, AT(optimizer.momentum), "0.9", "[0,1)", NULL, NULL, NULL, "type=sgd",
-     "part of the last change that is kept"},
+     "adamw and lion: decoupled from the gradient; others: added to it"},
+    {"optimizer", "momentum", CHARL__KEY_FLOAT, AT(optimizer.momentum), "auto", "[0,1)", "auto", NULL, NULL, "type=sgd|rmsprop",
+     "part of the last change that is kept; auto: 0.9 for sgd, 0 for rmsprop"},
     {"optimizer", "nesterov", CHARL__KEY_BOOL, AT(optimizer.nesterov), "no", NULL, NULL, NULL, NULL, "type=sgd",
      "Nesterov's form of the momentum"},
-    {"optimizer", "beta1", CHARL__KEY_FLOAT, AT(optimizer.beta1), "0.9", "[0,1)", NULL, NULL, NULL, "type=adam|adamw",
-     "decay of the gradient's moving mean"},
-    {"optimizer", "beta2", CHARL__KEY_FLOAT, AT(optimizer.beta2), "0.999", "[0,1)", NULL, NULL, NULL, "type=adam|adamw",
-     "decay of the squared gradient's moving mean"},
-    {"optimizer", "eps", CHARL__KEY_FLOAT, AT(optimizer.eps), "1e-8", "(0,inf)", NULL, NULL, NULL, "type=adam|adamw",
-     "added to the root of the squared gradient's mean"},
+    {"optimizer", "beta1", CHARL__KEY_FLOAT, AT(optimizer.beta1), "auto", "[0,1)", "auto", NULL, NULL, ADAMS,
+     "decay of the gradient's moving mean; auto: 0.9"},
+    {"optimizer", "beta2", CHARL__KEY_FLOAT, AT(optimizer.beta2), "auto", "[0,1)", "auto", NULL, NULL, ADAMS "|rmsprop",
+     "decay of the squared gradient's moving mean, of the kept mean for lion; auto: 0.999, for lion and rmsprop 0.99"},
+    {"optimizer", "eps", CHARL__KEY_FLOAT, AT(optimizer.eps), "auto", "(0,inf)", "auto", NULL, NULL, "type=adam|adamw|rmsprop|adagrad",
+     "added to the root of the squared gradient's mean; auto: 1e-8, for adagrad 1e-10"},
 
     {"scheduler", "type", CHARL__KEY_ENUM, AT(scheduler.type), "constant", NULL, "constant|linear|cosine|step|multistep|poly|wsd", NULL, NULL, NULL,
      "how the learning rate changes after the warm-up; wsd: constant, then a decay over the last decay_steps"},

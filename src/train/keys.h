@@ -16,7 +16,7 @@ typedef enum charl__key_type {
     CHARL__KEY_BOOL,     /* bool */
     CHARL__KEY_INT,      /* int64_t; the word in `choices` stands for 0 */
     CHARL__KEY_SIZE,     /* int64_t with k, M, G = 1024, 1024^2, 1024^3 */
-    CHARL__KEY_FLOAT,    /* double */
+    CHARL__KEY_FLOAT,    /* double; the word in `choices` stands for NaN */
     CHARL__KEY_ENUM,     /* int, index into `choices` */
     CHARL__KEY_SET,      /* unsigned, bit i = choice i */
     CHARL__KEY_INTS,     /* charl_int_list */

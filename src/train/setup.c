@@ -197,21 +197,25 @@ cleanup:
     return st;
 }
 
+static double given(double value, double own)
+{
+    return isnan(value) ? own : value;
+}
+
 static charl_status create_optimizer(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
     const charl_config *c = t->config;
-    const charl_optimizer_config o = {
-        .type = t->optimizer_kind,
-        .weight_decay = (float)c->optimizer.weight_decay,
-        .momentum = (float)c->optimizer.momentum,
-        .nesterov = c->optimizer.nesterov,
-        .beta1 = c->optimizer.beta1,
-        .beta2 = c->optimizer.beta2,
-        .eps = (float)c->optimizer.eps,
-        .grad_clip = (float)c->train.grad_clip,
-    };
+    charl_optimizer_config o = charl_optimizer_defaults(t->optimizer_kind);
 
+    o.weight_decay = (float)c->optimizer.weight_decay;
+    o.momentum = (float)given(c->optimizer.momentum,
+                              c->optimizer.type == CHARL_OPTIMIZER_SGD ? 0.9 : (double)o.momentum);
+    o.nesterov = c->optimizer.nesterov;
+    o.beta1 = given(c->optimizer.beta1, o.beta1);
+    o.beta2 = given(c->optimizer.beta2, o.beta2);
+    o.eps = (float)given(c->optimizer.eps, (double)o.eps);
+    o.grad_clip = (float)c->train.grad_clip;
     CHARL_TRY(charl__optimizer_create(t->params, &o, t->steps, &t->optimizer));
     CHARL_TRY(charl__optimizer_warm_up(t->optimizer));
 cleanup:

@@ -30,7 +30,8 @@ BIN = pathlib.Path(os.environ.get("CHARL_BIN_DIR", ""))
 SHORT = os.environ.get("CHARL_TEST_SHORT") == "1"
 STEPS, HALF = 20, 10
 STATES = {"sgd": ["momentum_buffer"], "adam": ["exp_avg", "exp_avg_sq"],
-          "adamw": ["exp_avg", "exp_avg_sq"]}
+          "adamw": ["exp_avg", "exp_avg_sq"], "rmsprop": ["square_avg", "momentum_buffer"],
+          "adagrad": ["sum"]}
 
 
 class Case:
@@ -42,7 +43,8 @@ class Case:
 
     batch, slices = 64, 8
     loss_tolerance = 1e-5
-    parameter_tolerance = {"sgd": 1e-5, "adam": 1e-4, "adamw": 1e-4}
+    parameter_tolerance = {"sgd": 1e-5, "adam": 1e-4, "adamw": 1e-4, "rmsprop": 1e-4,
+                           "adagrad": 1e-4}
 
     def __init__(self, name, optimizer, lr, weight_decay, **more):
         self.name, self.optimizer = name, optimizer
@@ -84,6 +86,8 @@ class Case:
                  f"grad_clip = {self.grad_clip}", f"label_smoothing = {self.label_smoothing}",
                  "[optimizer]", f"type = {self.optimizer}", f"learning_rate = {self.lr}",
                  f"weight_decay = {self.weight_decay}"]
+        if self.optimizer == "rmsprop":
+            lines += ["momentum = 0.9"]
         if self.optimizer == "sgd":
             lines += ["momentum = 0.9", f"nesterov = {'yes' if self.nesterov else 'no'}"]
         if self.min_lr is not None:
@@ -149,6 +153,11 @@ def build_optimizer(case, model):
     if case.optimizer == "sgd":
         return torch.optim.SGD(model.parameters(), lr=case.lr, momentum=0.9,
                                weight_decay=case.weight_decay, nesterov=case.nesterov)
+    if case.optimizer == "rmsprop":
+        return torch.optim.RMSprop(model.parameters(), lr=case.lr, momentum=0.9,
+                                   weight_decay=case.weight_decay)
+    if case.optimizer == "adagrad":
+        return torch.optim.Adagrad(model.parameters(), lr=case.lr, weight_decay=case.weight_decay)
     kind = torch.optim.Adam if case.optimizer == "adam" else torch.optim.AdamW
     return kind(model.parameters(), lr=case.lr, weight_decay=case.weight_decay)
 

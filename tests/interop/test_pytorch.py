@@ -60,6 +60,8 @@ CASES = [
     Mlp("mlp nesterov", "sgd", 0.05, 1e-3, nesterov=True),
     Mlp("mlp adam", "adam", 1e-3, 1e-3),
     Mlp("mlp adamw", "adamw", 1e-3, 0.05),
+    Mlp("mlp rmsprop", "rmsprop", 1e-3, 1e-3),
+    Mlp("mlp adagrad", "adagrad", 1e-2, 1e-3),
     Cnn("cnn sgd", "sgd", 0.02, 1e-3),
     Cnn("cnn nesterov", "sgd", 0.02, 1e-3, nesterov=True),
     Cnn("cnn adam", "adam", 1e-3, 1e-3),

@@ -113,6 +113,11 @@ static const struct config {
       .weight_decay = 0.3F,
       .grad_clip = 1.0F},
      10.0F},
+    {{.type = "lion", .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1F}, 1.0F},
+    {{.type = "lion", .beta1 = 0.95, .beta2 = 0.98, .grad_clip = 1.0F}, 1.0F},
+    {{.type = "rmsprop", .beta2 = 0.99, .eps = 1e-8F, .weight_decay = 0.1F}, 1.0F},
+    {{.type = "rmsprop", .beta2 = 0.9, .eps = 1e-3F, .momentum = 0.9F}, 1e-2F},
+    {{.type = "adagrad", .eps = 1e-10F, .weight_decay = 0.1F}, 1.0F},
 };
 
 static float lr_of(int t)
@@ -120,24 +125,32 @@ static float lr_of(int t)
     return 0.05F / (1.0F + 0.1F * (float)t);
 }
 
-/* The reference of one step over the arena. */
-static void step_reference(const charl_optimizer *o, const int *kind, const float *g, int t,
-                           double factor, double *value, double state[2][MAX_ELEMENTS])
+/* The reference of one step, parameter by parameter. */
+static void step_reference(const charl_optimizer *o, const float *g, int t, double factor,
+                           double *value, double state[][MAX_ELEMENTS])
 {
+    static double grad[MAX_ELEMENTS];
+
     for (int64_t i = 0; i < o->set->elements; i++) {
+        grad[i] = (double)g[i] * factor;
+    }
+    for (int i = 0; i < o->set->count; i++) {
+        const charl_param *p = o->set->param[i];
         charl_optimizer_reference r = {.config = &o->config,
                                        .lr = (double)lr_of(t),
+                                       .weight_decay =
+                                           p->spec.no_decay ? 0.0 : (double)o->config.weight_decay,
                                        .t = t + 1,
-                                       .decay = kind[i] == 2,
-                                       .grad = (double)g[i] * factor,
-                                       .param = value[i],
-                                       .state = {state[0][i], state[1][i]}};
+                                       .shape = p->spec.shape,
+                                       .n = charl_shape_count(&p->spec.shape),
+                                       .grad = grad + p->offset,
+                                       .param = value + p->offset};
 
-        if (kind[i]) {
+        for (int k = 0; k < o->n_states; k++) {
+            r.state[k] = state[k] + p->offset;
+        }
+        if (p->spec.trainable) {
             o->type->reference(&r);
-            value[i] = r.param;
-            state[0][i] = r.state[0];
-            state[1][i] = r.state[1];
         }
     }
 }
@@ -152,7 +165,7 @@ static void check_arena(charl_buffer *b, const double *want, int64_t n, double t
 
 static void check_config(const struct config *c)
 {
-    static double value[MAX_ELEMENTS], state[2][MAX_ELEMENTS];
+    static double value[MAX_ELEMENTS], state[CHARL_OPTIM_MAX_STATES][MAX_ELEMENTS];
     static float g[MAX_ELEMENTS], start[MAX_ELEMENTS];
     static int kind[MAX_ELEMENTS];
     charl_params *set = NULL;
@@ -175,7 +188,7 @@ static void check_config(const struct config *c)
         write_gradient(set, g);
         assert_int_equal(charl_optimizer_get_steps(o), t);
         charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
-        step_reference(o, kind, g, t, factor, value, state);
+        step_reference(o, g, t, factor, value, state);
         charl_assert_ok(charl_optimizer_get_report(o, &report));
         charl_assert_close(&report.grad_norm, &norm, 1, 1e-6);
         assert_true(report.finite);
@@ -224,20 +237,24 @@ static void test_defaults_are_pytorch(void **state)
     assert_true(adam.beta1 == 0.9 && adam.beta2 == 0.999 && adam.eps == 1e-8F);
     assert_true(adam.weight_decay == 0.0F && adamw.weight_decay == 0.01F);
     assert_true(adamw.beta1 == 0.9 && adamw.beta2 == 0.999 && adamw.eps == 1e-8F);
+    assert_true(charl_optimizer_defaults("rmsprop").beta2 == 0.99);
+    assert_true(charl_optimizer_defaults("rmsprop").eps == 1e-8F);
+    assert_true(charl_optimizer_defaults("adagrad").eps == 1e-10F);
     assert_string_equal(charl_optimizer_defaults("unheard of").type, "unheard of");
 }
 
 /* A bad gradient changes nothing, and neither does a good one after it. */
 static void check_nonfinite(const char *type, float bad)
 {
-    static float g[MAX_ELEMENTS], before[3][MAX_ELEMENTS], after[MAX_ELEMENTS];
+    static float g[MAX_ELEMENTS], before[1 + CHARL_OPTIM_MAX_STATES][MAX_ELEMENTS],
+        after[MAX_ELEMENTS];
     static int kind[MAX_ELEMENTS];
     charl_optimizer_config config = charl_optimizer_defaults(type);
     charl_optimizer_report report;
     charl_params *set = NULL;
     charl_optimizer *o = NULL;
 
-    config.momentum = strcmp(type, "sgd") == 0 ? 0.9F : 0.0F;
+    config.momentum = 0.9F;
     config.grad_clip = 1.0F;
     charl_assert_ok(open_set(&set));
     charl_assert_ok(charl_optimizer_create(set, &config, &o));
@@ -245,7 +262,7 @@ static void check_nonfinite(const char *type, float bad)
     make_gradient(kind, 1, 1.0F, g);
     write_gradient(set, g);
     charl_assert_ok(charl_optimizer_step(o, 0.1F));
-    read_arena(set->value, before[2], set->elements);
+    read_arena(set->value, before[CHARL_OPTIM_MAX_STATES], set->elements);
     for (int k = 0; k < o->n_states; k++) {
         read_arena(o->state[k], before[k], set->elements);
     }
@@ -258,7 +275,7 @@ static void check_nonfinite(const char *type, float bad)
         make_gradient(kind, 2, 1.0F, g); /* good from now on */
     }
     read_arena(set->value, after, set->elements);
-    charl_assert_same_bits(after, before[2], set->elements);
+    charl_assert_same_bits(after, before[CHARL_OPTIM_MAX_STATES], set->elements);
     for (int k = 0; k < o->n_states; k++) {
         read_arena(o->state[k], after, set->elements);
         charl_assert_same_bits(after, before[k], set->elements);
@@ -426,7 +443,7 @@ static void test_refused(void **state)
         const char *message;
     } bad[] = {
         {{.type = NULL}, "missing"},
-        {{.type = "adagrad"}, "adagrad"},
+        {{.type = "adadelta"}, "adadelta"},
         {{.type = "sgd", .weight_decay = -1.0F}, "weight_decay"},
         {{.type = "sgd", .weight_decay = NAN}, "weight_decay"},
         {{.type = "sgd", .momentum = 1.0F}, "momentum"},

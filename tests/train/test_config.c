@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,7 @@ static void test_defaults_name_the_file(void **state)
     assert_string_equal(c->data.path, "/abs/x.h5");
     assert_int_equal(c->model.hidden.values[0], 128);
     assert_true(c->optimizer.learning_rate == 1e-3);
+    assert_true(isnan(c->optimizer.beta1) && isnan(c->optimizer.momentum));
     charl_config_destroy(c);
 }
 

@@ -71,8 +71,11 @@ static const struct {
     {HEAD "[train]\nearly_stopping_patience = 3\n",
      "conf/t.ini:6: [train] early_stopping_patience: \"3\" is not available in this version "
      "(available: 0)"},
-    {HEAD "[optimizer]\ntype = lion\n", "conf/t.ini:6: [optimizer] type: lion is not available in "
-                                        "this version (available: sgd, adam, adamw)"},
+    {HEAD "[optimizer]\ntype = muon\n",
+     "conf/t.ini:6: [optimizer] type: muon is not available in this version (available: sgd, adam, "
+     "adamw, lion, rmsprop, adagrad)"},
+    {HEAD "[optimizer]\nbeta1 = fast\n",
+     "conf/t.ini:6: [optimizer] beta1: \"fast\" is not a number or auto"},
     {HEAD "[optimizer]\nlearning_rate = 0\n",
      "conf/t.ini:6: [optimizer] learning_rate: 0 is outside (0,inf)"},
     {HEAD "[optimizer]\ntype = sgd\nnesterov = on\nmomentum = 0\n",

@@ -1,0 +1,41 @@
+/* adagrad (Duchi, Hazan and Singer 2011), in PyTorch's form. */
+#include <math.h>
+
+#include "optim/optimizer.h"
+
+static int count_states(const charl_optimizer_config *c)
+{
+    (void)c;
+    return 1;
+}
+
+static charl_status enqueue(const charl_optimizer *o)
+{
+    return charl__optimizer_update(
+        o, &(charl_optimizer_update){
+               .file = "adagrad",
+               .entry = "charl_adagrad",
+               .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32(o->config.eps)},
+           });
+}
+
+static void reference(const charl_optimizer_reference *r)
+{
+    double *sum = r->state[0];
+
+    for (int64_t i = 0; i < r->n; i++) {
+        const double g = r->grad[i] + r->weight_decay * r->param[i];
+
+        sum[i] += g * g;
+        r->param[i] -= r->lr * g / (sqrt(sum[i]) + (double)r->config->eps);
+    }
+}
+
+const charl_optimizer_rule charl__optim_adagrad = {
+    .name = "adagrad",
+    .state_name = {"sum"},
+    .defaults = {.type = "adagrad", .eps = 1e-10F},
+    .count_states = count_states,
+    .enqueue = enqueue,
+    .reference = reference,
+};

@@ -1,0 +1,57 @@
+/* rmsprop (Tieleman and Hinton 2012), in PyTorch's form without centering; beta2 is PyTorch's
+ * alpha. */
+#include <math.h>
+
+#include "optim/optimizer.h"
+
+static int count_states(const charl_optimizer_config *c)
+{
+    return c->momentum > 0.0F ? 2 : 1;
+}
+
+static charl_status enqueue(const charl_optimizer *o)
+{
+    const charl_optimizer_config *c = &o->config;
+    charl_optimizer_update u = {
+        .file = "rmsprop",
+        .entry = "charl_rmsprop",
+        .defines = "#define MOMENTUM 0\n",
+        .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32((float)c->beta2),
+                charl__f32((float)(1.0 - c->beta2)), charl__f32(c->eps)},
+    };
+
+    if (o->n_states > 1) {
+        u.defines = "#define MOMENTUM 1\n";
+        u.own[4] = charl__raw(CHARL_ARG_INOUT, o->state[1]);
+        u.own[5] = charl__f32(c->momentum);
+    }
+    return charl__optimizer_update(o, &u);
+}
+
+static void reference(const charl_optimizer_reference *r)
+{
+    const double b2 = r->config->beta2, momentum = (double)r->config->momentum;
+    double *v = r->state[0], *buf = r->state[1];
+
+    for (int64_t i = 0; i < r->n; i++) {
+        const double g = r->grad[i] + r->weight_decay * r->param[i];
+        double u;
+
+        v[i] = b2 * v[i] + (1.0 - b2) * g * g;
+        u = g / (sqrt(v[i]) + (double)r->config->eps);
+        if (momentum > 0.0) {
+            buf[i] = momentum * buf[i] + u;
+            u = buf[i];
+        }
+        r->param[i] -= r->lr * u;
+    }
+}
+
+const charl_optimizer_rule charl__optim_rmsprop = {
+    .name = "rmsprop",
+    .state_name = {"square_avg", "momentum_buffer"},
+    .defaults = {.type = "rmsprop", .beta2 = 0.99, .eps = 1e-8F},
+    .count_states = count_states,
+    .enqueue = enqueue,
+    .reference = reference,
+};
