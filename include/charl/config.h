@@ -88,7 +88,12 @@ typedef struct charl_normalize {
 } charl_normalize;
 
 /* Bits of the keys that hold a set. */
-enum { CHARL_METRIC_LOSS = 1, CHARL_METRIC_ACCURACY = 2, CHARL_METRIC_TOP5 = 4 };
+enum {
+    CHARL_METRIC_LOSS = 1,
+    CHARL_METRIC_ACCURACY = 2,
+    CHARL_METRIC_TOP5 = 4,
+    CHARL_METRIC_PERPLEXITY = 8
+};
 enum { CHARL_LOG_JSONL = 1, CHARL_LOG_CSV = 2 };
 
 typedef struct charl_config_detail charl_config_detail;

@@ -45,6 +45,7 @@ typedef struct charl_dataset_info {
     const char *path;
     charl_dtype x_dtype;              /* u8, u16, u32 or f32; tokens: i32 */
     charl_shape x_shape;              /* of one sample */
+    charl_dtype stored_dtype;         /* of the samples in the file; tokens: u8, u16 or u32 */
     charl_dtype y_dtype;              /* i32 class labels or next tokens, f32 regression targets */
     charl_shape y_shape;              /* of one target; a single label is a scalar */
     int64_t classes;                  /* classes or size of the vocabulary; 0 for regression */
@@ -108,6 +109,15 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
  */
 charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts,
                                    int64_t n, void *x, void *y) CHARL_MUST_CHECK;
+
+/** out[i] = token first + i of a split, for i < n, as stored (info.stored_dtype), checked against
+ * the vocabulary.
+ *
+ *  Blocks. Local. Thread-safe. Deterministic. Errors: as charl_dataset_read; ERR_INVALID if not
+ * tokens.
+ */
+charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first,
+                                       int64_t n, void *out) CHARL_MUST_CHECK;
 
 /** Read everything once: all checksums, all labels in range, all floats finite.
  *

@@ -71,9 +71,9 @@ charl_var *charl_softmax(charl_graph *g,
 charl_var *charl_log_softmax(charl_graph *g, charl_var *x); /**< over the last axis */
 
 /* Losses: one value per row; reduce with charl_batch_mean or charl_sum. */
-/** out[b] = weight[b] * -sum_c q[b,c] log_softmax(logits)[b,c], q = (1 - smoothing) at the label +
- * smoothing / C everywhere. logits [B, C]  label [B] i32 in [0, C) (outside gives NaN)  weight [B]
- * or NULL  out [B] */
+/** out[...] = weight[...] * -sum_c q[...,c] log_softmax(logits)[...,c], q = (1 - smoothing) at the
+ * label + smoothing / C everywhere. logits [..., C] with at least one extent before C  label [...]
+ * i32 in [0, C) (outside gives NaN)  weight [...] or NULL  out [...] */
 charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label,
                                charl_var *weight, float smoothing);
 charl_var *charl_mse(charl_graph *g, charl_var *x,
@@ -83,8 +83,8 @@ charl_bce_with_logits(charl_graph *g, charl_var *x,
                       charl_var *target); /**< out[b] = mean of softplus(x) - x * target */
 charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target,
                        float delta); /**< out[b] = mean of Huber's loss (PyTorch's huber_loss) */
-/** out[b] = 1 if the label is among the k largest logits of its row (ties count against it), else
- * 0. Not differentiable. */
+/** out[...] = 1 if the label is among the k largest logits of its row (ties count against it), else
+ * 0. Operands as for charl_cross_entropy. Not differentiable. */
 charl_var *charl_correct(charl_graph *g, charl_var *logits, charl_var *label, int k);
 
 /* Shape, any element type. The leading extent of a BATCHED operand stays the batch: it is not cut,
@@ -108,6 +108,12 @@ charl_cast(charl_graph *g, charl_var *x,
  * row outside [0, N) gives NaN, or -1. Not differentiable. */
 charl_var *charl_gather_rows(charl_graph *g, charl_var *source, charl_var *row, charl_var *shift,
                              charl_var *scale);
+/** Windows of a sequence of tokens: out[r, j] = tokens[start[r] + offset + j]. tokens [N] u8, u16,
+ * u32 or i32, REPLICATED  start [B] i32  out [B, length] i32. Outside [0, N) gives -1. Not
+ * differentiable. Errors: ERR_SHAPE, ERR_DTYPE; ERR_INVALID for a length below 1 or an offset below
+ * 0. */
+charl_var *charl_gather_windows(charl_graph *g, charl_var *tokens, charl_var *start, int64_t length,
+                                int64_t offset);
 
 /** Geometry of a window over H and W. */
 typedef struct charl_window {

@@ -23,6 +23,7 @@ typedef struct charl_train_info {
     int layers;
     int64_t parameters;           /* trained elements */
     int64_t train_rows, val_rows; /* samples */
+    int64_t window;               /* tokens per sample; 0: the samples are no tokens */
     bool data_on_device;
     const char *data_note;          /* what is unusual about the data file; "" if nothing */
     int64_t batch_size, local_rows; /* samples per step, over all ranks and on this one */
@@ -44,6 +45,7 @@ typedef struct charl_train_row {
     double lr, grad_norm;
     int64_t samples; /* seen since the beginning */
     double samples_per_s, step_ms, data_ms, comm_ms;
+    double tokens_per_s; /* 0 when the samples are no tokens */
     int64_t mem_bytes;
     double elapsed_s, eta_s;
 } charl_train_row;
@@ -53,6 +55,7 @@ typedef struct charl_val_row {
     double epoch;
     double loss;
     double accuracy, top5; /* fractions; NaN where they do not apply */
+    double perplexity;     /* exp(loss), of tokens or where asked for; 0 otherwise */
     bool best;
     double elapsed_s;
 } charl_val_row;

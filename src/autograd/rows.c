@@ -81,6 +81,14 @@ void charl__split_axis(const charl_shape *s, int axis, int64_t *outer, int64_t *
     }
 }
 
+bool charl__is_rows_of(const charl_shape *rows, const charl_shape *x)
+{
+    charl_shape front = *x;
+
+    front.ndim--;
+    return x->ndim >= 2 && charl_shape_equal(rows, &front);
+}
+
 static int64_t chunks_of(int64_t n, int64_t inner)
 {
     return at_least_one(ceil_div(n, inner == 1 ? ROW_CHUNK : COLUMN_CHUNK));

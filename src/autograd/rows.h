@@ -62,6 +62,9 @@ charl_status charl__copy_stripe(const charl_enqueue *e, const charl_stripe *s) C
 
 /** Extents before, at and after `axis`. */
 void charl__split_axis(const charl_shape *s, int axis, int64_t *outer, int64_t *n, int64_t *inner);
+/** Whether `rows` is the shape of the values that each row of x has one of: x without its last
+ * extent, at least one. */
+bool charl__is_rows_of(const charl_shape *rows, const charl_shape *x);
 /** An axis counted from the front, or -1 when it is none of the shape's. */
 int charl__axis(const charl_shape *s, int axis);
 

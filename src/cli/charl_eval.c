@@ -44,6 +44,9 @@ static charl_status print_row(const evaluation *e, const charl_val_row *row)
     if (!isnan(row->top5)) {
         printf(" top5=%.6f", row->top5);
     }
+    if (row->perplexity > 0) {
+        printf(" perplexity=%.6g", row->perplexity);
+    }
     printf("\n");
 cleanup:
     charl_checkpoint_close(r);

@@ -79,6 +79,7 @@ typedef struct charl__output {
     bool bar_drawn;
     double drawn_s, said_s; /* last bar, last line */
     int64_t steps, steps_per_epoch;
+    int64_t window; /* tokens per sample; 0: not tokens */
     double last_loss, rate, lr, eta_s;
     double row_s, epoch_s; /* when the last row came, when the epoch began */
     FILE *log;             /* train.log */

@@ -161,7 +161,7 @@ static void print_devices(const device_text *all, int size)
 static void print_plan(const charl__output *o, const charl_train_info *i,
                        const device_text *devices)
 {
-    char a[32], b[32], c[32];
+    char a[32], b[32], c[32], windows[64] = "";
     const double epochs = (double)i->steps * (double)i->batch_size / (double)i->train_rows;
 
     printf("charl %s · %s · %d rank%s on %d node%s\n", CHARL_VERSION, o->config->run.name, o->size,
@@ -176,7 +176,11 @@ static void print_plan(const charl__output *o, const charl_train_info *i,
     printf("  model    %d layers, %s parameters, %d launches per step%s\n", i->layers,
            grouped(i->parameters, a), i->launches,
            i->collectives ? ", batch statistics over all ranks" : "");
-    printf("  data     %s train / %s val, %s\n", grouped(i->train_rows, a), grouped(i->val_rows, b),
+    if (i->window > 0) {
+        snprintf(windows, sizeof windows, " windows of %s tokens", grouped(i->window, a));
+    }
+    printf("  data     %s train / %s val%s, %s\n", grouped(i->train_rows, a),
+           grouped(i->val_rows, b), windows,
            i->data_on_device ? "on device" : "read while training");
     printf("  batch    %s = %d slices, %s on rank 0; %s steps (%.3g epochs); %s\n",
            grouped(i->batch_size, a), i->slices, grouped(i->local_rows, b), grouped(i->steps, c),
@@ -235,6 +239,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
         goto cleanup;
     }
     o->steps = i->steps;
+    o->window = i->window;
     o->steps_per_epoch = (i->train_rows + i->batch_size - 1) / i->batch_size;
     if (!is_quiet(o) || o->args->dry_run) {
         print_plan(o, i, devices);
@@ -269,21 +274,25 @@ static charl_status on_trained(void *ctx, const charl_train_row *r)
 {
     charl_status st = CHARL_OK;
     charl__output *o = ctx;
-    char eta[32];
+    char eta[32], tokens[48] = "";
 
     if (o->rank != 0) {
         goto cleanup;
     }
     o->rate = r->samples_per_s;
+    if (r->tokens_per_s > 0) {
+        o->rate = r->tokens_per_s;
+        snprintf(tokens, sizeof tokens, " tokens_per_s=%.0f", r->tokens_per_s);
+    }
     o->lr = r->lr;
     o->eta_s = r->eta_s;
     o->row_s = charl__clock_s();
     say_line(o,
              "train step=%" PRId64 "/%" PRId64
-             " epoch=%.2f loss=%.6g lr=%.2e grad_norm=%.4g samples_per_s=%.0f step_ms=%.3f "
+             " epoch=%.2f loss=%.6g lr=%.2e grad_norm=%.4g samples_per_s=%.0f%s step_ms=%.3f "
              "data_ms=%.3f comm_ms=%.3f mem_gib=%.2f eta=%s",
              r->step, r->steps, r->epoch, unsigned_nan(r->loss), r->lr, unsigned_nan(r->grad_norm),
-             r->samples_per_s, r->step_ms, r->data_ms, r->comm_ms,
+             r->samples_per_s, tokens, r->step_ms, r->data_ms, r->comm_ms,
              (double)r->mem_bytes / 1073741824.0, charl__duration_short(r->eta_s, eta, sizeof eta));
     if (o->metrics) {
         CHARL_TRY(charl__metrics_train(o->metrics, r));
@@ -322,8 +331,8 @@ static void bar_suffix(const charl__output *o, int64_t done, int64_t length, cha
         n += snprintf(text + n, size - (size_t)n, "  loss %.4f", o->last_loss);
     }
     if (o->rate > 0) {
-        n += snprintf(text + n, size - (size_t)n, "  lr %.1e  %s samples/s", o->lr,
-                      rate_text(o->rate, rate, sizeof rate));
+        n += snprintf(text + n, size - (size_t)n, "  lr %.1e  %s %s", o->lr,
+                      rate_text(o->rate, rate, sizeof rate), o->window > 0 ? "tok/s" : "samples/s");
     }
     if (done == length) {
         snprintf(text + n, size - (size_t)n, "  %s",
@@ -395,7 +404,7 @@ static charl_status on_evaluated(void *ctx, const charl_val_row *r)
 {
     charl_status st = CHARL_OK;
     charl__output *o = ctx;
-    char accuracy[48] = "", percent[48] = "";
+    char accuracy[48] = "", percent[48] = "", perplexity[64] = "", exponential[64] = "";
 
     if (o->rank != 0) {
         goto cleanup;
@@ -404,11 +413,16 @@ static charl_status on_evaluated(void *ctx, const charl_val_row *r)
         snprintf(accuracy, sizeof accuracy, " accuracy=%.4f", r->accuracy);
         snprintf(percent, sizeof percent, "  accuracy %.2f%%", 100.0 * r->accuracy);
     }
-    say_line(o, "val step=%" PRId64 " epoch=%.4g loss=%.6g%s best=%s", r->step, r->epoch,
-             unsigned_nan(r->loss), accuracy, r->best ? "yes" : "no");
+    if (r->perplexity > 0) {
+        snprintf(perplexity, sizeof perplexity, " perplexity=%.6g", r->perplexity);
+        snprintf(exponential, sizeof exponential, "  perplexity %.4g", r->perplexity);
+    }
+    say_line(o, "val step=%" PRId64 " epoch=%.4g loss=%.6g%s%s best=%s", r->step, r->epoch,
+             unsigned_nan(r->loss), accuracy, perplexity, r->best ? "yes" : "no");
     if (o->bar && !is_quiet(o)) {
         erase_bar(o);
-        printf("          val  loss %.4f%s%s\n", r->loss, percent, r->best ? "  best" : "");
+        printf("          val  loss %.4f%s%s%s\n", r->loss, percent, exponential,
+               r->best ? "  best" : "");
     }
     if (o->metrics) {
         CHARL_TRY(charl__metrics_val(o->metrics, r));
@@ -460,7 +474,7 @@ charl_train_events charl__output_events(charl__output *o)
 
 void charl__output_done(charl__output *o, const charl_train_result *r)
 {
-    char best[96] = "", wall[32];
+    char best[96] = "", wall[32], tokens[48] = "";
 
     if (o->rank != 0 || o->args->dry_run) {
         return;
@@ -476,8 +490,12 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
             *slash = '_'; /* a key of key=value */
         }
     }
-    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s wall_s=%.1f samples_per_s=%.0f",
-             r->stopped ? "stopped" : "done", r->step, r->epoch, best, r->wall_s, r->samples_per_s);
+    if (o->window > 0) {
+        snprintf(tokens, sizeof tokens, " tokens_per_s=%.0f", r->samples_per_s * (double)o->window);
+    }
+    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s wall_s=%.1f samples_per_s=%.0f%s",
+             r->stopped ? "stopped" : "done", r->step, r->epoch, best, r->wall_s, r->samples_per_s,
+             tokens);
     if (o->bar && !is_quiet(o)) {
         printf("%s after %" PRId64 " steps in %s%s\n", r->stopped ? "stopped" : "done", r->step,
                charl__duration_short(r->wall_s, wall, sizeof wall),

@@ -348,6 +348,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .path = ds->file.path,
         .x_dtype = tokens ? CHARL_I32 : train->x->dtype,
         .x_shape = tokens ? window : train->x->item,
+        .stored_dtype = train->x->dtype,
         .y_dtype = ds->values ? CHARL_F32 : CHARL_I32,
         .y_shape = tokens ? window : train->y->item,
         .classes = ds->classes,

@@ -42,7 +42,7 @@ static int64_t per_item(const charl__array *a)
     return (int64_t)(a->item_bytes / charl_dtype_size(a->dtype));
 }
 
-/* n integers of `a`, from row `first` on, each in [0, limit), as i32. */
+/* n integers of `a`, from row `first` on, each a class, as i32; out NULL: only checked. */
 static charl_status to_classes(const charl_dataset *ds, const charl__array *a, int64_t first,
                                int64_t n, const void *stored, int32_t *out)
 {
@@ -55,7 +55,9 @@ static charl_status to_classes(const charl_dataset *ds, const charl__array *a, i
         CHARL_REQUIRE(v >= 0 && v < ds->classes, CHARL_ERR_DATA,
                       "%s: %s: %lld in row %lld is not in [0, %lld)", ds->file.path, a->name,
                       (long long)v, (long long)(first + i / per_row), (long long)ds->classes);
-        out[i] = (int32_t)v;
+        if (out) {
+            out[i] = (int32_t)v;
+        }
     }
 cleanup:
     return st;
@@ -138,6 +140,26 @@ charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const i
 cleanup:
     charl_free(tokens);
     charl_free(stored);
+    return st;
+}
+
+charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first,
+                                       int64_t n, void *out)
+{
+    charl_status st = CHARL_OK;
+    const charl__view *v = NULL;
+
+    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS,
+                  CHARL_ERR_INVALID, "%s: tokens exist only in sets of tokens", ds->file.path);
+    v = &ds->views[split];
+    CHARL_REQUIRE(first >= 0 && n >= 0 && n <= v->items && first <= v->items - n, CHARL_ERR_INVALID,
+                  "%s: tokens %lld to %lld of %lld in split %s", ds->file.path, (long long)first,
+                  (long long)(first + n), (long long)v->items, charl_split_name(split));
+    if (n > 0) {
+        CHARL_TRY(charl__array_read(&ds->file, v->x, v->first + first, n, out));
+        CHARL_TRY(to_classes(ds, v->x, v->first + first, n, out, NULL));
+    }
+cleanup:
     return st;
 }
 
@@ -251,26 +273,14 @@ charl_status charl__view_count_classes(charl_dataset *ds, const charl__view *v, 
 static charl_status check_classes(charl_dataset *ds, const charl__array *a, int64_t first,
                                   int64_t n, const void *stored, void *user)
 {
-    charl_status st = CHARL_OK;
-    int32_t *scratch = user;
-
-    for (int64_t i = 0; i < n; i += SCAN_BYTES) {
-        const int64_t k = n - i < SCAN_BYTES ? n - i : SCAN_BYTES;
-        const unsigned char *p =
-            (const unsigned char *)stored + (size_t)i * charl_dtype_size(a->dtype);
-
-        CHARL_TRY(to_classes(ds, a, first + i / per_item(a), k, p, scratch));
-    }
-cleanup:
-    return st;
+    (void)user;
+    return to_classes(ds, a, first, n, stored, NULL);
 }
 
 charl_status charl_dataset_verify(charl_dataset *ds)
 {
     charl_status st = CHARL_OK;
-    int32_t *scratch = NULL;
 
-    CHARL_TRY(charl_alloc_array(SCAN_BYTES, sizeof *scratch, &scratch));
     for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
         if (ds->arrays[i].rows > 0) {
             CHARL_TRY(charl__array_verify(&ds->file, &ds->arrays[i]));
@@ -278,11 +288,10 @@ charl_status charl_dataset_verify(charl_dataset *ds)
     }
     for (int s = 0; !ds->values && s < CHARL_SPLIT_COUNT; s++) {
         if (ds->views[s].x) {
-            CHARL_TRY(scan(ds, &ds->views[s], check_classes, scratch));
+            CHARL_TRY(scan(ds, &ds->views[s], check_classes, NULL));
         }
     }
 cleanup:
-    charl_free(scratch);
     return st;
 }
 

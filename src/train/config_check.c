@@ -154,6 +154,10 @@ static void check_monitor(checker *c)
     if (accuracy && !(cfg->eval.metrics & CHARL_METRIC_ACCURACY)) {
         wrong(c, "checkpoint", "monitor", "val/accuracy needs accuracy in [eval] metrics");
     }
+    if ((cfg->eval.metrics & CHARL_METRIC_PERPLEXITY) &&
+        cfg->train.loss != CHARL_LOSS_CROSS_ENTROPY) {
+        wrong(c, "eval", "metrics", "perplexity needs loss = cross_entropy");
+    }
     if ((cfg->data.x[0] == '\0') != (cfg->data.y[0] == '\0')) {
         wrong(c, "data", cfg->data.x[0] == '\0' ? "x" : "y", "x and y are given together");
     }

@@ -59,6 +59,10 @@ charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches, cha
         }
     }
     out->loss = sum[CHARL__METRIC_LOSS] / sum[CHARL__METRIC_WEIGHT];
+    if (t->data.kind == CHARL_DATASET_TOKENS ||
+        (t->config->eval.metrics & CHARL_METRIC_PERPLEXITY)) {
+        out->perplexity = exp(out->loss);
+    }
     if (count > CHARL__METRIC_CORRECT) {
         out->accuracy = sum[CHARL__METRIC_CORRECT] / sum[CHARL__METRIC_WEIGHT];
     }

@@ -9,14 +9,15 @@
 #include "charl/ops.h"
 #include "io/loader.h"
 
-enum { SLOTS = 3, DEPTH = 4, BLOCK_ROWS = 4096 };
+enum { SLOTS = 3, DEPTH = 4, BLOCK_ROWS = 4096, BLOCK_TOKENS = 1 << 20 };
 
 struct charl__feed {
     charl__feed_options o;
     charl_dataset_info info;
-    int64_t n; /* rows of the split */
+    int64_t n;      /* rows of the split */
+    int64_t window; /* 0: not tokens */
     int64_t step;
-    charl_tensor *x, *y; /* the source */
+    charl_tensor *x, *y; /* the source; tokens on the device: x is the sequence, no y */
     charl_tensor *shift, *scale;
     charl_ring *row_ring, *weight_ring;
     charl_tensor *row, *weight;
@@ -38,12 +39,15 @@ static int64_t row_bytes(charl_dtype dtype, const charl_shape *shape)
 
 int64_t charl__feed_split_bytes(const charl_dataset_info *info, charl_split split)
 {
+    if (info->kind == CHARL_DATASET_TOKENS) {
+        return info->items[split] * (int64_t)charl_dtype_size(info->stored_dtype);
+    }
     return info->rows[split] *
            (row_bytes(info->x_dtype, &info->x_shape) + row_bytes(info->y_dtype, &info->y_shape));
 }
 
-static charl_status create_source(charl__feed *f, int64_t rows, charl_dtype dtype,
-                                  const charl_shape *row, charl_tensor **out)
+static charl_status create_array(charl__feed *f, int64_t rows, charl_dtype dtype,
+                                 const charl_shape *row, charl_tensor **out)
 {
     charl_status st = CHARL_OK;
     charl_shape shape = {row->ndim + 1, {rows}};
@@ -107,6 +111,46 @@ cleanup:
     return st;
 }
 
+static charl_status create_source(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape one = {0, {0}};
+    const int64_t rows = f->o.on_device ? f->n : SLOTS * f->o.rows;
+
+    if (f->window > 0 && f->o.on_device) {
+        CHARL_TRY(create_array(f, f->info.items[f->o.split], f->info.stored_dtype, &one, &f->x));
+        goto cleanup;
+    }
+    CHARL_TRY(create_array(f, rows, f->info.x_dtype, &f->info.x_shape, &f->x));
+    CHARL_TRY(create_array(f, rows, f->info.y_dtype, &f->info.y_shape, &f->y));
+    if (f->window == 0) {
+        CHARL_TRY(create_normalization(f));
+    }
+cleanup:
+    return st;
+}
+
+/* Copy the tokens of the split to the device, block by block. */
+static charl_status fill_tokens(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = f->info.items[f->o.split];
+    const size_t size = charl_dtype_size(f->info.stored_dtype);
+    char *block = NULL;
+
+    CHARL_TRY(charl_alloc_array(BLOCK_TOKENS, size, &block));
+    for (int64_t first = 0; first < n; first += BLOCK_TOKENS) {
+        const int64_t m = n - first < BLOCK_TOKENS ? n - first : BLOCK_TOKENS;
+
+        CHARL_TRY(charl_dataset_read_tokens(f->o.ds, f->o.split, first, m, block));
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, (size_t)first * size,
+                                      block, (size_t)m * size, true));
+    }
+cleanup:
+    charl_free(block);
+    return st;
+}
+
 /* Copy the whole split to the device, block by block. */
 static charl_status fill_source(charl__feed *f)
 {
@@ -156,7 +200,6 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
 {
     charl_status st = CHARL_OK;
     charl__feed *f = NULL;
-    int64_t source_rows;
 
     *out = NULL;
     CHARL_TRY(charl_alloc(sizeof *f, &f));
@@ -164,13 +207,11 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
     f->slot = f->previous = -1;
     charl_dataset_get_info(o->ds, &f->info);
     f->n = f->info.rows[o->split];
-    source_rows = o->on_device ? f->n : SLOTS * o->rows;
-    CHARL_TRY(create_source(f, source_rows, f->info.x_dtype, &f->info.x_shape, &f->x));
-    CHARL_TRY(create_source(f, source_rows, f->info.y_dtype, &f->info.y_shape, &f->y));
-    CHARL_TRY(create_normalization(f));
+    f->window = f->info.kind == CHARL_DATASET_TOKENS ? f->info.x_shape.dim[0] : 0;
+    CHARL_TRY(create_source(f));
     CHARL_TRY(create_rings(f));
     if (o->on_device) {
-        CHARL_TRY(fill_source(f));
+        CHARL_TRY(f->window > 0 ? fill_tokens(f) : fill_source(f));
     } else {
         CHARL_TRY(create_slots(f));
     }
@@ -230,14 +271,21 @@ static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl
 void charl__feed_attach(charl__feed *f, charl_graph *g, charl_var **x, charl_var **y,
                         charl_var **weight)
 {
-    charl_var *row;
+    charl_var *row, *source;
 
     charl_graph_scope_begin(g, "data");
     row = bound(g, "row", f->row, CHARL_BATCHED);
-    *x = charl_gather_rows(g, bound(g, "x", f->x, CHARL_REPLICATED), row,
-                           bound(g, "shift", f->shift, CHARL_REPLICATED),
-                           bound(g, "scale", f->scale, CHARL_REPLICATED));
-    *y = charl_gather_rows(g, bound(g, "y", f->y, CHARL_REPLICATED), row, NULL, NULL);
+    source = bound(g, "x", f->x, CHARL_REPLICATED);
+    if (!f->y) {
+        *x = charl_gather_windows(g, source, row, f->window, 0);
+        *y = charl_gather_windows(g, source, row, f->window, 1);
+    } else {
+        *x = f->window > 0
+                 ? charl_gather_rows(g, source, row, NULL, NULL)
+                 : charl_gather_rows(g, source, row, bound(g, "shift", f->shift, CHARL_REPLICATED),
+                                     bound(g, "scale", f->scale, CHARL_REPLICATED));
+        *y = charl_gather_rows(g, bound(g, "y", f->y, CHARL_REPLICATED), row, NULL, NULL);
+    }
     *weight = bound(g, "weight", f->weight, CHARL_BATCHED);
     charl_graph_scope_end(g);
 }
@@ -305,6 +353,19 @@ cleanup:
     return st;
 }
 
+/* Where the sample at `position` of the stream lies in a source that holds the whole split. */
+static int64_t source_row(const charl__feed *f, int64_t position)
+{
+    const int64_t row = charl_order_row(f->o.seed, f->n, f->o.shuffle, position);
+
+    if (f->window == 0) {
+        return row;
+    }
+    return row * f->window + charl_order_shift(f->o.seed, f->n,
+                                               f->o.shuffle && f->o.split == CHARL_SPLIT_TRAIN,
+                                               position, f->window);
+}
+
 charl_status charl__feed_next(charl__feed *f)
 {
     charl_status st = CHARL_OK;
@@ -315,8 +376,7 @@ charl_status charl__feed_next(charl__feed *f)
     }
     for (int64_t i = 0; i < f->o.rows; i++) {
         f->rows[i] =
-            (int32_t)(f->o.on_device ? charl_order_row(f->o.seed, f->n, f->o.shuffle, position + i)
-                                     : f->slot * f->o.rows + i);
+            (int32_t)(f->o.on_device ? source_row(f, position + i) : f->slot * f->o.rows + i);
         f->weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
     }
     CHARL_TRY(charl__ring_push(f->row_ring, f->rows));

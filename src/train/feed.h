@@ -5,6 +5,10 @@
  *  A feed keeps rows in a source on the device, the whole split or a few slots that a loader thread
  * fills, and gives a graph the row numbers of each step; the graph gathers and normalises. So a
  * step moves indices only when the data fit.
+ *
+ *  A row of tokens is a window: x the tokens from its start, y those one later. On the device lie
+ * the tokens as stored, and the numbers of a step are starts: multiples of the window, in training
+ * shifted by an amount that changes with the epoch (charl_order_shift).
  */
 #include "autograd/graph.h"
 #include "charl/config.h"
@@ -29,8 +33,8 @@ typedef struct charl__feed_options {
 charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out) CHARL_MUST_CHECK;
 void charl__feed_destroy(charl__feed *f); /* NULL is a no-op */
 
-/** Inputs of a graph: x f32 [rows, ...] normalised, y i32 or f32 [rows, ...], weight f32 [rows] (1,
- * or 0 for rows past the end of the split). */
+/** Inputs of a graph: x f32 [rows, ...] normalised, or i32 [rows, T] tokens; y i32 or f32
+ * [rows, ...]; weight f32 [rows] (1, or 0 for rows past the end of the split). */
 void charl__feed_attach(charl__feed *f, charl_graph *g, charl_var **x, charl_var **y,
                         charl_var **weight);
 
@@ -47,7 +51,7 @@ bool charl__feed_is_on_device(const charl__feed *f);
 /** Rows of the split. */
 int64_t charl__feed_rows(const charl__feed *f);
 
-/** Bytes of one split of x and y. */
+/** Bytes of one split on the device. */
 int64_t charl__feed_split_bytes(const charl_dataset_info *info, charl_split split);
 
 #endif

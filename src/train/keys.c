@@ -155,8 +155,8 @@ const charl__key charl__keys[] = {
      "how often to validate: steps (500), epochs (1ep), time (30m); 0: never"},
     {"eval", "max_batches", CHARL__KEY_INT, AT(eval.max_batches), "0", "[0,1e12]", NULL, NULL, NULL, NULL,
      "validate on this many batches only; 0: on all"},
-    {"eval", "metrics", CHARL__KEY_SET, AT(eval.metrics), "loss, accuracy", NULL, "loss|accuracy|top5", "perplexity", NULL, NULL,
-     "what to measure"},
+    {"eval", "metrics", CHARL__KEY_SET, AT(eval.metrics), "loss, accuracy", NULL, "loss|accuracy|top5|perplexity", NULL, NULL, NULL,
+     "what to measure besides the loss; perplexity, its exponential, is always told of tokens"},
 
     {"checkpoint", "interval", CHARL__KEY_INTERVAL, AT(checkpoint.interval), "1ep", NULL, NULL, NULL, NULL, NULL,
      "how often to save, besides the best: steps (500), epochs (1ep), time (30m); 0: only at the end and when stopped"},

@@ -185,6 +185,9 @@ static charl_status log_row(charl__trainer *t, meter *m, charl_train_result *res
                            .elapsed_s = now - t->started_s};
 
     CHARL_TRY(read_loss(t, &row.loss));
+    if (t->data.kind == CHARL_DATASET_TOKENS) {
+        row.tokens_per_s = row.samples_per_s * (double)t->data.x_shape.dim[0];
+    }
     row.eta_s = span / steps * (double)(t->end_step - t->step);
     result->loss = row.loss;
     st = check_finite(t, &row.loss, &row.grad_norm);
@@ -355,6 +358,7 @@ charl_status charl__trainer_report(charl__trainer *t)
         .parameters = charl_params_get_elements(t->params),
         .train_rows = t->data.rows[CHARL_SPLIT_TRAIN],
         .val_rows = t->data.rows[CHARL_SPLIT_VAL],
+        .window = t->data.kind == CHARL_DATASET_TOKENS ? t->data.x_shape.dim[0] : 0,
         .data_on_device = charl__feed_is_on_device(t->infers ? t->eval_feed : t->train_feed),
         .data_note = t->data.note,
         .batch_size = t->config->train.batch_size,

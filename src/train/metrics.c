@@ -13,7 +13,8 @@
 #include "base/clock.h"
 
 static const char csv_header[] =
-    "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib\n";
+    "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib,"
+    "val/perplexity\n";
 
 enum { PATH_BYTES = 4096, LINE_BYTES = 4096 };
 
@@ -180,24 +181,27 @@ cleanup:
 charl_status charl__metrics_train(charl__metrics *m, const charl_train_row *r)
 {
     charl_status st = CHARL_OK;
-    char loss[32], norm[32], rate[32];
+    char loss[32], norm[32], rate[32], tokens[64] = "";
     const bool finite = isfinite(r->loss) && isfinite(r->grad_norm);
 
+    if (r->tokens_per_s > 0) {
+        snprintf(tokens, sizeof tokens, ",\"tokens_per_s\":%.6g", r->tokens_per_s);
+    }
     if (m->jsonl) {
         fprintf(m->jsonl,
                 "{\"event\":\"train\",\"step\":%" PRId64
                 ",\"epoch\":%.6g,\"loss\":%s,\"lr\":%.9g,\"grad_norm\":%s,\"samples\":%" PRId64
-                ",\"samples_per_s\":%s,\"step_ms\":%.4g,\"data_ms\":%.4g,\"comm_ms\":%.4g,\"mem_"
+                ",\"samples_per_s\":%s%s,\"step_ms\":%.4g,\"data_ms\":%.4g,\"comm_ms\":%.4g,\"mem_"
                 "bytes\":%" PRId64 ",\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
                 r->step, r->epoch, number(r->loss, "null", loss), r->lr,
                 number(r->grad_norm, "null", norm), r->samples,
-                rounded(r->samples_per_s, "null", rate), r->step_ms, r->data_ms, r->comm_ms,
+                rounded(r->samples_per_s, "null", rate), tokens, r->step_ms, r->data_ms, r->comm_ms,
                 r->mem_bytes, r->elapsed_s, charl__clock_wall_s(),
                 finite ? "" : ",\"nonfinite\":true");
         CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
     }
     if (m->csv) {
-        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,%s,,,%.9g,%s,%s,%.4f\n", r->epoch, r->step,
+        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,%s,,,%.9g,%s,%s,%.4f,\n", r->epoch, r->step,
                 r->elapsed_s, number(r->loss, "nan", loss), r->lr,
                 number(r->grad_norm, "nan", norm), rounded(r->samples_per_s, "nan", rate),
                 (double)r->mem_bytes / 1073741824.0);
@@ -210,7 +214,8 @@ cleanup:
 charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *r)
 {
     charl_status st = CHARL_OK;
-    char loss[32], accuracy[64] = "", top5[64] = "", value[32];
+    char loss[32], accuracy[64] = "", top5[64] = "", perplexity[64] = "", value[32],
+                   exponential[32];
 
     if (!isnan(r->accuracy)) {
         snprintf(accuracy, sizeof accuracy, ",\"accuracy\":%.9g", r->accuracy);
@@ -218,19 +223,24 @@ charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *r)
     if (!isnan(r->top5)) {
         snprintf(top5, sizeof top5, ",\"top5\":%.9g", r->top5);
     }
+    if (r->perplexity > 0 && isfinite(r->perplexity)) {
+        snprintf(perplexity, sizeof perplexity, ",\"perplexity\":%.9g", r->perplexity);
+    }
     if (m->jsonl) {
-        fprintf(m->jsonl,
-                "{\"event\":\"val\",\"step\":%" PRId64
-                ",\"epoch\":%.6g,\"loss\":%s%s%s,\"best\":%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
-                r->step, r->epoch, number(r->loss, "null", loss), accuracy, top5,
-                r->best ? "true" : "false", r->elapsed_s, charl__clock_wall_s(),
-                isfinite(r->loss) ? "" : ",\"nonfinite\":true");
+        fprintf(
+            m->jsonl,
+            "{\"event\":\"val\",\"step\":%" PRId64
+            ",\"epoch\":%.6g,\"loss\":%s%s%s%s,\"best\":%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
+            r->step, r->epoch, number(r->loss, "null", loss), accuracy, top5, perplexity,
+            r->best ? "true" : "false", r->elapsed_s, charl__clock_wall_s(),
+            isfinite(r->loss) ? "" : ",\"nonfinite\":true");
         CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
     }
     if (m->csv) {
-        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,,%s,%s,,,,\n", r->epoch, r->step, r->elapsed_s,
+        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,,%s,%s,,,,,%s\n", r->epoch, r->step, r->elapsed_s,
                 number(r->loss, "nan", loss),
-                isnan(r->accuracy) ? "" : number(r->accuracy, "nan", value));
+                isnan(r->accuracy) ? "" : number(r->accuracy, "nan", value),
+                r->perplexity > 0 ? number(r->perplexity, "nan", exponential) : "");
         CHARL_TRY(flush(m, m->csv, "metrics.csv"));
     }
 cleanup:

@@ -38,17 +38,16 @@ static charl_status open_data(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
     const charl_config *c = t->config;
-    const charl_dataset_options o = {.x = c->data.x[0] ? c->data.x : NULL,
-                                     .y = c->data.y[0] ? c->data.y : NULL,
-                                     .val_split = c->data.val_split};
+    const charl_dataset_options o = {
+        .x = c->data.x[0] ? c->data.x : NULL,
+        .y = c->data.y[0] ? c->data.y : NULL,
+        .val_split = c->data.val_split,
+        .window = c->model.type == CHARL_MODEL_GPT ? c->model.block_size : c->data.window};
 
     CHARL_REQUIRE(c->data.path[0], CHARL_ERR_CONFIG,
                   "[data] path is missing: which file holds the data?");
     CHARL_TRY(charl_dataset_open(c->data.path, &o, &t->ds));
     charl_dataset_get_info(t->ds, &t->data);
-    CHARL_REQUIRE(t->data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
-                  "%s holds tokens; models for text are not available in this version",
-                  c->data.path);
     CHARL_REQUIRE(t->infers || t->data.rows[CHARL_SPLIT_TRAIN] > 0, CHARL_ERR_DATA,
                   "%s has no training rows", c->data.path);
     CHARL_REQUIRE(!t->infers || t->data.rows[t->eval_split] > 0, CHARL_ERR_DATA,
@@ -105,7 +104,7 @@ static bool fits_device(const charl__trainer *t, charl_split split)
     case CHARL_CACHE_DEVICE:
         return true;
     case CHARL_CACHE_AUTO:
-        return bytes <= (m.capacity - m.in_use) / 4 &&
+        return t->data.items[split] <= INT32_MAX && bytes <= (m.capacity - m.in_use) / 4 &&
                bytes <= charl_device_get_info(t->dev)->max_alloc_bytes;
     default:
         return false;

@@ -9,12 +9,40 @@
 #include "charl/ops.h"
 #include "nn/layer.h"
 
+/* Models, losses and settings that take tokens, or that take nothing else. */
+static charl_status check_tokens(const charl_config *config, const charl_dataset_info *data)
+{
+    charl_status st = CHARL_OK;
+    const int type = config->model.type;
+
+    if (data->kind != CHARL_DATASET_TOKENS) {
+        CHARL_REQUIRE(type != CHARL_MODEL_GPT, CHARL_ERR_CONFIG,
+                      "model.type = gpt reads tokens, %s holds %s; HINT charl data import text",
+                      data->path, charl_dataset_kind_name(data->kind));
+        goto cleanup;
+    }
+    CHARL_REQUIRE(type == CHARL_MODEL_GPT || type == CHARL_MODEL_SEQUENTIAL, CHARL_ERR_CONFIG,
+                  "model.type = %s reads numbers, %s holds tokens; use gpt, or sequential with an "
+                  "embedding as the first layer",
+                  charl_config_choice_name("model", "type", type), data->path);
+    CHARL_REQUIRE(config->train.loss == CHARL_LOSS_CROSS_ENTROPY, CHARL_ERR_CONFIG,
+                  "train.loss = %s: tokens are classes, use cross_entropy",
+                  charl_config_choice_name("train", "loss", config->train.loss));
+    CHARL_REQUIRE(config->data.normalize.kind != CHARL_NORMALIZE_GIVEN, CHARL_ERR_CONFIG,
+                  "data.normalize: %s holds tokens, which are not normalised", data->path);
+cleanup:
+    return st;
+}
+
 charl_status charl__task_outputs(const charl_config *config, const charl_dataset_info *data,
                                  int64_t *out)
 {
     charl_status st = CHARL_OK;
 
-    if (config->train.loss == CHARL_LOSS_CROSS_ENTROPY) {
+    CHARL_TRY(check_tokens(config, data));
+    if (data->kind == CHARL_DATASET_TOKENS) {
+        *out = data->classes;
+    } else if (config->train.loss == CHARL_LOSS_CROSS_ENTROPY) {
         CHARL_REQUIRE(data->y_dtype == CHARL_I32 && data->y_shape.ndim == 0, CHARL_ERR_CONFIG,
                       "train.loss = cross_entropy needs one class label per sample, %s has %s "
                       "targets. For numbers use mse, bce or huber",
@@ -170,6 +198,12 @@ static charl_var *real_target(charl_graph *g, charl_var *out, charl_var *y)
     return out ? charl_reshape(g, y, charl_var_get_type(out).shape) : NULL;
 }
 
+/* One value per sample: of tokens the mean over the window. */
+static charl_var *per_sample(charl_graph *g, charl_var *v)
+{
+    return v && charl_var_get_type(v).shape.ndim > 1 ? charl_mean(g, v, 1, false) : v;
+}
+
 static charl_var *loss_rows(const charl_config *config, charl_graph *g, charl_var *out,
                             charl_var *y)
 {
@@ -181,9 +215,10 @@ static charl_var *loss_rows(const charl_config *config, charl_graph *g, charl_va
     case CHARL_LOSS_HUBER:
         return charl_huber(g, out, real_target(g, out, y), 1.0F);
     default:
-        return charl_cross_entropy(g, out, y, NULL,
-                                   charl_graph_is_training(g) ? (float)config->train.label_smoothing
-                                                              : 0.0F);
+        return per_sample(g, charl_cross_entropy(g, out, y, NULL,
+                                                 charl_graph_is_training(g)
+                                                     ? (float)config->train.label_smoothing
+                                                     : 0.0F));
     }
 }
 
@@ -198,27 +233,30 @@ static void check_output(const charl_config *config, charl_graph *g, const charl
                          const charl_var *y, int64_t classes)
 {
     const charl_shape have = out ? charl_var_get_type(out).shape : (charl_shape){0};
-    const int64_t values = charl_shape_count(&have) / (have.ndim ? have.dim[0] : 1);
     const charl_shape want = y ? charl_var_get_type(y).shape : (charl_shape){0};
+    const int64_t last = have.ndim ? have.dim[have.ndim - 1] : 0;
+    const bool entropy = config->train.loss == CHARL_LOSS_CROSS_ENTROPY;
+    charl_shape front = have;
     char text[CHARL_SHAPE_TEXT];
 
     if (!out || !y) {
         return;
     }
-    if (config->train.loss == CHARL_LOSS_CROSS_ENTROPY
-            ? have.ndim != 2
-            : values != charl_shape_count(&want) / want.dim[0]) {
-        charl__graph_fail(g, CHARL_ERR_SHAPE,
-                          "the model's output %s does not fit the loss: it needs %s",
-                          charl_shape_format(&have, text),
-                          config->train.loss == CHARL_LOSS_CROSS_ENTROPY
-                              ? "[batch, classes]; end it in a linear layer with out = classes"
-                              : "as many values per sample as the target has");
-    } else if (config->train.loss == CHARL_LOSS_CROSS_ENTROPY && values < classes) {
+    front.ndim = have.ndim > 0 ? have.ndim - 1 : 0;
+    if (entropy ? !charl_shape_equal(&front, &want)
+                : charl_shape_count(&have) != charl_shape_count(&want)) {
+        charl__graph_fail(
+            g, CHARL_ERR_SHAPE, "the model's output %s does not fit the loss: it needs %s",
+            charl_shape_format(&have, text),
+            !entropy         ? "as many values per sample as the target has"
+            : want.ndim == 1 ? "[batch, classes]; end it in a linear layer with out = classes"
+                             : "[batch, window, vocabulary]; end it in a linear layer with out = "
+                               "vocabulary, and do not flatten");
+    } else if (entropy && last < classes) {
         charl__graph_fail(g, CHARL_ERR_SHAPE,
                           "the model has %lld outputs, but the data have %lld classes; end it in a "
                           "linear layer with out = %lld",
-                          (long long)values, (long long)classes, (long long)classes);
+                          (long long)last, (long long)classes, (long long)classes);
     }
 }
 
@@ -231,9 +269,9 @@ static charl_var *build_metrics(const charl_config *config, charl_graph *g, char
     part[n++] = total(g, charl_mul(g, rows, weight));
     part[n++] = total(g, weight);
     if (config->train.loss == CHARL_LOSS_CROSS_ENTROPY) {
-        part[n++] = total(g, charl_mul(g, charl_correct(g, out, y, 1), weight));
+        part[n++] = total(g, charl_mul(g, per_sample(g, charl_correct(g, out, y, 1)), weight));
         if (config->eval.metrics & CHARL_METRIC_TOP5) {
-            part[n++] = total(g, charl_mul(g, charl_correct(g, out, y, 5), weight));
+            part[n++] = total(g, charl_mul(g, per_sample(g, charl_correct(g, out, y, 5)), weight));
         }
     }
     return charl_concat(g, part, n, 0);

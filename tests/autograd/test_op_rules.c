@@ -81,7 +81,7 @@ static void test_losses(void **state)
     refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), NULL, 0),
             CHARL_ERR_DTYPE, "labels i32");
     refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8, 1), NULL, 0),
-            CHARL_ERR_SHAPE, "[B, C] and [B]");
+            CHARL_ERR_SHAPE, "[..., C] and [...]");
     refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 0), IN(I32, BATCHED, 8), NULL, 0),
             CHARL_ERR_SHAPE, "no classes");
     x = IN(F32, BATCHED, 8, 5);
@@ -94,7 +94,7 @@ static void test_losses(void **state)
     refused(charl_correct(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), 1), CHARL_ERR_DTYPE,
             "labels i32");
     refused(charl_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, REPLICATED, 9), 1), CHARL_ERR_SHAPE,
-            "[B, C] and [B]");
+            "[..., C] and [...]");
     refused(charl_mse(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE,
             "same [B, ...]");
     refused(charl_bce_with_logits(g, IN(F32, BATCHED, 8), IN(I32, BATCHED, 8)), CHARL_ERR_DTYPE,
@@ -144,6 +144,12 @@ static void test_movement(void **state)
     refused(charl_concat(g, many, 9, 1), CHARL_ERR_INVALID, "9 operands");
     refused(charl_cast(g, IN(I64, REPLICATED, 3), CHARL_F32), CHARL_ERR_DTYPE, "cannot cast i64");
     refused(charl_dropout(g, IN(F32, REPLICATED, 3), 1.0F), CHARL_ERR_INVALID, "p = 1");
+    refused(charl_gather_windows(g, IN(F32, REPLICATED, 30), IN(I32, BATCHED, 8), 4, 0),
+            CHARL_ERR_DTYPE, "tokens of f32");
+    refused(charl_gather_windows(g, IN(U8, REPLICATED, 3, 10), IN(I32, BATCHED, 8), 4, 0),
+            CHARL_ERR_SHAPE, "windows of tokens [3, 10]");
+    refused(charl_gather_windows(g, IN(U8, REPLICATED, 30), IN(I32, BATCHED, 8), 0, 0),
+            CHARL_ERR_INVALID, "a window of 0 tokens");
 }
 
 /* Operators that only gradients use. */

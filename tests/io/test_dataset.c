@@ -260,6 +260,33 @@ static void tokens_are_windows(void **state)
     charl_assert_message("too few");
 }
 
+static void tokens_as_stored(void **state)
+{
+    const char *path = charl_test_path(dir, "tokens.h5"); /* of the case before */
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    uint16_t tokens[101];
+
+    (void)state;
+    charl_assert_ok(charl_dataset_open(path, &(charl_dataset_options){.window = 10}, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_int_equal(info.stored_dtype, CHARL_U16);
+    charl_assert_ok(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 1, 100, tokens));
+    assert_int_equal(tokens[0], 1001);
+    assert_int_equal(tokens[99], 1100);
+    charl_assert_ok(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 101, 0, tokens));
+    charl_assert_status(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 2, 100, tokens),
+                        CHARL_ERR_INVALID);
+    charl_assert_message("tokens 2 to 102 of 101 in split val");
+    charl_dataset_close(ds);
+    charl_assert_ok(
+        charl_dataset_open(path, &(charl_dataset_options){.window = 10, .classes = 1050}, &ds));
+    charl_assert_status(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 0, 101, tokens),
+                        CHARL_ERR_DATA);
+    charl_assert_message("1050 in row 50 is not in [0, 1050)");
+    charl_dataset_close(ds);
+}
+
 typedef struct reader {
     charl_dataset *ds;
     int64_t from;
@@ -531,6 +558,7 @@ int main(void)
         cmocka_unit_test(wrong_rows_are_refused),
         cmocka_unit_test(val_split_takes_the_last_part),
         cmocka_unit_test(tokens_are_windows),
+        cmocka_unit_test(tokens_as_stored),
         cmocka_unit_test(threads_may_read_together),
         cmocka_unit_test(every_flipped_bit_of_data_is_found),
         cmocka_unit_test(every_flipped_bit_is_refused_or_harmless),

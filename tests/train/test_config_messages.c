@@ -93,10 +93,9 @@ static const struct {
     {HEAD "[eval]\ninterval = 3 weeks\n", "conf/t.ini:6: [eval] interval: \"3 weeks\" is not an "
                                           "interval: steps (500), epochs (1ep), time (30m) or 0"},
     {HEAD "[eval]\nmetrics = loss, f1\n",
-     "conf/t.ini:6: [eval] metrics: \"f1\" is not one of loss, accuracy, top5"},
-    {HEAD "[eval]\nmetrics = perplexity\n",
-     "conf/t.ini:6: [eval] metrics: perplexity is not available in this version (available: loss, "
-     "accuracy, top5)"},
+     "conf/t.ini:6: [eval] metrics: \"f1\" is not one of loss, accuracy, top5, perplexity"},
+    {HEAD "[eval]\nmetrics = perplexity\n[train]\nloss = mse\n",
+     "conf/t.ini:6: [eval] metrics: perplexity needs loss = cross_entropy"},
     {HEAD "[log]\nmetrics = jsonl, tensorboard\n",
      "conf/t.ini:6: [log] metrics: tensorboard is not available in this version (available: jsonl, "
      "csv)"},

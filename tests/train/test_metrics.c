@@ -12,7 +12,8 @@
 #include "train/metrics.h"
 
 static const char HEADER[] =
-    "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib\n";
+    "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib,"
+    "val/perplexity\n";
 
 static char *slurp(const char *dir, const char *name)
 {
@@ -85,6 +86,7 @@ static void test_formats(void **state)
                                  .loss = 0.25,
                                  .accuracy = (double)NAN,
                                  .top5 = (double)NAN,
+                                 .perplexity = 1.25,
                                  .elapsed_s = 3};
     char want[1024];
     char *text;
@@ -111,14 +113,16 @@ static void test_formats(void **state)
         "\"best\":true,\"elapsed_s\":2.000",
         "}\n");
     assert_row(strchr(line2, '\n') + 1,
-               "{\"event\":\"val\",\"step\":20,\"epoch\":2,\"loss\":0.25,\"best\":false,\"elapsed_"
+               "{\"event\":\"val\",\"step\":20,\"epoch\":2,\"loss\":0.25,\"perplexity\":1.25,"
+               "\"best\":false,\"elapsed_"
                "s\":3.000",
                "}\n");
     free(text);
-    snprintf(want, sizeof want,
-             "%s0.25,10,1.500,1.8342,,,0.001,2.5,1000,0.2500\n1,10,2.000,,0.5,0.75,,,,\n2,20,3.000,"
-             ",0.25,,,,,\n",
-             HEADER);
+    snprintf(
+        want, sizeof want,
+        "%s0.25,10,1.500,1.8342,,,0.001,2.5,1000,0.2500,\n1,10,2.000,,0.5,0.75,,,,,\n2,20,3.000,"
+        ",0.25,,,,,,1.25\n",
+        HEADER);
     assert_file(dir, "metrics.csv", want);
     assert_int_equal(charl__live(), live);
     charl_test_tempdir_remove(dir);
@@ -145,7 +149,7 @@ static void test_values_that_are_not_finite(void **state)
     free(text);
     text = slurp(dir, "metrics.csv");
     assert_non_null(
-        strstr(text, "\n0.25,10,1.500,nan,,,0.001,2.5,1000,0.2500\n0,10,0.000,,nan,0,,,,\n"));
+        strstr(text, "\n0.25,10,1.500,nan,,,0.001,2.5,1000,0.2500,\n0,10,0.000,,nan,0,,,,,\n"));
     free(text);
     charl_test_tempdir_remove(dir);
 }

@@ -12,13 +12,13 @@ static charl_status infer(charl_infer *inf)
     CHARL_REQUIRE(x->dtype == CHARL_F32 && label->dtype == CHARL_I32, CHARL_ERR_DTYPE,
                   "logits are f32 and labels i32, not %s and %s", charl_dtype_name(x->dtype),
                   charl_dtype_name(label->dtype));
-    CHARL_REQUIRE(x->shape.ndim == 2 && label->shape.ndim == 1 &&
-                      x->shape.dim[0] == label->shape.dim[0],
-                  CHARL_ERR_SHAPE, "logits %s and labels %s are not [B, C] and [B]",
+    CHARL_REQUIRE(charl__is_rows_of(&label->shape, &x->shape), CHARL_ERR_SHAPE,
+                  "logits %s and labels %s are not [..., C] and [...]",
                   charl_shape_format(&x->shape, a), charl_shape_format(&label->shape, b));
-    CHARL_REQUIRE(x->shape.dim[1] <= 1 << 24, CHARL_ERR_SHAPE, "more than 2^24 classes");
+    CHARL_REQUIRE(x->shape.dim[x->shape.ndim - 1] <= 1 << 24, CHARL_ERR_SHAPE,
+                  "more than 2^24 classes");
     inf->out[0] = *x;
-    inf->out[0].shape.ndim = 1;
+    inf->out[0].shape.ndim--;
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
@@ -27,13 +27,15 @@ cleanup:
 static charl_status enqueue(const charl_enqueue *e)
 {
     charl_status st = CHARL_OK;
-    const int64_t rows = e->in[0]->shape.dim[0], n = e->in[0]->shape.dim[1];
+    const charl_shape *x = &e->in[0]->shape;
+    int64_t rows, n, inner;
     charl_rows plan;
     charl_launch l = {.file = "cross_entropy",
                       .entry = "charl_correct",
                       .defines = plan.defines,
                       .label = e->label};
 
+    charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
     if (rows == 0) {
         goto cleanup;
     }
@@ -54,8 +56,10 @@ cleanup:
 
 static void reference(const charl_reference *r)
 {
-    const int64_t rows = r->in_type[0].shape.dim[0], n = r->in_type[0].shape.dim[1];
+    const charl_shape *shape = &r->in_type[0].shape;
+    int64_t rows, n, inner;
 
+    charl__split_axis(shape, shape->ndim - 1, &rows, &n, &inner);
     for (int64_t i = 0; i < rows; i++) {
         const double *x = r->in[0] + i * n, label = r->in[1][i];
         const bool valid =
@@ -94,6 +98,11 @@ static const charl_op_sample samples[] = {
      .int_end = 3,
      .lo = 1,
      .hi = 1}, /* all tie */
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(I32, 8, 3)},
+     .attr = &top5,
+     .int_end = 37,
+     .lo = -3,
+     .hi = 3},
     {.in = {CHARL_B(F32, 64, 10), CHARL_B(I32, 64)},
      .attr = &top1,
      .int_end = 10,
@@ -103,7 +112,7 @@ static const charl_op_sample samples[] = {
 
 const charl_op charl_op_correct = {
     .name = "correct",
-    .formula = "out[b] = 1 if x[b, label[b]] is among the k largest of its row, else 0",
+    .formula = "out[...] = 1 if x[..., label[...]] is among the k largest of its row, else 0",
     .n_in = 2,
     .attr_size = sizeof(int), /* k */
     .infer = infer,

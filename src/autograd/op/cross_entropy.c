@@ -21,11 +21,10 @@ static charl_status check_operands(const charl_infer *inf, int first)
     CHARL_REQUIRE(x->dtype == CHARL_F32 && label->dtype == CHARL_I32, CHARL_ERR_DTYPE,
                   "logits are f32 and labels i32, not %s and %s", charl_dtype_name(x->dtype),
                   charl_dtype_name(label->dtype));
-    CHARL_REQUIRE(x->shape.ndim == 2 && label->shape.ndim == 1 &&
-                      x->shape.dim[0] == label->shape.dim[0],
-                  CHARL_ERR_SHAPE, "logits %s and labels %s are not [B, C] and [B]",
+    CHARL_REQUIRE(charl__is_rows_of(&label->shape, &x->shape), CHARL_ERR_SHAPE,
+                  "logits %s and labels %s are not [..., C] and [...]",
                   charl_shape_format(&x->shape, a), charl_shape_format(&label->shape, b));
-    CHARL_REQUIRE(x->shape.dim[1] > 0, CHARL_ERR_SHAPE, "logits %s have no classes",
+    CHARL_REQUIRE(x->shape.dim[x->shape.ndim - 1] > 0, CHARL_ERR_SHAPE, "logits %s have no classes",
                   charl_shape_format(&x->shape, a));
     CHARL_REQUIRE(
         inf->n_in < first + 3 || (inf->in[first + 2].dtype == CHARL_F32 &&
@@ -41,7 +40,7 @@ static charl_status infer(charl_infer *inf)
 
     CHARL_TRY(check_operands(inf, 0));
     inf->out[0] = inf->in[0];
-    inf->out[0].shape.ndim = 1;
+    inf->out[0].shape.ndim--;
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
@@ -58,20 +57,21 @@ static charl_status launch(const charl_enqueue *e, const char *entry, const char
     const char *const defines[2][2] = {
         {"", "#define SMOOTHING 1\n"},
         {"#define WEIGHT 1\n", "#define WEIGHT 1\n#define SMOOTHING 1\n"}};
+    int64_t rows, n, inner;
     int a = 0;
 
-    if (logits->dim[0] == 0) {
+    charl__split_axis(logits, logits->ndim - 1, &rows, &n, &inner);
+    if (rows == 0) {
         goto cleanup;
     }
-    CHARL_TRY(charl__rows_plan(e->dev, logits->dim[0], logits->dim[1],
-                               defines[weight][smoothing != 0.0F], &plan));
+    CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines[weight][smoothing != 0.0F], &plan));
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
     l.args[a++] = charl__out(e->out[0]);
-    l.args[a++] = charl__i64(logits->dim[0]);
+    l.args[a++] = charl__i64(rows);
     l.args[a++] = charl__i64(plan.per_item);
-    l.args[a++] = charl__i64(logits->dim[1]);
+    l.args[a++] = charl__i64(n);
     l.args[a++] = charl__f32(smoothing);
     l.global[0] = plan.global;
     l.local[0] = plan.local;
@@ -126,8 +126,10 @@ static double target(double label, int64_t c, int64_t n, double smoothing)
 static void reference(const charl_reference *r)
 {
     const double smoothing = (double)*(const float *)r->attr;
-    const int64_t rows = r->in_type[0].shape.dim[0], n = r->in_type[0].shape.dim[1];
+    const charl_shape *x = &r->in_type[0].shape;
+    int64_t rows, n, inner;
 
+    charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
     for (int64_t i = 0; i < rows; i++) {
         double sum = 0.0;
 
@@ -160,8 +162,10 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 static void reference_grad(const charl_reference *r)
 {
     const double smoothing = (double)*(const float *)r->attr;
-    const int64_t rows = r->in_type[1].shape.dim[0], n = r->in_type[1].shape.dim[1];
+    const charl_shape *x = &r->in_type[1].shape;
+    int64_t rows, n, inner;
 
+    charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
     for (int64_t i = 0; i < rows; i++) {
         const double g = r->in[0][i] * (r->n_in > 3 ? r->in[3][i] : 1.0);
 
@@ -200,6 +204,13 @@ static const charl_op_sample samples_grad[] = {
      .attr = &smooth,
      .int_end = 1003,
      .terms = 1003,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_B(F32, 8, 5), CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5)},
+     .n_in = 3,
+     .attr = &plain,
+     .int_end = 37,
+     .terms = 37,
      .lo = -3,
      .hi = 3},
     {.in = {CHARL_B(F32, 16), CHARL_B(F32, 16, 10), CHARL_B(I32, 16)},
@@ -281,6 +292,13 @@ static const charl_op_sample samples[] = {
      .lo = -1e4,
      .hi = 1e4,
      .skip_gradient = true},
+    {.in = {CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5), CHARL_B(F32, 8, 5)},
+     .n_in = 3,
+     .attr = &plain,
+     .int_end = 37,
+     .terms = 37,
+     .lo = -3,
+     .hi = 3},
     {.in = {CHARL_B(F32, 16, 10), CHARL_B(I32, 16), CHARL_B(F32, 16)},
      .n_in = 3,
      .attr = &smooth,
@@ -292,7 +310,7 @@ static const charl_op_sample samples[] = {
 
 const charl_op charl_op_cross_entropy = {
     .name = "cross_entropy",
-    .formula = "out[b] = -w[b] * sum over c of q[b, c] log_softmax(x)[b, c]",
+    .formula = "out[...] = -w[...] * sum over c of q[..., c] log_softmax(x)[..., c]",
     .n_in = 3,
     .n_optional = 1,
     .attr_size = sizeof(float), /* label smoothing */
