@@ -74,6 +74,17 @@ typedef struct charl_activation_config {
     double slope; /* leaky_relu only; default 0.01 */
 } charl_activation_config;
 
+typedef struct charl_embedding_config {
+    int64_t vocab;   /* rows of the table; required */
+    int64_t dim;     /* required */
+    double init_std; /* of the normal initial values; default 1 */
+} charl_embedding_config;
+
+typedef struct charl_position_embedding_config {
+    int64_t block_size; /* longest sequence; required */
+    double init_std;    /* of the normal initial values; default 1 */
+} charl_position_embedding_config;
+
 /** Copy the defaults of `type` to *config (a struct of the type's kind). Local. Errors: ERR_CONFIG
  * for an unknown type. */
 charl_status charl_layer_defaults(const char *type, void *config) CHARL_MUST_CHECK;
@@ -85,8 +96,8 @@ void charl_model_destroy(charl_model *m);
 
 /** Append a layer. `config` points to the type's settings (copied), NULL for the defaults.
  *  Types: linear, conv2d, batch_norm, layer_norm, max_pool2d, avg_pool2d, global_avg_pool, flatten,
- * dropout, residual_block, and the activations. Local. Errors: ERR_CONFIG  unknown type, value out
- * of range, name taken ERR_NOMEM */
+ * dropout, residual_block, embedding, position_embedding, and the activations. Local. Errors:
+ * ERR_CONFIG  unknown type, value out of range, name taken ERR_NOMEM */
 charl_status charl_model_add(charl_model *m, const char *name, const char *type,
                              const void *config) CHARL_MUST_CHECK;
 

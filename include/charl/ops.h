@@ -150,6 +150,11 @@ charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm
 charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias,
                             float eps);
 
+/** Rows of a table: out[..., c] = weight[x[...], c].  x [...] i32, each in [0, V)  weight [V, C]
+ * out [..., C]. A token outside gives NaN and reads nothing. Local. Errors: ERR_SHAPE, ERR_DTYPE.
+ * Cost of the gradient: one read of it, one write of [V, C], a counting sort of the tokens. */
+charl_var *charl_embedding(charl_graph *g, charl_var *x, charl_var *weight);
+
 /** p in [0, 1). Training: out = keep ? x / (1 - p) : 0, keep drawn per element from (seed, step,
  * global row and element, layer name). Inference: x itself. */
 charl_var *charl_dropout(charl_graph *g, charl_var *x, float p);

@@ -10,16 +10,22 @@
 #include "charl/device.h"
 #include "cli/charl_train.h"
 #include "cli/cli.h"
+#include "nn/layer.h"
 
 enum { MAX_DEVICES = 64 };
 
 void charl__train_print_version(void)
 {
+    const charl_layer_type *t;
+
     printf("charl-train %s\n"
-           "  C11, OpenCL 1.2, MPI, HDF5; layers: linear conv2d batch_norm layer_norm pooling "
-           "dropout activations\n"
-           "  optimizers: sgd adam adamw lion rmsprop adagrad; all-reduce: window tree mpi\n",
+           "  C11, OpenCL 1.2, MPI, HDF5\n"
+           "  layers:",
            CHARL_VERSION);
+    for (int i = 0; (t = charl__layer_type_at(i)) != NULL; i++) {
+        printf(" %s", t->name);
+    }
+    printf("\n  optimizers: sgd adam adamw lion rmsprop adagrad\n  all-reduce: window tree mpi\n");
 }
 
 static const char *kind_name(charl_device_kind kind)

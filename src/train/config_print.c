@@ -180,9 +180,10 @@ charl_status charl_config_help(const char *section, char **out)
     charl_status st = CHARL_OK;
     charl__text t = {0};
     const char *current = "";
+    const bool layers = section && strcmp(section, "layer") == 0;
 
     *out = NULL;
-    if (section && !charl__key_section_known(section)) {
+    if (section && !layers && !charl__key_section_known(section)) {
         const char *near = charl__key_nearest_section(section);
 
         CHARL_FAIL(CHARL_ERR_CONFIG, "unknown section \"%.100s\"%s%s%s", section,
@@ -200,6 +201,10 @@ charl_status charl_config_help(const char *section, char **out)
             current = key->section;
         }
         CHARL_TRY(help_key(key, &t));
+    }
+    if (!section || layers) {
+        CHARL_TRY(charl__text_printf(&t, "%s", layers ? "" : "\n"));
+        CHARL_TRY(charl__layer_help(&t));
     }
     *out = charl__text_steal(&t);
     if (!*out) {

@@ -102,6 +102,9 @@ charl_status charl__config_expand(const char *text, const char *name, char **out
 charl_status charl__config_path(const char *directory, const char *path,
                                 char **out) CHARL_MUST_CHECK;
 
+/** Append the layer types with their keys and defaults, as the help text of [layer NAME]. */
+charl_status charl__layer_help(charl__text *t) CHARL_MUST_CHECK;
+
 /** What single keys cannot tell: combinations. Adds mistakes and notices. */
 charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes) CHARL_MUST_CHECK;
 

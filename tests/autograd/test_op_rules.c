@@ -103,6 +103,28 @@ static void test_losses(void **state)
             "delta 0");
 }
 
+static void test_embedding(void **state)
+{
+    const int64_t vocab = 7, huge = INT32_MAX;
+
+    (void)state;
+    refused(charl_embedding(g, IN(F32, BATCHED, 8, 5), IN(F32, REPLICATED, 7, 3)), CHARL_ERR_DTYPE,
+            "tokens are i32");
+    refused(charl_embedding(g, IN(I32, BATCHED, 8, 5), IN(F32, REPLICATED, 7)), CHARL_ERR_SHAPE,
+            "[V, C]");
+    refused(charl_embedding(g, IN(I32, BATCHED, 8, 5), IN(F32, BATCHED, 8, 3)), CHARL_ERR_SHAPE,
+            "[V, C]");
+    refused(charl__apply2(g, &charl_op_embedding_wgrad, &vocab, IN(F32, BATCHED, 8, 5, 3),
+                          IN(I32, BATCHED, 8, 4)),
+            CHARL_ERR_SHAPE, "one row for each token");
+    refused(charl__apply2(g, &charl_op_embedding_wgrad, &vocab, IN(F32, BATCHED, 8, 5, 3),
+                          IN(F32, BATCHED, 8, 5)),
+            CHARL_ERR_DTYPE, "f32 and i32");
+    refused(charl__apply2(g, &charl_op_embedding_wgrad, &huge, IN(F32, BATCHED, 8, 3),
+                          IN(I32, BATCHED, 8)),
+            CHARL_ERR_SHAPE, "too many");
+}
+
 static void test_movement(void **state)
 {
     charl_var *many[9];
@@ -286,6 +308,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_elementwise, begin, end),
         cmocka_unit_test_setup_teardown(test_reductions, begin, end),
         cmocka_unit_test_setup_teardown(test_losses, begin, end),
+        cmocka_unit_test_setup_teardown(test_embedding, begin, end),
         cmocka_unit_test_setup_teardown(test_movement, begin, end),
         cmocka_unit_test_setup_teardown(test_gradient_operators, begin, end),
         cmocka_unit_test_setup_teardown(test_mean, begin, end),

@@ -54,6 +54,10 @@ says out "learning_rate = 1e-3"
 expect help-section 0 "$train" --help-config=eval
 says out "[eval]"
 check "only one section" test "$(grep -c '^\[' "$dir/out")" -eq 1
+expect help-layer 0 "$train" --help-config=layer
+says out "type = embedding"
+says out "standard deviation of the initial values"
+check "nothing but layers" test "$(grep -c '^\[' "$dir/out")" -eq 1
 expect help-nothing 2 "$train" --help-config=evl
 says err "did you mean eval?"
 expect env 0 "$train" --env=json

@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "charl/config.h"
+#include "nn/layer.h"
 #include "train/keys.h"
 
 static const char GOOD[] = "[run]\n"
@@ -307,6 +308,21 @@ static void test_help_lists_the_table(void **state)
     assert_int_equal(charl_config_help("scheduler", &text), CHARL_OK);
     assert_memory_equal(text, "[scheduler]\n", 12);
     assert_null(strstr(text, "[train]"));
+    charl_free(text);
+    assert_int_equal(charl_config_help("layer", &text), CHARL_OK);
+    assert_memory_equal(text, "[layer NAME]\n", 13);
+    for (int i = 0; charl__layer_type_at(i); i++) {
+        char line[128];
+
+        snprintf(line, sizeof line, "\n  type = %s\n", charl__layer_type_at(i)->name);
+        assert_non_null(strstr(text, line));
+    }
+    assert_non_null(strstr(text, "\n    kernel (must be given)\n        one whole number or two"));
+    assert_non_null(strstr(text, "\n    stride = 1x1\n"));
+    assert_non_null(strstr(text, "\n    bias = yes\n        yes or no\n"));
+    assert_non_null(strstr(text, "\n    init = default\n        default, kaiming_normal\n"));
+    assert_non_null(strstr(text, "\n    slope = 0.01\n        number in [-1e+06,1e+06)\n"));
+    assert_non_null(strstr(text, "\n    activation = \n        relu, leaky_relu"));
     charl_free(text);
     assert_int_equal(charl_config_help("shceduler", &text), CHARL_ERR_CONFIG);
     assert_string_equal(charl_error_message(),

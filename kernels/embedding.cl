@@ -1,0 +1,147 @@
+/* embedding: rows of a table by token, and the sum over positions that is the table's gradient.
+ *
+ *   charl_lookup  out[p] = weight[token[p]]; NaN for a token outside 0 .. vocab - 1
+ *   charl_sort    the positions of each slice, ordered by token and then by position: a counting sort
+ *   charl_sum     out[v] = sum of g[p] over the positions p of token v: in ascending order within a slice, the M slices from
+ *                 `first` on in the fixed tree
+ *
+ * charl_sort leaves ints for charl_sum, [slices][vocab + 1] ends, then [slices][positions] positions within the slice: those
+ * of token v stand at end[v - 1] .. end[v] - 1 (from 0 for v = 0). Tokens outside the table count as token `vocab`, which
+ * charl_sum does not visit.
+ *
+ * Specialised by   GROUP      work-items that sort a slice together (default 1)
+ *                  M          slices to add (default 2)
+ *                  CHARL_VEC  see math.clh
+ * Launch           charl_lookup, charl_sum: `span` pieces of CHARL_VEC columns of a row for each work-item.
+ *                  charl_sort: one work-group of GROUP for each slice.
+ * Numerics         one chain of additions for each token, slice and column, from 0.
+ */
+#ifndef GROUP
+#define GROUP 1
+#endif
+#include "tree.clh"
+
+kernel void charl_lookup(global const int *token, ulong token_at, global const float *weight, ulong weight_at, global float *out,
+                         ulong out_at, ulong positions, ulong vocab, ulong size, ulong span)
+{
+    const ulong pieces = (size + CHARL_VEC - 1) / CHARL_VEC, first = get_global_id(0) * span;
+
+    for (ulong u = first; u < min(first + span, positions * pieces); u++) {
+        const ulong p = u / pieces, c = u % pieces * CHARL_VEC;
+        const int v = token[token_at + p];
+        const long left = (long)(size - c);
+        charl_real row = CHARL_SPLAT(NAN);
+
+        if (v >= 0 && (ulong)v < vocab) {
+            row = charl_load(weight + weight_at + (ulong)v * size + c, left);
+        }
+        charl_store(row, out + out_at + p * size + c, left);
+    }
+}
+
+/* How many earlier work-items of the group hold the same token as this one, and whether a later one does. The group
+ * comes together; those without a position hold -1. */
+static inline int rank_among(local int *held, int v, bool *is_last)
+{
+    const int t = (int)get_local_id(0);
+    int rank = 0;
+
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* `held` has been read, counters have been written */
+    held[t] = v;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    *is_last = v >= 0;
+    for (int i = 0; i < GROUP; i++) {
+        rank += i < t && held[i] == v;
+        *is_last = *is_last && (i <= t || held[i] != v);
+    }
+    return rank;
+}
+
+/* end[v] = the sum of end[0 .. v - 1]: each work-item has a stretch of the table. */
+static inline void exclusive_scan(global int *end, int n, local int *held)
+{
+    const int t = (int)get_local_id(0), stretch = (n + GROUP - 1) / GROUP;
+    const int first = min(t * stretch, n), stop = min(first + stretch, n);
+    int sum = 0;
+
+    for (int v = first; v < stop; v++) {
+        sum += end[v];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    held[t] = sum;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    sum = 0;
+    for (int i = 0; i < t; i++) {
+        sum += held[i];
+    }
+    for (int v = first; v < stop; v++) {
+        const int count = end[v];
+
+        end[v] = sum;
+        sum += count;
+    }
+    barrier(CLK_GLOBAL_MEM_FENCE);
+}
+
+/* A block of GROUP positions at a time, so that only the order within a block needs care: a token's last work-item moves its
+ * counter for all of them, and nothing is atomic. */
+kernel void charl_sort(global const int *token, ulong token_at, global int *scratch, ulong scratch_at, ulong slices, int positions,
+                       int vocab)
+{
+    local int held[GROUP];
+    const int t = (int)get_local_id(0), n = vocab + 1;
+    const ulong s = get_group_id(0);
+    global int *end = scratch + scratch_at + s * (ulong)n;
+    global int *order = scratch + scratch_at + slices * (ulong)n + s * (ulong)positions;
+
+    token += token_at + s * (ulong)positions;
+    for (int v = t; v < n; v += GROUP) {
+        end[v] = 0;
+    }
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    for (int place = 0; place < 2; place++) { /* first count, then place */
+        for (int block = 0; block < positions; block += GROUP) {
+            const int p = block + t, any = p < positions ? token[p] : -1;
+            const int v = p >= positions ? -1 : any < 0 || any >= vocab ? vocab : any;
+            bool is_last;
+            const int rank = rank_among(held, v, &is_last);
+
+            if (place && v >= 0) {
+                order[end[v] + rank] = p;
+            }
+            barrier(CLK_GLOBAL_MEM_FENCE); /* all have read their counters */
+            if (is_last) {
+                end[v] += rank + 1;
+            }
+        }
+        barrier(CLK_GLOBAL_MEM_FENCE);
+        if (!place) {
+            exclusive_scan(end, n, held);
+        }
+    }
+}
+
+kernel void charl_sum(global const float *g, ulong g_at, global const int *scratch, ulong scratch_at, global float *out, ulong out_at,
+                      ulong first, ulong slices, ulong positions, ulong vocab, ulong size, ulong span)
+{
+    const ulong pieces = (size + CHARL_VEC - 1) / CHARL_VEC, from = get_global_id(0) * span;
+
+    for (ulong u = from; u < min(from + span, vocab * pieces); u++) {
+        const ulong v = u / pieces, c = u % pieces * CHARL_VEC;
+        const long left = (long)(size - c);
+        charl_real level[CHARL_TREE_LEVELS];
+
+        for (int leaf = 0; leaf < M; leaf++) {
+            const ulong s = first + (ulong)leaf;
+            global const int *end = scratch + scratch_at + s * (vocab + 1);
+            global const int *order = scratch + scratch_at + slices * (vocab + 1) + s * positions;
+            charl_real sum = CHARL_SPLAT(0.0f);
+
+            for (int i = v > 0 ? end[v - 1] : 0; i < end[v]; i++) {
+                sum = sum + charl_load(g + g_at + (s * positions + (ulong)order[i]) * size + c, left);
+            }
+            charl_tree_add(level, leaf, sum);
+        }
+        charl_store(charl_tree_sum(level), out + out_at + v * size + c, left);
+    }
+}

@@ -1,0 +1,264 @@
+/* embedding: out[..., :] = weight[x[...], :], and embedding_wgrad, the sum over positions that is
+ * the gradient of the table.
+ *
+ * The gradient sorts the positions of each slice by token and adds the rows of a token in ascending
+ * position, so its order is a function of the tokens alone; its cost is one read of the gradient,
+ * one write of the table and a sort of integers. Tokens outside the table add to no row.
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "autograd/map.h"
+#include "autograd/rows.h"
+#include "charl/ops.h"
+
+/* A launch over `rows` rows of `columns` in vectors; the span is the last argument, number a. */
+static charl_status launch_pieces(const charl_enqueue *e, charl_launch *l, int a, int64_t rows,
+                                  int64_t columns)
+{
+    const bool cpu = charl__is_ungrouped(e->dev);
+    const int vec = cpu ? 16 : 4;
+    const int64_t pieces = rows * ((columns + vec - 1) / vec);
+    const int64_t span = cpu ? charl__span(e->dev, pieces * vec, vec) / vec : 1;
+    char defines[64];
+
+    snprintf(defines, sizeof defines, "%s#define CHARL_VEC %d\n", l->defines ? l->defines : "",
+             vec);
+    l->defines = defines;
+    l->file = "embedding";
+    l->label = e->label;
+    l->args[a] = charl__i64(span);
+    charl__span_launch(e->dev, pieces, span, l);
+    return pieces > 0 ? charl__launch(e->dev, l) : CHARL_OK;
+}
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_type *x = &inf->in[0], *w = &inf->in[1];
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(x->dtype == CHARL_I32 && w->dtype == CHARL_F32, CHARL_ERR_DTYPE,
+                  "tokens are i32 and the table f32, not %s and %s", charl_dtype_name(x->dtype),
+                  charl_dtype_name(w->dtype));
+    CHARL_REQUIRE(x->shape.ndim >= 1 && x->shape.ndim < CHARL_MAX_DIMS && w->shape.ndim == 2 &&
+                      w->batch != CHARL_BATCHED,
+                  CHARL_ERR_SHAPE, "tokens %s and a table %s are not [...] and [V, C]",
+                  charl_shape_format(&x->shape, a), charl_shape_format(&w->shape, b));
+    inf->out[0] = *w;
+    inf->out[0].shape = x->shape;
+    inf->out[0].shape.dim[inf->out[0].shape.ndim++] = w->shape.dim[1];
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    const int64_t positions = charl__tensor_count(e->in[0]), columns = e->in[1]->shape.dim[1];
+    charl_launch l = {.entry = "charl_lookup",
+                      .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0]),
+                               charl__i64(positions), charl__i64(e->in[1]->shape.dim[0]),
+                               charl__i64(columns)}};
+
+    return launch_pieces(e, &l, 6, positions, columns);
+}
+
+static void backward(const charl_backward *b)
+{
+    const int64_t vocab = charl_var_get_type(b->in[1]).shape.dim[0];
+
+    b->gin[1] = charl__apply2(b->g, &charl_op_embedding_wgrad, &vocab, b->gout[0], b->in[0]);
+}
+
+static void reference(const charl_reference *r)
+{
+    const int64_t vocab = r->in_type[1].shape.dim[0], columns = r->in_type[1].shape.dim[1];
+
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
+        const int64_t v = (int64_t)r->in[0][i / columns];
+
+        r->out[0][i] = v >= 0 && v < vocab ? r->in[1][v * columns + i % columns] : (double)NAN;
+    }
+}
+
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_B(I32, 16, 5), CHARL_R(F32, 7, 12)},
+     .lo = -2,
+     .hi = 2,
+     .int_end = 7,
+     .terms = 20},
+    {.in = {CHARL_B(I32, 8), CHARL_R(F32, 40, 37)}, .lo = -2, .hi = 2, .int_end = 40, .terms = 4},
+    {.in = {CHARL_R(I32, 3, 2, 2), CHARL_R(F32, 3, 5)},
+     .lo = -2,
+     .hi = 2,
+     .int_end = 5, /* 3 and 4 are outside */
+     .skip_gradient = true},
+    {.in = {CHARL_R(I32, 1), CHARL_R(F32, 1, 1)}, .lo = -2, .hi = 2, .int_end = 1},
+    {.in = {CHARL_R(I32, 0), CHARL_R(F32, 3, 4)}, .lo = -2, .hi = 2, .int_end = 3},
+};
+
+const charl_op charl_op_embedding = {
+    .name = "embedding",
+    .formula = "out[..., c] = weight[x[...], c]",
+    .n_in = 2,
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_embedding(charl_graph *g, charl_var *x, charl_var *weight)
+{
+    return charl__apply2(g, &charl_op_embedding, NULL, x, weight);
+}
+
+/* embedding_wgrad(gout, x) -> [V, C]; workspace: see kernels/embedding.cl */
+static charl_status infer_wgrad(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_type *g = &inf->in[0], *x = &inf->in[1];
+    const int64_t vocab = *(const int64_t *)inf->attr, positions = charl_shape_count(&x->shape);
+    charl_shape rows = g->shape;
+
+    CHARL_REQUIRE(g->dtype == CHARL_F32 && x->dtype == CHARL_I32, CHARL_ERR_DTYPE,
+                  "gradient and tokens are f32 and i32, not %s and %s", charl_dtype_name(g->dtype),
+                  charl_dtype_name(x->dtype));
+    rows.ndim = rows.ndim > 0 ? rows.ndim - 1 : 0;
+    CHARL_REQUIRE(g->shape.ndim > 0 && charl_shape_equal(&rows, &x->shape) && g->batch == x->batch,
+                  CHARL_ERR_SHAPE, "gout does not hold one row for each token");
+    CHARL_REQUIRE(positions < INT_MAX / 2 && vocab < INT_MAX / 2, CHARL_ERR_SHAPE,
+                  "%lld positions in a table of %lld rows are too many", (long long)positions,
+                  (long long)vocab);
+    inf->out[0] = (charl_type){CHARL_F32,
+                               {2, {vocab, g->shape.dim[rows.ndim]}},
+                               x->batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED};
+    inf->workspace = (inf->n_slices * (vocab + 1) + positions) * (int64_t)sizeof(int32_t);
+cleanup:
+    return st;
+}
+
+/* The tokens of `slices` slices, as integers in the workspace. */
+static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
+{
+    const charl_device_facts *facts = charl__device_facts(e->dev);
+    const int group = facts->group > 1 ? facts->group : 1;
+    char defines[32];
+
+    snprintf(defines, sizeof defines, "#define GROUP %d\n", group);
+    return charl__launch(
+        e->dev, &(charl_launch){
+                    .file = "embedding",
+                    .entry = "charl_sort",
+                    .defines = defines,
+                    .label = e->label,
+                    .global = {(size_t)(slices * group)},
+                    .local = {(size_t)group},
+                    .args = {charl__in(e->in[1]),
+                             charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0), charl__i64(slices),
+                             charl__i32((int32_t)(charl__tensor_count(e->in[1]) / slices)),
+                             charl__i32((int32_t)e->out[0]->shape.dim[0])}});
+}
+
+/* Lane j of the output from the `leaves` slices that start at `first`. */
+static charl_status sum_lane(const charl_enqueue *e, int64_t slices, int j, int first, int leaves)
+{
+    const charl_shape *s = &e->out[0]->shape;
+    char defines[32];
+    charl_launch l = {
+        .entry = "charl_sum",
+        .defines = defines,
+        .args = {charl__in(e->in[0]), charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
+                 charl__raw(CHARL_ARG_OUT, e->out[0]->buffer), charl__i64(first),
+                 charl__i64(slices), charl__i64(charl__tensor_count(e->in[1]) / slices),
+                 charl__i64(s->dim[0]), charl__i64(s->dim[1])}};
+
+    l.args[2].v.offset = e->out[0]->offset + j * e->lane_stride[0];
+    snprintf(defines, sizeof defines, "#define M %d\n", leaves);
+    return launch_pieces(e, &l, 8, s->dim[0], s->dim[1]);
+}
+
+static charl_status enqueue_wgrad(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const charl_slices *s = e->slices;
+
+    if (!charl__is_partial(e, 0)) {
+        CHARL_TRY(sort_positions(e, 1));
+        CHARL_TRY(sum_lane(e, 1, 0, 0, 1));
+        goto cleanup;
+    }
+    CHARL_TRY(sort_positions(e, s->count));
+    for (int j = 0; j < s->n_lanes; j++) {
+        CHARL_TRY(
+            sum_lane(e, s->count, j, s->lane_lo[j] - s->first, s->lane_hi[j] - s->lane_lo[j]));
+    }
+cleanup:
+    return st;
+}
+
+static void backward_wgrad(const charl_backward *b)
+{
+    b->gin[0] = charl_embedding(b->g, b->in[1], b->gout[0]);
+}
+
+static void reference_wgrad(const charl_reference *r)
+{
+    const int64_t vocab = r->out_type[0].shape.dim[0], columns = r->out_type[0].shape.dim[1];
+
+    for (int64_t i = 0; i < vocab * columns; i++) {
+        r->out[0][i] = 0;
+    }
+    for (int64_t i = 0; i < charl_shape_count(&r->in_type[0].shape); i++) {
+        const int64_t v = (int64_t)r->in[1][i / columns];
+
+        if (v >= 0 && v < vocab) {
+            r->out[0][v * columns + i % columns] += r->in[0][i];
+        }
+    }
+}
+
+static const int64_t one = 1, three = 3, seven = 7, many = 300;
+static const charl_op_sample samples_wgrad[] = {
+    {.in = {CHARL_B(F32, 16, 5, 12), CHARL_B(I32, 16, 5)},
+     .attr = &seven,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 7,
+     .terms = 20},
+    {.in = {CHARL_B(F32, 8, 70, 9), CHARL_B(I32, 8, 70)},
+     .attr = &three,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 4, /* 3 is outside */
+     .terms = 200,
+     .skip_gradient = true},
+    {.in = {CHARL_B(F32, 8, 37), CHARL_B(I32, 8)},
+     .attr = &many,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 300,
+     .terms = 2},
+    {.in = {CHARL_R(F32, 600, 2), CHARL_R(I32, 600)},
+     .attr = &many,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 300,
+     .terms = 8},
+    {.in = {CHARL_R(F32, 1, 1), CHARL_R(I32, 1)}, .attr = &one, .lo = -2, .hi = 2, .int_end = 1},
+    {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)}, .attr = &three, .lo = -2, .hi = 2, .int_end = 3},
+};
+
+const charl_op charl_op_embedding_wgrad = {
+    .name = "embedding_wgrad",
+    .formula = "out[v, c] = sum of gout[p, c] over the positions p with x[p] = v",
+    .n_in = 2,
+    .attr_size = sizeof(int64_t), /* rows of the table */
+    .infer = infer_wgrad,
+    .enqueue = enqueue_wgrad,
+    .backward = backward_wgrad,
+    .reference = reference_wgrad,
+    CHARL_SAMPLES(samples_wgrad),
+};

@@ -1,0 +1,318 @@
+/* Layer types: names, shapes, initial values, gradients, what their inputs may be. */
+#include "support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "nn/layer.h"
+#include "nn/net.h"
+
+enum { MAX_PARAMS = 20 };
+
+typedef struct expected_param {
+    const char *name;
+    charl_shape shape;
+    double bound; /* of a uniform start; 0: constant */
+    float constant;
+    bool is_buffer;
+    double deviation; /* of a normal start */
+} expected_param;
+
+static const charl_linear_config linear = {.out = 50, .bias = true, .activation = "silu"};
+static const charl_conv2d_config conv = {.channels = 8,
+                                         .kernel = {3, 5},
+                                         .stride = {2, 1},
+                                         .padding = {-1, 0},
+                                         .dilation = {1, 1},
+                                         .groups = 2,
+                                         .bias = true,
+                                         .activation = "relu"};
+static const charl_conv2d_config kaiming = {.channels = 8,
+                                            .kernel = {3, 3},
+                                            .stride = {1, 1},
+                                            .padding = {-1, -1},
+                                            .dilation = {1, 1},
+                                            .groups = 1,
+                                            .init = CHARL_CONV_INIT_KAIMING_NORMAL};
+static const charl_residual_block_config plain = {.channels = 4, .stride = 1, .groups = 1},
+                                         resnext = {CHARL_RESIDUAL_BOTTLENECK, .channels = 8,
+                                                    .stride = 2, .width = 4, .groups = 2};
+static const charl_pool2d_config pool = {.kernel = {2, 2}};
+static const charl_pool2d_config wide = {.kernel = {3, 3}, .stride = {1, 2}, .padding = {1, 1}};
+
+/* Parameters of a convolution, and of the batch norm after it. */
+#define KAIMING(name, deviation, ...)                                                              \
+    {                                                                                              \
+        name, {4, {__VA_ARGS__}}, 0, 0, false, deviation                                           \
+    }
+#define NORM(prefix, n)                                                                            \
+    {prefix ".weight", {1, {n}}, 0, 1.0F, false, 0}, {prefix ".bias", {1, {n}}, 0, 0, false, 0},   \
+        {prefix ".running_mean", {1, {n}}, 0, 0, true, 0},                                         \
+    {                                                                                              \
+        prefix ".running_var", {1, {n}}, 0, 1.0F, true, 0                                          \
+    }
+
+static const charl_embedding_config embedding = {.vocab = 40, .dim = 12, .init_std = 0.02};
+static const charl_position_embedding_config position = {.block_size = 9, .init_std = 1.0};
+
+static const struct layer_case {
+    const char *type;
+    const void *config;
+    charl_shape in, out; /* without the batch extent */
+    expected_param param[MAX_PARAMS];
+    bool tokens; /* the input is i32 */
+} layers[] = {
+    {"linear",
+     &linear,
+     {1, {64}},
+     {1, {50}},
+     {{"l.weight", {2, {50, 64}}, 0.125, 0, false}, {"l.bias", {1, {50}}, 0.125, 0, false}}},
+    {"linear", /* over the last extent of more than two */
+     &linear,
+     {2, {3, 64}},
+     {2, {3, 50}},
+     {{"l.weight", {2, {50, 64}}, 0.125, 0, false}, {"l.bias", {1, {50}}, 0.125, 0, false}}},
+    {"conv2d",
+     &conv,
+     {3, {4, 7, 9}},
+     {3, {8, 4, 5}},
+     {{"l.weight", {4, {8, 2, 3, 5}}, 0.18257418583505536, 0, false},
+      {"l.bias", {1, {8}}, 0.18257418583505536, 0, false}}},
+    {"batch_norm",
+     NULL,
+     {3, {3, 4, 4}},
+     {3, {3, 4, 4}},
+     {{"l.weight", {1, {3}}, 0, 1.0F, false},
+      {"l.bias", {1, {3}}, 0, 0.0F, false},
+      {"l.running_mean", {1, {3}}, 0, 0.0F, true},
+      {"l.running_var", {1, {3}}, 0, 1.0F, true}}},
+    {"layer_norm",
+     NULL,
+     {2, {3, 7}},
+     {2, {3, 7}},
+     {{"l.weight", {1, {7}}, 0, 1.0F, false}, {"l.bias", {1, {7}}, 0, 0.0F, false}}},
+    {"max_pool2d", &pool, {3, {2, 6, 5}}, {3, {2, 3, 2}}, {{0}}},
+    {"max_pool2d", &wide, {3, {2, 6, 5}}, {3, {2, 6, 3}}, {{0}}},
+    {"avg_pool2d", &wide, {3, {2, 6, 5}}, {3, {2, 6, 3}}, {{0}}},
+    {"conv2d",
+     &kaiming,
+     {3, {4, 5, 5}},
+     {3, {8, 5, 5}},
+     {{"l.weight", {4, {8, 4, 3, 3}}, 0, 0, false, 0.16666666666666666}}},
+    {"residual_block",
+     &plain,
+     {3, {4, 5, 5}},
+     {3, {4, 5, 5}},
+     {KAIMING("l.conv1.weight", 0.23570226039551584, 4, 4, 3, 3), NORM("l.bn1", 4),
+      KAIMING("l.conv2.weight", 0.23570226039551584, 4, 4, 3, 3), NORM("l.bn2", 4)}},
+    {"residual_block",
+     &resnext,
+     {3, {6, 5, 5}},
+     {3, {8, 3, 3}},
+     {KAIMING("l.conv1.weight", 0.70710678118654757, 4, 6, 1, 1), NORM("l.bn1", 4),
+      KAIMING("l.conv2.weight", 0.23570226039551584, 4, 2, 3, 3), NORM("l.bn2", 4),
+      KAIMING("l.conv3.weight", 0.5, 8, 4, 1, 1), NORM("l.bn3", 8),
+      KAIMING("l.downsample.0.weight", 0.5, 8, 6, 1, 1), NORM("l.downsample.1", 8)}},
+    {"global_avg_pool", NULL, {3, {2, 6, 5}}, {1, {2}}, {{0}}},
+    {"flatten", NULL, {3, {2, 6, 5}}, {1, {60}}, {{0}}},
+    {"dropout", NULL, {1, {40}}, {1, {40}}, {{0}}},
+    {.type = "embedding",
+     .config = &embedding,
+     .in = {1, {7}},
+     .out = {2, {7, 12}},
+     .param = {{.name = "l.weight", .shape = {2, {40, 12}}, .deviation = 0.02}},
+     .tokens = true},
+    {.type = "position_embedding",
+     .config = &position,
+     .in = {2, {7, 12}},
+     .out = {2, {7, 12}},
+     .param = {{.name = "l.weight", .shape = {2, {9, 12}}, .deviation = 1.0}}},
+    {.type = "position_embedding",
+     .config = &position,
+     .in = {2, {9, 12}},
+     .out = {2, {9, 12}},
+     .param = {{.name = "l.weight", .shape = {2, {9, 12}}, .deviation = 1.0}}},
+    {"relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"leaky_relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"sigmoid", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"tanh", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"gelu", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"gelu_tanh", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"silu", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"softplus", NULL, {1, {5}}, {1, {5}}, {{0}}},
+};
+
+static void check_initial_value(const charl_params *set, const expected_param *want)
+{
+    const charl_param *p = charl_params_find(set, want->name);
+    const int64_t n = charl_shape_count(&want->shape);
+    double largest = 0.0, squares = 0.0;
+    float *v;
+
+    assert_non_null(p);
+    assert_true(charl_shape_equal(&charl_param_get_spec(p)->shape, &want->shape));
+    assert_int_equal(charl_param_get_spec(p)->trainable, !want->is_buffer);
+    charl_assert_ok(charl_alloc_array(n, sizeof *v, &v));
+    charl_assert_ok(charl_param_read(p, v));
+    for (int64_t i = 0; i < n; i++) {
+        assert_true(want->bound > 0.0 || want->deviation > 0.0 || v[i] == want->constant);
+        largest = fmax(largest, fabs((double)v[i]));
+        squares += (double)v[i] * (double)v[i];
+    }
+    if (want->deviation > 0.0) { /* within four standard errors */
+        const double ratio = sqrt(squares / (double)n) / want->deviation;
+
+        assert_true(fabs(ratio - 1.0) < 4.0 / sqrt(2.0 * (double)n));
+        assert_true(largest > want->deviation); /* not a uniform start: that ends at 1.7 of it */
+    }
+    if (want->bound > 0.0) { /* fills the range of PyTorch's default, and no more */
+        assert_true(largest <= want->bound * (1.0 + 1e-6));
+        assert_true(largest > want->bound * (n > 100 ? 0.95 : 0.6));
+    }
+    charl_free(v);
+}
+
+/* The gradient of v is finite, and not zero everywhere. */
+static void check_gradient(const charl_var *v)
+{
+    const charl_shape shape = charl_var_get_type(v).shape;
+    float *grad = values_of(charl_var_get_tensor(charl_var_gradient(v)));
+    bool any = false;
+
+    for (int64_t i = 0; i < charl_shape_count(&shape); i++) {
+        assert_true(isfinite(grad[i]));
+        any = any || grad[i] != 0.0F;
+    }
+    assert_true(any);
+    charl_free(grad);
+}
+
+/* Build, compile and run one training step of the layer: every gradient is there and finite. */
+static void check_layer(const struct layer_case *c)
+{
+    net n;
+    charl_shape want = batch_of(c->out), have;
+    charl_var *rows, *target;
+    float loss;
+    int n_params = 0;
+
+    net_init(&n);
+    charl_assert_ok(charl_model_add(n.model, "l", c->type, c->config));
+    c->tokens ? net_build_tokens(&n, c->in) : net_build(&n, c->in);
+    charl_assert_ok(charl_graph_status(n.g));
+    have = charl_var_get_type(n.out).shape;
+    assert_true(charl_shape_equal(&have, &want));
+    assert_int_equal(charl_var_get_type(n.out).batch, CHARL_BATCHED);
+    rows = charl_flatten(n.g, n.out);
+    target = charl_input(n.g, "target", CHARL_F32, charl_var_get_type(rows).shape, CHARL_BATCHED);
+    n.loss = charl_batch_mean(n.g, charl_mse(n.g, charl_scale(n.g, rows, 1.0F, 0.3F), target));
+    charl_graph_keep(n.g, n.loss);
+    charl_graph_backward(n.g, n.loss, NULL);
+    charl_assert_ok(charl_graph_compile(n.g));
+    charl_assert_ok(charl_params_initialize(n.params, 1));
+    for (; n_params < MAX_PARAMS && c->param[n_params].name; n_params++) {
+        check_initial_value(n.params, &c->param[n_params]);
+    }
+    assert_int_equal(charl_params_get_count(n.params), n_params);
+    if (!c->tokens) {
+        write_input(&n);
+    }
+    charl_assert_ok(charl_graph_warm_up(n.g));
+    charl_assert_ok(charl_graph_run(n.g));
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(n.loss), &loss, sizeof loss));
+    assert_true(isfinite(loss) && loss > 0.0F);
+    check_gradient(c->tokens ? charl_parameter(n.g, charl_params_get(n.params, 0)) : n.x);
+    net_fini(&n);
+}
+
+static void test_every_layer_type(void **state)
+{
+    (void)state;
+    for (int i = 0; charl__layer_type_at(i); i++) {
+        const charl_layer_type *t = charl__layer_type_at(i);
+        int used = 0;
+
+        for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++) {
+            if (strcmp(layers[k].type, t->name) == 0) {
+                check_layer(&layers[k]);
+                used++;
+            }
+        }
+        if (used == 0) {
+            fail_msg("no case of layer type %s: nothing tests it", t->name);
+        }
+        assert_ptr_equal(charl__layer_type_find(t->name), t);
+        assert_true(t->help && t->help[0]);
+        for (int k = 0; k < t->n_keys; k++) {
+            assert_true(t->keys[k].offset < t->config_size && t->keys[k].help[0]);
+        }
+    }
+    assert_null(charl__layer_type_find("perceptron"));
+}
+
+/* What only the input's shape shows: the message names the layer. */
+static void test_refused_inputs(void **state)
+{
+    static const charl_conv2d_config odd = {
+        .channels = 4, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 2};
+    static const charl_pool2d_config large = {.kernel = {9, 9}};
+    static const struct {
+        const char *type;
+        const void *config;
+        charl_shape in;
+        const char *message;
+    } bad[] = {
+        {"linear", &linear, {0, {0}}, "block.0: a linear layer needs"},
+        {"conv2d", &conv, {1, {5}}, "block.0: conv2d needs images"},
+        {"conv2d", &odd, {3, {3, 5, 5}}, "block.0: conv2d: groups"},
+        {"batch_norm", NULL, {0, {0}}, "block.0: batch_norm needs"},
+        {"layer_norm", NULL, {0, {0}}, "block.0: layer_norm needs"},
+        {"embedding", &embedding, {1, {5}}, "block.0: embedding needs token numbers"},
+        {"position_embedding", &position, {1, {5}}, "block.0: position_embedding needs"},
+        {"position_embedding",
+         &position,
+         {2, {10, 5}},
+         "a sequence of 10 is longer than block_size = 9"},
+        {"max_pool2d", &large, {3, {1, 4, 4}}, "block.0"},
+        {"avg_pool2d", &pool, {1, {5}}, "block.0"},
+        {"global_avg_pool", NULL, {1, {5}}, "block.0"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        net n;
+
+        net_init(&n);
+        charl_assert_ok(charl_model_add(n.model, "block.0", bad[i].type, bad[i].config));
+        charl_assert_ok(charl_model_add(n.model, "after", "relu", NULL));
+        net_build(&n, bad[i].in);
+        assert_null(n.out);
+        charl_assert_status(charl_graph_compile(n.g), CHARL_ERR_SHAPE);
+        charl_assert_message(bad[i].message);
+        net_fini(&n);
+    }
+}
+
+int main(void)
+{
+    const charl_device_request request = {.local_size = 1};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_layer_type),
+        cmocka_unit_test(test_refused_inputs),
+    };
+    int rc;
+
+    if (charl_device_open(&request, &dev) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    charl_device_close(dev);
+    if (rc == 0 && charl__live() != 0) {
+        fprintf(stderr, "%ld objects are still alive\n", charl__live());
+        rc = 1;
+    }
+    return rc;
+}
