@@ -6,6 +6,7 @@ find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
+pkg_check_modules(JANSSON IMPORTED_TARGET jansson) # optional: reading safetensors
 
 if(NOT TARGET charl_hdf5)
   add_library(charl_hdf5 INTERFACE)

@@ -118,6 +118,21 @@ charl_status charl_checkpoint_verify(const char *path) CHARL_MUST_CHECK;
 charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool *same,
                                    char **report) CHARL_MUST_CHECK;
 
+/** optim_kind of a checkpoint whose weights belong to no optimizer state. */
+#define CHARL_CHECKPOINT_NO_OPTIMIZER "none"
+
+/** Write to `out` the mean of the weights of n checkpoints of one model: summed in double in the
+ * order given, rounded to f32 once. State and configuration are those of the file with the most
+ * steps; there is no optimizer state, no best metric and nothing of /ema, so that the result can be
+ * evaluated, exported and started from, but not resumed. `out` may be one of the files.
+ *
+ *  Blocks. Local. Deterministic.
+ *  Errors: as charl_checkpoint_open and charl_checkpoint_save; ERR_CHECKPOINT when the weights
+ * differ in names or shapes or are not f32, naming file and tensor.
+ *  Cost: reads every file's weights once; memory for the result and three tensors. */
+charl_status charl_checkpoint_average(const char *const *paths, int n,
+                                      const char *out) CHARL_MUST_CHECK;
+
 /* The run directory: DIR/checkpoints/step-00000042.h5, DIR/last.h5, DIR/best.h5, DIR/.lock */
 
 typedef struct charl_run charl_run;

@@ -73,6 +73,10 @@ typedef enum charl_cache_place {
     CHARL_CACHE_DEVICE,
     CHARL_CACHE_NONE
 } charl_cache_place;
+typedef enum charl_export_format {
+    CHARL_EXPORT_NONE,
+    CHARL_EXPORT_SAFETENSORS
+} charl_export_format;
 typedef enum charl_monitor_mode { CHARL_MONITOR_MIN, CHARL_MONITOR_MAX } charl_monitor_mode;
 typedef enum charl_normalize_kind {
     CHARL_NORMALIZE_AUTO,
@@ -186,8 +190,8 @@ typedef struct charl_config {
         int64_t keep_last;
         int64_t keep_every; /* steps; 0: none */
         const char *monitor;
-        int mode; /* charl_monitor_mode */
-        int export_format;
+        int mode;          /* charl_monitor_mode */
+        int export_format; /* charl_export_format */
     } checkpoint;
     struct {
         int64_t interval; /* steps */

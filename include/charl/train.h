@@ -103,7 +103,8 @@ typedef struct charl_train_options {
     int fast_dev_run;      /* > 0: that many training and validation steps, nothing written */
     bool overfit_batch;    /* train on the first batch only; nothing written */
     bool overwrite;        /* ignore checkpoints in the run directory */
-    const char *init_from; /* checkpoint whose weights start a fresh run; NULL for none */
+    const char *init_from; /* weights that start a fresh run: a checkpoint, or a file whose
+                              name ends in .safetensors; NULL for none */
 } charl_train_options;
 
 /** Train. Blocks. Collective on options->comm.
@@ -120,6 +121,15 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
 charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
                                   const char *checkpoint, const char *split,
                                   charl_val_row *out) CHARL_MUST_CHECK;
+
+/** Write the model of a checkpoint to `path` for use elsewhere; the ending of the name chooses the
+ * format. .safetensors: every weight and buffer in f32 under its PyTorch name. `overrides` replace
+ * values of the checkpoint's configuration.
+ *
+ *  Blocks. Local. Deterministic.
+ *  Errors: ERR_CONFIG  no such format; ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
+charl_status charl_train_export(const char *checkpoint, const charl_config_override *overrides,
+                                int n_overrides, const char *path) CHARL_MUST_CHECK;
 
 /** The model's answer for one sample. */
 typedef struct charl_prediction {

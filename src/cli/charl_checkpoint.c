@@ -273,7 +273,9 @@ const charl__cli_command charl__checkpoint_commands[] = {
     {"show", "FILE", "show state, configuration and tensors", show_main, NULL},
     {"verify", "FILE...", "check checkpoints as a whole", verify_main, NULL},
     {"diff", "A B", "compare two checkpoints", diff_main, NULL},
-    {"average", "", "", NULL, NULL},
-    {"export", "", "", NULL, NULL},
+    {"average", "A B... -o FILE", "write the mean of several checkpoints' weights",
+     charl__checkpoint_average_main, NULL},
+    {"export", "CHECKPOINT -o FILE", "write a model for use elsewhere",
+     charl__checkpoint_export_main, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -8,6 +8,8 @@
 extern const charl__cli_command charl__data_commands[];
 extern const charl__cli_command charl__checkpoint_commands[];
 
+int charl__checkpoint_export_main(const char *path, int argc, char **argv);
+int charl__checkpoint_average_main(const char *path, int argc, char **argv);
 int charl__devices_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);
 int charl__eval_main(const char *path, int argc, char **argv);

@@ -4,17 +4,13 @@
  */
 #include "io/checkpoint_read.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/hash.h"
 #include "io/checkpoint_layout.h"
+#include "io/regular.h"
 
 struct charl_checkpoint_reader {
     char *path;
@@ -23,67 +19,17 @@ struct charl_checkpoint_reader {
     char *config[2]; /* text, resolved */
 };
 
-/* What stops the process from opening any file says nothing about this one. */
-static charl_status open_failed(const char *path, int err)
-{
-    charl_status st = CHARL_OK;
-    char text[128];
-
-    if (strerror_r(err, text, sizeof text) != 0) {
-        snprintf(text, sizeof text, "error %d", err);
-    }
-    CHARL_REQUIRE(err != EMFILE && err != ENFILE && err != ENOMEM, CHARL_ERR_NOMEM,
-                  "%s: cannot be opened: %s", path, text);
-    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s: cannot be opened: %s", path, text);
-cleanup:
-    return st;
-}
-
-/* Open r->fd; a regular file only, and without waiting for the other end of a FIFO. */
-static charl_status open_file(charl_checkpoint_reader *r, int64_t *bytes)
-{
-    charl_status st = CHARL_OK;
-    struct stat s;
-
-    CHARL_TRY(charl__acquire("file descriptor"));
-    r->fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (r->fd < 0) {
-        const int err = errno;
-
-        charl__drop();
-        CHARL_TRY(open_failed(r->path, err));
-    }
-    CHARL_REQUIRE(fstat(r->fd, &s) == 0 && S_ISREG(s.st_mode), CHARL_ERR_CHECKPOINT,
-                  "%s: is not a regular file", r->path);
-    CHARL_REQUIRE(s.st_size > 0, CHARL_ERR_CHECKPOINT, "%s: is empty", r->path);
-    *bytes = (int64_t)s.st_size;
-cleanup:
-    return st;
-}
-
-/* pread through signals and short transfers. */
 static charl_status read_at(const charl_checkpoint_reader *r, const charl__ckpt_entry *e,
                             int64_t from, int64_t bytes, void *dst)
 {
     charl_status st = CHARL_OK;
     char *at = dst;
-    int64_t done = 0;
+    const int64_t n = charl__regular_read(r->fd, dst, bytes, e->offset + from);
 
-    while (done < bytes) {
-        const bool fail = charl__fault("io.read");
-        const ssize_t n = fail ? -1
-                               : pread(r->fd, at + done, (size_t)(bytes - done),
-                                       (off_t)(e->offset + from + done));
-
-        if (n < 0 && !fail && errno == EINTR) {
-            continue;
-        }
-        CHARL_REQUIRE(n >= 0, CHARL_ERR_CHECKPOINT, "%s: /%s/%s cannot be read", r->path,
-                      e->tensor.group, e->tensor.name);
-        CHARL_REQUIRE(n > 0, CHARL_ERR_CHECKPOINT, "%s: the file ends inside /%s/%s", r->path,
-                      e->tensor.group, e->tensor.name);
-        done += n;
-    }
+    CHARL_REQUIRE(n >= 0, CHARL_ERR_CHECKPOINT, "%s: /%s/%s cannot be read", r->path,
+                  e->tensor.group, e->tensor.name);
+    CHARL_REQUIRE(n == bytes, CHARL_ERR_CHECKPOINT, "%s: the file ends inside /%s/%s", r->path,
+                  e->tensor.group, e->tensor.name);
     if (bytes > 0 && charl__fault("io.readflip")) {
         at[bytes / 2] = (char)(at[bytes / 2] ^ 1);
     }
@@ -141,7 +87,7 @@ charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **o
     CHARL_TRY(charl_alloc(sizeof *r, &r));
     r->fd = -1;
     CHARL_TRY(charl_strdup(path, &r->path));
-    CHARL_TRY(open_file(r, &bytes));
+    CHARL_TRY(charl__regular_open(r->path, &r->fd, &bytes));
     CHARL_TRY(charl__ckpt_layout_load(r->path, r->fd, bytes, &r->layout));
     CHARL_TRY(load_config(r));
     *out = r;
@@ -156,10 +102,7 @@ void charl_checkpoint_close(charl_checkpoint_reader *r)
     if (!r) {
         return;
     }
-    if (r->fd >= 0) {
-        close(r->fd);
-        charl__drop();
-    }
+    charl__regular_close(&r->fd);
     charl__ckpt_layout_fini(&r->layout);
     charl_free(r->config[0]);
     charl_free(r->config[1]);

@@ -273,24 +273,33 @@ void charl__commit_fini(charl__commit *c)
     *c = (charl__commit){.fd = -1};
 }
 
-charl_status charl__commit_bytes(const char *path, const void *data, size_t bytes)
+charl_status charl__commit_write(charl__commit *c, const void *data, size_t bytes)
 {
     charl_status st = CHARL_OK;
     const char *at = data;
     size_t left = bytes;
-    charl__commit c;
 
-    CHARL_TRY(charl__commit_begin(path, &c));
     while (left > 0) {
         const int err = injected("io.write");
-        const ssize_t n = err ? -1 : write(c.fd, at, left);
+        const ssize_t n = err ? -1 : write(c->fd, at, left);
 
         if (n < 0 && (err || errno != EINTR)) {
-            CHARL_TRY(charl__disk_error(c.temp, "write", err ? err : errno, (int64_t)bytes));
+            CHARL_TRY(charl__disk_error(c->temp, "write", err ? err : errno, (int64_t)bytes));
         }
         at += n > 0 ? n : 0;
         left -= n > 0 ? (size_t)n : 0;
     }
+cleanup:
+    return st;
+}
+
+charl_status charl__commit_bytes(const char *path, const void *data, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+    charl__commit c;
+
+    CHARL_TRY(charl__commit_begin(path, &c));
+    CHARL_TRY(charl__commit_write(&c, data, bytes));
     CHARL_TRY(charl__commit_end(&c, NULL, NULL));
 cleanup:
     charl__commit_fini(&c);

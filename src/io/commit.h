@@ -28,6 +28,10 @@ typedef struct charl__commit {
  * ERR_NOMEM. */
 charl_status charl__commit_begin(const char *final, charl__commit *c) CHARL_MUST_CHECK;
 
+/** Append to the temporary, through signals and short transfers. Fault point: io.write. Errors:
+ * ERR_DISK. */
+charl_status charl__commit_write(charl__commit *c, const void *data, size_t bytes) CHARL_MUST_CHECK;
+
 /** Make the temporary the final file. `verify` (may be NULL) sees the temporary after its fsync;
  * its failure is the result. On failure before the rename nothing has changed; after it (fsync of
  * the directory) the new file is in place but not known to be durable. Errors: ERR_DISK, what

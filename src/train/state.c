@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "train/export.h"
 #include "train/rundir.h"
 #include "train/trainer.h"
 
@@ -187,6 +188,19 @@ static void supersede(charl__trainer *t)
     }
 }
 
+/* Like a link, an export is for others: training does not depend on it. */
+static void export_model(charl__trainer *t, const char *checkpoint)
+{
+    const char *dir = t->config->run.output_dir;
+    const charl_export_format format = (charl_export_format)t->config->checkpoint.export_format;
+
+    if (charl__export_beside(checkpoint, format, dir, "last") != CHARL_OK ||
+        (t->best_step == t->step &&
+         charl__export_beside(checkpoint, format, dir, "best") != CHARL_OK)) {
+        charl__trainer_warn(t, charl_error_message());
+    }
+}
+
 static charl_status save_alone(charl__trainer *t, const snapshot *s, char **path)
 {
     charl_status st = CHARL_OK;
@@ -196,6 +210,7 @@ static charl_status save_alone(charl__trainer *t, const snapshot *s, char **path
         CHARL_TRY(write_file(t, s, *path));
         supersede(t);
         tidy(t);
+        export_model(t, *path);
     }
 cleanup:
     return st;
@@ -404,6 +419,11 @@ charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
     CHARL_TRY(charl_checkpoint_open(path, &r));
     s = charl_checkpoint_get_state(r);
     if (all) {
+        CHARL_REQUIRE(strcmp(s->optim_kind, CHARL_CHECKPOINT_NO_OPTIMIZER) != 0,
+                      CHARL_ERR_CHECKPOINT,
+                      "%s holds weights only and cannot be resumed; HINT start from it with "
+                      "--init-from, in another run.output_dir",
+                      path);
         CHARL_TRY(check_config(t, r, path));
         CHARL_TRY(check_state(t, s, path));
         CHARL_REQUIRE(strcmp(s->optim_kind, t->optimizer_kind) == 0, CHARL_ERR_CHECKPOINT,
@@ -482,7 +502,9 @@ charl_status charl__trainer_resume(charl__trainer *t)
         st = charl__trainer_load(t, path, true);
         t->supersedes = is_named(t->config->run.resume);
     } else if (t->options->init_from) {
-        st = charl__trainer_load(t, t->options->init_from, false);
+        st = charl__is_safetensors(t->options->init_from)
+                 ? charl__import_safetensors(t->options->init_from, t->params)
+                 : charl__trainer_load(t, t->options->init_from, false);
     }
     CHARL_TRY(charl__trainer_agree(t, st));
     /* After the weights to begin with were read: they may lie there. */

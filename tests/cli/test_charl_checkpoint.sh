@@ -46,6 +46,30 @@ if [ $refused -lt 5 ]; then
     failed=1
 fi
 
+# The mean of two checkpoints: weights only, of the newer one's state.
+"$make" f1.h5 1 2 && "$make" f4.h5 4 2 && "$make" one.h5 1 1 || exit 1
+expect 0 '^mean.h5: [0-9]* bytes$' checkpoint average f4.h5 f1.h5 -o mean.h5
+expect 0 '^  step        4$' checkpoint show mean.h5
+expect 0 '^  optimizer   none, 0 updates' checkpoint show mean.h5
+expect 0 '^train.steps = 4$' checkpoint show --config --resolved mean.h5
+expect 0 '^  2 tensors, 3006 elements$' checkpoint show mean.h5
+expect 0 '^mean.h5: good$' checkpoint verify mean.h5
+expect 0 '^mean.h5: ' checkpoint average mean.h5 mean.h5 mean.h5 -o mean.h5
+expect 5 'one.h5 lacks weights that f1.h5 has: they are of different models' checkpoint average f1.h5 one.h5 -o no.h5
+expect 5 'f1.h5 has /model/conv.weight, which one.h5 does not have' checkpoint average one.h5 f1.h5 -o no.h5
+expect 5 'a.h5: /model/bn.num_batches is i64; only f32 is averaged' checkpoint average a.h5 b.h5 -o no.h5
+expect 5 'short.h5: ' checkpoint average f1.h5 short.h5 -o no.h5
+expect 8 'none/mean.h5' checkpoint average f1.h5 f4.h5 -o none/mean.h5
+expect 2 'B is missing' checkpoint average a.h5 -o no.h5
+expect 2 'o FILE is missing' checkpoint average a.h5 b.h5
+
+expect 0 '^a.safetensors: [0-9]* bytes$' checkpoint export a.h5 -o a.safetensors
+expect 2 'no.pt: the name of an export ends in .safetensors' checkpoint export a.h5 -o no.pt
+expect 2 'o FILE is missing' checkpoint export a.h5
+expect 5 'short.h5: ' checkpoint export short.h5 -o no.safetensors
+expect 8 'none/a.safetensors' checkpoint export a.h5 -o none/a.safetensors
+[ ! -e no.h5 ] && [ ! -e no.safetensors ] || { echo "a failure left a file"; failed=1; }
+
 expect 2 'FILE is missing' checkpoint verify
 expect 2 'B is missing' checkpoint diff a.h5
 expect 2 'one operand too many: c.h5' checkpoint diff a.h5 b.h5 c.h5

@@ -100,7 +100,8 @@ static const struct {
      "conf/t.ini:6: [log] metrics: tensorboard is not available in this version (available: jsonl, "
      "csv)"},
     {HEAD "[checkpoint]\nexport = onnx\n",
-     "conf/t.ini:6: [checkpoint] export: onnx is not available in this version (available: none)"},
+     "conf/t.ini:6: [checkpoint] export: onnx is not available in this version (available: none, "
+     "safetensors)"},
     {HEAD "[checkpoint]\nkeep_last = 1\n",
      "conf/t.ini:6: [checkpoint] keep_last: 1 is outside [2,1e9]"},
     {HEAD "[checkpoint]\nmonitor = val/accuracy\n",

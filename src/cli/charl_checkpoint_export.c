@@ -1,0 +1,136 @@
+/* charl checkpoint average|export: files made from checkpoints. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "charl/checkpoint.h"
+#include "charl/train.h"
+#include "cli/charl_commands.h"
+
+enum { MAX_OVERRIDES = 64 };
+
+typedef struct making {
+    const char *out;
+    char *const *values;
+    int count;
+} making;
+
+static error_t parse_output(int key, char *arg, struct argp_state *state)
+{
+    making *m = state->input;
+
+    if (key == 'o') {
+        m->out = arg;
+        return 0;
+    }
+    return ARGP_ERR_UNKNOWN;
+}
+
+/* Read the command line of either command. Returns -1 to go on. */
+static int begin(const char *path, const struct argp *argp, charl__cli_operands *operands, int argc,
+                 char **argv, making *m)
+{
+    const int code = charl__cli_parse(path, argp, operands, argc, argv, m);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (!m->out) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "%s: -o FILE is missing", path);
+    }
+    m->values = operands->values;
+    m->count = operands->count;
+    return -1;
+}
+
+static int say_made(const char *path)
+{
+    struct stat s;
+    const int64_t bytes = stat(path, &s) == 0 ? (int64_t)s.st_size : 0;
+
+    charl__cli_put(path, 0);
+    printf(": %" PRId64 " bytes\n", bytes);
+    return CHARL__EXIT_OK;
+}
+
+static int export_file(void *ctx)
+{
+    const making *m = ctx;
+    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    charl_status st;
+
+    for (int i = 1; i < m->count; i++) {
+        overrides[i - 1].text = m->values[i];
+    }
+    st = charl_train_export(m->values[0], overrides, m->count - 1, m->out);
+    return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
+}
+
+int charl__checkpoint_export_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"output", 'o', "FILE", 0, "The file to write (required): NAME.safetensors", 0}, {0}};
+    static const struct argp argp = {
+        options,
+        parse_output,
+        "CHECKPOINT",
+        "Write the model of a checkpoint for use elsewhere. The ending of FILE chooses the "
+        "format: .safetensors holds every weight and buffer under its PyTorch name.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.names = {"CHECKPOINT"}};
+    making m = {0};
+    const int code = begin(path, &argp, &operands, argc, argv, &m);
+
+    return code >= 0 ? code
+                     : charl__cli_guarded(m.values[0], CHARL__EXIT_CHECKPOINT, export_file, &m);
+}
+
+static int average_files(void *ctx)
+{
+    const making *m = ctx;
+    const charl_status st =
+        charl_checkpoint_average((const char *const *)m->values, m->count, m->out);
+
+    return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
+}
+
+/* The memory that reading may take goes by the size of the file: name the largest. */
+static const char *largest(const making *m)
+{
+    const char *path = m->values[0];
+    struct stat s;
+    off_t most = -1;
+
+    for (int i = 0; i < m->count; i++) {
+        if (stat(m->values[i], &s) == 0 && s.st_size > most) {
+            most = s.st_size;
+            path = m->values[i];
+        }
+    }
+    return path;
+}
+
+int charl__checkpoint_average_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"output", 'o', "FILE", 0, "The checkpoint to write (required)", 0}, {0}};
+    static const struct argp argp = {
+        options,
+        parse_output,
+        "A B...",
+        "Write the mean of the weights of several checkpoints of one model, such as the last few "
+        "of a run.\v"
+        "The result holds no optimizer state: it can be evaluated, exported and started from "
+        "(charl-train --init-from), but not resumed.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.names = {"A", "B"}, .max = 1 << 20};
+    making m = {0};
+    const int code = begin(path, &argp, &operands, argc, argv, &m);
+
+    return code >= 0 ? code
+                     : charl__cli_guarded(largest(&m), CHARL__EXIT_CHECKPOINT, average_files, &m);
+}

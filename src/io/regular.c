@@ -1,0 +1,82 @@
+/* Opening and reading regular files. */
+#include "io/regular.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+
+/* What stops the process from opening any file says nothing about this one. */
+static charl_status open_failed(const char *path, int err)
+{
+    charl_status st = CHARL_OK;
+    char text[128];
+
+    if (strerror_r(err, text, sizeof text) != 0) {
+        snprintf(text, sizeof text, "error %d", err);
+    }
+    CHARL_REQUIRE(err != EMFILE && err != ENFILE && err != ENOMEM, CHARL_ERR_NOMEM,
+                  "%s: cannot be opened: %s", path, text);
+    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s: cannot be opened: %s", path, text);
+cleanup:
+    return st;
+}
+
+charl_status charl__regular_open(const char *path, int *fd, int64_t *bytes)
+{
+    charl_status st = CHARL_OK;
+    struct stat s;
+
+    *fd = -1;
+    CHARL_TRY(charl__acquire("file descriptor"));
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*fd < 0) {
+        const int err = errno;
+
+        charl__drop();
+        CHARL_TRY(open_failed(path, err));
+    }
+    CHARL_REQUIRE(fstat(*fd, &s) == 0 && S_ISREG(s.st_mode), CHARL_ERR_CHECKPOINT,
+                  "%s: is not a regular file", path);
+    CHARL_REQUIRE(s.st_size > 0, CHARL_ERR_CHECKPOINT, "%s: is empty", path);
+    *bytes = (int64_t)s.st_size;
+cleanup:
+    if (st != CHARL_OK) {
+        charl__regular_close(fd);
+    }
+    return st;
+}
+
+void charl__regular_close(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+        charl__drop();
+        *fd = -1;
+    }
+}
+
+int64_t charl__regular_read(int fd, void *dst, int64_t bytes, int64_t at)
+{
+    int64_t done = 0;
+
+    while (done < bytes) {
+        const bool fail = charl__fault("io.read");
+        const ssize_t n =
+            fail ? -1 : pread(fd, (char *)dst + done, (size_t)(bytes - done), (off_t)(at + done));
+
+        if (n < 0 && !fail && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return n < 0 ? -1 : done;
+        }
+        done += n;
+    }
+    return done;
+}

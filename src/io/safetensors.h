@@ -1,0 +1,25 @@
+#ifndef CHARL_IO_SAFETENSORS_H
+#define CHARL_IO_SAFETENSORS_H
+/** What writing and reading of safetensors share, and where JSON comes in. */
+#include "charl/safetensors.h"
+
+enum { CHARL__SAFETENSORS_HEADER = 100000000 }; /* the most bytes of JSON */
+
+/** A tensor and its bytes, counted from the end of the header. */
+typedef struct charl__safetensors_entry {
+    charl_checkpoint_tensor tensor; /* first member; the name is owned */
+    int64_t begin, end;
+} charl__safetensors_entry;
+
+/** "F32" ...; NULL outside the enum. */
+const char *charl__safetensors_dtype(charl_dtype dtype);
+
+/** Take the header apart: names, types, shapes, and offsets that agree with them. Where the bytes
+ * lie is the caller's to check. `path` is for messages. The entries are the caller's, as are their
+ * names; on failure there are none.
+ *  Errors: ERR_CHECKPOINT; ERR_CONFIG in a build without libjansson; ERR_NOMEM. */
+charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes,
+                                      charl__safetensors_entry **out, int64_t *n) CHARL_MUST_CHECK;
+void charl__safetensors_free(charl__safetensors_entry *entries, int64_t n);
+
+#endif

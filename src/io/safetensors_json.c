@@ -1,0 +1,187 @@
+/* The header of a safetensors file, read with libjansson where the build found it. jansson refuses
+ * what is not JSON, nesting beyond its limit, a key given twice and integers beyond 64 bits. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/checkpoint_format.h"
+#include "io/safetensors.h"
+
+void charl__safetensors_free(charl__safetensors_entry *entries, int64_t n)
+{
+    for (int64_t i = 0; entries && i < n; i++) {
+        char *name;
+
+        memcpy(&name, &entries[i].tensor.name, sizeof name); /* owned, though const to readers */
+        charl_free(name);
+    }
+    charl_free(entries);
+}
+
+#ifdef CHARL_HAVE_JANSSON
+
+#include <jansson.h>
+
+/* Of a tensor, for messages. */
+typedef struct place {
+    const char *path, *name;
+} place;
+
+static charl_status parse_dtype(const place *at, const json_t *v, charl_dtype *out)
+{
+    charl_status st = CHARL_OK;
+    const char *text = json_string_value(v);
+
+    CHARL_REQUIRE(text, CHARL_ERR_CHECKPOINT, "%s: %s: dtype must be a string", at->path, at->name);
+    for (int i = 0; i < CHARL_DTYPE_COUNT; i++) {
+        if (strcmp(text, charl__safetensors_dtype((charl_dtype)i)) == 0) {
+            *out = (charl_dtype)i;
+            goto cleanup;
+        }
+    }
+    CHARL_FAIL(CHARL_ERR_CHECKPOINT,
+               "%s: %s: element type %.16s cannot be read; there are F32, F16, BF16, U8, U16, U32, "
+               "I32, I64",
+               at->path, at->name, text);
+cleanup:
+    return st;
+}
+
+/* A list of counts: *n is their number, of which at most `most` are taken. */
+static charl_status parse_counts(const place *at, const char *key, const json_t *v, int64_t *out,
+                                 int most, int *n)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(json_is_array(v) && json_array_size(v) <= (size_t)most, CHARL_ERR_CHECKPOINT,
+                  "%s: %s: %s must be a list of at most %d integers", at->path, at->name, key,
+                  most);
+    *n = (int)json_array_size(v);
+    for (int i = 0; i < *n; i++) {
+        const json_t *item = json_array_get(v, (size_t)i);
+
+        CHARL_REQUIRE(json_is_integer(item) && json_integer_value(item) >= 0, CHARL_ERR_CHECKPOINT,
+                      "%s: %s: %s must hold integers that are not negative", at->path, at->name,
+                      key);
+        out[i] = json_integer_value(item);
+    }
+cleanup:
+    return st;
+}
+
+static charl_status parse_entry(const place *at, const json_t *v, charl__safetensors_entry *e)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_tensor *t = &e->tensor;
+    int64_t offsets[2], bytes;
+    int n = 0;
+    char shape[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(json_is_object(v) && json_object_size(v) == 3 && json_object_get(v, "dtype") &&
+                      json_object_get(v, "shape") && json_object_get(v, "data_offsets"),
+                  CHARL_ERR_CHECKPOINT,
+                  "%s: %s must have dtype, shape and data_offsets and nothing else", at->path,
+                  at->name);
+    CHARL_TRY(parse_dtype(at, json_object_get(v, "dtype"), &t->dtype));
+    CHARL_TRY(parse_counts(at, "shape", json_object_get(v, "shape"), t->shape.dim, CHARL_MAX_DIMS,
+                           &t->shape.ndim));
+    CHARL_TRY(parse_counts(at, "data_offsets", json_object_get(v, "data_offsets"), offsets, 2, &n));
+    bytes = charl__ckpt_bytes(t->dtype, &t->shape);
+    CHARL_REQUIRE(n == 2 && offsets[0] <= offsets[1] && offsets[1] - offsets[0] == bytes,
+                  CHARL_ERR_CHECKPOINT, "%s: %s: data_offsets do not hold %s of %s", at->path,
+                  at->name, charl_shape_format(&t->shape, shape),
+                  charl__safetensors_dtype(t->dtype));
+    e->begin = offsets[0];
+    e->end = offsets[1];
+cleanup:
+    return st;
+}
+
+static charl_status check_metadata(const char *path, const json_t *v)
+{
+    charl_status st = CHARL_OK;
+    const char *key;
+    json_t *value, *root = (json_t *)(uintptr_t)v; /* jansson's loop takes no const */
+
+    CHARL_REQUIRE(json_is_object(v), CHARL_ERR_CHECKPOINT, "%s: __metadata__ must be an object",
+                  path);
+    json_object_foreach(root, key, value)
+    {
+        CHARL_REQUIRE(json_is_string(value), CHARL_ERR_CHECKPOINT,
+                      "%s: __metadata__: %.80s must be a string", path, key);
+    }
+cleanup:
+    return st;
+}
+
+static charl_status parse_root(const char *path, json_t *root, charl__safetensors_entry *entries,
+                               int64_t *n)
+{
+    charl_status st = CHARL_OK;
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(root, key, value)
+    {
+        char *name = NULL;
+
+        if (strcmp(key, "__metadata__") == 0) {
+            CHARL_TRY(check_metadata(path, value));
+            continue;
+        }
+        CHARL_TRY(charl_strdup(key, &name));
+        entries[*n].tensor.name = name;
+        (*n)++; /* from here on the name is released with the entries */
+        CHARL_TRY(parse_entry(&(place){path, name}, value, &entries[*n - 1]));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes,
+                                      charl__safetensors_entry **out, int64_t *n)
+{
+    charl_status st = CHARL_OK;
+    charl__safetensors_entry *entries = NULL;
+    json_error_t error;
+    json_t *root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
+
+    *out = NULL;
+    *n = 0;
+    CHARL_REQUIRE(root, CHARL_ERR_CHECKPOINT, "%s: the header is not JSON: byte %d: %s", path,
+                  error.position, error.text);
+    CHARL_REQUIRE(json_is_object(root), CHARL_ERR_CHECKPOINT, "%s: the header is not an object",
+                  path);
+    CHARL_TRY(charl_alloc_array((int64_t)json_object_size(root), sizeof *entries, &entries));
+    CHARL_TRY(parse_root(path, root, entries, n));
+    *out = entries;
+    entries = NULL;
+cleanup:
+    if (entries) {
+        charl__safetensors_free(entries, *n);
+        *n = 0;
+    }
+    json_decref(root);
+    return st;
+}
+
+#else
+
+charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes,
+                                      charl__safetensors_entry **out, int64_t *n)
+{
+    charl_status st = CHARL_OK;
+
+    (void)json;
+    (void)bytes;
+    *out = NULL;
+    *n = 0;
+    CHARL_FAIL(
+        CHARL_ERR_CONFIG,
+        "%s: this build cannot read safetensors; HINT install libjansson-dev and build again",
+        path);
+cleanup:
+    return st;
+}
+
+#endif

@@ -1,0 +1,194 @@
+#!/usr/bin/python3
+"""Models go to PyTorch and come back: load_state_dict(strict=True) takes what charl exports as it is
+and predicts the same; charl starts from what PyTorch saved, in f32, bf16 and f16.
+
+The programs in $CHARL_BIN_DIR make the data and train; exit code 77 means that PyTorch is missing.
+"""
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+from collections import OrderedDict
+
+try:
+    import numpy as np
+    import torch
+    from torch import nn
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+BIN = pathlib.Path(os.environ.get("CHARL_BIN_DIR", ""))
+DTYPE = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
+CONFIG = """[run]
+output_dir = {output}
+seed = 5
+resume = never
+[data]
+path = {data}
+[model]
+type = cnn
+channels = 4, 8
+hidden = 16
+batch_norm = yes
+[train]
+batch_size = 40
+max_steps = {steps}
+[checkpoint]
+export = {export}
+[device]
+share = yes
+"""
+
+
+def run(code, *command):
+    """Run a program that must end with `code`; returns what it printed."""
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=300)
+    if done.returncode != code:
+        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}, not {code}:\n"
+                 f"{done.stdout}")
+    return done.stdout
+
+
+def load(path):
+    """What safetensors.torch.load_file returns, by the definition of the format."""
+    blob = path.read_bytes()
+    length = struct.unpack("<Q", blob[:8])[0]
+    tensors = {}
+    for name, info in json.loads(blob[8:8 + length]).items():
+        if name != "__metadata__":
+            begin, end = info["data_offsets"]
+            raw = bytearray(blob[8 + length + begin:8 + length + end])
+            tensors[name] = torch.frombuffer(raw, dtype=DTYPE[info["dtype"]]).reshape(info["shape"])
+    return tensors
+
+
+def save(path, tensors):
+    names = {v: k for k, v in DTYPE.items()}
+    header, data = {}, b""
+    for name, tensor in tensors.items():
+        raw = tensor.contiguous().flatten().view(torch.uint8 if tensor.dim() else tensor.dtype)
+        raw = raw.numpy().tobytes()
+        header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape),
+                        "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def model():
+    layers = OrderedDict()
+    for i, (narrow, wide) in enumerate(((1, 4), (4, 8)), 1):
+        layers[f"conv{i}"] = nn.Conv2d(narrow, wide, 3, padding=1, bias=False)
+        layers[f"bn{i}"] = nn.BatchNorm2d(wide)
+        layers[f"act{i}"] = nn.ReLU()
+        layers[f"pool{i}"] = nn.MaxPool2d(2)
+    layers["flatten"] = nn.Flatten()
+    layers["fc1"] = nn.Linear(8 * 7 * 7, 16, bias=False)
+    layers["fc_bn1"] = nn.BatchNorm1d(16)
+    layers["fc_act1"] = nn.ReLU()
+    layers["fc2"] = nn.Linear(16, 10)
+    return nn.Sequential(layers)
+
+
+def check(condition, text):
+    if not condition:
+        sys.exit(text)
+
+
+def predictions(config, checkpoint):
+    """Probabilities of every validation row."""
+    text = run(0, BIN / "charl", "predict", config, checkpoint, "--all", "--format", "jsonl")
+    rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    return np.array([r["probabilities"] for r in rows])
+
+
+def check_forward(config, output, data):
+    """PyTorch's model with charl's weights predicts what charl predicts."""
+    import h5py  # pylint: disable=import-outside-toplevel
+
+    net = model()
+    net.load_state_dict(load(output / "last.safetensors"), strict=True)
+    check(net.bn1.num_batches_tracked == 20, "num_batches_tracked is not the number of steps")
+    with h5py.File(data) as f:
+        x = torch.tensor(f["val/x"][...], dtype=torch.float32)
+        x = (x - float(f["train/x"].attrs["mean"][0])) / float(f["train/x"].attrs["std"][0])
+    with torch.no_grad():
+        want = net.eval()(x).softmax(1).numpy()
+    worst = np.abs(predictions(config, output / "last.h5") - want).max()
+    check(worst < 1e-5, f"PyTorch predicts otherwise, by {worst}")
+
+
+def weights_after_start(config, folder, name):
+    """Start from a file, train one step at a rate of next to nothing, and export."""
+    output = folder / f"from-{name}"
+    run(0, BIN / "charl-train", "-q", config, "-o", output, "--init-from", folder / name,
+        "train.max_steps=1", "optimizer.learning_rate=1e-30", "optimizer.weight_decay=0")
+    run(0, BIN / "charl", "checkpoint", "export", output / "last.h5", "-o", output / "x.safetensors")
+    return load(output / "x.safetensors")
+
+
+def check_start(config, folder):
+    torch.manual_seed(1)
+    state = model().state_dict()
+    for name, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16), ("f16", torch.float16)):
+        half = {k: v.to(dtype) if v.is_floating_point() else v for k, v in state.items()}
+        save(folder / f"{name}.safetensors", half)
+        got = weights_after_start(config, folder, f"{name}.safetensors")
+        check(list(sorted(got)) == list(sorted(state)), f"{name}: other names came back")
+        for key, value in half.items():
+            if "running" not in key and "num_batches" not in key:
+                worst = (got[key] - value.float()).abs().max()
+                check(worst < 1e-20, f"{name}: {key} came back changed by {worst}")
+
+
+def check_refused(config, folder):
+    """One message that names file and tensor."""
+    good = {k: v for k, v in model().state_dict().items()}
+    cases = {
+        "missing": ({k: v for k, v in good.items() if k != "fc2.bias"}, "has no fc2.bias"),
+        "surplus": ({**good, "fc3.bias": torch.zeros(3)}, "has fc3.bias, which the model"),
+        "count": ({**good, "fc2.num_batches_tracked": torch.tensor(3)},
+                  "has fc2.num_batches_tracked, which the model"),
+        "shape": ({**good, "fc2.bias": torch.zeros(3)}, "fc2.bias is [3], the model has [10]"),
+        "dtype": ({**good, "fc2.bias": torch.zeros(10, dtype=torch.int64)}, "fc2.bias is i64"),
+    }
+    for name, (tensors, message) in cases.items():
+        path = folder / f"{name}.safetensors"
+        save(path, tensors)
+        said = run(5, BIN / "charl-train", "-q", config, "-o", folder / "no", "--init-from", path)
+        check(message in said and path.name in said and said.count("error") == 1,
+              f"{name}: want \"{message}\":\n{said}")
+
+
+def main():
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory(prefix="charl-interop-") as folder:
+        folder = pathlib.Path(folder)
+        data, config, output = folder / "digits.h5", folder / "config.ini", folder / "run"
+        run(0, BIN / "charl", "data", "make", "digits", data, "--train", 400, "--val", 100)
+        config.write_text(CONFIG.format(output=output, data=data, steps=20, export="safetensors"))
+        run(0, BIN / "charl-train", "-q", config)
+        check((output / "best.safetensors").exists(), "there is no best.safetensors")
+        check_forward(config, output, data)
+        config.write_text(CONFIG.format(output=output, data=data, steps=1, export="none"))
+        run(0, BIN / "charl", "checkpoint", "export", output / "last.h5", "-o", folder / "same.safetensors")
+        check((folder / "same.safetensors").read_bytes() == (output / "last.safetensors").read_bytes(),
+              "charl checkpoint export writes another file than checkpoint.export")
+        if "this build cannot read safetensors" in subprocess.run(
+                [BIN / "charl-train", config, "-o", folder / "none", "--init-from",
+                 folder / "same.safetensors"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, check=False).stdout:
+            print("skipped case: --init-from: built without libjansson")
+            return 0
+        check_start(config, folder)
+        check_refused(config, folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
