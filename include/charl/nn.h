@@ -19,6 +19,9 @@ typedef struct charl_linear_config {
     int64_t out; /* features; required */
     bool bias;   /* default true */
     const char *activation;
+    const char *tie; /* a layer before, whose weight [out, in] is used here too; default NULL */
+    double init_std; /* > 0: weights start normal with this deviation, biases at 0; default 0:
+                        uniform as in PyTorch */
 } charl_linear_config;
 
 typedef struct charl_conv2d_config {

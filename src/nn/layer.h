@@ -12,6 +12,7 @@ typedef enum charl_key_kind {
     CHARL_KEY_FLOAT,     /* double */
     CHARL_KEY_BOOL,      /* bool */
     CHARL_KEY_CHOICE,    /* int, an index into choices */
+    CHARL_KEY_LAYER,     /* const char *, the name of a layer before this one, NULL for none */
     CHARL_KEY_ACTIVATION /* const char *, NULL for none */
 } charl_key_kind;
 
@@ -63,6 +64,9 @@ charl_var *charl__layer_buffer(const charl_layer_build *b, const char *suffix,
 charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suffix,
                                      const charl_layer_type *type, const void *config,
                                      charl_var *x);
+/** Parameter `suffix` of the layer named `layer`, declared before with that shape. */
+charl_var *charl__layer_param_of(const charl_layer_build *b, const char *layer, const char *suffix,
+                                 const charl_shape *shape);
 /** Refuse the input: ERR_SHAPE with the layer's name. Returns NULL. */
 charl_var *charl__graph_refuse(charl_graph *g, const char *reason);
 /** x through the activation named `name`; NULL name: x. */

@@ -70,7 +70,24 @@ static int count_choices(const char *choices)
     return n;
 }
 
-static charl_status check_key(const charl_layer_key *k, unsigned char *config)
+/* The layer's own name lives as long as the model. */
+static charl_status adopt_layer(const charl_model *m, const charl_layer_key *k, const char **name)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; *name && i < m->count; i++) {
+        if (strcmp(m->layer[i].name, *name) == 0) {
+            *name = m->layer[i].name;
+            goto cleanup;
+        }
+    }
+    CHARL_REQUIRE(!*name, CHARL_ERR_CONFIG, "%s is %s; no layer before this one has that name",
+                  k->name, *name);
+cleanup:
+    return st;
+}
+
+static charl_status check_key(const charl_model *m, const charl_layer_key *k, unsigned char *config)
 {
     charl_status st = CHARL_OK;
     void *at = config + k->offset;
@@ -94,6 +111,9 @@ static charl_status check_key(const charl_layer_key *k, unsigned char *config)
         CHARL_REQUIRE(*(const int *)at >= 0 && *(const int *)at < count_choices(k->choices),
                       CHARL_ERR_CONFIG, "%s is choice %d of %s", k->name, *(const int *)at,
                       k->choices);
+        break;
+    case CHARL_KEY_LAYER:
+        CHARL_TRY(adopt_layer(m, k, (const char **)at));
         break;
     case CHARL_KEY_ACTIVATION:
         CHARL_TRY(adopt_activation(k, (const char **)at));
@@ -135,7 +155,7 @@ charl_status charl_model_add(charl_model *m, const char *name, const char *type,
         memcpy(l.config, config ? config : l.type->defaults, l.type->config_size);
     }
     for (int i = 0; i < l.type->n_keys; i++) {
-        st = check_key(&l.type->keys[i], l.config);
+        st = check_key(m, &l.type->keys[i], l.config);
         if (st != CHARL_OK) {
             charl__error_prefix("layer %s: ", name);
             goto cleanup;
@@ -215,6 +235,19 @@ charl_var *charl__layer_buffer(const charl_layer_build *b, const char *suffix,
                                const charl_param_spec *spec)
 {
     return param_of(b, suffix, spec);
+}
+
+charl_var *charl__layer_param_of(const charl_layer_build *b, const char *layer, const char *suffix,
+                                 const charl_shape *shape)
+{
+    const charl_layer_build other = {.g = b->g, .set = b->set, .name = layer};
+    char name[CHARL_LAYER_MAX_NAME] = "";
+
+    if (join(layer, suffix, name) == CHARL_OK && !charl_params_find(b->set, name)) {
+        return charl__graph_fail(b->g, CHARL_ERR_CONFIG, "layer %s has no %s to share", layer,
+                                 suffix);
+    }
+    return charl__layer_param(&other, suffix, &(charl_param_spec){.shape = *shape});
 }
 
 charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suffix,

@@ -38,6 +38,7 @@ static charl_status print_default(const charl_layer_key *k, const void *at, char
         CHARL_TRY(charl__text_printf(t, " = %s",
                                      choice(k->choices, *(const int *)at, word, sizeof word)));
         break;
+    case CHARL_KEY_LAYER:
     case CHARL_KEY_ACTIVATION:
         name = *(const char *const *)at;
         CHARL_TRY(charl__text_printf(t, " = %s", name ? name : ""));
@@ -68,6 +69,9 @@ static charl_status print_values(const charl_layer_key *k, charl__text *t)
         break;
     case CHARL_KEY_CHOICE:
         CHARL_TRY(charl__text_printf(t, "%s", charl__choice_list(k->choices, list, sizeof list)));
+        break;
+    case CHARL_KEY_LAYER:
+        CHARL_TRY(charl__text_printf(t, "name of a layer before; empty: none"));
         break;
     case CHARL_KEY_ACTIVATION:
         CHARL_TRY(charl__text_printf(t, "%s; empty: none", charl_activation_names()));

@@ -86,6 +86,7 @@ static charl_status read_key(charl_config_layer *layer, const charl_layer_key *k
     case CHARL_KEY_CHOICE:
         CHARL_TRY(charl_config_layer_choice(layer, k->name, *(int *)at, k->choices, at));
         break;
+    case CHARL_KEY_LAYER:
     case CHARL_KEY_ACTIVATION:
         if (charl_config_layer_has(layer, k->name)) {
             CHARL_TRY(charl_config_layer_string(layer, k->name, NULL, NULL, at));

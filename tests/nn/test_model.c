@@ -12,6 +12,59 @@
 
 static const charl_linear_config linear = {.out = 50, .bias = true, .activation = "silu"};
 
+/* Layers "a", of type `first`, and "b" over [ROWS, 6]. */
+static void net_init_tied(net *n, const char *first, const charl_linear_config *a,
+                          const charl_linear_config *b)
+{
+    net_init(n);
+    charl_assert_ok(charl_model_add(n->model, "a", first, a));
+    charl_assert_ok(charl_model_add(n->model, "b", "linear", b));
+    net_build(n, (charl_shape){1, {6}});
+}
+
+/* A layer that uses another's weight has none of its own, and the gradient is the sum of both. */
+static void test_tied_weights(void **state)
+{
+    static const charl_linear_config first = {.out = 6, .init_std = 0.5},
+                                     second = {.out = 6, .bias = true, .tie = "a"};
+    double worst = 1.0;
+    net n;
+
+    (void)state;
+    net_init_tied(&n, "linear", &first, &second);
+    assert_int_equal(charl_params_get_count(n.params), 2);
+    assert_non_null(charl_params_find(n.params, "b.bias"));
+    n.loss = charl_batch_mean(n.g, charl_sum(n.g, charl_mul(n.g, n.out, n.out), 1, true));
+    charl_graph_backward(n.g, n.loss, NULL);
+    charl_graph_keep(n.g, n.loss);
+    charl_assert_ok(charl_graph_compile(n.g));
+    charl_assert_ok(charl_params_initialize(n.params, 3));
+    charl_assert_ok(charl_gradcheck(n.g, n.loss, 12, &worst));
+    assert_true(worst < 1e-2);
+    net_fini(&n);
+}
+
+static void test_ties_that_do_not_fit(void **state)
+{
+    static const charl_linear_config first = {.out = 6}, other = {.out = 5, .tie = "a"},
+                                     same = {.out = 6, .tie = "a"}, later = {.out = 6, .tie = "z"};
+    net n;
+
+    (void)state;
+    net_init_tied(&n, "linear", &first, &other);
+    assert_null(n.out);
+    charl_assert_status(charl_graph_status(n.g), CHARL_ERR_SHAPE);
+    charl_assert_message("a.weight has shape [6, 6], this input needs [5, 6]");
+    charl_assert_status(charl_model_add(n.model, "c", "linear", &later), CHARL_ERR_CONFIG);
+    charl_assert_message("tie is z; no layer before this one has that name");
+    net_fini(&n);
+    net_init_tied(&n, "tanh", NULL, &same);
+    assert_null(n.out);
+    charl_assert_status(charl_graph_status(n.g), CHARL_ERR_CONFIG);
+    charl_assert_message("layer a has no weight to share");
+    net_fini(&n);
+}
+
 static void test_refused_layers(void **state)
 {
     static const charl_conv2d_config no_kernel = {.channels = 4}, groups = {.channels = 4,
@@ -197,6 +250,8 @@ int main(void)
 {
     const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tied_weights),
+        cmocka_unit_test(test_ties_that_do_not_fit),
         cmocka_unit_test(test_refused_layers),
         cmocka_unit_test(test_name_too_long),
         cmocka_unit_test(test_another_input_shape),

@@ -1,26 +1,47 @@
 /* linear: out = x @ weight^T + bias. Initial values as torch.nn.Linear: uniform within 1 /
- * sqrt(in). */
+ * sqrt(in); or normal, with biases of 0. */
 #include <math.h>
 
 #include "nn/layer.h"
+
+static charl_var *declare_weight(const charl_layer_build *b, const charl_shape *shape)
+{
+    const charl_linear_config *c = b->config;
+    const float bound = (float)(1.0 / sqrt((double)shape->dim[1]));
+    charl_param_spec spec = {.shape = *shape, .init = {CHARL_INIT_UNIFORM, -bound, bound}};
+
+    if (c->tie) {
+        return charl__layer_param_of(b, c->tie, "weight", shape);
+    }
+    if (c->init_std > 0) {
+        spec.init = (charl_init){CHARL_INIT_NORMAL, 0.0F, (float)c->init_std};
+    }
+    return charl__layer_param(b, "weight", &spec);
+}
+
+static charl_var *declare_bias(const charl_layer_build *b, int64_t features)
+{
+    const charl_linear_config *c = b->config;
+    const float bound = c->init_std > 0 ? 0.0F : (float)(1.0 / sqrt((double)features));
+
+    return charl__layer_param(
+        b, "bias",
+        &(charl_param_spec){.shape = {1, {c->out}}, .init = {CHARL_INIT_UNIFORM, -bound, bound}});
+}
 
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
     const charl_linear_config *c = b->config;
     const charl_shape in = charl_var_get_type(x).shape;
     const int64_t features = in.ndim > 0 ? in.dim[in.ndim - 1] : 0;
-    const float bound = (float)(1.0 / sqrt((double)(features > 0 ? features : 1)));
-    const charl_init init = {CHARL_INIT_UNIFORM, -bound, bound};
     charl_var *w, *bias = NULL;
 
-    if (in.ndim < 2) {
+    if (in.ndim < 2 || features < 1) {
         return charl__graph_refuse(b->g, "a linear layer needs [batch, features]");
     }
-    w = charl__layer_param(b, "weight",
-                           &(charl_param_spec){.shape = {2, {c->out, features}}, .init = init});
+    w = declare_weight(b, &(charl_shape){2, {c->out, features}});
     if (c->bias) {
-        bias = charl__layer_param(b, "bias",
-                                  &(charl_param_spec){.shape = {1, {c->out}}, .init = init});
+        bias = declare_bias(b, features);
     }
     if (!w || (c->bias && !bias)) {
         return NULL;
@@ -34,6 +55,10 @@ static const charl_layer_key keys[] = {
     {"bias", CHARL_KEY_BOOL, offsetof(charl_linear_config, bias), 0, 0, false, "add a bias"},
     {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_linear_config, activation), 0, 0, false,
      "applied to the output"},
+    {"tie", CHARL_KEY_LAYER, offsetof(charl_linear_config, tie), 0, 0, false,
+     "layer whose weight is used here too, as that of an embedding"},
+    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_linear_config, init_std), 0, 1e6, false,
+     "standard deviation of the initial weights; 0: as PyTorch's"},
 };
 
 const charl_layer_type charl__layer_linear = {
