@@ -198,6 +198,10 @@ charl_status charl_train_predict(const charl_config *config, const charl_train_o
     CHARL_TRY(read_origin(config, checkpoint, &from));
     t.classes = from.classes;
     CHARL_TRY(charl__trainer_init(&t, config, options, (charl_split)which));
+    CHARL_REQUIRE(t.data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
+                  "%s holds tokens, and predictions are of samples as a whole; HINT charl eval "
+                  "measures them",
+                  t.data.path);
     CHARL_TRY(charl__trainer_report(&t));
     CHARL_TRY(charl__trainer_load(&t, checkpoint, false));
     CHARL_TRY(warn_of_other_data(&t, &from));

@@ -1,0 +1,99 @@
+#!/bin/sh
+# Training on tokens: it learns, the same bits for any number of ranks and any place of the data, over the ends of epochs
+# and after stopping; evaluation; what does not go with tokens.
+here=$(dirname "$0")
+. "$here/common.sh"
+
+seq 1 1500 >text.txt
+"$bin/charl" data import text text.txt -o text.h5 --val-split 0.1 >/dev/null || exit 1
+cat >lm.ini <<'INI'
+[run]
+output_dir = run
+seed = 5
+[data]
+path = text.h5
+window = 16
+[layer embed]
+type = embedding
+vocab = 256
+dim = 16
+[layer hidden]
+type = linear
+out = 24
+activation = gelu
+[layer head]
+type = linear
+out = 256
+[train]
+epochs = 2
+batch_size = 24
+slices = 8
+[optimizer]
+learning_rate = 1e-2
+[log]
+interval = 1
+[device]
+share = yes
+INI
+
+expect 0 "1 rank" ranks 1 lm.ini -o one
+says 1 "data +358 train / 39 val windows of 16 tokens, on device"
+says 1 "val step=15 .* accuracy=.* perplexity="
+says 30 "train step=.* tokens_per_s="
+checks=$((checks + 1))
+/usr/bin/python3 - <<'PY' || fail "metrics of one"
+import csv, math
+rows = list(csv.DictReader(open("one/metrics.csv")))
+loss = [float(r["train/loss"]) for r in rows if r["train/loss"]]
+val = [r for r in rows if r["val/loss"]]
+assert len(loss) == 30 and abs(loss[0] - math.log(256)) < 0.5 and loss[-1] < 0.6 * loss[0], loss
+for r in val:
+    assert math.isclose(float(r["val/perplexity"]), math.exp(float(r["val/loss"])), rel_tol=1e-6), r
+PY
+
+# variant NAME RANKS SETTINGS...: the same result with other settings
+variant() {
+    _name=$1 _ranks=$2
+    shift 2
+    expect 0 "$_name" ranks "$_ranks" lm.ini -q -o v "$@"
+    same "$_name" one v
+    rm -rf v
+}
+variant "2 ranks" 2
+variant "3 ranks, streamed" 3 data.cache=none
+variant "streamed" 1 data.cache=none
+
+# An epoch is 14.9 steps: stop inside the second, go on with another number of ranks.
+export CHARL_FAULT="train.stop:20"
+expect 75 "stopped" ranks 2 lm.ini -q -o v
+unset CHARL_FAULT
+expect 0 "gone on" ranks 3 lm.ini -q -o v data.cache=none
+same "stopped at 19, 2 to 3 ranks" one v
+
+best=$(sed -n 's/.*"event":"val".*"loss":\([^,]*\),.*/\1/p' one/metrics.jsonl | tail -n 1)
+expect 0 "evaluation" "$bin/charl" eval lm.ini one/last.h5
+says 1 "^val step=30 loss=$best accuracy=.* perplexity="
+expect 0 "evaluation on other windows" "$bin/charl" eval lm.ini one/last.h5 data.window=100 -s train
+says 1 "^train step=30 "
+
+# What does not go with tokens.
+expect 2 "prediction" "$bin/charl" predict lm.ini one/last.h5
+says 1 "error: .*text.h5 holds tokens"
+sed '/^\[layer/,/^out = 256/d' lm.ini >mlp-lm.ini
+expect 2 "a model for numbers" ranks 1 mlp-lm.ini --dry-run model.type=mlp
+says 1 "error: model.type = mlp reads numbers, .*text.h5 holds tokens"
+expect 2 "a loss for numbers" ranks 1 lm.ini --dry-run train.loss=mse
+says 1 "error: train.loss = mse: tokens are classes"
+expect 2 "a normalisation" ranks 1 lm.ini --dry-run data.normalize=1/2
+says 1 "error: data.normalize: .*text.h5 holds tokens"
+expect 2 "a model for tokens" ranks 1 mlp.ini --dry-run model.type=gpt
+says 1 "error: model.type = gpt reads tokens, .*digits.h5 holds images"
+sed 's/^type = embedding/type = relu/; /^vocab/d; /^dim/d' lm.ini >float.ini
+expect 2 "no embedding" ranks 1 float.ini --dry-run
+says 1 "error: embed"
+sed 's/^\[layer hidden\]/[layer flat]\ntype = flatten\n&/' lm.ini >flat.ini
+expect 2 "one prediction per window" ranks 1 flat.ini --dry-run
+says 1 "error: .*output \[24, 256\] does not fit the loss: it needs \[batch, window, vocabulary\]"
+expect 3 "windows longer than the text" ranks 1 lm.ini --dry-run data.window=10000
+says 1 "error: .*too few for windows of 10000"
+finish
