@@ -12,22 +12,22 @@
  * Specialised by   GROUP      work-items that sort a slice together (default 1)
  *                  M          slices to add (default 2)
  *                  CHARL_VEC  see math.clh
- * Launch           charl_lookup, charl_sum: `span` pieces of CHARL_VEC columns of a row for each work-item.
+ * Launch           charl_lookup, charl_sum: pieces.clh.
  *                  charl_sort: one work-group of GROUP for each slice.
  * Numerics         one chain of additions for each token, slice and column, from 0.
  */
 #ifndef GROUP
 #define GROUP 1
 #endif
+#include "pieces.clh"
 #include "tree.clh"
 
 kernel void charl_lookup(global const int *token, ulong token_at, global const float *weight, ulong weight_at, global float *out,
-                         ulong out_at, ulong positions, ulong vocab, ulong size, ulong span)
+                         ulong out_at, ulong vocab, ulong rows, ulong size, ulong span)
 {
-    const ulong pieces = (size + CHARL_VEC - 1) / CHARL_VEC, first = get_global_id(0) * span;
-
-    for (ulong u = first; u < min(first + span, positions * pieces); u++) {
-        const ulong p = u / pieces, c = u % pieces * CHARL_VEC;
+    CHARL_EACH_PIECE(u)
+    {
+        const ulong p = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
         const int v = token[token_at + p];
         const long left = (long)(size - c);
         charl_real row = CHARL_SPLAT(NAN);
@@ -122,19 +122,18 @@ kernel void charl_sort(global const int *token, ulong token_at, global int *scra
 }
 
 kernel void charl_sum(global const float *g, ulong g_at, global const int *scratch, ulong scratch_at, global float *out, ulong out_at,
-                      ulong first, ulong slices, ulong positions, ulong vocab, ulong size, ulong span)
+                      ulong first, ulong slices, ulong positions, ulong rows, ulong size, ulong span)
 {
-    const ulong pieces = (size + CHARL_VEC - 1) / CHARL_VEC, from = get_global_id(0) * span;
-
-    for (ulong u = from; u < min(from + span, vocab * pieces); u++) {
-        const ulong v = u / pieces, c = u % pieces * CHARL_VEC;
+    CHARL_EACH_PIECE(u)
+    {
+        const ulong v = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
         const long left = (long)(size - c);
         charl_real level[CHARL_TREE_LEVELS];
 
         for (int leaf = 0; leaf < M; leaf++) {
             const ulong s = first + (ulong)leaf;
-            global const int *end = scratch + scratch_at + s * (vocab + 1);
-            global const int *order = scratch + scratch_at + slices * (vocab + 1) + s * positions;
+            global const int *end = scratch + scratch_at + s * (rows + 1);
+            global const int *order = scratch + scratch_at + slices * (rows + 1) + s * positions;
             charl_real sum = CHARL_SPLAT(0.0f);
 
             for (int i = v > 0 ? end[v - 1] : 0; i < end[v]; i++) {

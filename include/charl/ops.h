@@ -155,6 +155,23 @@ charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, cha
  * Cost of the gradient: one read of it, one write of [V, C], a counting sort of the tokens. */
 charl_var *charl_embedding(charl_graph *g, charl_var *x, charl_var *weight);
 
+/** out[..., j] = silu(x[..., j]) * x[..., F + j].  x [..., 2F]: gates, then values  out [..., F].
+ * Local. Errors: ERR_SHAPE, ERR_DTYPE. */
+charl_var *charl_swiglu(charl_graph *g, charl_var *x);
+
+/** Which heads rotary turns, and how fast. */
+typedef struct charl_rotary_args {
+    int64_t head_dim; /* D, even, at most 512 */
+    int64_t heads;    /* the first `heads` heads of a row are turned: queries and keys; the rest,
+                         the values, stays */
+    double theta;     /* base of the angles, > 1: 10000 */
+} charl_rotary_args;
+/** Rotary position embedding, by halves (GPT-NeoX, Llama in Hugging Face's layout): within a head
+ * at position t, elements i and i + D/2 are turned by t * theta^(-2i/D).  x [..., T, N * D]  out
+ * the same. Angles are exact to 2^-32 of a turn at any position. Local. Errors: ERR_SHAPE,
+ * ERR_DTYPE, ERR_INVALID. */
+charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *args);
+
 /** p in [0, 1). Training: out = keep ? x / (1 - p) : 0, keep drawn per element from (seed, step,
  * global row and element, layer name). Inference: x itself. */
 charl_var *charl_dropout(charl_graph *g, charl_var *x, float p);

@@ -125,6 +125,24 @@ static void test_embedding(void **state)
             CHARL_ERR_SHAPE, "too many");
 }
 
+static void test_transformer_parts(void **state)
+{
+    const charl_rotary_args odd = {7, 1, 10000}, flat = {8, 1, 1}, usual = {8, 3, 10000};
+
+    (void)state;
+    refused(charl_swiglu(g, IN(F32, BATCHED, 8, 5)), CHARL_ERR_SHAPE, "gates and as many values");
+    refused(charl_swiglu(g, IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE, "gates and as many values");
+    refused(charl_swiglu(g, IN(I32, BATCHED, 8, 6)), CHARL_ERR_DTYPE, "i32");
+    refused(charl__apply2(g, &charl_op_swiglu_grad, NULL, IN(F32, BATCHED, 8, 6),
+                          IN(F32, BATCHED, 8, 6)),
+            CHARL_ERR_SHAPE, "does not fit");
+    refused(charl_rotary(g, IN(F32, BATCHED, 8, 3, 14), &odd), CHARL_ERR_INVALID, "heads of 7");
+    refused(charl_rotary(g, IN(F32, BATCHED, 8, 3, 16), &flat), CHARL_ERR_INVALID, "the base 1");
+    refused(charl_rotary(g, IN(F32, BATCHED, 8, 24), &usual), CHARL_ERR_SHAPE, "[..., time");
+    refused(charl_rotary(g, IN(F32, BATCHED, 8, 3, 16), &usual), CHARL_ERR_SHAPE, "3 heads of 8");
+    refused(charl_rotary(g, IN(I32, BATCHED, 8, 3, 24), &usual), CHARL_ERR_DTYPE, "i32");
+}
+
 static void test_movement(void **state)
 {
     charl_var *many[9];
@@ -309,6 +327,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_reductions, begin, end),
         cmocka_unit_test_setup_teardown(test_losses, begin, end),
         cmocka_unit_test_setup_teardown(test_embedding, begin, end),
+        cmocka_unit_test_setup_teardown(test_transformer_parts, begin, end),
         cmocka_unit_test_setup_teardown(test_movement, begin, end),
         cmocka_unit_test_setup_teardown(test_gradient_operators, begin, end),
         cmocka_unit_test_setup_teardown(test_mean, begin, end),

@@ -142,6 +142,7 @@ static const struct layer_case {
     {"gelu_tanh", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"silu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"softplus", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"swiglu", NULL, {2, {3, 10}}, {2, {3, 5}}, {{0}}},
 };
 
 static void check_initial_value(const charl_params *set, const expected_param *want)

@@ -9,29 +9,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "autograd/map.h"
+#include "autograd/pieces.h"
 #include "autograd/rows.h"
 #include "charl/ops.h"
-
-/* A launch over `rows` rows of `columns` in vectors; the span is the last argument, number a. */
-static charl_status launch_pieces(const charl_enqueue *e, charl_launch *l, int a, int64_t rows,
-                                  int64_t columns)
-{
-    const bool cpu = charl__is_ungrouped(e->dev);
-    const int vec = cpu ? 16 : 4;
-    const int64_t pieces = rows * ((columns + vec - 1) / vec);
-    const int64_t span = cpu ? charl__span(e->dev, pieces * vec, vec) / vec : 1;
-    char defines[64];
-
-    snprintf(defines, sizeof defines, "%s#define CHARL_VEC %d\n", l->defines ? l->defines : "",
-             vec);
-    l->defines = defines;
-    l->file = "embedding";
-    l->label = e->label;
-    l->args[a] = charl__i64(span);
-    charl__span_launch(e->dev, pieces, span, l);
-    return pieces > 0 ? charl__launch(e->dev, l) : CHARL_OK;
-}
 
 static charl_status infer(charl_infer *inf)
 {
@@ -57,12 +37,12 @@ cleanup:
 static charl_status enqueue(const charl_enqueue *e)
 {
     const int64_t positions = charl__tensor_count(e->in[0]), columns = e->in[1]->shape.dim[1];
-    charl_launch l = {.entry = "charl_lookup",
+    charl_launch l = {.file = "embedding",
+                      .entry = "charl_lookup",
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0]),
-                               charl__i64(positions), charl__i64(e->in[1]->shape.dim[0]),
-                               charl__i64(columns)}};
+                               charl__i64(e->in[1]->shape.dim[0])}};
 
-    return launch_pieces(e, &l, 6, positions, columns);
+    return charl__pieces_launch(e, &l, 4, positions, columns);
 }
 
 static void backward(const charl_backward *b)
@@ -168,16 +148,16 @@ static charl_status sum_lane(const charl_enqueue *e, int64_t slices, int j, int 
     const charl_shape *s = &e->out[0]->shape;
     char defines[32];
     charl_launch l = {
+        .file = "embedding",
         .entry = "charl_sum",
         .defines = defines,
         .args = {charl__in(e->in[0]), charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
                  charl__raw(CHARL_ARG_OUT, e->out[0]->buffer), charl__i64(first),
-                 charl__i64(slices), charl__i64(charl__tensor_count(e->in[1]) / slices),
-                 charl__i64(s->dim[0]), charl__i64(s->dim[1])}};
+                 charl__i64(slices), charl__i64(charl__tensor_count(e->in[1]) / slices)}};
 
     l.args[2].v.offset = e->out[0]->offset + j * e->lane_stride[0];
     snprintf(defines, sizeof defines, "#define M %d\n", leaves);
-    return launch_pieces(e, &l, 8, s->dim[0], s->dim[1]);
+    return charl__pieces_launch(e, &l, 6, s->dim[0], s->dim[1]);
 }
 
 static charl_status enqueue_wgrad(const charl_enqueue *e)

@@ -103,6 +103,11 @@ static charl_var *build_softplus(const charl_layer_build *b, charl_var *x)
     return charl_softplus(b->g, x);
 }
 
+static charl_var *build_swiglu(const charl_layer_build *b, charl_var *x)
+{
+    return charl_swiglu(b->g, x);
+}
+
 static charl_var *build_flatten(const charl_layer_build *b, charl_var *x)
 {
     return charl_flatten(b->g, x);
@@ -139,6 +144,9 @@ const charl_layer_type charl__layer_activations[] = {
     {.name = "gelu_tanh", .help = "x * Phi(x), approximated with tanh", .build = build_gelu_tanh},
     {.name = "silu", .help = "x * sigmoid(x)", .build = build_silu},
     {.name = "softplus", .help = "log(1 + exp(x))", .build = build_softplus},
+    {.name = "swiglu",
+     .help = "silu(gate) * value: the two halves of the last extent",
+     .build = build_swiglu},
     {0},
 };
 

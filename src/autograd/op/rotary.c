@@ -1,0 +1,144 @@
+/* rotary: position embedding that turns pairs of elements of a head by an angle that grows with the
+ * position (RoFormer, Su et al. 2021), the pair of i being i + D/2. The gradient turns back.
+ *
+ * The turns of one step are computed here in double, as integers modulo 2^64, and become part of
+ * the program's text: see kernels/rotary.cl.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "autograd/pieces.h"
+#include "charl/ops.h"
+
+enum { MAX_HEAD_DIM = 512, ENTRY = 21 /* "0x0123456789abcdeful," */ };
+
+typedef struct rotary_attr {
+    charl_rotary_args args;
+    bool back;
+} rotary_attr;
+
+/* Turns of pair i of a head from one position to the next. */
+static double turns_of(const charl_rotary_args *a, int64_t i)
+{
+    return pow(a->theta, -2.0 * (double)i / (double)a->head_dim) / (2.0 * acos(-1.0));
+}
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_rotary_args *a = &((const rotary_attr *)inf->attr)->args;
+    const charl_shape *s = &inf->in[0].shape;
+    char text[CHARL_SHAPE_TEXT];
+    int64_t width;
+
+    CHARL_TRY(charl__infer_same(inf));
+    CHARL_REQUIRE(s->ndim >= (inf->in[0].batch == CHARL_BATCHED ? 3 : 2), CHARL_ERR_SHAPE,
+                  "x %s is not [..., time, heads * head_dim]", charl_shape_format(s, text));
+    width = s->dim[s->ndim - 1];
+    CHARL_REQUIRE(width % a->head_dim == 0 && a->heads <= width / a->head_dim, CHARL_ERR_SHAPE,
+                  "x %s does not hold %lld heads of %lld", charl_shape_format(s, text),
+                  (long long)a->heads, (long long)a->head_dim);
+cleanup:
+    return st;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    const rotary_attr *attr = e->attr;
+    const charl_rotary_args *a = &attr->args;
+    const charl_shape *s = &e->in[0]->shape;
+    const int64_t rows = charl_shape_count(s) / a->head_dim;
+    char defines[ENTRY * MAX_HEAD_DIM / 2 + 32];
+    int used = snprintf(defines, sizeof defines, "#define FREQUENCY ");
+    charl_launch l = {
+        .file = "rotary",
+        .entry = "charl_rotary",
+        .defines = defines,
+        .args = {charl__in(e->in[0]), charl__out(e->out[0]), charl__i64(s->dim[s->ndim - 2]),
+                 charl__i64(s->dim[s->ndim - 1] / a->head_dim), charl__i64(a->heads)}};
+
+    for (int64_t i = 0; i < a->head_dim / 2; i++) {
+        const uint64_t turns = (uint64_t)ldexp(turns_of(a, i), 64);
+
+        used += snprintf(defines + used, sizeof defines - (size_t)used, "%s0x%" PRIx64 "ul",
+                         i > 0 ? "," : "", attr->back ? 0 - turns : turns);
+    }
+    snprintf(defines + used, sizeof defines - (size_t)used, "\n");
+    return charl__pieces_launch(e, &l, 5, rows, a->head_dim / 2);
+}
+
+static void backward(const charl_backward *b)
+{
+    rotary_attr attr = *(const rotary_attr *)b->attr;
+
+    attr.back = !attr.back;
+    b->gin[0] = charl__apply1(b->g, &charl_op_rotary, &attr, b->gout[0]);
+}
+
+static void reference(const charl_reference *r)
+{
+    const rotary_attr *attr = r->attr;
+    const charl_rotary_args *a = &attr->args;
+    const charl_shape *s = &r->in_type[0].shape;
+    const int64_t positions = s->dim[s->ndim - 2], heads = s->dim[s->ndim - 1] / a->head_dim;
+    const int64_t half = a->head_dim / 2;
+
+    for (int64_t k = 0; k < charl_shape_count(s) / a->head_dim; k++) {
+        const double *in = r->in[0] + k * a->head_dim;
+        double *out = r->out[0] + k * a->head_dim;
+        const double t = (double)(k / heads % positions) * (attr->back ? -1 : 1);
+
+        for (int64_t i = 0; i < half; i++) {
+            const double angle = k % heads < a->heads
+                                     ? t * pow(a->theta, -2.0 * (double)i / (2.0 * (double)half))
+                                     : 0;
+
+            out[i] = in[i] * cos(angle) - in[half + i] * sin(angle);
+            out[half + i] = in[half + i] * cos(angle) + in[i] * sin(angle);
+        }
+    }
+}
+
+static const rotary_attr usual = {{8, 4, 10000}, false}, back = {{8, 4, 10000}, true},
+                         wide = {{74, 1, 500}, false}, tiny = {{2, 1, 10000}, false},
+                         deep = {{4, 1, 10000}, false};
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_B(F32, 16, 5, 48)}, .attr = &usual, .lo = -2, .hi = 2, .terms = 2},
+    {.in = {CHARL_B(F32, 8, 3, 48)}, .attr = &back, .lo = -2, .hi = 2, .terms = 2},
+    {.in = {CHARL_R(F32, 2, 70, 148)}, .attr = &wide, .lo = -2, .hi = 2, .terms = 2},
+    {.in = {CHARL_R(F32, 1, 2)}, .attr = &tiny, .lo = -2, .hi = 2, .terms = 2},
+    {.in = {CHARL_R(F32, 33000, 4)}, /* far positions */
+     .attr = &deep,
+     .lo = -2,
+     .hi = 2,
+     .terms = 2,
+     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 0, 32)}, .attr = &usual, .lo = -2, .hi = 2},
+};
+
+const charl_op charl_op_rotary = {
+    .name = "rotary",
+    .formula = "out = heads of x turned by position * theta^(-2i/D)",
+    .n_in = 1,
+    .attr_size = sizeof(rotary_attr),
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *args)
+{
+    const rotary_attr attr = {.args = *args};
+
+    if (args->head_dim < 2 || args->head_dim > MAX_HEAD_DIM || args->head_dim % 2 != 0 ||
+        args->heads < 0 || !(args->theta > 1.0)) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "rotary: heads of %lld turned to the base %g: a head has an even "
+                                 "number of elements up to %d, and the base is above 1",
+                                 (long long)args->head_dim, args->theta, MAX_HEAD_DIM);
+    }
+    return charl__apply1(g, &charl_op_rotary, &attr, x);
+}
