@@ -5,7 +5,7 @@
  *                       WHAT 1: q = 0: g          q = 1: g * (d * invstd[c])
  *   charl_gradient  out = (w * invstd) * ((g - sums[0][c] * scale) - (d * invstd) * (sums[1][c] * scale))
  *
- * Specialised by   WHAT (default 0); WEIGHT: there is w, else it is 1 (default 0)
+ * Specialised by   ACT, of x, g and the gradient (all else is float); WHAT (default 0); WEIGHT: there is w, else it is 1 (default 0)
  *                  COLUMNS  1: n is 1, vectors run along the channels; 0: along n (default 0)
  *                  CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
  * Launch           a unit is (slice, channel) for sums and (row, channel) for the gradient, laid out by src/autograd/rows.c with rows of n. With
@@ -32,7 +32,7 @@ static inline charl_real gradient(charl_real g, charl_real d, charl_real w, char
 
 #define PER_CHANNEL(p) charl_load(p + c, left)
 
-kernel void charl_sums(global const float *x, ulong x_at, global const float *g, ulong g_at, global const float *mean,
+kernel void charl_sums(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
                        ulong mean_at, global const float *invstd, ulong invstd_at, global float *out, ulong out_at, ulong slices,
                        ulong rows, ulong channels, ulong n, ulong per_item)
 {
@@ -76,9 +76,9 @@ kernel void charl_sums(global const float *x, ulong x_at, global const float *g,
 #endif
 }
 
-kernel void charl_gradient(global const float *x, ulong x_at, global const float *g, ulong g_at, global const float *mean,
+kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
                            ulong mean_at, global const float *invstd, ulong invstd_at, global const float *w, ulong w_at,
-                           global const float *sums, ulong sums_at, global float *out, ulong out_at, ulong rows,
+                           global const float *sums, ulong sums_at, global ACT *out, ulong out_at, ulong rows,
                            ulong channels, ulong n, ulong per_item, float scale)
 {
     const ulong groups = (channels + CHARL_VEC - 1) / CHARL_VEC, r = get_global_id(0) / groups;
@@ -103,7 +103,7 @@ kernel void charl_gradient(global const float *x, ulong x_at, global const float
 #else
 
 /* Unit u = (s, c); with count 0 it only takes part in the barriers. */
-static inline void sum_unit(global const float *x, global const float *g, float mean, float invstd, ulong rows, ulong step, int n,
+static inline void sum_unit(global const ACT *x, global const ACT *g, float mean, float invstd, ulong rows, ulong step, int n,
                             int t, local float *scratch, float *sum)
 {
     charl_real a[CHARL_ROW_ACCS], b[CHARL_ROW_ACCS];
@@ -155,7 +155,7 @@ static inline void sum_unit(global const float *x, global const float *g, float 
     for (ulong u = first; u == first; u++) /* all work-items of a group come, for the barriers */
 #endif
 
-kernel void charl_sums(global const float *x, ulong x_at, global const float *g, ulong g_at, global const float *mean,
+kernel void charl_sums(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
                        ulong mean_at, global const float *invstd, ulong invstd_at, global float *out, ulong out_at, ulong slices,
                        ulong rows, ulong channels, ulong n, ulong per_item)
 {
@@ -182,9 +182,9 @@ kernel void charl_sums(global const float *x, ulong x_at, global const float *g,
     }
 }
 
-kernel void charl_gradient(global const float *x, ulong x_at, global const float *g, ulong g_at, global const float *mean,
+kernel void charl_gradient(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
                            ulong mean_at, global const float *invstd, ulong invstd_at, global const float *w, ulong w_at,
-                           global const float *sums, ulong sums_at, global float *out, ulong out_at, ulong rows,
+                           global const float *sums, ulong sums_at, global ACT *out, ulong out_at, ulong rows,
                            ulong channels, ulong n, ulong per_item, float scale)
 {
     (void)w, (void)w_at;

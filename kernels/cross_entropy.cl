@@ -1,6 +1,6 @@
 /* cross_entropy: loss of rows of n logits against a class each, its gradient, and whether the class is among the largest.
  *
- *   charl_loss      out[r] = w * (log(s) - (1 - smooth) * (x[label] - m) - smooth / n * sum of (x - m))
+ *   charl_loss      out[r] = w * (log(s) - (1 - smooth) * (charl_get(x + label) - m) - smooth / n * sum of (x - m))
  *   charl_gradient  out[r, c] = g * w * (exp(x[c] - m) / s - q[c]),  q[c] = (1 - smooth if c is the label) + smooth / n
  *   charl_correct   out[r] = 1 if at most k elements, the label's included, are not below x[label], else 0
  *
@@ -9,6 +9,7 @@
  *
  * Specialised by   WEIGHT     1: there is a weight operand (default 0)
  *                  SMOOTHING  1: smooth is not 0 (default 0)
+ *                  ACT        type of the logits and of their gradient; everything else is float
  *                  CHARL_VEC  CHARL_ROW_ITEMS  CHARL_ROW_ACCS  see rows.clh
  * Launch           src/autograd/rows.c. out is not an operand.
  * Numerics         fixed order (rows.clh).
@@ -27,7 +28,7 @@ static inline void clear(charl_real *acc, float value)
     }
 }
 
-static inline float row_maximum(global const float *x, int n, int t, local float *scratch)
+static inline float row_maximum(global const ACT *x, int n, int t, local float *scratch)
 {
     charl_real acc[CHARL_ROW_ACCS];
 
@@ -45,7 +46,7 @@ static inline float row_maximum(global const float *x, int n, int t, local float
     return charl_row_max(acc, scratch);
 }
 
-static inline float loss_row(global const float *x, int label, float smooth, int n, int t, local float *scratch)
+static inline float loss_row(global const ACT *x, int label, float smooth, int n, int t, local float *scratch)
 {
     const float m = row_maximum(x, n, t, scratch);
     charl_real acc[CHARL_ROW_ACCS];
@@ -77,10 +78,13 @@ static inline float loss_row(global const float *x, int label, float smooth, int
     }
     y = y - smooth / (float)n * charl_row_sum(acc, scratch);
 #endif
-    return label >= 0 && label < n ? y - (1.0f - smooth) * (x[label] - m) : NAN;
+    return label >= 0 && label < n ? y - (1.0f - smooth) * (charl_get(x + label) - m) : NAN;
 }
 
-static inline void gradient_row(global const float *x, int label, float g, float smooth, global float *out, int n, int t,
+/* Exponentials wait in out for their sum, where it holds them exactly. */
+#define KEEPS (sizeof(ACT) == sizeof(float))
+
+static inline void gradient_row(global const ACT *x, int label, float g, float smooth, global ACT *out, int n, int t,
                                 local float *scratch)
 {
     const float m = row_maximum(x, n, t, scratch);
@@ -99,26 +103,30 @@ static inline void gradient_row(global const float *x, int label, float g, float
             if (j < n) {
                 const charl_real y = charl_exp(charl_load(x + j, n - j) - m);
 
-                charl_store(y, out + j, n - j);
+                if (KEEPS) {
+                    charl_store(y, out + j, n - j);
+                }
                 acc[k] = acc[k] + charl_keep(y, n - j, 0.0f);
             }
         }
     }
     inverse = 1.0f / charl_row_sum(acc, scratch);
-    at_label = mine ? out[label] : 0.0f;
+    at_label = !mine ? 0.0f : KEEPS ? charl_get(out + label) : charl_lane0(charl_exp(CHARL_SPLAT(charl_get(x + label) - m)));
     g = valid ? g : NAN;
     for (int j = t * CHARL_VEC; j < n; j += CHARL_ROW_ITEMS * CHARL_VEC) {
-        charl_store((charl_load(out + j, n - j) * inverse - q) * g, out + j, n - j);
+        const charl_real y = KEEPS ? charl_load(out + j, n - j) : charl_exp(charl_load(x + j, n - j) - m);
+
+        charl_store((y * inverse - q) * g, out + j, n - j);
     }
     if (mine) {
-        out[label] = (at_label * inverse - (q + (1.0f - smooth))) * g;
+        charl_put((at_label * inverse - (q + (1.0f - smooth))) * g, out + label);
     }
 }
 
 /* How many elements are not below x[label]: NaNs count. */
-static inline float rank_row(global const float *x, int label, int n, int t, local float *scratch)
+static inline float rank_row(global const ACT *x, int label, int n, int t, local float *scratch)
 {
-    const float y = label >= 0 && label < n ? x[label] : NAN;
+    const float y = label >= 0 && label < n ? charl_get(x + label) : NAN;
     charl_real acc[CHARL_ROW_ACCS];
     float above;
 
@@ -155,7 +163,7 @@ static inline float rank_row(global const float *x, int label, int n, int t, loc
     const int cls = r < rows ? label[r] : -1;                                                                          \
     (void)per_item
 
-kernel void charl_loss(global const float *x, ulong x_at, global const int *label, ulong label_at,
+kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label, ulong label_at,
                        WEIGHT_OPERAND global float *out, ulong out_at, ulong rows, ulong per_item, ulong n, float smooth)
 {
     x += x_at;
@@ -177,8 +185,8 @@ kernel void charl_loss(global const float *x, ulong x_at, global const int *labe
 #endif
 }
 
-kernel void charl_gradient(global const float *g, ulong g_at, global const float *x, ulong x_at, global const int *label,
-                           ulong label_at, WEIGHT_OPERAND global float *out, ulong out_at, ulong rows, ulong per_item, ulong n,
+kernel void charl_gradient(global const float *g, ulong g_at, global const ACT *x, ulong x_at, global const int *label,
+                           ulong label_at, WEIGHT_OPERAND global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong n,
                            float smooth)
 {
     g += g_at;
@@ -198,7 +206,7 @@ kernel void charl_gradient(global const float *g, ulong g_at, global const float
 #endif
 }
 
-kernel void charl_correct(global const float *x, ulong x_at, global const int *label, ulong label_at, global float *out,
+kernel void charl_correct(global const ACT *x, ulong x_at, global const int *label, ulong label_at, global float *out,
                           ulong out_at, ulong rows, ulong per_item, ulong n, int k)
 {
     x += x_at;

@@ -3,7 +3,7 @@
  * Element i of this launch is element base + i of the global batch. It is kept when scalar draw base + i (common.clh), as 24 bits,
  * is not below `threshold`; the key is the seed of the step record combined with name_hash.
  *
- * Specialised by   CHARL_VEC  random blocks of 4 elements at a time (default 1)
+ * Specialised by   ACT; CHARL_VEC  random blocks of 4 elements at a time (default 1)
  * Launch           1-D; each work-item handles `blocks` random blocks, a multiple of CHARL_VEC, whose positions are multiples
  *                  of 4 of the global index: (base % 4 + n + 3) / 4 blocks in all. out may be x.
  * Numerics         one multiplication.
@@ -56,7 +56,7 @@ static inline void draw(ulong key, ulong step, ulong position, uint *out)
     }
 }
 
-kernel void charl_dropout(global const float *x, ulong x_at, global float *out, ulong out_at, global const uint *record,
+kernel void charl_dropout(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, global const uint *record,
                           ulong record_at, ulong n, ulong base, ulong blocks, ulong name_hash, uint threshold, float scale)
 {
     const ulong all = (base % 4 + n + 3) / 4, first = get_global_id(0) * blocks, end = min(first + blocks, all);
@@ -73,12 +73,12 @@ kernel void charl_dropout(global const float *x, ulong x_at, global float *out, 
         draw(key, number, base / 4 + b, word);
         if (i >= 0 && i + 4 * CHARL_VEC <= (long)n) {
             for (int j = 0; j < 4 * CHARL_VEC; j++) {
-                out[i + j] = word[j] >> 8 >= threshold ? x[i + j] * scale : 0.0f;
+                charl_put(word[j] >> 8 >= threshold ? charl_get(x + i + j) * scale : 0.0f, out + i + j);
             }
         } else {
             for (int j = 0; j < 4 * CHARL_VEC; j++) {
                 if (i + j >= 0 && i + j < (long)n) {
-                    out[i + j] = word[j] >> 8 >= threshold ? x[i + j] * scale : 0.0f;
+                    charl_put(word[j] >> 8 >= threshold ? charl_get(x + i + j) * scale : 0.0f, out + i + j);
                 }
             }
         }

@@ -33,17 +33,17 @@
 #define B_K(r) (lane % BK)
 #endif
 
-static inline float load_a(global const float *a, int i, int k, int m, int k_all)
+static inline float load_a(global const ACT *a, int i, int k, int m, int k_all)
 {
     if (i >= m || k >= k_all) {
         return 0.0f;
     }
 #if A_KIND == 0
-    return a[(long)i * k_all + k];
+    return charl_get(a + (long)i * k_all + k);
 #elif A_KIND == 1
-    return a[(long)k * m + i];
+    return charl_get(a + (long)k * m + i);
 #else
-    return a[((long)(k / TAPS) * m + i) * TAPS + k % TAPS];
+    return charl_get(a + ((long)(k / TAPS) * m + i) * TAPS + k % TAPS);
 #endif
 }
 
@@ -89,8 +89,8 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
         const int k0 = (int)(t % steps) * BK;
 
         if (t < total) {
-            global const float *ta = a + (t / steps) * a_segment;
-            global const float *tb = b + (t / steps) * b_segment;
+            global const ACT *ta = a + (t / steps) * a_segment;
+            global const ACT *tb = b + (t / steps) * b_segment;
 #if B_KIND == 3
             const spot pixel = spot_of_pixel(k0 + B_K(0), pw);
 #endif
@@ -103,9 +103,9 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
                 rb[r] = 0.0f;
                 if (j < n && k < k_all) {
 #if B_KIND == 0
-                    rb[r] = tb[(long)k * n + j];
+                    rb[r] = charl_get(tb + (long)k * n + j);
 #elif B_KIND == 1
-                    rb[r] = tb[(long)j * k_all + k];
+                    rb[r] = charl_get(tb + (long)j * k_all + k);
 #elif B_KIND == 2
                     rb[r] = image_at(tb, column, spot_of_tap(k, ih, iw), ih, iw);
 #else
@@ -171,11 +171,11 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
             for (int e = 0; e < 4; e++) {
                 if (i < m && j + e < n) {
 #if BIAS == 1
-                    out[(long)i * n + j + e] = v[e] + bias[bias_at + j + e];
+                    charl_put(v[e] + bias[bias_at + j + e], out + (long)i * n + j + e);
 #elif BIAS == 2
-                    out[(long)i * n + j + e] = v[e] + bias[bias_at + zi * m + i];
+                    charl_put(v[e] + bias[bias_at + zi * m + i], out + (long)i * n + j + e);
 #else
-                    out[(long)i * n + j + e] = v[e];
+                    charl_put(v[e], out + (long)i * n + j + e);
 #endif
                 }
             }

@@ -32,6 +32,7 @@
 #define ROWS(F) F(0) F(1) F(2) F(3)
 #endif
 
+#include "gemm_memory.clh"
 #include "gemm_image.clh"
 #include "gemm_pack.clh"
 
@@ -99,8 +100,8 @@ kernel void gemm_vector(GEMM_ARGS)
             vstore16((float16)(0.0f), v, acc);
         }
         for (int s = 0; s < segments; s++) {
-            global const float *sa = a + leaf * a_outer + s * a_segment;
-            global const float *sb = b + leaf * b_outer + s * b_segment;
+            global const ACT *sa = a + leaf * a_outer + s * a_segment;
+            global const ACT *sb = b + leaf * b_outer + s * b_segment;
 
             for (int k0 = 0; k0 < k_all; k0 += KC) {
                 const int kc = min(KC, k_all - k0);
@@ -141,7 +142,7 @@ kernel void gemm_vector(GEMM_ARGS)
         for (int i = 0; i < mm * MR && i0 + i < m; i++) {
             const float *row = acc + (j * mm + i / MR) * SIZE + i % MR * NR;
             const int col = j0 + j * NR;
-            global float *to = out + (long)(i0 + i) * n + col;
+            global OUT_T *to = out + (long)(i0 + i) * n + col;
             float16 v0 = vload16(0, row), v1 = vload16(1, row);
 
 #if BIAS == 2
@@ -153,8 +154,8 @@ kernel void gemm_vector(GEMM_ARGS)
                 v0 += vload16(0, bias + bias_at + col);
                 v1 += vload16(1, bias + bias_at + col);
 #endif
-                vstore16(v0, 0, to);
-                vstore16(v1, 1, to);
+                store16(v0, to);
+                store16(v1, to + 16);
                 continue;
             }
             float edge[NR];
@@ -165,7 +166,7 @@ kernel void gemm_vector(GEMM_ARGS)
 #if BIAS == 1
                 edge[c] += bias[bias_at + col + c];
 #endif
-                to[c] = edge[c];
+                charl_put(edge[c], to + c);
             }
         }
     }

@@ -5,7 +5,7 @@
  *   charl_stats      out[r] = (mean, invstd)
  *   charl_sums       out[s][0][c] = sum over the rows of slice s of g * h, out[s][1][c] = sum of g
  *
- * Specialised by   AFFINE: 0 neither w nor b, 1 w, 2 both (default 0); CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
+ * Specialised by   ACT, of x, g and out (w, b and all sums are float); AFFINE: 0 neither w nor b, 1 w, 2 both (default 0); CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
  * Launch           src/autograd/rows.c; charl_sums: one work-item per slice and CHARL_VEC columns.
  * Numerics         fixed order (rows.clh), two passes for the variance; charl_sums: row r of a slice goes to accumulator r mod 4, then
  *                  (0 + 2) + (1 + 3).
@@ -44,7 +44,7 @@ static inline void clear(charl_real *acc)
 }
 
 /* Mean and inverse standard deviation of a row; n is 0 for a row that does not exist. */
-static inline float2 stats(global const float *x, int n, float eps, int t, local float *scratch)
+static inline float2 stats(global const ACT *x, int n, float eps, int t, local float *scratch)
 {
     charl_real acc[CHARL_ROW_ACCS];
     float mean, var;
@@ -66,8 +66,8 @@ static inline float2 stats(global const float *x, int n, float eps, int t, local
     return (float2)(mean, 1.0f / sqrt(var + eps));
 }
 
-kernel void charl_normalize(global const float *x, ulong x_at, global const float *w, ulong w_at, global const float *b, ulong b_at,
-                            global float *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
+kernel void charl_normalize(global const ACT *x, ulong x_at, global const float *w, ulong w_at, global const float *b, ulong b_at,
+                            global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
 {
     (void)w, (void)w_at, (void)b, (void)b_at; /* AFFINE decides */
     ROWS(r)
@@ -89,14 +89,14 @@ kernel void charl_normalize(global const float *x, ulong x_at, global const floa
     }
 }
 
-kernel void charl_gradient(global const float *g, ulong g_at, global const float *x, ulong x_at, global const float *w, ulong w_at,
-                           global float *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
+kernel void charl_gradient(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global const float *w, ulong w_at,
+                           global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
 {
     (void)w, (void)w_at;
     ROWS(r)
     {
         const int n = r < rows ? (int)size : 0;
-        global const float *gr = g + g_at + r * size, *xr = x + x_at + r * size;
+        global const ACT *gr = g + g_at + r * size, *xr = x + x_at + r * size;
         const float2 s = stats(xr, n, eps, t, scratch);
         charl_real a[CHARL_ROW_ACCS], b[CHARL_ROW_ACCS];
         float s0, s1;
@@ -122,7 +122,7 @@ kernel void charl_gradient(global const float *g, ulong g_at, global const float
     }
 }
 
-kernel void charl_stats(global const float *x, ulong x_at, global float *out, ulong out_at, ulong rows, ulong per_item, ulong size,
+kernel void charl_stats(global const ACT *x, ulong x_at, global float *out, ulong out_at, ulong rows, ulong per_item, ulong size,
                         float eps)
 {
     ROWS(r)
@@ -137,7 +137,7 @@ kernel void charl_stats(global const float *x, ulong x_at, global float *out, ul
     }
 }
 
-kernel void charl_sums(global const float *g, ulong g_at, global const float *x, ulong x_at, global const float *stat, ulong stat_at,
+kernel void charl_sums(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global const float *stat, ulong stat_at,
                        global float *out, ulong out_at, ulong slices, ulong rows, ulong size)
 {
     const ulong groups = (size + CHARL_VEC - 1) / CHARL_VEC, s = get_global_id(0) / groups;

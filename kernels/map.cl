@@ -4,6 +4,7 @@
  *                  EXPR         OpenCL C expression of a, b, c, d, e, f and the numbers p, q (default a). The operands are
  *                               charl_real: floats or vectors of them. Use select() and charl_exp() ...; comparisons give charl_int
  *                  MODE_A ..    0: the operand has the full shape; 1: it broadcasts, element (i / inner) % count is read (default 0)
+ *                  A_T .. OUT_T element types of the operands and of out (default float); see common.clh
  *                  CHARL_VEC    elements at a time (default 1)
  * Launch           1-D; each work-item computes `span` elements, a multiple of CHARL_VEC. out may be an operand of full shape.
  * Numerics         what EXPR says, alike for every element: the ragged end runs the same vector code.
@@ -16,6 +17,27 @@
 #endif
 #ifndef MODE_A
 #define MODE_A 0
+#endif
+#ifndef A_T
+#define A_T float
+#endif
+#ifndef B_T
+#define B_T float
+#endif
+#ifndef C_T
+#define C_T float
+#endif
+#ifndef D_T
+#define D_T float
+#endif
+#ifndef E_T
+#define E_T float
+#endif
+#ifndef F_T
+#define F_T float
+#endif
+#ifndef OUT_T
+#define OUT_T float
 #endif
 #ifndef MODE_B
 #define MODE_B 0
@@ -38,53 +60,55 @@
 #define INDEX ulong
 #endif
 
-static inline charl_real fetch(int mode, global const float *x, ulong i, long left, ulong inner, ulong count)
-{
-    if (mode == 0) {
-        return charl_load(x + i, left);
+#define BROADCAST(T)                                                                                                   \
+    CHARL_OVERLOAD charl_real broadcast(global const T *x, ulong i, ulong inner, ulong count)                          \
+    {                                                                                                                  \
+        const INDEX outer = (INDEX)i / (INDEX)inner;                                                                   \
+        INDEX r = (INDEX)i - outer * (INDEX)inner;                                                                     \
+        INDEX k = outer % (INDEX)count;                                                                                \
+        float v[CHARL_VEC];                                                                                            \
+                                                                                                                       \
+        if (inner - r >= CHARL_VEC) {                                                                                  \
+            return CHARL_SPLAT(charl_get(x + k));                                                                      \
+        }                                                                                                              \
+        if (inner == 1 && count - k >= CHARL_VEC) {                                                                    \
+            return charl_whole(x + k);                                                                                 \
+        }                                                                                                              \
+        for (int j = 0; j < CHARL_VEC; j++) {                                                                          \
+            v[j] = charl_get(x + k);                                                                                   \
+            if (++r == (INDEX)inner) {                                                                                 \
+                r = 0;                                                                                                 \
+                k = k + 1 == (INDEX)count ? 0 : k + 1;                                                                 \
+            }                                                                                                          \
+        }                                                                                                              \
+        return CHARL_VLOAD(v);                                                                                         \
     }
+BROADCAST(float)
+BROADCAST(half)
+BROADCAST(ushort)
 
-    const INDEX outer = (INDEX)i / (INDEX)inner;
-    INDEX r = (INDEX)i - outer * (INDEX)inner;
-    INDEX k = outer % (INDEX)count;
-    float v[CHARL_VEC];
+#define OPERAND(x, T) global const T *x##_ptr, ulong x##_at, ulong x##_inner, ulong x##_count,
+#define FETCH(x, mode)                                                                                                 \
+    const charl_real x =                                                                                               \
+        mode == 0 ? charl_load(x##_ptr + x##_at + i, left) : broadcast(x##_ptr + x##_at, i, x##_inner, x##_count)
 
-    if (inner - r >= CHARL_VEC) {
-        return CHARL_SPLAT(x[k]);
-    }
-    if (inner == 1 && count - k >= CHARL_VEC) {
-        return CHARL_VLOAD(x + k);
-    }
-    for (int j = 0; j < CHARL_VEC; j++) {
-        v[j] = x[k];
-        if (++r == (INDEX)inner) {
-            r = 0;
-            k = k + 1 == (INDEX)count ? 0 : k + 1;
-        }
-    }
-    return CHARL_VLOAD(v);
-}
-
-#define OPERAND(x)     global const float *x##_ptr, ulong x##_at, ulong x##_inner, ulong x##_count,
-#define FETCH(x, mode) const charl_real x = fetch(mode, x##_ptr + x##_at, i, left, x##_inner, x##_count)
-
-kernel void charl_map(OPERAND(a)
+kernel void charl_map(OPERAND(a, A_T)
 #if N_IN > 1
-                      OPERAND(b)
+                      OPERAND(b, B_T)
 #endif
 #if N_IN > 2
-                      OPERAND(c)
+                      OPERAND(c, C_T)
 #endif
 #if N_IN > 3
-                      OPERAND(d)
+                      OPERAND(d, D_T)
 #endif
 #if N_IN > 4
-                      OPERAND(e)
+                      OPERAND(e, E_T)
 #endif
 #if N_IN > 5
-                      OPERAND(f)
+                      OPERAND(f, F_T)
 #endif
-                      global float *out, ulong out_at, ulong n, ulong span, float p, float q)
+                      global OUT_T *out, ulong out_at, ulong n, ulong span, float p, float q)
 {
     const ulong first = get_global_id(0) * span;
     const ulong end = min(first + span, n);

@@ -6,7 +6,7 @@
  *   charl_mean           out = sum over the window / (KH * KW); outside counts as 0
  *   charl_mean_gradient  out[p] = sum of g over the windows that cover p / (KH * KW)
  *
- * Specialised by   KH KW SH SW PH PW DH DW: kernel, stride, padding, dilation (defaults 2 2 2 2 0 0 1 1)
+ * Specialised by   ACT; KH KW SH SW PH PW DH DW: kernel, stride, padding, dilation (defaults 2 2 2 2 0 0 1 1)
  * Launch           1-D; each work-item computes `span` elements of out.
  * Numerics         a mean adds row by row; a gradient adds windows in ascending order. No atomics: every element of a gradient looks for
  *                  the windows that cover it.
@@ -24,14 +24,14 @@
 
 #define EACH(i) for (ulong i = get_global_id(0) * span, end = min(i + span, count); i < end; i++)
 
-kernel void charl_max(global const float *x, ulong x_at, global float *out, ulong out_at, global int *arg, ulong arg_at,
+kernel void charl_max(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, global int *arg, ulong arg_at,
                       ulong count, ulong span, int h, int w, int oh, int ow)
 {
     EACH(i)
     {
         const ulong plane = i / (ulong)(oh * ow);
         const int p = (int)(i % (ulong)(oh * ow)), y = p / ow * SH - PH, z = p % ow * SW - PW;
-        global const float *in = x + x_at + plane * (ulong)h * (ulong)w;
+        global const ACT *in = x + x_at + plane * (ulong)h * (ulong)w;
         float best = -INFINITY;
         int at = -1;
 
@@ -42,7 +42,7 @@ kernel void charl_max(global const float *x, ulong x_at, global float *out, ulon
                 const int a = y + r * DH, b = z + s * DW;
 
                 if (a >= 0 && a < h && b >= 0 && b < w) {
-                    const float v = in[a * w + b];
+                    const float v = charl_get(in + a * w + b);
 
                     if (v > best || v != v || at < 0) {
                         best = v;
@@ -51,19 +51,19 @@ kernel void charl_max(global const float *x, ulong x_at, global float *out, ulon
                 }
             }
         }
-        out[out_at + i] = best;
+        charl_put(best, out + out_at + i);
         arg[arg_at + i] = at;
     }
 }
 
-kernel void charl_mean(global const float *x, ulong x_at, global float *out, ulong out_at, ulong count, ulong span, int h, int w,
+kernel void charl_mean(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, ulong count, ulong span, int h, int w,
                        int oh, int ow)
 {
     EACH(i)
     {
         const ulong plane = i / (ulong)(oh * ow);
         const int p = (int)(i % (ulong)(oh * ow)), y = p / ow * SH - PH, z = p % ow * SW - PW;
-        global const float *in = x + x_at + plane * (ulong)h * (ulong)w;
+        global const ACT *in = x + x_at + plane * (ulong)h * (ulong)w;
         float sum = 0.0f;
 
 #pragma unroll
@@ -73,11 +73,11 @@ kernel void charl_mean(global const float *x, ulong x_at, global float *out, ulo
                 const int a = y + r * DH, b = z + s * DW;
 
                 if (a >= 0 && a < h && b >= 0 && b < w) {
-                    sum += in[a * w + b];
+                    sum += charl_get(in + a * w + b);
                 }
             }
         }
-        out[out_at + i] = sum / (float)(KH * KW);
+        charl_put(sum / (float)(KH * KW), out + out_at + i);
     }
 }
 
@@ -89,7 +89,7 @@ static inline int window_of(int at, int tap, int stride, int windows)
     return start >= 0 && start % stride == 0 && start / stride < windows ? start / stride : -1;
 }
 
-kernel void charl_max_gradient(global const float *g, ulong g_at, global const int *arg, ulong arg_at, global float *out,
+kernel void charl_max_gradient(global const ACT *g, ulong g_at, global const int *arg, ulong arg_at, global ACT *out,
                                ulong out_at, ulong count, ulong span, int h, int w, int oh, int ow)
 {
     EACH(i)
@@ -107,15 +107,15 @@ kernel void charl_max_gradient(global const float *g, ulong g_at, global const i
                 const int b = window_of(z, s * DW, SW, ow);
 
                 if (a >= 0 && b >= 0 && arg[arg_at + from + (ulong)(a * ow + b)] == p) {
-                    sum += g[g_at + from + (ulong)(a * ow + b)];
+                    sum += charl_get(g + g_at + from + (ulong)(a * ow + b));
                 }
             }
         }
-        out[out_at + i] = sum;
+        charl_put(sum, out + out_at + i);
     }
 }
 
-kernel void charl_mean_gradient(global const float *g, ulong g_at, global float *out, ulong out_at, ulong count, ulong span,
+kernel void charl_mean_gradient(global const ACT *g, ulong g_at, global ACT *out, ulong out_at, ulong count, ulong span,
                                 int h, int w, int oh, int ow)
 {
     EACH(i)
@@ -133,10 +133,10 @@ kernel void charl_mean_gradient(global const float *g, ulong g_at, global float 
                 const int b = window_of(z, s * DW, SW, ow);
 
                 if (a >= 0 && b >= 0) {
-                    sum += g[g_at + from + (ulong)(a * ow + b)];
+                    sum += charl_get(g + g_at + from + (ulong)(a * ow + b));
                 }
             }
         }
-        out[out_at + i] = sum / (float)(KH * KW);
+        charl_put(sum / (float)(KH * KW), out + out_at + i);
     }
 }

@@ -8,6 +8,7 @@
  *
  * Specialised by   N_IN       operands: 1 or 2 (default 1)
  *                  EXPR       expression of a and b, as in map.cl, and the numbers p, q (default a)
+ *                  A_T, B_T   element types of the operands (default float); sums are float
  *                  CHARL_VEC  CHARL_ROW_ITEMS  CHARL_ROW_ACCS  see rows.clh
  * Launch           rows: src/autograd/rows.c. columns: 1-D, each work-item sums `span` columns of a chunk.
  * Numerics         the order depends on n, and on whether inner is 1, only. out = sum * scale.
@@ -18,19 +19,25 @@
 #ifndef EXPR
 #define EXPR a
 #endif
+#ifndef A_T
+#define A_T float
+#endif
+#ifndef B_T
+#define B_T float
+#endif
 #define ROW_CHUNK    4096
 #define COLUMN_CHUNK 256
 
 #if N_IN > 1
-#define OPERANDS global const float *a_ptr, ulong a_at, global const float *b_ptr, ulong b_at
+#define OPERANDS global const A_T *a_ptr, ulong a_at, global const B_T *b_ptr, ulong b_at
 #define B_PTR    b_ptr + b_at
 #else
-#define OPERANDS global const float *a_ptr, ulong a_at
+#define OPERANDS global const A_T *a_ptr, ulong a_at
 #define B_PTR    0
 #endif
 
 /* EXPR at CHARL_VEC elements from i on, of which `left` exist. */
-static inline charl_real value(global const float *a_ptr, global const float *b_ptr, ulong i, long left, float p, float q)
+static inline charl_real value(global const A_T *a_ptr, global const B_T *b_ptr, ulong i, long left, float p, float q)
 {
     const charl_real a = charl_load(a_ptr + i, left);
 #if N_IN > 1
@@ -42,7 +49,7 @@ static inline charl_real value(global const float *a_ptr, global const float *b_
     return CHARL_SPLAT(EXPR);
 }
 
-static inline float sum_chunk(global const float *a, global const float *b, int n, int t, local float *scratch, float p, float q)
+static inline float sum_chunk(global const A_T *a, global const B_T *b, int n, int t, local float *scratch, float p, float q)
 {
     charl_real acc[CHARL_ROW_ACCS];
 
@@ -65,8 +72,8 @@ static inline float sum_chunk(global const float *a, global const float *b, int 
 kernel void charl_reduce_rows(OPERANDS, global float *out, ulong out_at, ulong rows, ulong per_item, ulong n, ulong chunks,
                               float scale, float p, float q)
 {
-    global const float *a = a_ptr + a_at;
-    global const float *b = B_PTR;
+    global const A_T *a = a_ptr + a_at;
+    global const B_T *b = B_PTR;
 
 #if CHARL_ROW_ITEMS == 1
     const ulong first = get_global_id(0) * per_item;
@@ -95,8 +102,8 @@ kernel void charl_reduce_rows(OPERANDS, global float *out, ulong out_at, ulong r
 kernel void charl_reduce_columns(OPERANDS, global float *out, ulong out_at, ulong outer, ulong n, ulong inner, ulong chunks,
                                  ulong span, float scale, float p, float q)
 {
-    global const float *a = a_ptr + a_at;
-    global const float *b = B_PTR;
+    global const A_T *a = a_ptr + a_at;
+    global const B_T *b = B_PTR;
     const ulong spans = (inner + span - 1) / span, unit = get_global_id(0) / spans; /* (outer, chunk) */
     const ulong first = get_global_id(0) % spans * span, begin = unit % chunks * COLUMN_CHUNK;
     const int rows = (int)min(n - begin, (ulong)COLUMN_CHUNK);

@@ -4,7 +4,7 @@
  *   charl_gradient  y = the output, g = its gradient
  *                   LOG 0: out = y * (g - sum(y * g))   LOG 1: out = g - exp(y) * sum(g)
  *
- * Specialised by   LOG (default 0); CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
+ * Specialised by   LOG (default 0); ACT; CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
  * Launch           src/autograd/rows.c. out is not an operand.
  * Numerics         fixed order (rows.clh); s >= 1. A NaN, or an infinite maximum, makes the row NaN.
  */
@@ -12,7 +12,10 @@
 #define LOG 0
 #endif
 
-static inline void softmax_row(global const float *x, global float *out, int n, int t, local float *scratch)
+/* Exponentials wait in out for their sum, where it holds them exactly. */
+#define KEEPS (!LOG && sizeof(ACT) == sizeof(float))
+
+static inline void softmax_row(global const ACT *x, global ACT *out, int n, int t, local float *scratch)
 {
     charl_real acc[CHARL_ROW_ACCS];
     float m, s;
@@ -42,9 +45,9 @@ static inline void softmax_row(global const float *x, global float *out, int n, 
             if (j < n) {
                 const charl_real y = charl_exp(charl_load(x + j, n - j) - m);
 
-#if !LOG
-                charl_store(y, out + j, n - j);
-#endif
+                if (KEEPS) {
+                    charl_store(y, out + j, n - j);
+                }
                 acc[k] = acc[k] + charl_keep(y, n - j, 0.0f);
             }
         }
@@ -55,12 +58,12 @@ static inline void softmax_row(global const float *x, global float *out, int n, 
 #if LOG
         charl_store(charl_load(x + j, n - j) - m - s, out + j, n - j);
 #else
-        charl_store(charl_load(out + j, n - j) * s, out + j, n - j);
+        charl_store((KEEPS ? charl_load(out + j, n - j) : charl_exp(charl_load(x + j, n - j) - m)) * s, out + j, n - j);
 #endif
     }
 }
 
-static inline void gradient_row(global const float *y, global const float *g, global float *out, int n, int t,
+static inline void gradient_row(global const ACT *y, global const ACT *g, global ACT *out, int n, int t,
                                 local float *scratch)
 {
     charl_real acc[CHARL_ROW_ACCS];
@@ -89,7 +92,7 @@ static inline void gradient_row(global const float *y, global const float *g, gl
     }
 }
 
-kernel void charl_softmax(global const float *x, ulong x_at, global float *out, ulong out_at, ulong rows, ulong per_item, ulong n)
+kernel void charl_softmax(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong n)
 {
     x += x_at;
     out += out_at;
@@ -108,7 +111,7 @@ kernel void charl_softmax(global const float *x, ulong x_at, global float *out, 
 #endif
 }
 
-kernel void charl_gradient(global const float *y, ulong y_at, global const float *g, ulong g_at, global float *out, ulong out_at,
+kernel void charl_gradient(global const ACT *y, ulong y_at, global const ACT *g, ulong g_at, global ACT *out, ulong out_at,
                            ulong rows, ulong per_item, ulong n)
 {
     y += y_at;

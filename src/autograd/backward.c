@@ -29,15 +29,17 @@ static bool check_share(charl_graph *g, const charl_node *n, int i, const charl_
     const charl_type *want = &n->in[i]->type;
     const charl_batch batch = want->batch == CHARL_BATCHED ? CHARL_BATCHED : share->type.batch;
 
-    if (share->type.dtype != want->dtype || !charl_shape_equal(&share->type.shape, &want->shape) ||
-        share->type.batch != batch || (want->batch != CHARL_BATCHED && batch == CHARL_BATCHED)) {
+    if (share->type.dtype != charl__gradient_dtype(want) ||
+        !charl_shape_equal(&share->type.shape, &want->shape) || share->type.batch != batch ||
+        (want->batch != CHARL_BATCHED && batch == CHARL_BATCHED)) {
         char got[CHARL_SHAPE_TEXT], expected[CHARL_SHAPE_TEXT];
 
-        charl__graph_fail(
-            g, CHARL_ERR_INVALID, "the gradient rule of %s gives %s %s for operand %d of %s %s",
-            n->op->name, charl_dtype_name(share->type.dtype),
-            charl_shape_format(&share->type.shape, got), i, charl_dtype_name(want->dtype),
-            charl_shape_format(&want->shape, expected));
+        charl__graph_fail(g, CHARL_ERR_INVALID,
+                          "the gradient rule of %s gives %s %s for operand %d of %s %s",
+                          n->op->name, charl_dtype_name(share->type.dtype),
+                          charl_shape_format(&share->type.shape, got), i,
+                          charl_dtype_name(charl__gradient_dtype(want)),
+                          charl_shape_format(&want->shape, expected));
         return false;
     }
     return true;

@@ -61,7 +61,7 @@ static charl_status infer_types(charl_graph *g, const charl_op *op, const void *
     }
     *inf = (charl_infer){
         .attr = attr, .n_in = operands->n_in, .in = type, .n_slices = g->slices.count, .n_out = 1};
-    CHARL_TRY(op->infer(inf));
+    CHARL_TRY(charl__infer(op, inf));
     CHARL_TRY(check_outputs(inf));
 cleanup:
     if (st != CHARL_OK) {
@@ -93,7 +93,7 @@ static charl_status append(charl_graph *g, const charl_op *op, const void *attr,
         for (int i = 0; i < n_in; i++) {
             v->differentiable = v->differentiable || n->in[i]->differentiable;
         }
-        v->differentiable = v->differentiable && v->type.dtype <= CHARL_BF16;
+        v->differentiable = v->differentiable && charl__is_float(v->type.dtype);
         n->out[n->n_out++] = v;
         outs[k] = v;
     }

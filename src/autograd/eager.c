@@ -39,7 +39,7 @@ charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *at
     for (int i = 0; i < n_in; i++) {
         type[i] = (charl_type){in[i]->dtype, in[i]->shape, CHARL_REPLICATED};
     }
-    st = op->infer(&inf);
+    st = charl__infer(op, &inf);
     if (st != CHARL_OK) {
         charl__error_prefix("%s: ", op->name);
         goto cleanup;

@@ -1,5 +1,49 @@
 /* Shape rules that many operators share. */
 #include "autograd/op.h"
+#include "charl/ops.h"
+
+static bool is_half(charl_dtype d)
+{
+    return d == CHARL_BF16 || d == CHARL_F16;
+}
+
+static charl_status check_half(const charl_op *op, const charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    charl_dtype first = CHARL_DTYPE_COUNT;
+
+    for (int i = 0; i < inf->n_in; i++) {
+        const charl_dtype d = inf->in[i].dtype;
+        const bool allowed = op->half >> i & 1U;
+
+        CHARL_REQUIRE(!is_half(d) || allowed, CHARL_ERR_DTYPE,
+                      "operand %d is %s: this is not available in %s", i, charl_dtype_name(d),
+                      charl_dtype_name(d));
+        if (allowed && !op->mixed && charl__is_float(d)) {
+            CHARL_REQUIRE(first == CHARL_DTYPE_COUNT || d == first, CHARL_ERR_DTYPE,
+                          "operand %d is %s, those before it %s", i, charl_dtype_name(d),
+                          charl_dtype_name(first));
+            first = d;
+        }
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__infer(const charl_op *op, charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_half(op, inf));
+    CHARL_TRY(op->infer(inf));
+cleanup:
+    return st;
+}
+
+charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype)
+{
+    return !v || charl_var_get_type(v).dtype == dtype ? v : charl_cast(g, v, dtype);
+}
 
 charl_status charl__infer_rows(charl_infer *inf)
 {
@@ -29,8 +73,8 @@ charl_status charl__infer_same(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_REQUIRE(inf->in[0].dtype == CHARL_F32, CHARL_ERR_DTYPE, "the operand is %s, not f32",
-                  charl_dtype_name(inf->in[0].dtype));
+    CHARL_REQUIRE(charl__is_float(inf->in[0].dtype), CHARL_ERR_DTYPE,
+                  "the operand is %s, not a float", charl_dtype_name(inf->in[0].dtype));
     inf->out[0] = inf->in[0];
 cleanup:
     return st;
@@ -86,8 +130,8 @@ charl_status charl__infer_broadcast(charl_infer *inf)
     for (int i = 0; i < inf->n_in; i++) {
         const charl_shape *s = &inf->in[i].shape, *f = &inf->in[full].shape;
 
-        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32, CHARL_ERR_DTYPE, "operand %d is %s, not f32",
-                      i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
+                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
         if (charl_shape_count(s) > charl_shape_count(f) ||
             (charl_shape_count(s) == charl_shape_count(f) && s->ndim > f->ndim)) {
             full = i;
@@ -97,8 +141,14 @@ charl_status charl__infer_broadcast(charl_infer *inf)
     CHARL_TRY(charl__infer_rows(inf));
     for (int i = 0; i < inf->n_in; i++) {
         const charl_shape *f = &inf->out[0].shape;
+        const charl_dtype d = inf->in[i].dtype;
         int64_t inner, count;
 
+        CHARL_REQUIRE(
+            d == inf->out[0].dtype ||
+                (d == CHARL_F32 && charl_shape_count(&inf->in[i].shape) < charl_shape_count(f)),
+            CHARL_ERR_DTYPE, "operands are %s and %s", charl_dtype_name(inf->out[0].dtype),
+            charl_dtype_name(d));
         CHARL_REQUIRE(charl__broadcast_index(f, &inf->in[i].shape, &inner, &count), CHARL_ERR_SHAPE,
                       "shapes %s and %s do not broadcast", charl_shape_format(f, a),
                       charl_shape_format(&inf->in[i].shape, b));

@@ -19,16 +19,36 @@ charl_status charl__pair_infer(charl_infer *inf)
     const charl_type *x = &inf->in[0], *t = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(x->dtype == CHARL_F32 && t->dtype == CHARL_F32, CHARL_ERR_DTYPE,
-                  "operands are %s and %s, not f32", charl_dtype_name(x->dtype),
+    CHARL_REQUIRE(charl__is_float(x->dtype) && charl__is_float(t->dtype), CHARL_ERR_DTYPE,
+                  "operands are %s and %s, not floats", charl_dtype_name(x->dtype),
                   charl_dtype_name(t->dtype));
     CHARL_REQUIRE(x->shape.ndim > 0 && charl_shape_equal(&x->shape, &t->shape), CHARL_ERR_SHAPE,
                   "%s and target %s are not the same [B, ...]", charl_shape_format(&x->shape, a),
                   charl_shape_format(&t->shape, b));
     inf->out[0] = *x;
+    inf->out[0].dtype = CHARL_F32;
     inf->out[0].shape.ndim = 1;
     inf->workspace = charl__reduce_scratch(x->shape.dim[0], charl__pair_rest(&x->shape), 1) * 4;
     CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+charl_status charl__pair_infer_grad(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    charl_type in[3];
+    charl_infer same = *inf;
+
+    for (int i = 0; i < 3; i++) {
+        in[i] = inf->in[i];
+        CHARL_REQUIRE(charl__is_float(in[i].dtype), CHARL_ERR_DTYPE,
+                      "operand %d is %s, not a float", i, charl_dtype_name(in[i].dtype));
+        in[i].dtype = inf->in[0].dtype; /* the kernel takes any */
+    }
+    same.in = in;
+    CHARL_TRY(charl__infer_broadcast(&same));
+    inf->out[0] = same.out[0];
 cleanup:
     return st;
 }
@@ -40,6 +60,8 @@ charl_status charl__pair_enqueue(const charl_enqueue *e, const char *expr)
     return charl__reduce_sum(e, &(charl_reduce){.expr = expr,
                                                 .a = charl__in(e->in[0]),
                                                 .b = charl__in(e->in[1]),
+                                                .a_type = e->in[0]->dtype,
+                                                .b_type = e->in[1]->dtype,
                                                 .n_in = 2,
                                                 .outer = s->dim[0],
                                                 .n = charl__pair_rest(s),
@@ -69,7 +91,9 @@ void charl__pair_backward(const charl_backward *b, const charl_op *grad)
         b->gin[0] = out[0];
     }
     if (b->needed[1]) {
-        b->gin[1] = charl_scale(b->g, out[0], -1.0F, 0.0F);
+        const charl_type t = charl_var_get_type(b->in[1]);
+
+        b->gin[1] = charl__as_dtype(b->g, charl_scale(b->g, out[0], -1.0F, 0.0F), t.dtype);
     }
 }
 

@@ -10,6 +10,8 @@
 /** Elements of a row; 0 without rows. */
 int64_t charl__pair_rest(const charl_shape *s);
 charl_status charl__pair_infer(charl_infer *inf) CHARL_MUST_CHECK;
+/** Of the gradient operator: out[0] = type of x. */
+charl_status charl__pair_infer_grad(charl_infer *inf) CHARL_MUST_CHECK;
 /** `expr` is f of a = x, b = t and p, the parameter. */
 charl_status charl__pair_enqueue(const charl_enqueue *e, const char *expr) CHARL_MUST_CHECK;
 /** The loss's gradient as the third operand of its gradient operator. */

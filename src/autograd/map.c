@@ -32,6 +32,13 @@ const char *charl__word_define(charl_dtype dtype)
     }
 }
 
+int charl__define_type(char *text, char name, charl_dtype dtype)
+{
+    return dtype == CHARL_F32
+               ? 0
+               : snprintf(text, 32, "#define %c_T %s\n", name, charl__kernel_type(dtype));
+}
+
 int64_t charl__span(const charl_device *dev, int64_t n, int64_t gpu)
 {
     const int units = charl_device_get_info(dev)->compute_units;
@@ -79,7 +86,8 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
                       CHARL_ERR_SHAPE, "operand %d %s does not broadcast to %s", i,
                       charl_shape_format(&m->in[i]->shape, part),
                       charl_shape_format(&m->out->shape, full));
-        CHARL_INVARIANT(used > 0 && used < DEFINES - 32);
+        CHARL_INVARIANT(used > 0 && used < DEFINES - 64);
+        used += charl__define_type(defines + used, (char)('A' + i), m->in[i]->dtype);
         if (count < n) {
             used += snprintf(defines + used, sizeof defines - (size_t)used, "#define MODE_%c 1\n",
                              'A' + i);
@@ -87,6 +95,10 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
         l.args[a++] = charl__in(m->in[i]);
         l.args[a++] = charl__i64(inner);
         l.args[a++] = charl__i64(count);
+    }
+    if (m->out->dtype != CHARL_F32) {
+        snprintf(defines + used, sizeof defines - (size_t)used, "#define OUT_T %s\n",
+                 charl__kernel_type(m->out->dtype));
     }
     l.args[a++] = charl__out(m->out);
     l.args[a++] = charl__i64(n);
@@ -157,7 +169,8 @@ charl_var *charl__sum_like(charl_graph *g, charl_var *v, const charl_type *like)
             return charl__graph_fail(g, CHARL_ERR_SHAPE,
                                      "a gradient does not fit the operand that was broadcast");
         }
-        v = sum_around(g, v, like, inner, count);
+        v = sum_around(g, v, like, inner, count); /* f32 */
+        v = charl__as_dtype(g, v, charl__gradient_dtype(like));
     }
     return charl_reshape(g, v, like->shape);
 }

@@ -28,6 +28,9 @@ void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl_
 int64_t charl__span(const charl_device *dev, int64_t n, int64_t gpu);
 /** Define of T, an unsigned type as large as an element, for kernels that only move data. */
 const char *charl__word_define(charl_dtype dtype);
+/** Append `#define A_T type` for operand `name` where its type is not f32, the kernels' default;
+ * returns the characters written, at most 24. */
+int charl__define_type(char *text, char name, charl_dtype dtype);
 /** Simple kernels run without groups, vectorised inside a work-item. */
 bool charl__is_ungrouped(const charl_device *dev);
 

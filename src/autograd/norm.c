@@ -21,8 +21,8 @@ charl_status charl__norm_check(const charl_infer *inf, int x, int first, int las
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32, CHARL_ERR_DTYPE, "operand %d is %s, not f32",
-                      i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
+                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
     }
     CHARL_REQUIRE(inf->in[x].shape.ndim >= 2, CHARL_ERR_SHAPE, "x %s is not [B, C, ...]",
                   charl_shape_format(&inf->in[x].shape, a));

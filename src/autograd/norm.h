@@ -23,8 +23,8 @@ typedef struct charl_norm_update {
 /** Rows, channels and the rest of x [B, C, ...]. */
 charl_norm_shape charl__norm_shape(const charl_shape *x);
 
-/** Check that all operands are f32, that operand x is [B, C, ...] and that operands [first, last)
- * have one element per channel of it. Errors: ERR_DTYPE, ERR_SHAPE. */
+/** Check that all operands are floats, that operand x is [B, C, ...] and that operands [first,
+ * last) have one element per channel of it. Errors: ERR_DTYPE, ERR_SHAPE. */
 charl_status charl__norm_check(const charl_infer *inf, int x, int first, int last) CHARL_MUST_CHECK;
 
 /** Geometry of a kernel of batch_norm.cl over `units` times the channels, each of s.inner elements;

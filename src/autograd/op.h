@@ -93,8 +93,11 @@ struct charl_op {
     bool moves;          /* pure data movement: exact, linear, allowed on PARTIAL values */
     bool view;           /* output 0 is input 0's memory under another shape: no enqueue */
     bool in_place; /* output 0 may take the memory of an input of the same size that dies here */
-    bool effect;   /* changes an input in place (running statistics): never dead. Kernels honour
-                      step->commit */
+    unsigned
+        half;    /* bit i: operand i may be bf16 or f16, as storage; 0: the operator is f32 only */
+    bool mixed;  /* such operands need not all have one type */
+    bool effect; /* changes an input in place (running statistics): never dead. Kernels honour
+                    step->commit */
 
     charl_status (*infer)(charl_infer *inf);
     charl_status (*enqueue)(const charl_enqueue *e);
@@ -105,6 +108,10 @@ struct charl_op {
     int n_samples;
 };
 typedef struct charl_op charl_op;
+
+/* For .half: one operand, all operands. */
+#define CHARL_HALF(i) (1U << (i))
+#define CHARL_HALF_ALL ((1U << CHARL_OP_MAX_IN) - 1)
 
 #define CHARL_SAMPLES(arr) .samples = (arr), .n_samples = (int)(sizeof(arr) / sizeof((arr)[0]))
 
@@ -146,14 +153,18 @@ const char *charl__graph_next_name(charl_graph *g, const char *op_name, char *te
 const charl_slices *charl__graph_slices(const charl_graph *g);
 
 /* Shared shape rules (infer.c). */
+/** The operator's own rule, after a check that operands are half-size only where it allows them.
+ * Errors: ERR_DTYPE "not available in bf16"; the rule's. */
+charl_status charl__infer(const charl_op *op, charl_infer *inf) CHARL_MUST_CHECK;
 /** All outputs are BATCHED if any input is; fails when an input is BATCHED but has no leading
  * extent. Call after shapes are set. */
 charl_status charl__infer_rows(charl_infer *inf);
-/** out[0] = type of in[0]; checks f32. */
+/** out[0] = type of in[0], which must be a float. */
 charl_status charl__infer_same(charl_infer *inf);
-/** out[0] of an elementwise operator: operand 0 has the full shape; every other operand has the
- * same shape, is a scalar, or broadcasts: its shape without leading and trailing 1s is a contiguous
- * run of operand 0's extents, aligned as PyTorch aligns. */
+/** out[0] of an elementwise operator: one operand has the full shape and gives the type; every
+ * other operand has the same type, or is f32 and smaller (a vector, a statistic). It has the same
+ * shape, is a scalar, or broadcasts: its shape without leading and trailing 1s is a contiguous run
+ * of operand 0's extents, aligned as PyTorch aligns. */
 charl_status charl__infer_broadcast(charl_infer *inf);
 /** View of an operand for broadcasting over `full`: element i of full reads operand[(i / inner) %
  * count]. False if it does not fit. */
@@ -165,6 +176,14 @@ bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand,
  * broadcasting) of type float; `extra` are defines put in front, e.g. "#define ALPHA 0.1f\n" or
  * NULL. */
 charl_status charl__map(const charl_enqueue *e, const char *expr, const char *extra);
+/** Type of the gradient of a value: that of its own elements where there is one per row of the
+ * batch; f32 where it sums over rows, as of parameters. */
+static inline charl_dtype charl__gradient_dtype(const charl_type *t)
+{
+    return t->batch == CHARL_BATCHED ? t->dtype : CHARL_F32;
+}
+/** v in another float type; v itself when it has that type already. */
+charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype);
 /** Complete a reduction: `part` holds e->slices->count partial results of `n` elements each, one
  * after another; fold the slices of every lane in the fixed tree into output k. With one slice in
  * all an operator may write its output directly: charl__fold_is_direct. */

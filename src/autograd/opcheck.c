@@ -15,16 +15,11 @@
 
 enum { GUARD = 64, POISON = 0xA5 };
 
-static bool is_float(charl_dtype d)
-{
-    return d == CHARL_F32 || d == CHARL_F16 || d == CHARL_BF16;
-}
-
 static double draw(const charl_op_sample *s, charl_dtype dtype, const charl__rng *rng, uint64_t *i)
 {
     double x;
 
-    if (!is_float(dtype)) {
+    if (!charl__is_float(dtype)) {
         return floor((double)charl__rng_uniform(rng, (*i)++) *
                      (double)(s->int_end ? s->int_end : 2));
     }
@@ -75,8 +70,8 @@ void charl__op_case_reference(const charl_op_case *c)
     c->op->reference(&r);
 }
 
-charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sample, uint64_t seed,
-                                   charl_op_case *c)
+charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sample,
+                                   charl_dtype half, uint64_t seed, charl_op_case *c)
 {
     charl_status st = CHARL_OK;
     charl_infer inf = {.attr = sample->attr, .in = c->in_type, .n_slices = 1, .n_out = 1};
@@ -84,11 +79,16 @@ charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sa
     *c = (charl_op_case){.op = op, .sample = sample};
     c->n_in = sample->n_in ? sample->n_in : op->n_in;
     memcpy(c->in_type, sample->in, sizeof c->in_type);
+    for (int i = 0; i < c->n_in; i++) {
+        if (op->half >> i & 1U && c->in_type[i].dtype == CHARL_F32) {
+            c->in_type[i].dtype = half;
+        }
+    }
     CHARL_REQUIRE(op->reference && c->n_in >= 0, CHARL_ERR_INVALID, "%s has no reference",
                   op->name);
     inf.n_in = c->n_in;
     CHARL_TRY(draw_inputs(c, seed));
-    CHARL_TRY(op->infer(&inf));
+    CHARL_TRY(charl__infer(op, &inf));
     c->n_out = inf.n_out;
     memcpy(c->out_type, inf.out, sizeof c->out_type);
     for (int k = 0; k < c->n_out; k++) {
@@ -293,7 +293,7 @@ charl_status charl__op_case_run(charl_device *dev, const charl_op_case *c,
 
     memset(raw, 0, CHARL_OP_MAX_OUT * sizeof *raw);
     CHARL_TRY(set_up_inputs(dev, c, slices, shift, &r, type));
-    CHARL_TRY(c->op->infer(&inf));
+    CHARL_TRY(charl__infer(c->op, &inf));
     CHARL_TRY(set_up_outputs(dev, &inf, slices, shift, &r));
     CHARL_TRY(enqueue(dev, c, &inf, slices, &r));
     for (int k = 0; k < inf.n_out; k++) {
@@ -315,22 +315,21 @@ cleanup:
     return st;
 }
 
-static double epsilon_of(charl_dtype d)
+double charl__epsilon(charl_dtype d)
 {
-    return d == CHARL_BF16  ? 0x1p-8
-           : d == CHARL_F16 ? 0x1p-11
-                            : 0x1p-24; /* half a unit in the last place of 1 */
+    return d == CHARL_BF16 ? 0x1p-8 : d == CHARL_F16 ? 0x1p-11 : 0x1p-24;
 }
 
 static double ulp_of(charl_dtype d, double x)
 {
+    const double least = d == CHARL_F16 ? 0x1p-14 : (double)FLT_MIN; /* smallest normal number */
     int exponent;
 
-    if (!is_float(d)) {
+    if (!charl__is_float(d)) {
         return 1.0;
     }
-    frexp(fabs(x) > (double)FLT_MIN ? x : (double)FLT_MIN, &exponent);
-    return ldexp(2.0 * epsilon_of(d), exponent - 1);
+    frexp(fabs(x) > least ? x : least, &exponent);
+    return ldexp(2.0 * charl__epsilon(d), exponent - 1);
 }
 
 /* Same NaN, same infinity: no error. A NaN or infinity on one side only: all of it. */
@@ -342,18 +341,33 @@ static double deviation(double got, double want)
     return fabs(got - want);
 }
 
-/* One function evaluation: a few ulp. A sum of n terms: sqrt(n) roundings at the scale of the
- * largest output. */
+/* The number of the output's type that is nearest to what is wanted, where that is an infinity. */
+static double overflow(charl_dtype d, double want)
+{
+    unsigned char raw[8];
+    double rounded;
+
+    charl__encode(d, &want, 1, raw);
+    charl__decode(d, raw, 1, &rounded);
+    return isinf(rounded) ? rounded : want;
+}
+
+/* One function evaluation: a few ulp, in half types one, the arithmetic being f32's. A sum of n
+ * terms: sqrt(n) roundings at the scale of the largest output. */
 static double allowance(const charl_op_case *c, int k, double want, double scale)
 {
     const charl_op_sample *s = c->sample;
     const charl_dtype d = c->out_type[k].dtype;
-    const double ulp = (s->ulp > 0 ? s->ulp : 4.0) * ulp_of(d, want);
+    const double few = d != CHARL_F32 ? 1.0
+                       : s->ulp > 0   ? s->ulp
+                                      : 4.0,
+                 ulp = few * ulp_of(d, want);
 
-    if (!is_float(d)) {
+    if (!charl__is_float(d)) {
         return 0.0;
     }
-    return s->terms > 1 ? ulp + 8.0 * sqrt((double)s->terms) * epsilon_of(CHARL_F32) * scale : ulp;
+    return s->terms > 1 ? ulp + 8.0 * sqrt((double)s->terms) * charl__epsilon(CHARL_F32) * scale
+                        : ulp;
 }
 
 charl_op_error charl__op_case_compare(const charl_op_case *c, void *const *raw)
@@ -375,7 +389,7 @@ charl_op_error charl__op_case_compare(const charl_op_case *c, void *const *raw)
             double got, off, used;
 
             charl__decode(t->dtype, (const char *)raw[k] + (size_t)i * size, 1, &got);
-            off = deviation(got, want);
+            off = deviation(got, charl__is_float(t->dtype) ? overflow(t->dtype, want) : want);
             used = off == 0.0 ? 0.0 : off / allowance(c, k, want, scale);
             if (used > worst.allowed) {
                 worst = (charl_op_error){off / ulp_of(t->dtype, want), used, k, i, got, want};

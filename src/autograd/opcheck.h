@@ -24,9 +24,11 @@ typedef struct charl_op_error {
     double got, want;
 } charl_op_error;
 
-/** Draw the inputs of `sample` from `seed`, infer the output types and compute the reference.
+/** Draw the inputs of `sample` from `seed`, infer the output types and compute the reference. The
+ * sample's f32 operands that the operator takes half-size have type `half`: f32, bf16 or f16.
  * Destroy also after failure. */
-charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sample, uint64_t seed,
+charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sample,
+                                   charl_dtype half, uint64_t seed,
                                    charl_op_case *c) CHARL_MUST_CHECK;
 void charl__op_case_destroy(charl_op_case *c);
 /** Compute want[] again, after in[] has been changed. */
@@ -47,6 +49,8 @@ size_t charl__op_case_bytes(const charl_op_case *c, const charl_slices *slices, 
  * places. */
 charl_op_error charl__op_case_compare(const charl_op_case *c, void *const *raw);
 
+/** Half a unit in the last place of 1. */
+double charl__epsilon(charl_dtype dtype);
 /** Numbers between host double and an element type: rounding to nearest even, integers exactly. */
 void charl__encode(charl_dtype dtype, const double *src, int64_t n, void *dst);
 void charl__decode(charl_dtype dtype, const void *src, int64_t n, double *dst);

@@ -27,7 +27,7 @@ charl_status charl__pool_output(const charl_pool *p, const charl_type *x, charl_
     charl_status st = CHARL_OK;
     char text[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(x->dtype == CHARL_F32, CHARL_ERR_DTYPE, "the operand is %s, not f32",
+    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
                   charl_dtype_name(x->dtype));
     CHARL_REQUIRE(x->shape.ndim == 4 && x->shape.dim[2] <= INT_MAX / 4 &&
                       x->shape.dim[3] <= INT_MAX / 4 &&
@@ -85,9 +85,9 @@ charl_status charl__pool_launch(const charl_enqueue *e, const char *entry, bool 
     snprintf(
         defines, sizeof defines,
         "#define KH %d\n#define KW %d\n#define SH %d\n#define SW %d\n#define PH %d\n#define PW %d\n"
-        "#define DH %d\n#define DW %d\n",
+        "#define DH %d\n#define DW %d\n%s",
         w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->padding[0], w->padding[1],
-        w->dilation[0], w->dilation[1]);
+        w->dilation[0], w->dilation[1], charl__act_define(e->out[0]->dtype));
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }

@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "autograd/map.h"
 
@@ -49,6 +50,14 @@ charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, 
     CHARL_INVARIANT(used > 0 && used < CHARL_ROWS_DEFINES);
 cleanup:
     return st;
+}
+
+void charl__rows_store(charl_rows *plan, charl_dtype act)
+{
+    const size_t used = strlen(plan->defines);
+
+    CHARL_INVARIANT(used + 24 < sizeof plan->defines);
+    snprintf(plan->defines + used, sizeof plan->defines - used, "%s", charl__act_define(act));
 }
 
 charl_arg charl__scratch_arg(charl_arg_kind kind, const charl_tensor *workspace, int64_t offset)
@@ -181,10 +190,12 @@ charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
     for (bool last = false; !last;) {
         const int64_t chunks = chunks_of(level.n, r->inner);
         char extra[256];
-        const int used = snprintf(extra, sizeof extra, "#define N_IN %d\n#define EXPR (%s)\n",
-                                  level.n_in, level.expr ? level.expr : "a");
+        int used = snprintf(extra, sizeof extra, "#define N_IN %d\n#define EXPR (%s)\n", level.n_in,
+                            level.expr ? level.expr : "a");
 
-        CHARL_INVARIANT(used > 0 && used < (int)sizeof extra);
+        CHARL_INVARIANT(used > 0 && used < (int)sizeof extra - 64);
+        used += charl__define_type(extra + used, 'A', level.a_type);
+        charl__define_type(extra + used, 'B', level.b_type);
         last = chunks == 1;
         level.out = last ? r->out : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, scratch);
         level.scale = last ? r->scale : 1.0F;
@@ -193,6 +204,7 @@ charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
         level.a = level.out;
         level.a.kind = CHARL_ARG_IN;
         level.n_in = 1;
+        level.a_type = level.b_type = CHARL_F32;
         level.expr = NULL;
         level.n = chunks;
         scratch += r->outer * chunks * r->inner;

@@ -21,10 +21,14 @@ typedef struct charl_rows {
 charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra,
                               charl_rows *out) CHARL_MUST_CHECK;
 
-/** out [outer, inner] = scale * sum over j < n of EXPR(a, b) at [outer, j, inner]. */
+/** Let the kernel know the type of activations, ACT. */
+void charl__rows_store(charl_rows *plan, charl_dtype act);
+
+/** out [outer, inner] f32 = scale * sum over j < n of EXPR(a, b) at [outer, j, inner]. */
 typedef struct charl_reduce {
     const char *expr; /* of a, b (charl_real) and p, q; NULL = "a" */
     charl_arg a, b;   /* charl__in(...), or a part of the workspace; b only if n_in is 2 */
+    charl_dtype a_type, b_type;
     int n_in;
     int64_t outer, n, inner;
     charl_arg out;

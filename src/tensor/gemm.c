@@ -66,6 +66,11 @@ static charl_status check(const charl_gemm *p)
     CHARL_REQUIRE(p->m <= largest && p->n <= largest && p->k <= largest && p->segments <= largest,
                   CHARL_ERR_SHAPE, "matrix product of %lld x %lld x %lld: an extent is beyond 2^31",
                   (long long)p->m, (long long)p->n, (long long)p->k);
+    CHARL_REQUIRE(p->a->dtype == p->b->dtype && charl__is_float(p->a->dtype) &&
+                      charl__is_float(p->out->dtype) && (!p->bias || p->bias->dtype == CHARL_F32),
+                  CHARL_ERR_DTYPE, "matrix product of %s and %s with result in %s",
+                  charl_dtype_name(p->a->dtype), charl_dtype_name(p->b->dtype),
+                  charl_dtype_name(p->out->dtype));
 cleanup:
     return st;
 }
@@ -77,8 +82,13 @@ static int define_common(const charl_gemm *p, char *text, size_t bytes)
     const int b_kind = p->b_kind == CHARL_GEMM_WINDOW     ? 2
                        : p->b_kind == CHARL_GEMM_WINDOW_T ? 3
                                                           : (int)p->b_kind;
-    int n = snprintf(text, bytes, "#define A_KIND %d\n#define B_KIND %d\n#define BIAS %d\n", a_kind,
-                     b_kind, (int)p->bias_kind);
+    int n = snprintf(text, bytes, "#define A_KIND %d\n#define B_KIND %d\n#define BIAS %d\n%s",
+                     a_kind, b_kind, (int)p->bias_kind, charl__act_define(p->a->dtype));
+
+    if (p->out->dtype != CHARL_F32) {
+        n += snprintf(text + n, bytes - (size_t)n, "#define OUT_T %s\n",
+                      charl__kernel_type(p->out->dtype));
+    }
 
     if (a_kind >= 2 || b_kind >= 2) {
         n += snprintf(
@@ -147,7 +157,7 @@ static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l,
 charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
 {
     charl_status st = CHARL_OK;
-    char defines[384];
+    char defines[512];
     charl_launch l = {
         .defines = defines,
         .args = {operand(CHARL_ARG_IN, p->a, p->a_at),

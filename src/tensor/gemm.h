@@ -2,6 +2,9 @@
 #define CHARL_TENSOR_GEMM_H
 /** Matrix products, many per launch: the engine under matmul, linear and conv2d.
  *
+ *  A and B have one float type, out any, the bias is f32: operands are converted as they are read,
+ * accumulation is f32, and out is rounded once.
+ *
  *  out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j). Each element is one chain of fma in
  * ascending k, then one addition of the bias, so its bits are the same on every device, for every
  * tile and at every position.

@@ -51,6 +51,27 @@ static inline charl_arg charl__tensor_arg(charl_arg_kind kind, const charl_tenso
     return a;
 }
 
+/** Whether kernels compute with elements of this type: f32, bf16 or f16. */
+static inline bool charl__is_float(charl_dtype dtype)
+{
+    return dtype == CHARL_F32 || dtype == CHARL_BF16 || dtype == CHARL_F16;
+}
+
+/** OpenCL C type of float elements in memory, as charl_get, charl_load and the like take it
+ * (kernels/common.clh). */
+static inline const char *charl__kernel_type(charl_dtype dtype)
+{
+    return dtype == CHARL_BF16 ? "ushort" : dtype == CHARL_F16 ? "half" : "float";
+}
+
+/** Define of ACT, the type of activations in a kernel; nothing for f32, the default. */
+static inline const char *charl__act_define(charl_dtype dtype)
+{
+    return dtype == CHARL_BF16  ? "#define ACT ushort\n"
+           : dtype == CHARL_F16 ? "#define ACT half\n"
+                                : "";
+}
+
 /* NULL gives the kernel a null pointer and offset 0. Each takes two kernel parameters: pointer,
  * ulong offset. */
 static inline charl_arg charl__in(const charl_tensor *t)

@@ -24,7 +24,8 @@ static void compare_forms(const charl_op *op, int sample, const charl_slices *sl
     charl_op_case c;
     void *first[CHARL_OP_MAX_OUT] = {NULL};
 
-    charl_assert_ok(charl__op_case_create(op, &op->samples[sample], 1 + (uint64_t)sample, &c));
+    charl_assert_ok(
+        charl__op_case_create(op, &op->samples[sample], CHARL_F32, 1 + (uint64_t)sample, &c));
     for (size_t f = 0; f < n_groups; f++) {
         void *raw[CHARL_OP_MAX_OUT] = {NULL};
 

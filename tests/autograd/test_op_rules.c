@@ -56,6 +56,24 @@ static void test_elementwise(void **state)
     refused(charl_div(g, NULL, IN(F32, REPLICATED, 3)), CHARL_ERR_INVALID, "operand 0 is NULL");
 }
 
+static void test_half_operands(void **state)
+{
+    (void)state;
+    refused(charl_add(g, IN(BF16, BATCHED, 3, 5), IN(F32, BATCHED, 3, 5)), CHARL_ERR_DTYPE,
+            "operands are bf16 and f32");
+    refused(charl_mul(g, IN(F32, BATCHED, 3, 5), IN(F16, REPLICATED, 5)), CHARL_ERR_DTYPE,
+            "operands are f32 and f16");
+    refused(charl_matmul(g, IN(BF16, BATCHED, 3, 5), IN(F16, REPLICATED, 5, 2), false, false),
+            CHARL_ERR_DTYPE, "operand 1 is f16, those before it bf16");
+    charl_graph_scope_begin(g, "fc1");
+    refused(charl_linear(g, IN(BF16, BATCHED, 3, 5), IN(BF16, REPLICATED, 2, 5),
+                         IN(BF16, REPLICATED, 2)),
+            CHARL_ERR_DTYPE, "fc1.linear: operand 2 is bf16: this is not available in bf16");
+    refused(charl_gather_rows(g, IN(F16, REPLICATED, 9, 5), IN(I32, BATCHED, 3), NULL, NULL),
+            CHARL_ERR_DTYPE, "not available in f16");
+    refused(charl_batch_sum(g, IN(BF16, BATCHED, 3)), CHARL_ERR_SHAPE, "batch extent");
+}
+
 static void test_reductions(void **state)
 {
     (void)state;
@@ -324,6 +342,7 @@ int main(void)
     const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_elementwise, begin, end),
+        cmocka_unit_test_setup_teardown(test_half_operands, begin, end),
         cmocka_unit_test_setup_teardown(test_reductions, begin, end),
         cmocka_unit_test_setup_teardown(test_losses, begin, end),
         cmocka_unit_test_setup_teardown(test_embedding, begin, end),

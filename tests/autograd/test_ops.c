@@ -2,9 +2,10 @@
  * gradient.
  *
  * The table is the list of tests, so an operator without samples fails, and a new one is tested by
- * being there. Rerun one with CHARL_TEST_OP=tanh. With --bits the program only prints a hash of all
- * outputs of each operator: test_op_bits runs it with different numbers of compute units and
- * compares.
+ * being there. Rerun one with CHARL_TEST_OP=tanh. With bf16 or f16 those that take such operands
+ * run with them, at their BATCHED samples: a gradient of half-size values belongs to rows. With
+ * --bits the program only prints a hash of all outputs of each operator: test_op_bits runs it with
+ * different numbers of compute units and compares.
  */
 #include "support/support.h"
 
@@ -23,6 +24,7 @@
 enum { SLICES = 8, MAX_PROBES = 48 };
 
 static charl_device *dev;
+static charl_dtype half; /* of the operands that may be half-size: f32, bf16 or f16 */
 static charl_slices whole;
 
 static void free_all(void **raw)
@@ -41,6 +43,12 @@ static bool is_batched(const charl_op_case *c)
         }
     }
     return false;
+}
+
+/* With half-size operands the samples that have rows: each needs programs of its own. */
+static bool is_chosen(const charl_op_case *c)
+{
+    return half == CHARL_F32 || is_batched(c);
 }
 
 static bool divides(const charl_op_case *c)
@@ -229,7 +237,7 @@ static void build_gradient(const charl_op_case *c, gradient_case *gc)
         snprintf(name, sizeof name, "in%d", i);
         gc->in[i] =
             charl_input(gc->g, name, c->in_type[i].dtype, c->in_type[i].shape, c->in_type[i].batch);
-        if (c->in_type[i].dtype == CHARL_F32) {
+        if (charl__is_float(c->in_type[i].dtype)) {
             charl_graph_require_gradient(gc->g, gc->in[i]);
         }
     }
@@ -241,12 +249,12 @@ static void build_gradient(const charl_op_case *c, gradient_case *gc)
         charl_var *term;
 
         charl_graph_keep(gc->g, gc->out[k]);
-        if (t->dtype != CHARL_F32) {
+        if (!charl__is_float(t->dtype)) {
             continue;
         }
         snprintf(name, sizeof name, "weight%d", k);
         gc->weight_in[k] = charl_input(gc->g, name, CHARL_F32, t->shape, batch);
-        term = charl_mul(gc->g, gc->weight_in[k], gc->out[k]);
+        term = charl_mul(gc->g, gc->weight_in[k], charl__as_dtype(gc->g, gc->out[k], CHARL_F32));
         if (t->shape.ndim > 1 && batch == CHARL_BATCHED) {
             term = charl_flatten(gc->g, term);
             term = charl_sum(gc->g, term, 1, false);
@@ -300,25 +308,29 @@ static void compare_gradient(charl_op_case *c, const gradient_case *gc, int i, i
 {
     const int64_t n = charl_shape_count(&c->in_type[i].shape);
     const int64_t stride = n > MAX_PROBES ? n / MAX_PROBES : 1;
+    const charl_dtype dtype = charl__gradient_dtype(&c->in_type[i]);
     charl_var *grad = charl_var_gradient(gc->in[i]);
-    float *got;
-    double scale = 1.0;
+    double *got, scale = 1.0, relative = half == CHARL_F32 ? 2e-5 : 8.0 * charl__epsilon(half);
+    void *raw;
 
     charl_assert_ok(charl_alloc_array(n, sizeof *got, &got));
+    charl_assert_ok(charl_alloc_array(n, charl_dtype_size(dtype), &raw));
     if (grad) {
-        charl_assert_ok(
-            charl_tensor_read(charl_var_get_tensor(grad), got, (size_t)n * sizeof *got));
+        charl_assert_ok(charl_tensor_read(charl_var_get_tensor(grad), raw,
+                                          (size_t)n * charl_dtype_size(dtype)));
+        charl__decode(dtype, raw, n, got);
     }
+    charl_free(raw);
     for (int64_t k = 0; k < n; k++) {
-        scale = fabs((double)got[k]) > scale ? fabs((double)got[k]) : scale;
+        scale = fabs(got[k]) > scale ? fabs(got[k]) : scale;
     }
     for (int64_t k = 0; k < n; k += stride) {
         const double want = difference(c, gc->weight, i, k);
         const double terms = c->sample->terms > 1 ? (double)c->sample->terms : 1.0;
 
-        if (!(fabs((double)got[k] - want) <= 2e-5 * scale * sqrt(sqrt(terms)))) {
+        if (!(fabs(got[k] - want) <= relative * scale * sqrt(sqrt(terms)))) {
             fail_msg("%s, sample %d: gradient of operand %d at %lld is %.9g, want %.9g",
-                     c->op->name, sample, i, (long long)k, (double)got[k], want);
+                     c->op->name, sample, i, (long long)k, got[k], want);
         }
     }
     charl_free(got);
@@ -355,7 +367,7 @@ static void check_gradient(charl_op_case *c, int sample)
         compare_graph_bits(c, &gc);
     }
     for (int i = 0; i < c->n_in; i++) {
-        if (c->in_type[i].dtype == CHARL_F32) {
+        if (charl__is_float(c->in_type[i].dtype)) {
             compare_gradient(c, &gc, i, sample);
         }
     }
@@ -379,7 +391,11 @@ static void test_op(void **state)
         charl_op_case c;
 
         charl_assert_ok(
-            charl__op_case_create(op, &op->samples[i], charl_test_seed() + (uint64_t)i, &c));
+            charl__op_case_create(op, &op->samples[i], half, charl_test_seed() + (uint64_t)i, &c));
+        if (!is_chosen(&c)) {
+            charl__op_case_destroy(&c);
+            continue;
+        }
         check_against_reference(&c, "forward", i);
         check_nan(&c, i);
         check_offsets_and_repeats(&c);
@@ -406,16 +422,19 @@ static int print_bits(void)
         const charl_op *op = charl__op_table[o];
         uint64_t hash = 0;
 
+        if (half != CHARL_F32 && !op->half) {
+            continue;
+        }
         for (int i = 0; i < op->n_samples; i++) {
             charl_op_case c;
-            void *raw[CHARL_OP_MAX_OUT];
+            void *raw[CHARL_OP_MAX_OUT] = {NULL};
 
-            if (charl__op_case_create(op, &op->samples[i], 1, &c) != CHARL_OK ||
-                charl__op_case_run(dev, &c, &whole, 0, raw) != CHARL_OK) {
+            if (charl__op_case_create(op, &op->samples[i], half, 1, &c) != CHARL_OK ||
+                (is_chosen(&c) && charl__op_case_run(dev, &c, &whole, 0, raw) != CHARL_OK)) {
                 fprintf(stderr, "%s\n", charl_error_message());
                 return 1;
             }
-            for (int k = 0; k < c.n_out; k++) {
+            for (int k = 0; is_chosen(&c) && k < c.n_out; k++) {
                 hash = hash * 1099511628211U ^
                        charl__fnv1a64(raw[k], charl__op_case_bytes(&c, &whole, k));
             }
@@ -436,7 +455,7 @@ static int run_table(void)
     for (int i = 0; i < charl__op_count && n < 256; i++) {
         const charl_op *op = charl__op_table[i];
 
-        if (!only || strcmp(only, op->name) == 0) {
+        if ((!only || strcmp(only, op->name) == 0) && (half == CHARL_F32 || op->half)) {
             tests[n++] = (struct CMUnitTest){
                 .name = op->name, .test_func = test_op, .initial_state = (void *)(uintptr_t)op};
         }
@@ -449,6 +468,11 @@ int main(int argc, char **argv)
     const charl_device_request request = {.local_size = 1};
     int rc;
 
+    for (int i = 1; i < argc; i++) {
+        half = strcmp(argv[i], "bf16") == 0  ? CHARL_BF16
+               : strcmp(argv[i], "f16") == 0 ? CHARL_F16
+                                             : half;
+    }
     if (charl__slices_block(1, 0, 1, &whole) != CHARL_OK ||
         charl_device_open(&request, &dev) != CHARL_OK) {
         fprintf(stderr, "skipped: %s\n", charl_error_message());

@@ -40,6 +40,8 @@ const charl_op charl_op_add = {
     .formula = "out = a + b",
     .n_in = 2,
     .in_place = true,
+    .half = CHARL_HALF_ALL,
+    .mixed = true,
     .infer = charl__infer_broadcast,
     .enqueue = enqueue,
     .backward = backward,

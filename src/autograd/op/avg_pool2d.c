@@ -6,7 +6,7 @@ static charl_status infer(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
 
-    inf->out[0].dtype = CHARL_F32;
+    inf->out[0].dtype = inf->in[0].dtype;
     CHARL_TRY(charl__pool_output(inf->attr, &inf->in[0], &inf->out[0].shape));
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
@@ -77,6 +77,7 @@ const charl_op charl_op_avg_pool2d = {
     .formula = "out = sum over the window / (KH * KW)",
     .n_in = 1,
     .attr_size = sizeof(charl_pool),
+    .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -125,6 +126,7 @@ const charl_op charl_op_avg_pool2d_grad = {
     .formula = "out[p] = sum of gout over the windows that cover p / (KH * KW)",
     .n_in = 1,
     .attr_size = sizeof(charl_pool),
+    .half = CHARL_HALF(0),
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .backward = backward_grad,

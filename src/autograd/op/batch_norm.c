@@ -40,6 +40,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
         goto cleanup;
     }
     CHARL_TRY(charl__norm_plan(e, s.rows, s, e->n_in > 5 ? "#define WEIGHT 1\n" : "", &plan));
+    charl__rows_store(&plan, e->in[1]->dtype);
     CHARL_TRY(charl__launch(
         e->dev, &(charl_launch){
                     .file = "batch_norm",
@@ -111,6 +112,7 @@ const charl_op charl_op_batch_norm_grad = {
     .n_in = 6,
     .n_optional = 1,
     .attr_size = sizeof(charl_norm),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,
@@ -204,6 +206,7 @@ const charl_op charl_op_batch_norm_apply = {
     .n_optional = 2,
     .attr_size = sizeof(charl_norm),
     .in_place = true,
+    .half = CHARL_HALF(0),
     .infer = charl__infer_broadcast,
     .enqueue = enqueue_apply,
     .backward = backward_apply,

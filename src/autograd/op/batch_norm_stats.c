@@ -34,6 +34,7 @@ static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_ten
     charl_rows plan;
 
     CHARL_TRY(charl__norm_plan(e, slices, s, g ? "#define WHAT 1\n" : "", &plan));
+    charl__rows_store(&plan, x->dtype);
     if (s.channels > 0) {
         CHARL_TRY(charl__launch(
             e->dev,
@@ -99,6 +100,7 @@ const charl_op charl_op_batch_norm_squares = {
     .name = "batch_norm_squares",
     .formula = "out[c] = sum of (x[:,c] - mean[c])^2",
     .n_in = 2,
+    .half = CHARL_HALF(0),
     .infer = infer_squares,
     .enqueue = enqueue_squares,
     .reference = reference_squares,
@@ -165,6 +167,7 @@ const charl_op charl_op_batch_norm_sums = {
     .formula = "out[0][c] = sum of gout[:,c], out[1][c] = sum of gout[:,c] * (x[:,c] - mean[c]) * "
                "invstd[c]",
     .n_in = 4,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer_sums,
     .enqueue = enqueue_sums,
     .reference = reference_sums,

@@ -114,6 +114,7 @@ const charl_op charl_op_concat = {
     .n_in = -1,
     .attr_size = sizeof(int), /* axis, may count from the end */
     .moves = true,
+    .half = CHARL_HALF_ALL,
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,

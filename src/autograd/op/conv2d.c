@@ -54,8 +54,8 @@ static charl_status check_images(const charl_infer *inf, int n)
     char text[CHARL_SHAPE_TEXT];
 
     for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32, CHARL_ERR_DTYPE, "operand %d is %s, not f32",
-                      i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
+                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
         CHARL_REQUIRE(i >= n || inf->in[i].shape.ndim == 4, CHARL_ERR_SHAPE,
                       "operand %d %s has not four extents", i,
                       charl_shape_format(&inf->in[i].shape, text));
@@ -96,7 +96,7 @@ static charl_status infer(charl_infer *inf)
     CHARL_REQUIRE(inf->in[1].batch != CHARL_BATCHED &&
                       (inf->n_in < 3 || inf->in[2].batch != CHARL_BATCHED),
                   CHARL_ERR_SHAPE, "weight and bias must be the same for all rows");
-    inf->out[0].dtype = CHARL_F32;
+    inf->out[0].dtype = inf->in[0].dtype;
     CHARL_TRY(output_shape(inf->attr, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape));
     CHARL_REQUIRE(inf->n_in < 3 || (inf->in[2].shape.ndim == 1 &&
                                     inf->in[2].shape.dim[0] == inf->in[1].shape.dim[0]),
@@ -276,6 +276,7 @@ const charl_op charl_op_conv2d = {
     .n_in = 3,
     .n_optional = 1,
     .attr_size = sizeof(conv_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -309,7 +310,7 @@ static charl_status infer_dgrad(charl_infer *inf)
     CHARL_TRY(output_shape(t, &x, w, &out));
     CHARL_REQUIRE(charl_shape_equal(&out, gout), CHARL_ERR_SHAPE,
                   "%s is not the shape of the output", charl_shape_format(gout, a));
-    inf->out[0] = (charl_type){CHARL_F32, x, CHARL_REPLICATED};
+    inf->out[0] = (charl_type){inf->in[0].dtype, x, CHARL_REPLICATED};
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
@@ -408,6 +409,7 @@ const charl_op charl_op_conv2d_dgrad = {
     .formula = "out = d x of conv2d(x, w), given gout and w",
     .n_in = 2,
     .attr_size = sizeof(conv_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer_dgrad,
     .enqueue = enqueue_dgrad,
     .backward = backward_dgrad,
@@ -457,15 +459,16 @@ static charl_status enqueue_wgrad(const charl_enqueue *e)
 
 static void backward_wgrad(const charl_backward *b)
 {
+    charl_var *gout = charl__as_dtype(b->g, b->gout[0], charl_var_get_type(b->in[0]).dtype);
+
     if (b->needed[0]) {
         charl_var *out[CHARL_OP_MAX_OUT];
 
-        charl__apply(b->g, &charl_op_conv2d, b->attr, (charl_var *[]){b->in[1], b->gout[0]}, 2,
-                     out);
+        charl__apply(b->g, &charl_op_conv2d, b->attr, (charl_var *[]){b->in[1], gout}, 2, out);
         b->gin[0] = out[0];
     }
     if (b->needed[1]) {
-        b->gin[1] = apply_dgrad(b, b->in[0], b->gout[0], b->in[1]);
+        b->gin[1] = apply_dgrad(b, b->in[0], gout, b->in[1]);
     }
 }
 
@@ -530,6 +533,7 @@ const charl_op charl_op_conv2d_wgrad = {
     .formula = "out = d w of conv2d(x, w), given gout and x",
     .n_in = 2,
     .attr_size = sizeof(conv_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer_wgrad,
     .enqueue = enqueue_wgrad,
     .backward = backward_wgrad,

@@ -9,8 +9,8 @@ static charl_status infer(charl_infer *inf)
     const charl_type *x = &inf->in[0], *label = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(x->dtype == CHARL_F32 && label->dtype == CHARL_I32, CHARL_ERR_DTYPE,
-                  "logits are f32 and labels i32, not %s and %s", charl_dtype_name(x->dtype),
+    CHARL_REQUIRE(charl__is_float(x->dtype) && label->dtype == CHARL_I32, CHARL_ERR_DTYPE,
+                  "logits are floats and labels i32, not %s and %s", charl_dtype_name(x->dtype),
                   charl_dtype_name(label->dtype));
     CHARL_REQUIRE(charl__is_rows_of(&label->shape, &x->shape), CHARL_ERR_SHAPE,
                   "logits %s and labels %s are not [..., C] and [...]",
@@ -18,6 +18,7 @@ static charl_status infer(charl_infer *inf)
     CHARL_REQUIRE(x->shape.dim[x->shape.ndim - 1] <= 1 << 24, CHARL_ERR_SHAPE,
                   "more than 2^24 classes");
     inf->out[0] = *x;
+    inf->out[0].dtype = CHARL_F32;
     inf->out[0].shape.ndim--;
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
@@ -40,6 +41,7 @@ static charl_status enqueue(const charl_enqueue *e)
         goto cleanup;
     }
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, NULL, &plan));
+    charl__rows_store(&plan, e->in[0]->dtype);
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__in(e->in[1]);
     l.args[2] = charl__out(e->out[0]);
@@ -115,6 +117,7 @@ const charl_op charl_op_correct = {
     .formula = "out[...] = 1 if x[..., label[...]] is among the k largest of its row, else 0",
     .n_in = 2,
     .attr_size = sizeof(int), /* k */
+    .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
     .reference = reference,

@@ -18,8 +18,8 @@ static charl_status check_operands(const charl_infer *inf, int first)
     const charl_type *x = &inf->in[first], *label = &inf->in[first + 1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(x->dtype == CHARL_F32 && label->dtype == CHARL_I32, CHARL_ERR_DTYPE,
-                  "logits are f32 and labels i32, not %s and %s", charl_dtype_name(x->dtype),
+    CHARL_REQUIRE(charl__is_float(x->dtype) && label->dtype == CHARL_I32, CHARL_ERR_DTYPE,
+                  "logits are floats and labels i32, not %s and %s", charl_dtype_name(x->dtype),
                   charl_dtype_name(label->dtype));
     CHARL_REQUIRE(charl__is_rows_of(&label->shape, &x->shape), CHARL_ERR_SHAPE,
                   "logits %s and labels %s are not [..., C] and [...]",
@@ -40,13 +40,14 @@ static charl_status infer(charl_infer *inf)
 
     CHARL_TRY(check_operands(inf, 0));
     inf->out[0] = inf->in[0];
+    inf->out[0].dtype = CHARL_F32;
     inf->out[0].shape.ndim--;
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
 }
 
-static charl_status launch(const charl_enqueue *e, const char *entry, const charl_shape *logits,
+static charl_status launch(const charl_enqueue *e, const char *entry, const charl_tensor *logits,
                            bool weight)
 {
     charl_status st = CHARL_OK;
@@ -60,11 +61,12 @@ static charl_status launch(const charl_enqueue *e, const char *entry, const char
     int64_t rows, n, inner;
     int a = 0;
 
-    charl__split_axis(logits, logits->ndim - 1, &rows, &n, &inner);
+    charl__split_axis(&logits->shape, logits->shape.ndim - 1, &rows, &n, &inner);
     if (rows == 0) {
         goto cleanup;
     }
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines[weight][smoothing != 0.0F], &plan));
+    charl__rows_store(&plan, logits->dtype);
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
@@ -82,7 +84,7 @@ cleanup:
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    return launch(e, "charl_loss", &e->in[0]->shape, e->n_in > 2);
+    return launch(e, "charl_loss", e->in[0], e->n_in > 2);
 }
 
 static void backward(const charl_backward *b)
@@ -156,7 +158,7 @@ cleanup:
 
 static charl_status enqueue_grad(const charl_enqueue *e)
 {
-    return launch(e, "charl_gradient", &e->in[1]->shape, e->n_in > 3);
+    return launch(e, "charl_gradient", e->in[1], e->n_in > 3);
 }
 
 static void reference_grad(const charl_reference *r)
@@ -228,6 +230,7 @@ const charl_op charl_op_cross_entropy_grad = {
     .n_in = 4,
     .n_optional = 1,
     .attr_size = sizeof(float), /* label smoothing */
+    .half = CHARL_HALF(1),
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,
@@ -314,6 +317,7 @@ const charl_op charl_op_cross_entropy = {
     .n_in = 3,
     .n_optional = 1,
     .attr_size = sizeof(float), /* label smoothing */
+    .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,

@@ -5,6 +5,9 @@
  * row + j, name of the layer): the rank, the slice and the launch do not matter.
  */
 #include "autograd/map.h"
+
+#include <stdio.h>
+
 #include "base/hash.h"
 #include "base/rng.h"
 #include "charl/ops.h"
@@ -26,11 +29,13 @@ static charl_status enqueue(const charl_enqueue *e)
     const int64_t n = charl__tensor_count(e->in[0]);
     const int64_t base = attr->batched ? n / e->slices->count * e->slices->first : 0;
     const int64_t blocks = (base % 4 + n + 3) / 4, span = charl__is_ungrouped(e->dev) ? 256 : 1;
-    charl_launch l = {.file = "dropout",
-                      .entry = "charl_dropout",
-                      .defines = charl__is_ungrouped(e->dev) ? "#define CHARL_VEC 16\n" : NULL,
-                      .label = e->label};
+    char defines[64];
+    charl_launch l = {
+        .file = "dropout", .entry = "charl_dropout", .defines = defines, .label = e->label};
 
+    snprintf(defines, sizeof defines, "%s%s",
+             charl__is_ungrouped(e->dev) ? "#define CHARL_VEC 16\n" : "",
+             charl__act_define(e->out[0]->dtype));
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__out(e->out[0]);
     l.args[2] = charl__in(e->step);
@@ -84,6 +89,7 @@ const charl_op charl_op_dropout = {
     .n_in = 1,
     .attr_size = sizeof(dropout_attr),
     .in_place = true,
+    .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
     .enqueue = enqueue,
     .backward = backward,

@@ -55,7 +55,9 @@ const charl_op charl_op_huber_grad = {
     .formula = "out = g / n * (x - t, held within [-delta, delta]), n elements in a row",
     .n_in = 3,
     .attr_size = sizeof(float), /* delta */
-    .infer = charl__infer_broadcast,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .mixed = true,
+    .infer = charl__pair_infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,
     CHARL_SAMPLES(samples_grad),
@@ -75,6 +77,8 @@ const charl_op charl_op_huber = {
     .formula = "out[b] = mean over the rest of Huber's function of x - t",
     .n_in = 2,
     .attr_size = sizeof(float), /* delta */
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .mixed = true,
     .infer = charl__pair_infer,
     .enqueue = enqueue,
     .backward = backward,

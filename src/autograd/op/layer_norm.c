@@ -33,8 +33,8 @@ static charl_status check(const charl_infer *inf, int x, int first)
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32, CHARL_ERR_DTYPE, "operand %d is %s, not f32",
-                      i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
+                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
     }
     CHARL_REQUIRE(t->shape.ndim >= (t->batch == CHARL_BATCHED ? 2 : 1) && row_length(&t->shape) > 0,
                   CHARL_ERR_SHAPE, "x %s has no last axis to normalise over",
@@ -63,6 +63,7 @@ static charl_status launch_rows(const charl_enqueue *e, const char *entry, const
 
     snprintf(extra, sizeof extra, "#define AFFINE %d\n", affine);
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, extra, &plan));
+    charl__rows_store(&plan, x->dtype);
     for (int i = 0; i < n_args; i++) {
         l.args[i] = args[i];
     }
@@ -183,6 +184,7 @@ const charl_op charl_op_layer_norm = {
     .n_in = 3,
     .n_optional = 2,
     .attr_size = sizeof(layer_attr),
+    .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -278,6 +280,7 @@ const charl_op charl_op_layer_norm_grad = {
     .n_in = 3,
     .n_optional = 1,
     .attr_size = sizeof(layer_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,
@@ -312,14 +315,15 @@ static charl_status enqueue_wgrad(const charl_enqueue *e)
     const charl_arg args[] = {charl__in(e->in[1]),
                               charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0)};
     charl_tensor part = *e->workspace;
-    char defines[32];
+    char defines[64];
     charl_launch l = {
         .file = "layer_norm", .entry = "charl_sums", .defines = defines, .label = e->label};
 
     part.offset += 2 * rows;
     part.shape = (charl_shape){1, {slices * 2 * n}};
     CHARL_TRY(launch_rows(e, "charl_stats", e->in[1], 0, args, 2));
-    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n", vec);
+    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n%s", vec,
+             charl__act_define(e->in[1]->dtype));
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__in(e->in[1]);
     l.args[2] = charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0);
@@ -379,6 +383,7 @@ const charl_op charl_op_layer_norm_wgrad = {
     .formula = "out[0] = sum over rows of gout * h, out[1] = sum of gout, h = (x - mean) * invstd",
     .n_in = 2,
     .attr_size = sizeof(layer_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer_wgrad,
     .enqueue = enqueue_wgrad,
     .reference = reference_wgrad,

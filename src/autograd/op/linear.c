@@ -20,13 +20,13 @@ static int64_t columns_of(const charl_shape *s)
     return s->dim[s->ndim - 1];
 }
 
-static charl_status require_f32(const charl_infer *inf)
+static charl_status require_floats(const charl_infer *inf)
 {
     charl_status st = CHARL_OK;
 
     for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32, CHARL_ERR_DTYPE, "operand %d is %s, not f32",
-                      i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
+                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
     }
 cleanup:
     return st;
@@ -50,7 +50,7 @@ static charl_status infer(charl_infer *inf)
     const charl_shape *x = &inf->in[0].shape, *w = &inf->in[1].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_TRY(require_f32(inf));
+    CHARL_TRY(require_floats(inf));
     CHARL_REQUIRE(x->ndim >= 1 && w->ndim == 2 && x->dim[x->ndim - 1] == w->dim[1], CHARL_ERR_SHAPE,
                   "x %s and w %s: the last extents must agree", charl_shape_format(x, a),
                   charl_shape_format(w, b));
@@ -152,6 +152,7 @@ const charl_op charl_op_linear = {
     .formula = "out = x @ w^T + bias",
     .n_in = 3,
     .n_optional = 1,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -189,7 +190,7 @@ static charl_status infer_wgrad(charl_infer *inf)
     const charl_shape *p = &inf->in[0].shape, *q = &inf->in[1].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_TRY(require_f32(inf));
+    CHARL_TRY(require_floats(inf));
     CHARL_REQUIRE(p->ndim >= 1 && q->ndim >= 1 && rows_of(p) == rows_of(q) &&
                       inf->in[0].batch == inf->in[1].batch &&
                       (inf->in[0].batch != CHARL_BATCHED ||
@@ -220,11 +221,13 @@ static charl_status enqueue_wgrad(const charl_enqueue *e)
 
 static void backward_wgrad(const charl_backward *b)
 {
+    charl_var *gout = charl__as_dtype(b->g, b->gout[0], charl_var_get_type(b->in[0]).dtype);
+
     if (b->needed[0]) {
-        b->gin[0] = times(b->g, b->in[1], b->gout[0], true);
+        b->gin[0] = times(b->g, b->in[1], gout, true);
     }
     if (b->needed[1]) {
-        b->gin[1] = times(b->g, b->in[0], b->gout[0], false);
+        b->gin[1] = times(b->g, b->in[0], gout, false);
     }
 }
 
@@ -259,6 +262,7 @@ const charl_op charl_op_linear_wgrad = {
     .name = "linear_wgrad",
     .formula = "out[i,j] = sum over rows of p[r,i] q[r,j]",
     .n_in = 2,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer_wgrad,
     .enqueue = enqueue_wgrad,
     .backward = backward_wgrad,

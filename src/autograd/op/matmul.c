@@ -58,8 +58,8 @@ static charl_status infer(charl_infer *inf)
     char ta[CHARL_SHAPE_TEXT], tb[CHARL_SHAPE_TEXT];
     matmul_geometry g;
 
-    CHARL_REQUIRE(a->dtype == CHARL_F32 && b->dtype == CHARL_F32, CHARL_ERR_DTYPE,
-                  "operands are %s and %s, not f32", charl_dtype_name(a->dtype),
+    CHARL_REQUIRE(charl__is_float(a->dtype) && charl__is_float(b->dtype), CHARL_ERR_DTYPE,
+                  "operands are %s and %s, not floats", charl_dtype_name(a->dtype),
                   charl_dtype_name(b->dtype));
     CHARL_REQUIRE(a->shape.ndim >= 2 && b->shape.ndim >= 2 && leads_agree(&a->shape, &b->shape),
                   CHARL_ERR_SHAPE, "a %s and b %s: leading extents differ",
@@ -244,6 +244,7 @@ const charl_op charl_op_matmul = {
     .formula = "out = op(a) @ op(b)",
     .n_in = 2,
     .attr_size = sizeof(matmul_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,

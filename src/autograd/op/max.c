@@ -19,7 +19,7 @@ static charl_status infer(charl_infer *inf)
     char text[CHARL_SHAPE_TEXT];
     charl_shape *out = &inf->out[0].shape;
 
-    CHARL_REQUIRE(x->dtype == CHARL_F32, CHARL_ERR_DTYPE, "the operand is %s, not f32",
+    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
                   charl_dtype_name(x->dtype));
     CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d",
                   charl_shape_format(&x->shape, text), attr->axis);
@@ -46,7 +46,10 @@ static charl_status enqueue(const charl_enqueue *e)
 {
     const max_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]);
-    charl_launch l = {.file = "max", .entry = "charl_max", .label = e->label};
+    charl_launch l = {.file = "max",
+                      .entry = "charl_max",
+                      .defines = charl__act_define(e->out[0]->dtype),
+                      .label = e->label};
     int64_t outer, n, inner;
 
     charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &outer, &n,
@@ -113,7 +116,10 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 {
     const max_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]);
-    charl_launch l = {.file = "max", .entry = "charl_gradient", .label = e->label};
+    charl_launch l = {.file = "max",
+                      .entry = "charl_gradient",
+                      .defines = charl__act_define(e->out[0]->dtype),
+                      .label = e->label};
     int64_t outer, n, inner;
 
     charl__split_axis(&e->out[0]->shape, attr->axis, &outer, &n, &inner);
@@ -161,6 +167,7 @@ const charl_op charl_op_max_grad = {
     .formula = "out[..., j, ...] = g where j is the index, else 0",
     .n_in = 2,
     .attr_size = sizeof(max_attr),
+    .half = CHARL_HALF(0),
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,
@@ -182,6 +189,7 @@ const charl_op charl_op_max = {
     .formula = "out = the largest of x along one axis; index = where it is first",
     .n_in = 1,
     .attr_size = sizeof(max_attr),
+    .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,

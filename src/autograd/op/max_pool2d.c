@@ -9,7 +9,7 @@ static charl_status infer(charl_infer *inf)
     charl_status st = CHARL_OK;
 
     inf->n_out = 2;
-    inf->out[0].dtype = CHARL_F32;
+    inf->out[0].dtype = inf->in[0].dtype;
     CHARL_TRY(charl__pool_output(inf->attr, &inf->in[0], &inf->out[0].shape));
     inf->out[1].dtype = CHARL_I32;
     inf->out[1].shape = inf->out[0].shape;
@@ -78,6 +78,7 @@ const charl_op charl_op_max_pool2d = {
     .formula = "out = max over the window, argmax = its index in the plane",
     .n_in = 1,
     .attr_size = sizeof(charl_pool),
+    .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -159,6 +160,7 @@ const charl_op charl_op_max_pool2d_grad = {
     .formula = "out[p] = sum of gout over the windows that cover p and whose argmax is p",
     .n_in = 2,
     .attr_size = sizeof(charl_pool),
+    .half = CHARL_HALF(0),
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,

@@ -67,6 +67,7 @@ const charl_op charl_op_reshape = {
     .attr_size = sizeof(charl_shape),
     .moves = true,
     .view = true,
+    .half = CHARL_HALF_ALL,
     .infer = infer,
     .backward = backward,
     .reference = reference,

@@ -48,6 +48,7 @@ const charl_op charl_op_scale = {
     .n_in = 1,
     .attr_size = sizeof(scale_attr),
     .in_place = true,
+    .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
     .enqueue = enqueue,
     .backward = backward,

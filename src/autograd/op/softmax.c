@@ -21,7 +21,7 @@ charl_status charl__softmax_infer(charl_infer *inf)
                   "%s has no axis to normalise", charl_shape_format(&inf->in[0].shape, a));
     for (int i = 1; i < inf->n_in; i++) {
         CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[i].shape) &&
-                          inf->in[i].dtype == CHARL_F32,
+                          inf->in[i].dtype == inf->in[0].dtype,
                       CHARL_ERR_SHAPE, "operands %s and %s differ",
                       charl_shape_format(&inf->in[0].shape, a),
                       charl_shape_format(&inf->in[i].shape, b));
@@ -45,6 +45,7 @@ charl_status charl__softmax_enqueue(const charl_enqueue *e, const char *entry, c
         goto cleanup;
     }
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, &plan));
+    charl__rows_store(&plan, e->out[0]->dtype);
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
@@ -125,6 +126,7 @@ const charl_op charl_op_softmax_grad = {
     .name = "softmax_grad",
     .formula = "out = y * (g - sum(y * g)) over the last axis",
     .n_in = 2,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = charl__softmax_infer,
     .enqueue = enqueue_grad,
     .reference = reference_grad,
@@ -148,6 +150,7 @@ const charl_op charl_op_softmax = {
     .name = "softmax",
     .formula = "out = exp(x - m) / sum(exp(x - m)), m = max(x), over the last axis",
     .n_in = 1,
+    .half = CHARL_HALF(0),
     .infer = charl__softmax_infer,
     .enqueue = enqueue,
     .backward = backward,

@@ -34,6 +34,7 @@ const charl_op charl_op_sqrt = {
     .formula = "out = sqrt(x)",
     .n_in = 1,
     .in_place = true,
+    .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
     .enqueue = enqueue,
     .backward = backward,

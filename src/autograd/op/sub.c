@@ -38,6 +38,8 @@ const charl_op charl_op_sub = {
     .formula = "out = a - b",
     .n_in = 2,
     .in_place = true,
+    .half = CHARL_HALF_ALL,
+    .mixed = true,
     .infer = charl__infer_broadcast,
     .enqueue = enqueue,
     .backward = backward,

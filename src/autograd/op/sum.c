@@ -24,9 +24,8 @@ static charl_status infer_expand(charl_infer *inf)
     const charl_type *x = &inf->in[0];
     charl_shape *out = &inf->out[0].shape;
 
-    CHARL_REQUIRE(x->dtype == CHARL_F32 && x->shape.ndim < CHARL_MAX_DIMS &&
-                      attr->axis <= x->shape.ndim,
-                  CHARL_ERR_SHAPE, "cannot insert axis %d", attr->axis);
+    CHARL_REQUIRE(x->shape.ndim < CHARL_MAX_DIMS && attr->axis <= x->shape.ndim, CHARL_ERR_SHAPE,
+                  "cannot insert axis %d", attr->axis);
     inf->out[0] = *x;
     for (int i = x->shape.ndim; i > attr->axis; i--) {
         out->dim[i] = out->dim[i - 1];
@@ -49,7 +48,7 @@ static charl_status enqueue_expand(const charl_enqueue *e)
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
     charl_launch l = {.file = "stripe",
                       .entry = "charl_repeat",
-                      .defines = charl__word_define(CHARL_F32),
+                      .defines = charl__word_define(e->out[0]->dtype),
                       .label = e->label};
     int64_t outer, n, inner;
 
@@ -94,6 +93,8 @@ const charl_op charl_op_expand = {
     .n_in = 2,
     .n_optional = 1,
     .attr_size = sizeof(expand_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .mixed = true,
     .infer = infer_expand,
     .enqueue = enqueue_expand,
     .reference = reference_expand,
@@ -110,11 +111,12 @@ static charl_status infer(charl_infer *inf)
     charl_shape *out = &inf->out[0].shape;
     int64_t outer, n, inner;
 
-    CHARL_REQUIRE(x->dtype == CHARL_F32, CHARL_ERR_DTYPE, "the operand is %s, not f32",
+    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
                   charl_dtype_name(x->dtype));
     CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d",
                   charl_shape_format(&x->shape, text), attr->axis);
     inf->out[0] = *x;
+    inf->out[0].dtype = CHARL_F32;
     out->ndim = 0;
     for (int i = 0; i < x->shape.ndim; i++) {
         if (i != axis || attr->keep) {
@@ -137,8 +139,11 @@ static charl_status enqueue(const charl_enqueue *e)
 {
     charl_status st = CHARL_OK;
     const sum_attr *attr = e->attr;
-    charl_reduce r = {
-        .a = charl__in(e->in[0]), .n_in = 1, .out = charl__out(e->out[0]), .scale = 1.0F};
+    charl_reduce r = {.a = charl__in(e->in[0]),
+                      .a_type = e->in[0]->dtype,
+                      .n_in = 1,
+                      .out = charl__out(e->out[0]),
+                      .scale = 1.0F};
 
     charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &r.outer, &r.n,
                       &r.inner);
@@ -176,7 +181,7 @@ static void backward(const charl_backward *b)
     in[1] = axis == 0 && x.batch == CHARL_BATCHED ? b->in[0] : NULL; /* says how many rows */
     charl__apply(b->g, &charl_op_expand, &(expand_attr){axis, x.shape.dim[axis]}, in, in[1] ? 2 : 1,
                  out);
-    b->gin[0] = out[0];
+    b->gin[0] = charl__as_dtype(b->g, out[0], charl__gradient_dtype(&x));
 }
 
 static void reference(const charl_reference *r)
@@ -219,6 +224,7 @@ const charl_op charl_op_sum = {
     .formula = "out = sum of x over one axis",
     .n_in = 1,
     .attr_size = sizeof(sum_attr),
+    .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,

@@ -46,7 +46,7 @@ static charl_status infer(charl_infer *inf)
     char text[CHARL_SHAPE_TEXT];
     plan p;
 
-    CHARL_REQUIRE(x->dtype == CHARL_F32, CHARL_ERR_DTYPE, "the operand is %s, not f32",
+    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
                   charl_dtype_name(x->dtype));
     CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d",
                   charl_shape_format(&x->shape, text), *(const int *)inf->attr);
@@ -66,7 +66,11 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_arg target = p.partial && !charl__fold_is_direct(e)
                                  ? charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0)
                                  : charl__out(e->out[0]);
-    charl_reduce r = {.a = charl__in(e->in[0]), .n_in = 1, .scratch = p.scratch, .scale = 1.0F};
+    charl_reduce r = {.a = charl__in(e->in[0]),
+                      .a_type = e->in[0]->dtype,
+                      .n_in = 1,
+                      .scratch = p.scratch,
+                      .scale = 1.0F};
 
     if (p.inner != 1) {
         r.outer = p.slices * p.outer * p.n;
@@ -76,6 +80,7 @@ static charl_status enqueue(const charl_enqueue *e)
         CHARL_TRY(charl__reduce_sum(e, &r));
         r.a = r.out;
         r.a.kind = CHARL_ARG_IN;
+        r.a_type = CHARL_F32;
     }
     if (p.inner == 1 || p.second) {
         r.outer = p.slices;
@@ -125,14 +130,13 @@ static charl_status infer_like(charl_infer *inf)
     int64_t inner, count;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(inf->in[1].dtype == CHARL_F32, CHARL_ERR_DTYPE, "the operand is %s, not f32",
-                  charl_dtype_name(inf->in[1].dtype));
+    CHARL_REQUIRE(charl__is_float(inf->in[1].dtype), CHARL_ERR_DTYPE,
+                  "the operand is %s, not a float", charl_dtype_name(inf->in[1].dtype));
     CHARL_REQUIRE(charl__broadcast_index(&inf->in[0].shape, &inf->in[1].shape, &inner, &count),
                   CHARL_ERR_SHAPE, "%s does not broadcast to %s",
                   charl_shape_format(&inf->in[1].shape, b),
                   charl_shape_format(&inf->in[0].shape, a));
     inf->out[0] = inf->in[0];
-    inf->out[0].dtype = CHARL_F32;
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
@@ -155,8 +159,10 @@ static const charl_op_sample samples_like[] = {CHARL_MAP_SAMPLES_BROADCAST(.lo =
 
 const charl_op charl_op_expand_like = {
     .name = "expand_like",
-    .formula = "out = b, broadcast to the shape of a",
+    .formula = "out = b, broadcast to the shape of a and in its type",
     .n_in = 2,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .mixed = true,
     .infer = infer_like,
     .enqueue = enqueue_like,
     .reference = reference_like,
@@ -186,6 +192,7 @@ const charl_op charl_op_sum_to = {
     .formula = "out[c] = sum of x over all axes but one",
     .n_in = 1,
     .attr_size = sizeof(int), /* the axis that stays */
+    .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,

@@ -190,6 +190,7 @@ const charl_op charl_op_transpose = {
     .n_in = 1,
     .attr_size = sizeof(transpose_attr),
     .moves = true,
+    .half = CHARL_HALF_ALL,
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
