@@ -34,6 +34,9 @@
 
 #include "gemm_memory.clh"
 #include "gemm_image.clh"
+#if B_KIND == 1 || B_KIND == 3
+#include "transpose16.clh"
+#endif
 #include "gemm_pack.clh"
 
 /* acc[MR][NR] += packed A @ packed B; all of acc in registers. */

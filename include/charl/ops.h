@@ -172,6 +172,22 @@ typedef struct charl_rotary_args {
  * ERR_DTYPE, ERR_INVALID. */
 charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *args);
 
+/** Scaled dot-product attention of many heads: out[q] = sum over k of softmax over k of
+ * (scale * Q[q] . K[k]) times V[k]. */
+typedef struct charl_attention_args {
+    int heads;
+    int kv_heads; /* 0 = heads; must divide heads: query head h uses key head h / (heads / kv_heads)
+                   */
+    bool causal;  /* query q sees keys k <= q */
+    float scale;  /* 0 = 1 / sqrt(D) */
+    float dropout; /* of the weights, in [0, 1); training only, drawn as charl_dropout draws */
+} charl_attention_args;
+/** qkv [B, T, (heads + 2 kv_heads) * D]: the queries of all heads, the keys, the values; D <= 256.
+ * out [B, T, heads * D]. The T x T weights never exist in memory. Errors: ERR_SHAPE, ERR_DTYPE,
+ * ERR_INVALID for settings that make no sense. Cost: 4*B*heads*T*T*D flop (half of it when causal),
+ * 2.5 times that for the gradient; memory for out and one number per query and head. */
+charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args);
+
 /** p in [0, 1). Training: out = keep ? x / (1 - p) : 0, keep drawn per element from (seed, step,
  * global row and element, layer name). Inference: x itself. */
 charl_var *charl_dropout(charl_graph *g, charl_var *x, float p);

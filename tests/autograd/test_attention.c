@@ -1,0 +1,214 @@
+/* Attention beyond the table: what it refuses, what its settings mean, and that a causal query
+ * really does not look ahead. */
+#include "support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/op.h"
+#include "base/alloc.h"
+#include "charl/ops.h"
+
+static charl_device *dev;
+static charl_graph *g;
+
+#define SHAPE(...)                                                                                 \
+    ((charl_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+
+static int begin(void **state)
+{
+    (void)state;
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    charl_graph_destroy(g);
+    g = NULL;
+    return 0;
+}
+
+static charl_var *input(charl_shape shape)
+{
+    return charl_input(g, "x", CHARL_F32, shape, CHARL_BATCHED);
+}
+
+/* Small numbers without a pattern. */
+static void fill(float *x, int n)
+{
+    for (int i = 0; i < n; i++) {
+        x[i] = (float)(i * 7919 % 101 - 50) / 50.0F;
+    }
+}
+
+static void write(charl_var *v, const float *x, int n)
+{
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(v), x, (size_t)n * sizeof *x));
+}
+
+static void read(charl_var *v, float *x, int n)
+{
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(v), x, (size_t)n * sizeof *x));
+}
+
+static const struct {
+    charl_shape shape;
+    charl_attention_args args;
+    charl_status status;
+    const char *message;
+} refusals[] = {
+    {{3, {2, 4, 10}}, {.heads = 2}, CHARL_ERR_SHAPE, "[2, 4, 10] is not [B, T, (2 + 2 * 2) * D]"},
+    {{2, {4, 12}}, {.heads = 2}, CHARL_ERR_SHAPE, "[4, 12] is not [B, T, (2 + 2 * 2) * D]"},
+    {{3, {2, 4, 771}}, {.heads = 1}, CHARL_ERR_SHAPE, "a head of 257 elements"},
+    {{3, {2, INT32_MAX, 3}}, {.heads = 1}, CHARL_ERR_SHAPE, "2147483647 positions"},
+    {{3, {2, 4, 12}}, {.heads = 0}, CHARL_ERR_INVALID, "0 heads"},
+    {{3, {2, 4, 12}},
+     {.heads = 4, .kv_heads = 3},
+     CHARL_ERR_INVALID,
+     "4 heads are not a multiple of 3 key heads"},
+    {{3, {2, 4, 12}}, {.heads = 4, .kv_heads = -1}, CHARL_ERR_INVALID, "-1 key heads"},
+    {{3, {2, 4, 12}}, {.heads = 2, .dropout = 1.0F}, CHARL_ERR_INVALID, "dropout = 1 "},
+    {{3, {2, 4, 12}}, {.heads = 2, .scale = -1.0F}, CHARL_ERR_INVALID, "scale = -1 "},
+};
+
+static void refused(void **state)
+{
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        charl_graph_scope_begin(g, "block");
+        assert_null(charl_attention(g, input(refusals[i].shape), &refusals[i].args));
+        charl_graph_scope_end(g);
+        charl_assert_status(charl_graph_compile(g), refusals[i].status);
+        charl_assert_message(refusals[i].message);
+        charl_assert_message("block");
+        end(state);
+        begin(state);
+    }
+    assert_null(charl_attention(g, charl_input(g, "x", CHARL_I32, SHAPE(2, 4, 12), CHARL_BATCHED),
+                                &(charl_attention_args){2}));
+    charl_assert_status(charl_graph_compile(g), CHARL_ERR_DTYPE);
+}
+
+/* Scale 0 is 1 / sqrt(D), and no key heads are as many as heads. */
+static void defaults(void **state)
+{
+    charl_var *x = input(SHAPE(2, 5, 24)), *a, *b;
+    float in[240], first[80], second[80];
+
+    (void)state;
+    a = charl_attention(g, x, &(charl_attention_args){.heads = 2});
+    b = charl_attention(g, x, &(charl_attention_args){.heads = 2, .kv_heads = 2, .scale = 0.5F});
+    charl_graph_keep(g, a);
+    charl_graph_keep(g, b);
+    charl_assert_ok(charl_graph_compile(g));
+    fill(in, 240);
+    write(x, in, 240);
+    charl_assert_ok(charl_graph_run(g));
+    read(a, first, 80);
+    read(b, second, 80);
+    assert_memory_equal(first, second, sizeof first);
+}
+
+/* Dropout is for training graphs: an inference graph gives the bits of p = 0. */
+static void no_dropout_at_inference(void **state)
+{
+    charl_var *x = input(SHAPE(1, 5, 24)), *a, *b;
+    float in[120], first[40], second[40];
+
+    (void)state;
+    charl_graph_set_training(g, false);
+    a = charl_attention(g, x, &(charl_attention_args){.heads = 2, .dropout = 0.5F});
+    b = charl_attention(g, x, &(charl_attention_args){.heads = 2});
+    charl_graph_keep(g, a);
+    charl_graph_keep(g, b);
+    charl_assert_ok(charl_graph_compile(g));
+    fill(in, 120);
+    write(x, in, 120);
+    charl_assert_ok(charl_graph_run(g));
+    read(a, first, 40);
+    read(b, second, 40);
+    assert_memory_equal(first, second, sizeof first);
+}
+
+/* A NaN at position 70 of 75 reaches no earlier query, forward, and no earlier query's gradient. */
+static void causal_sees_nothing_ahead(void **state)
+{
+    enum { T = 75, D = 4, N = T * 3 * D, AT = 70 };
+    charl_var *x = input(SHAPE(1, T, 3 * D)), *out, *loss, *grad;
+    float in[N], y[T * D], dx[N];
+
+    (void)state;
+    charl_graph_require_gradient(g, x);
+    out = charl_attention(g, x, &(charl_attention_args){.heads = 1, .causal = true});
+    charl_graph_keep(g, out);
+    loss = charl_sum(g, charl_sum(g, charl_flatten(g, out), 1, false), 0, false);
+    charl_graph_backward(g, charl_batch_sum(g, loss), NULL);
+    charl_assert_ok(charl_graph_compile(g));
+    fill(in, N);
+    in[AT * 3 * D + D] = in[AT * 3 * D + 2 * D] = NAN; /* in its key and its value */
+    write(x, in, N);
+    charl_assert_ok(charl_graph_run(g));
+    grad = charl_var_gradient(x);
+    read(out, y, T * D);
+    read(grad, dx, N);
+    for (int t = 0; t < T; t++) {
+        for (int d = 0; d < D; d++) {
+            assert_int_equal(isnan(y[t * D + d]) != 0, t >= AT);
+            assert_int_equal(isnan(dx[t * 3 * D + d]) != 0, t >= AT);
+        }
+    }
+}
+
+/* With one position lse = scale q . k: its gradient alone is that of q and k, and none of v. */
+static void gradient_of_lse(void **state)
+{
+    static const float in[6] = {1, 2, 3, 4, 5, 6}, want[6] = {0.75F, 1, 0.25F, 0.5F, 0, 0};
+    charl_var *x = input(SHAPE(1, 1, 6)), *out[CHARL_OP_MAX_OUT], *loss;
+    float dx[6];
+    const charl_op *op = charl__op_find("attention");
+    const void *attr = NULL;
+
+    (void)state;
+    for (int i = 0; i < op->n_samples; i++) { /* the sample of one head and scale 1/4 */
+        attr = op->samples[i].in[0].shape.dim[2] == 3 ? op->samples[i].attr : attr;
+    }
+    assert_non_null(attr);
+    charl_graph_require_gradient(g, x);
+    charl__apply(g, op, attr, &x, 1, out);
+    loss = charl_sum(g, charl_sum(g, charl_flatten(g, out[1]), 1, false), 0, false);
+    charl_graph_backward(g, charl_batch_sum(g, loss), NULL);
+    charl_assert_ok(charl_graph_compile(g));
+    write(x, in, 6);
+    charl_assert_ok(charl_graph_run(g));
+    read(charl_var_gradient(x), dx, 6);
+    for (int i = 0; i < 6; i++) {
+        assert_true(fabsf(dx[i] - want[i]) < 1e-6F);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(refused, begin, end),
+        cmocka_unit_test_setup_teardown(defaults, begin, end),
+        cmocka_unit_test_setup_teardown(no_dropout_at_inference, begin, end),
+        cmocka_unit_test_setup_teardown(causal_sees_nothing_ahead, begin, end),
+        cmocka_unit_test_setup_teardown(gradient_of_lse, begin, end),
+    };
+    const charl_device_request request = {.local_size = 1};
+    int rc;
+
+    if (charl_device_open(&request, &dev) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    charl_device_close(dev);
+    if (rc == 0 && charl__live() != 0) {
+        fprintf(stderr, "%ld objects are still alive\n", charl__live());
+        rc = 1;
+    }
+    return rc;
+}
