@@ -43,6 +43,7 @@ class Case:
 
     batch, slices = 64, 8
     loss_tolerance = 1e-5
+    gradient_tolerance = 1e-4  # of the norm, and of the optimizer's state
     parameter_tolerance = {"sgd": 1e-5, "adam": 1e-4, "adamw": 1e-4, "rmsprop": 1e-4,
                            "adagrad": 1e-4}
 
@@ -222,7 +223,8 @@ def compare_steps(case, model, optimizer, batches, rows, deviation):
         row = rows[step]
         deviation.number("loss", f"of step {step}", row["loss"], loss.item(), case.loss_tolerance)
         deviation.number("lr", f"of step {step}", row["lr"], rate, 1e-6)
-        deviation.number("grad norm", f"of step {step}", row["grad_norm"], norm.item(), 1e-4)
+        deviation.number("grad norm", f"of step {step}", row["grad_norm"], norm.item(),
+                         case.gradient_tolerance)
 
 
 def compare_end(case, model, optimizer, groups, deviation):
@@ -235,7 +237,7 @@ def compare_end(case, model, optimizer, groups, deviation):
         got = {f"{key}/{k}": v for k, v in groups.get(f"optim/{key}", {}).items()}
         want = {f"{key}/{k}": optimizer.state[p][key].numpy().astype(np.float64)
                 for k, p in model.named_parameters()}
-        deviation.tensors("optimizer", got, want, 1e-4)
+        deviation.tensors("optimizer", got, want, case.gradient_tolerance)
 
 
 def compare_validation(case, model, groups, data, row, deviation):
