@@ -55,6 +55,7 @@ typedef struct charl_dataset_info {
     const float *mean;       /* [n_stats], in the units of x */
     const float *std;        /* [n_stats], never 0 */
     const char *layout;      /* "NCHW" ...; "" if not stored */
+    const char *fit;         /* images: how pictures were brought to size; "" if not stored */
     const char *class_names; /* newline-separated; "" if not stored */
     const char *columns;     /* names of a table's columns, newline-separated; "" if not stored */
     bool checksums;          /* the file carries block checksums */

@@ -10,6 +10,10 @@ extern const charl__cli_command charl__checkpoint_commands[];
 
 int charl__checkpoint_export_main(const char *path, int argc, char **argv);
 int charl__checkpoint_average_main(const char *path, int argc, char **argv);
+int charl__data_import_main(const char *path, int argc, char **argv);
+/** Print what the dataset at `path` holds; returns an exit code. */
+int charl__data_show(const char *path);
+
 int charl__devices_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);
 int charl__eval_main(const char *path, int argc, char **argv);

@@ -7,7 +7,7 @@
 #include "charl/dataset.h"
 #include "cli/charl_commands.h"
 
-enum { NUMBER_BYTES = 32, ANY = 1 << 20 };
+enum { NUMBER_BYTES = 32 };
 
 /* 60000 as "60,000". */
 static const char *grouped(int64_t n, char *text)
@@ -90,6 +90,11 @@ static void print_info(const charl_dataset_info *info)
                grouped(info->classes, n));
     }
     printf("\n");
+    if (info->fit[0]) {
+        printf("  %-10s ", "fit");
+        charl__cli_put(info->fit, 0);
+        printf("\n");
+    }
     print_names("classes", info->class_names);
     print_names("columns", info->columns);
     if (info->n_stats > 0) {
@@ -191,213 +196,11 @@ static int verify_main(const char *path, int argc, char **argv)
                     "Read a dataset once: every checksum, every label, every float.");
 }
 
-typedef struct import {
-    charl_import_options common;
-    charl_csv_options csv;
-    const char *out, *test;
-    int64_t vocab;
-    unsigned given; /* bits of options that only some formats take */
-} import;
-
-enum {
-    GIVEN_TEST = 1,
-    GIVEN_LABEL = 2,
-    GIVEN_REGRESSION = 4,
-    GIVEN_SEPARATOR = 8,
-    GIVEN_VOCAB = 16
-};
-
-static const char *const given_names[] = {"--test", "--label", "--regression", "--separator",
-                                          "--vocab"};
-
-static charl_status import_idx(const import *o, int n, char **file)
-{
-    return charl_import_idx((const char *const[2]){file[0], n == 4 ? file[2] : NULL},
-                            (const char *const[2]){file[1], n == 4 ? file[3] : NULL}, o->out,
-                            &o->common);
-}
-
-static charl_status import_cifar10(const import *o, int n, char **file)
-{
-    return charl_import_cifar10((const char *const *)file, n, o->test, o->out, &o->common);
-}
-
-static charl_status import_csv(const import *o, int n, char **file)
-{
-    (void)n;
-    return charl_import_csv(file[0], &o->csv, o->out, &o->common);
-}
-
-static charl_status import_npy(const import *o, int n, char **file)
-{
-    (void)n;
-    return charl_import_npy(file[0], file[1], o->out, &o->common);
-}
-
-static charl_status import_tokens(const import *o, int n, char **file)
-{
-    (void)n;
-    return charl_import_tokens(file[0], o->vocab, o->out, &o->common);
-}
-
-static charl_status import_text(const import *o, int n, char **file)
-{
-    (void)n;
-    return charl_import_bytes(file[0], o->out, &o->common);
-}
-
-typedef struct format {
-    const char *name;
-    int step, max; /* files come in groups of `step` */
-    const char *files;
-    unsigned takes;
-    charl_status (*run)(const import *o, int n, char **file);
-} format;
-
-static const format formats[] = {
-    {"idx", 2, 4, "IMAGES LABELS [IMAGES LABELS]", 0, import_idx},
-    {"cifar10", 1, ANY, "BATCH...", GIVEN_TEST, import_cifar10},
-    {"csv", 1, 1, "FILE", GIVEN_LABEL | GIVEN_REGRESSION | GIVEN_SEPARATOR, import_csv},
-    {"npy", 2, 2, "X Y", 0, import_npy},
-    {"tokens", 1, 1, "FILE", GIVEN_VOCAB, import_tokens},
-    {"text", 1, 1, "FILE", 0, import_text},
-};
-enum { N_FORMATS = sizeof formats / sizeof *formats };
-
-static error_t parse_separator(import *o, const char *arg)
-{
-    if (strcmp(arg, "\\t") == 0 || strcmp(arg, "tab") == 0) {
-        o->csv.separator = '\t';
-    } else if (arg[0] && !arg[1] && !strchr("\"\r\n", arg[0])) {
-        o->csv.separator = arg[0];
-    } else {
-        return charl__cli_bad_option("--separator", arg, "must be one character, or tab");
-    }
-    return 0;
-}
-
-static error_t parse_import(int key, char *arg, struct argp_state *state)
-{
-    import *o = state->input;
-
-    switch (key) {
-    case 'o':
-        o->out = arg;
-        return 0;
-    case 'v':
-        return charl__cli_parse_fraction("--val-split", arg, &o->common.val_split);
-    case 'w':
-        o->common.overwrite = true;
-        return 0;
-    case 't':
-        o->given |= GIVEN_TEST;
-        o->test = arg;
-        return 0;
-    case 'l':
-        o->given |= GIVEN_LABEL;
-        o->csv.label = arg;
-        return 0;
-    case 'r':
-        o->given |= GIVEN_REGRESSION;
-        o->csv.regression = true;
-        return 0;
-    case 's':
-        o->given |= GIVEN_SEPARATOR;
-        return parse_separator(o, arg);
-    case 'n':
-        o->given |= GIVEN_VOCAB;
-        return charl__cli_parse_int("--vocab", arg, 1, INT32_MAX, &o->vocab);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option import_options[] = {
-    {"output", 'o', "FILE", 0, "The dataset to write (required)", 1},
-    {"overwrite", 'w', NULL, 0, "Replace it if it exists", 1},
-    {"val-split", 'v', "FRACTION", 0,
-     "The last part of the training samples becomes the validation set", 1},
-    {"test", 't', "BATCH", 0,
-     "cifar10: held-out batch: the validation set, or with --val-split the test set", 2},
-    {"label", 'l', "COLUMN", 0, "csv: the target, by name or number from 0 (default: the last)", 3},
-    {"regression", 'r', NULL, 0, "csv: the target is a number, not a class", 3},
-    {"separator", 's', "CHAR", 0, "csv: in place of the comma; tab for tabulators", 3},
-    {"vocab", 'n', "N", 0, "tokens: size of the vocabulary (default: the largest token plus one)",
-     4},
-    {0}};
-
-static const char import_doc[] =
-    "Convert data to charl's format. The file appears whole or not at all.\v"
-    "FORMAT and files:\n"
-    "  idx IMAGES LABELS [IMAGES LABELS]  MNIST and its kin, plain or .gz\n"
-    "  cifar10 BATCH...                   CIFAR-10, binary version\n"
-    "  csv FILE                           a table\n"
-    "  npy X Y                            NumPy arrays\n"
-    "  tokens FILE                        token numbers of llm.c or nanoGPT\n"
-    "  text FILE                          any text, one token per byte\n"
-    "The second pair of idx becomes the validation set, or with --val-split the test set.";
-
-static const format *find_format(const char *name)
-{
-    for (int i = 0; i < N_FORMATS; i++) {
-        if (strcmp(name, formats[i].name) == 0) {
-            return &formats[i];
-        }
-    }
-    return NULL;
-}
-
-/* Whether the options and files suit the format; says what does not. */
-static bool suits(const format *f, const import *o, int n)
-{
-    for (unsigned i = 0; i < sizeof given_names / sizeof *given_names; i++) {
-        if (o->given & ~f->takes & 1U << i) {
-            charl__cli_error(0, NULL, "%s does not apply to %s", given_names[i], f->name);
-            return false;
-        }
-    }
-    if (n < f->step || n > f->max || n % f->step != 0) {
-        charl__cli_error(0, NULL, "%s takes %s, not %d file%s", f->name, f->files, n,
-                         n == 1 ? "" : "s");
-        return false;
-    }
-    if (!o->out) {
-        charl__cli_error(0, "name the dataset to write: -o FILE.h5", "no output file");
-        return false;
-    }
-    return true;
-}
-
-static int show(const char *path)
+int charl__data_show(const char *path)
 {
     look l = {.path = path, .open.window = 1};
 
     return look_at(&l);
-}
-
-static int import_main(const char *path, int argc, char **argv)
-{
-    static const struct argp argp = {
-        import_options, parse_import, "FORMAT FILE... -o OUT", import_doc, NULL, NULL, NULL};
-    charl__cli_operands files = {.names = {"FORMAT", "FILE"}, .max = ANY};
-import o = {0 };
-    const format *f;
-    charl_status st;
-    const int code = charl__cli_parse(path, &argp, &files, argc, argv, &o);
-
-    if (code >= 0) {
-        return code;
-    }
-    f = find_format(files.values[0]);
-    if (!f) {
-        return charl__cli_error(CHARL__EXIT_USAGE, "idx, cifar10, csv, npy, tokens or text",
-                                "unknown format: %s", files.values[0]);
-    }
-    if (!suits(f, &o, files.count - 1)) {
-        return CHARL__EXIT_USAGE;
-    }
-    st = f->run(&o, files.count - 1, files.values + 1);
-    return st == CHARL_OK ? show(o.out) : charl__cli_fail(st);
 }
 
 static error_t parse_make(int key, char *arg, struct argp_state *state)
@@ -449,11 +252,12 @@ static int make_main(const char *path, int argc, char **argv)
     }
     o.kind = files.values[0];
     st = charl_dataset_make(files.values[1], &o);
-    return st == CHARL_OK ? show(files.values[1]) : charl__cli_fail(st);
+    return st == CHARL_OK ? charl__data_show(files.values[1]) : charl__cli_fail(st);
 }
 
 const charl__cli_command charl__data_commands[] = {
-    {"import", "FORMAT FILE... -o OUT", "convert data to charl's format", import_main, NULL},
+    {"import", "FORMAT FILE... -o OUT", "convert data to charl's format", charl__data_import_main,
+     NULL},
     {"make", "digits|regression OUT", "make a synthetic dataset", make_main, NULL},
     {"info", "FILE", "show what a dataset holds", info_main, NULL},
     {"verify", "FILE", "check a dataset as a whole", verify_main, NULL},

@@ -68,6 +68,7 @@ static charl_status read_attributes(charl_dataset *ds)
         CHARL_REQUIRE(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA,
                       "%s: attribute %s is %lld", site.path, count, (long long)ds->classes);
     }
+    CHARL_TRY(charl__file_text(&ds->file, "/", "fit", &ds->fit));
     CHARL_TRY(charl__file_text(&ds->file, "/", "class_names", &ds->class_names));
     CHARL_TRY(charl__file_text(&ds->file, "/", "columns", &ds->columns));
 cleanup:
@@ -140,6 +141,7 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
         CHARL_REQUIRE(len > 1 && len < CHARL__ARRAY_NAME, CHARL_ERR_CONFIG,
                       "%s: \"%s\" is not the name of an array", ds->file.path, given[i]);
     }
+    CHARL_TRY(charl_strdup("", &ds->fit));
     CHARL_TRY(charl_strdup("", &ds->class_names));
     CHARL_TRY(charl_strdup("", &ds->columns));
     CHARL_TRY(open_pair(ds, CHARL_SPLIT_TRAIN, names[0], names[1], true));
@@ -332,6 +334,7 @@ void charl_dataset_close(charl_dataset *ds)
     charl_free(ds->mean);
     charl_free(ds->std);
     charl_free(ds->layout);
+    charl_free(ds->fit);
     charl_free(ds->class_names);
     charl_free(ds->columns);
     charl_free(ds);
@@ -356,6 +359,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .mean = ds->mean,
         .std = ds->std,
         .layout = ds->layout,
+        .fit = ds->fit,
         .class_names = ds->class_names,
         .columns = ds->columns,
         .checksums = true,

@@ -25,6 +25,7 @@ struct charl_dataset {
     float *std;
     int n_stats;
     char *layout;
+    char *fit;
     char *class_names;
     char *columns;
     char content_id[65];

@@ -28,6 +28,38 @@ printf '\001\000\002\000\003\000\004\000' >tokens.bin
 expect 0 'vocabulary of 50' data import tokens tokens.bin -o k.h5 --vocab 50
 expect 3 'token' data import tokens tokens.bin -o x.h5 --vocab 3
 
+# Folders of images: 3 x 2 pixels of one level each, written without a library.
+mkdir -p set/cat set/dog
+picture() { # picture FILE LEVEL
+    /usr/bin/python3 - "$1" "$2" <<'PY'
+import struct, sys, zlib
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+rows = (b"\0" + bytes([int(sys.argv[2])]) * 3) * 2
+with open(sys.argv[1], "wb") as f:
+    f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 3, 2, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+PY
+}
+for i in 1 2 3 4; do
+    picture set/cat/$i.png 10
+    picture set/dog/$i.png 200
+done
+expect 0 'x          u8 \[3, 4, 4\] NCHW' data import images set -o i.h5 --size 4
+expect 0 'fit        crop' data info i.h5
+expect 0 'classes    cat dog' data import images set set -o i.h5 --overwrite --size 4x6 --channels 1 --fit pad
+expect 0 'x          u8 \[1, 4, 6\] NCHW' data info i.h5
+expect 0 'val        8 samples' data info i.h5
+expect 2 'no size of the images' data import images set -o x.h5
+hint 'size 32x32'
+expect 2 'size 4x: must be' data import images set -o x.h5 --size 4x
+expect 2 'size 0x4: must be' data import images set -o x.h5 --size 0x4
+expect 2 'channels 4: must be 1 (gray) or 3' data import images set -o x.h5 --size 4 --channels 4
+expect 2 'fit zoom: must be crop, stretch or pad' data import images set -o x.h5 --size 4 --fit zoom
+expect 2 'fit does not apply to csv' data import csv t.csv -o x.h5 --fit pad
+head -c 50 set/cat/1.png >set/dog/5.png
+expect 3 'dog/5.png: damaged or truncated PNG' data import images set -o x.h5 --size 4
+
 expect 2 'unknown format: parquet' data import parquet t.csv -o x.h5
 hint 'idx, cifar10, csv'
 expect 2 'no output file' data import csv t.csv

@@ -1,0 +1,66 @@
+#ifndef CHARL_IMAGE_H
+#define CHARL_IMAGE_H
+/** Image files: decoding PNG and JPEG to samples of one size, and importing folders of them.
+ *
+ *  What a library is missing for at build time is refused when it is met. Colours are read as sRGB;
+ * a picture with transparency is put on white; 16-bit channels are rounded to 8. Orientation tags
+ * of cameras are not followed. Nothing here is collective.
+ */
+#include "charl/dataset.h"
+
+/** How a picture of another shape comes into the sample's. */
+typedef enum charl_image_fit {
+    CHARL_FIT_CROP,    /* the largest part in the middle that has the shape */
+    CHARL_FIT_STRETCH, /* all of it, distorted */
+    CHARL_FIT_PAD,     /* all of it in the middle, with black around */
+    CHARL_FIT_COUNT
+} charl_image_fit;
+
+/** "crop" ...; "?" outside the enum. Local. */
+const char *charl_image_fit_name(charl_image_fit fit);
+/** The fit of that name, or COUNT. Local. */
+charl_image_fit charl_image_fit_of(const char *name);
+
+/** What every picture is made into. */
+typedef struct charl_image_format {
+    int64_t channels; /* 1: gray (0.299 R + 0.587 G + 0.114 B), or 3: RGB */
+    int64_t height, width;
+    charl_image_fit fit;
+} charl_image_format;
+
+/** Decode the PNG or JPEG file `path` into out, u8 [channels, height, width]. Its contents decide
+ * which it is, not its name. Resized with a triangle filter that covers all source pixels (area
+ * averaging when shrinking, bilinear when growing); a picture of the right size is copied exactly.
+ *
+ *  Blocks. Local. Thread-safe. Deterministic. Errors: ERR_DATA  missing, not regular, another
+ * format, truncated, damaged, CMYK, of more than 2^26 pixels, or of a format this build cannot
+ * read; the message names the file   ERR_NOMEM. Memory: the file and its pixels. */
+charl_status charl_image_read(const char *path, const charl_image_format *format,
+                              unsigned char *out) CHARL_MUST_CHECK;
+
+/** Paths of image files, owned: give back with charl_image_files_fini. */
+typedef struct charl_image_files {
+    char **paths;
+    int64_t count, capacity;
+} charl_image_files;
+
+/** Append `path` itself, or, where it is a folder, the .png, .jpg and .jpeg files in it, sorted by
+ * name. Start from {0}. Blocks. Local. Errors: ERR_DATA for a folder without images, or with images
+ * of a kind that charl does not read (.gif, .webp, ...); ERR_IO. */
+charl_status charl_image_files_add(charl_image_files *files, const char *path) CHARL_MUST_CHECK;
+void charl_image_files_fini(charl_image_files *files);
+
+/** Convert folders of images to a dataset of kind "images", u8 [n, channels, height, width].
+ *
+ *  folders[0]  for training. Its sub-folders are the classes, numbered by name; or it has a file
+ *              labels.csv with a file name and a label on each line, perhaps after a header. Labels
+ *              that are not all integers from 0 are class names, numbered by name
+ *  folders[1]  or NULL: validation, or test if val_split > 0; with the same classes
+ *
+ *  Samples are stored in a fixed random order, so that val_split takes some of every class. The fit
+ * is stored. Blocks. Local. Errors: as charl_import_idx and charl_image_read. Memory: the names of
+ * the files, and one image. */
+charl_status charl_import_images(const char *const folders[2], const charl_image_format *format,
+                                 const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,276 @@
+/* charl data import: data of other formats to charl's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "charl/dataset.h"
+#include "charl/image.h"
+#include "cli/charl_commands.h"
+
+enum { ANY = 1 << 20, MAX_SIDE = 4096 };
+
+typedef struct import {
+    charl_import_options common;
+    charl_csv_options csv;
+    charl_image_format image;
+    const char *out, *test;
+    int64_t vocab;
+    unsigned given; /* bits of options that only some formats take */
+} import;
+
+enum {
+    GIVEN_TEST = 1,
+    GIVEN_LABEL = 2,
+    GIVEN_REGRESSION = 4,
+    GIVEN_SEPARATOR = 8,
+    GIVEN_VOCAB = 16,
+    GIVEN_SIZE = 32,
+    GIVEN_CHANNELS = 64,
+    GIVEN_FIT = 128
+};
+
+static const char *const given_names[] = {"--test",  "--label", "--regression", "--separator",
+                                          "--vocab", "--size",  "--channels",   "--fit"};
+
+static charl_status import_idx(const import *o, int n, char **file)
+{
+    return charl_import_idx((const char *const[2]){file[0], n == 4 ? file[2] : NULL},
+                            (const char *const[2]){file[1], n == 4 ? file[3] : NULL}, o->out,
+                            &o->common);
+}
+
+static charl_status import_cifar10(const import *o, int n, char **file)
+{
+    return charl_import_cifar10((const char *const *)file, n, o->test, o->out, &o->common);
+}
+
+static charl_status import_csv(const import *o, int n, char **file)
+{
+    (void)n;
+    return charl_import_csv(file[0], &o->csv, o->out, &o->common);
+}
+
+static charl_status import_npy(const import *o, int n, char **file)
+{
+    (void)n;
+    return charl_import_npy(file[0], file[1], o->out, &o->common);
+}
+
+static charl_status import_tokens(const import *o, int n, char **file)
+{
+    (void)n;
+    return charl_import_tokens(file[0], o->vocab, o->out, &o->common);
+}
+
+static charl_status import_text(const import *o, int n, char **file)
+{
+    (void)n;
+    return charl_import_bytes(file[0], o->out, &o->common);
+}
+
+static charl_status import_images(const import *o, int n, char **file)
+{
+    return charl_import_images((const char *const[2]){file[0], n == 2 ? file[1] : NULL}, &o->image,
+                               o->out, &o->common);
+}
+
+typedef struct format {
+    const char *name;
+    int step, max; /* files come in groups of `step` */
+    const char *files;
+    unsigned takes;
+    charl_status (*run)(const import *o, int n, char **file);
+} format;
+
+static const format formats[] = {
+    {"idx", 2, 4, "IMAGES LABELS [IMAGES LABELS]", 0, import_idx},
+    {"cifar10", 1, ANY, "BATCH...", GIVEN_TEST, import_cifar10},
+    {"csv", 1, 1, "FILE", GIVEN_LABEL | GIVEN_REGRESSION | GIVEN_SEPARATOR, import_csv},
+    {"npy", 2, 2, "X Y", 0, import_npy},
+    {"tokens", 1, 1, "FILE", GIVEN_VOCAB, import_tokens},
+    {"text", 1, 1, "FILE", 0, import_text},
+    {"images", 1, 2, "FOLDER [FOLDER]", GIVEN_SIZE | GIVEN_CHANNELS | GIVEN_FIT, import_images},
+};
+enum { N_FORMATS = sizeof formats / sizeof *formats };
+
+static error_t parse_separator(import *o, const char *arg)
+{
+    if (strcmp(arg, "\\t") == 0 || strcmp(arg, "tab") == 0) {
+        o->csv.separator = '\t';
+    } else if (arg[0] && !arg[1] && !strchr("\"\r\n", arg[0])) {
+        o->csv.separator = arg[0];
+    } else {
+        return charl__cli_bad_option("--separator", arg, "must be one character, or tab");
+    }
+    return 0;
+}
+
+/* "32x48" as height and width; "32" is a square. */
+static error_t parse_size(import *o, const char *arg)
+{
+    char *end = NULL;
+
+    o->image.height = strtol(arg, &end, 10);
+    o->image.width = *end == 'x' ? strtol(end + 1, &end, 10) : o->image.height;
+    return strspn(arg, "0123456789x") == strlen(arg) && *end == '\0' && o->image.height >= 1 &&
+                   o->image.height <= MAX_SIDE && o->image.width >= 1 && o->image.width <= MAX_SIDE
+               ? 0
+               : charl__cli_bad_option("--size", arg, "must be HEIGHTxWIDTH, each from 1 to 4096");
+}
+
+static error_t parse_channels(import *o, const char *arg)
+{
+    o->image.channels = strcmp(arg, "1") == 0 ? 1 : 3;
+    return o->image.channels == 1 || strcmp(arg, "3") == 0
+               ? 0
+               : charl__cli_bad_option("--channels", arg, "must be 1 (gray) or 3 (RGB)");
+}
+
+static error_t parse_fit(import *o, const char *arg)
+{
+    o->image.fit = charl_image_fit_of(arg);
+    return o->image.fit < CHARL_FIT_COUNT
+               ? 0
+               : charl__cli_bad_option("--fit", arg, "must be crop, stretch or pad");
+}
+
+static error_t parse_import(int key, char *arg, struct argp_state *state)
+{
+    import *o = state->input;
+
+    switch (key) {
+    case 'o':
+        o->out = arg;
+        return 0;
+    case 'v':
+        return charl__cli_parse_fraction("--val-split", arg, &o->common.val_split);
+    case 'w':
+        o->common.overwrite = true;
+        return 0;
+    case 't':
+        o->given |= GIVEN_TEST;
+        o->test = arg;
+        return 0;
+    case 'l':
+        o->given |= GIVEN_LABEL;
+        o->csv.label = arg;
+        return 0;
+    case 'r':
+        o->given |= GIVEN_REGRESSION;
+        o->csv.regression = true;
+        return 0;
+    case 's':
+        o->given |= GIVEN_SEPARATOR;
+        return parse_separator(o, arg);
+    case 'n':
+        o->given |= GIVEN_VOCAB;
+        return charl__cli_parse_int("--vocab", arg, 1, INT32_MAX, &o->vocab);
+    case 'z':
+        o->given |= GIVEN_SIZE;
+        return parse_size(o, arg);
+    case 'c':
+        o->given |= GIVEN_CHANNELS;
+        return parse_channels(o, arg);
+    case 'f':
+        o->given |= GIVEN_FIT;
+        return parse_fit(o, arg);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option import_options[] = {
+    {"output", 'o', "FILE", 0, "The dataset to write (required)", 1},
+    {"overwrite", 'w', NULL, 0, "Replace it if it exists", 1},
+    {"val-split", 'v', "FRACTION", 0,
+     "The last part of the training samples becomes the validation set", 1},
+    {"test", 't', "BATCH", 0,
+     "cifar10: held-out batch: the validation set, or with --val-split the test set", 2},
+    {"label", 'l', "COLUMN", 0, "csv: the target, by name or number from 0 (default: the last)", 3},
+    {"regression", 'r', NULL, 0, "csv: the target is a number, not a class", 3},
+    {"separator", 's', "CHAR", 0, "csv: in place of the comma; tab for tabulators", 3},
+    {"vocab", 'n', "N", 0, "tokens: size of the vocabulary (default: the largest token plus one)",
+     4},
+    {"size", 'z', "HxW", 0, "images: height and width of every sample, or one number (required)",
+     5},
+    {"channels", 'c', "1|3", 0, "images: gray or RGB (default 3)", 5},
+    {"fit", 'f', "HOW", 0,
+     "images: how pictures of another shape come into it: crop (default: the largest part in the "
+     "middle), stretch or pad",
+     5},
+    {0}};
+
+static const char import_doc[] =
+    "Convert data to charl's format. The file appears whole or not at all.\v"
+    "FORMAT and files:\n"
+    "  idx IMAGES LABELS [IMAGES LABELS]  MNIST and its kin, plain or .gz\n"
+    "  cifar10 BATCH...                   CIFAR-10, binary version\n"
+    "  csv FILE                           a table\n"
+    "  npy X Y                            NumPy arrays\n"
+    "  tokens FILE                        token numbers of llm.c or nanoGPT\n"
+    "  text FILE                          any text, one token per byte\n"
+    "  images FOLDER [FOLDER]             PNG and JPEG files in sub-folders, one per class,\n"
+    "                                     or listed in FOLDER/labels.csv\n"
+    "The second pair of idx, or the second folder of images, becomes the validation set, or with "
+    "--val-split the test set.";
+
+static const format *find_format(const char *name)
+{
+    for (int i = 0; i < N_FORMATS; i++) {
+        if (strcmp(name, formats[i].name) == 0) {
+            return &formats[i];
+        }
+    }
+    return NULL;
+}
+
+/* Whether the options and files suit the format; says what does not. */
+static bool suits(const format *f, const import *o, int n)
+{
+    for (unsigned i = 0; i < sizeof given_names / sizeof *given_names; i++) {
+        if (o->given & ~f->takes & 1U << i) {
+            charl__cli_error(0, NULL, "%s does not apply to %s", given_names[i], f->name);
+            return false;
+        }
+    }
+    if (n < f->step || n > f->max || n % f->step != 0) {
+        charl__cli_error(0, NULL, "%s takes %s, not %d file%s", f->name, f->files, n,
+                         n == 1 ? "" : "s");
+        return false;
+    }
+    if (f->takes & ~o->given & GIVEN_SIZE) {
+        charl__cli_error(0, "--size 32x32, height and width of every sample",
+                         "no size of the images");
+        return false;
+    }
+    if (!o->out) {
+        charl__cli_error(0, "name the dataset to write: -o FILE.h5", "no output file");
+        return false;
+    }
+    return true;
+}
+
+int charl__data_import_main(const char *path, int argc, char **argv)
+{
+    static const struct argp argp = {
+        import_options, parse_import, "FORMAT FILE... -o OUT", import_doc, NULL, NULL, NULL};
+    charl__cli_operands files = {.names = {"FORMAT", "FILE"}, .max = ANY};
+import o = {.image.channels = 3 };
+    const format *f;
+    charl_status st;
+    const int code = charl__cli_parse(path, &argp, &files, argc, argv, &o);
+
+    if (code >= 0) {
+        return code;
+    }
+    f = find_format(files.values[0]);
+    if (!f) {
+        return charl__cli_error(CHARL__EXIT_USAGE, "idx, cifar10, csv, npy, tokens, text or images",
+                                "unknown format: %s", files.values[0]);
+    }
+    if (!suits(f, &o, files.count - 1)) {
+        return CHARL__EXIT_USAGE;
+    }
+    st = f->run(&o, files.count - 1, files.values + 1);
+    return st == CHARL_OK ? charl__data_show(o.out) : charl__cli_fail(st);
+}

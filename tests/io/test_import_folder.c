@@ -1,0 +1,252 @@
+/* Folders of images: classes, lists, order, splits, and what is refused. */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "charl/image.h"
+#include "io/image_sample.h"
+
+static char *dir;
+static char out[512];
+static const charl_import_options replace = {.overwrite = true};
+static const charl_image_format tiny = {1, 2, 2, CHARL_FIT_STRETCH};
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = charl_test_tempdir();
+    snprintf(out, sizeof out, "%s", charl_test_path(dir, "out.h5"));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    charl_test_tempdir_remove(dir);
+    return 0;
+}
+
+static const char *make_folder(const char *name)
+{
+    const char *path = charl_test_path(dir, name);
+
+    assert_int_equal(mkdir(path, 0700), 0);
+    return path;
+}
+
+/* A 2 x 2 picture of one gray level. */
+static void put_level(const char *name, int level)
+{
+    unsigned char rgb[12];
+
+    memset(rgb, level, sizeof rgb);
+    put_rgb_png(charl_test_path(dir, name), 2, 2, rgb);
+}
+
+static void put_text(const char *name, const char *text)
+{
+    put_file(charl_test_path(dir, name), text, strlen(text));
+}
+
+static charl_status import(const char *folder, const char *second)
+{
+    const char *folders[2] = {charl_test_path(dir, folder),
+                              second ? charl_test_path(dir, second) : NULL};
+
+    return charl_import_images(folders, &tiny, out, &replace);
+}
+
+/* Levels 100 k .. 100 k + n - 1 in class k of a folder. */
+static void make_classes(const char *folder, int n)
+{
+    static const char *const names[] = {"ant", "bee"};
+    char name[64];
+
+    make_folder(folder);
+    for (int k = 0; k < 2; k++) {
+        snprintf(name, sizeof name, "%s/%s", folder, names[k]);
+        make_folder(name);
+        for (int i = 0; i < n; i++) {
+            snprintf(name, sizeof name, "%s/%s/%02d.png", folder, names[k], i);
+            put_level(name, 100 * k + i);
+        }
+    }
+}
+
+/* Every sample's label is its hundreds; returns the sum of levels. */
+static int check_samples(charl_dataset *ds, charl_split split, int64_t n)
+{
+    int sum = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        unsigned char x[4];
+        int32_t y;
+
+        charl_assert_ok(charl_dataset_read(ds, split, &i, 1, x, &y));
+        assert_int_equal(y, x[0] / 100);
+        assert_int_equal(x[0], x[3]);
+        sum += x[0];
+    }
+    return sum;
+}
+
+static void sub_folders_are_classes(void **state)
+{
+    const char *folder[2];
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    int32_t y[8];
+    const int64_t rows[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    int bees = 0;
+
+    (void)state;
+    make_classes("set", 20);
+    make_classes("more", 3);
+    put_text("set/README.txt", "not a class");
+    folder[0] = charl_test_path(dir, "set");
+    folder[1] = charl_test_path(dir, "more");
+    charl_assert_ok(charl_import_images(
+        folder, &tiny, out, &(charl_import_options){.overwrite = true, .val_split = 0.2}));
+    charl_assert_ok(charl_dataset_open(out, NULL, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_int_equal(info.kind, CHARL_DATASET_IMAGES);
+    assert_string_equal(info.class_names, "ant\nbee");
+    assert_string_equal(info.fit, "stretch");
+    assert_int_equal(info.classes, 2);
+    assert_int_equal(info.rows[0], 32);
+    assert_int_equal(info.rows[1], 8);
+    assert_int_equal(info.rows[2], 6);
+    assert_int_equal(info.x_shape.dim[0], 1);
+    assert_int_equal(check_samples(ds, CHARL_SPLIT_TRAIN, 32) +
+                         check_samples(ds, CHARL_SPLIT_VAL, 8),
+                     2 * 190 + 2000);
+    assert_int_equal(check_samples(ds, CHARL_SPLIT_TEST, 6), 306);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_VAL, rows, 8, NULL, y));
+    for (int i = 0; i < 8; i++) {
+        bees += y[i];
+    }
+    assert_in_range(bees, 1, 7); /* both classes are in both splits */
+    charl_dataset_close(ds);
+}
+
+static void a_list_gives_labels(void **state)
+{
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+
+    (void)state;
+    make_folder("flat");
+    put_level("flat/x.png", 0);
+    put_level("flat/y.png", 100);
+    put_level("flat/unused.png", 9);
+    put_text("flat/labels.csv", "file,label\ny.png,wasp\nx.png,\"fly, small\"\n");
+    charl_assert_ok(import("flat", NULL));
+    charl_assert_ok(charl_dataset_open(out, NULL, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_string_equal(info.class_names, "fly, small\nwasp");
+    assert_int_equal(info.rows[0], 2);
+    check_samples(ds, CHARL_SPLIT_TRAIN, 2);
+    charl_dataset_close(ds);
+    put_text("flat/labels.csv", "y.png,1\nx.png,0\nx.png,0\n"); /* no header; numbers */
+    charl_assert_ok(import("flat", NULL));
+    charl_assert_ok(charl_dataset_open(out, NULL, &ds));
+    charl_dataset_get_info(ds, &info);
+    assert_string_equal(info.class_names, "");
+    assert_int_equal(info.classes, 2);
+    assert_int_equal(info.rows[0], 3);
+    check_samples(ds, CHARL_SPLIT_TRAIN, 3);
+    charl_dataset_close(ds);
+}
+
+static void bad_lists_are_refused(void **state)
+{
+    static const char *const bad[][2] = {
+        {"x.png,1\nx.png\n", "list/labels.csv:2: 1 fields; a file name and a label were expected"},
+        {"f,l\nx.png,\n", "list/labels.csv:2: the label is missing"},
+        {"x.png,1\n../x.png,1\n", "list/labels.csv:2: ../x.png is outside the folder"},
+        {"x.png,1\n/x.png,1\n", "list/labels.csv:2: /x.png is outside the folder"},
+        {"x.png,1\na/../../x.png,1\n", "list/labels.csv:2: a/../../x.png is outside the folder"},
+        {"x.png,1\nx.txt,1\n", "list/labels.csv:2: \"x.txt\" is not a .png, .jpg or .jpeg file"},
+        {"file,label\n", "list/labels.csv: there are no images in it"},
+        {"gone.png,1\n", "list/gone.png: cannot be opened"},
+        {"x.png,\"a\nb\"\n", "list: a class name with a line end"},
+    };
+
+    (void)state;
+    make_folder("list");
+    put_level("list/x.png", 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        put_text("list/labels.csv", bad[i][0]);
+        charl_assert_status(import("list", NULL), CHARL_ERR_DATA);
+        charl_assert_message(bad[i][1]);
+    }
+}
+
+static void bad_folders_are_refused(void **state)
+{
+    (void)state;
+    charl_assert_status(import("nowhere", NULL), CHARL_ERR_DATA);
+    charl_assert_message("nowhere: cannot be opened");
+    put_text("file", "x");
+    charl_assert_status(import("file", NULL), CHARL_ERR_DATA);
+    charl_assert_message("file: not a folder");
+    make_folder("bare");
+    charl_assert_status(import("bare", NULL), CHARL_ERR_DATA);
+    charl_assert_message("bare: neither a labels.csv");
+    make_folder("bare/void");
+    charl_assert_status(import("bare", NULL), CHARL_ERR_DATA);
+    charl_assert_message("bare/void: there are no .png, .jpg or .jpeg files");
+    put_text("bare/void/a.png", "not a picture");
+    charl_assert_status(import("bare", NULL), CHARL_ERR_DATA);
+    charl_assert_message("bare/void/a.png: neither a PNG nor a JPEG file");
+    put_level("bare/void/a.png", 1);
+    charl_assert_status(import("set", "bare"), CHARL_ERR_DATA);
+    charl_assert_message("a.png: class \"void\" is not among those of the training images");
+}
+
+static void bad_formats_are_refused(void **state)
+{
+    static const charl_image_format bad[] = {{2, 8, 8, CHARL_FIT_CROP},
+                                             {3, 0, 8, CHARL_FIT_CROP},
+                                             {3, 8, 5000, CHARL_FIT_CROP},
+                                             {3, 8, 8, CHARL_FIT_COUNT}};
+    static const char *const messages[] = {"1 or 3 channels, not 2", "0 x 8", "8 x 5000",
+                                           "there is no fit 3"};
+    const char *folders[2] = {charl_test_path(dir, "set"), NULL};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        charl_assert_status(charl_import_images(folders, &bad[i], out, &replace), CHARL_ERR_CONFIG);
+        charl_assert_message(messages[i]);
+    }
+}
+
+static charl_status import_small(void *ctx)
+{
+    return charl_import_images(ctx, &tiny, out, &replace);
+}
+
+static void every_acquisition_may_fail(void **state)
+{
+    const char *folders[2];
+
+    (void)state;
+    make_classes("few", 1);
+    folders[0] = charl_test_path(dir, "few");
+    folders[1] = charl_test_path(dir, "flat");
+    put_text("flat/labels.csv", "y.png,bee\n");
+    assert_true(charl_test_fail_every_acquisition(import_small, folders) > 60);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sub_folders_are_classes), cmocka_unit_test(a_list_gives_labels),
+        cmocka_unit_test(bad_lists_are_refused),   cmocka_unit_test(bad_folders_are_refused),
+        cmocka_unit_test(bad_formats_are_refused), cmocka_unit_test(every_acquisition_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
