@@ -91,6 +91,15 @@ typedef struct charl_normalize {
     float std[CHARL_CONFIG_LIST];
 } charl_normalize;
 
+/** Random changes of the training samples; all zero: none. All but mixup are for images. */
+typedef struct charl_augment {
+    bool flip;     /* mirrored left to right, every other one */
+    double crop;   /* whole pixels */
+    double rotate; /* degrees */
+    double cutout; /* whole pixels */
+    double mixup;  /* alpha of Beta(alpha, alpha) */
+} charl_augment;
+
 /* Bits of the keys that hold a set. */
 enum {
     CHARL_METRIC_LOSS = 1,
@@ -119,7 +128,7 @@ typedef struct charl_config {
         double val_split;
         int64_t window; /* tokens: predictions per sample, except for gpt */
         charl_normalize normalize;
-        const char *augment;
+        charl_augment augment;
         bool shuffle;
         int cache; /* charl_cache_place */
     } data;

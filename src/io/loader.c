@@ -30,30 +30,42 @@ struct charl__loader {
     double waited_s;
 };
 
+static int64_t slot_rows(const charl__loader_options *o)
+{
+    return o->mirrored ? 2 * o->rows : o->rows;
+}
+
+/* Position in the stream of what belongs into row i of a slot. */
+static int64_t position_of(const charl__loader_options *o, int64_t step, int64_t i)
+{
+    return step * o->batch + (i < o->rows ? o->row0 + i : o->batch - 1 - o->row0 - (i - o->rows));
+}
+
 static charl_status fill(charl__loader *l, int64_t index)
 {
     charl_status st = CHARL_OK;
     const charl__loader_options *o = &l->opt;
     const int slot = (int)(index % o->n_slots);
     const bool shifted = o->shuffle && o->split == CHARL_SPLIT_TRAIN; /* evaluation tiles */
-    const int64_t from = (o->first_step + index) * o->batch + o->row0;
+    const int64_t n = slot_rows(o);
 
-    for (int64_t i = 0; i < o->rows; i++) {
-        int64_t row = charl_order_row(o->seed, l->n, o->shuffle, from + i);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = position_of(o, o->first_step + index, i);
+        int64_t row = charl_order_row(o->seed, l->n, o->shuffle, at);
 
         if (l->window > 0) {
-            row = row * l->window + charl_order_shift(o->seed, l->n, shifted, from + i, l->window);
+            row = row * l->window + charl_order_shift(o->seed, l->n, shifted, at, l->window);
         }
         l->rows[i] = row;
     }
     if (o->index_only) {
-        for (int64_t i = 0; i < o->rows; i++) {
+        for (int64_t i = 0; i < n; i++) {
             ((int32_t *)l->x[slot])[i] = (int32_t)l->rows[i];
         }
     } else if (l->window > 0) {
-        CHARL_TRY(charl_dataset_read_at(o->ds, o->split, l->rows, o->rows, l->x[slot], l->y[slot]));
+        CHARL_TRY(charl_dataset_read_at(o->ds, o->split, l->rows, n, l->x[slot], l->y[slot]));
     } else {
-        CHARL_TRY(charl_dataset_read(o->ds, o->split, l->rows, o->rows, l->x[slot], l->y[slot]));
+        CHARL_TRY(charl_dataset_read(o->ds, o->split, l->rows, n, l->x[slot], l->y[slot]));
     }
 cleanup:
     return st;
@@ -137,7 +149,7 @@ charl_status charl__loader_create(const charl__loader_options *opt, charl__loade
     charl_dataset_get_info(opt->ds, &info);
     l->n = info.rows[opt->split];
     l->window = info.kind == CHARL_DATASET_TOKENS ? info.x_shape.dim[0] : 0;
-    CHARL_TRY(charl_alloc_array(opt->rows, sizeof *l->rows, &l->rows));
+    CHARL_TRY(charl_alloc_array(slot_rows(opt), sizeof *l->rows, &l->rows));
     CHARL_TRY(charl__acquire("thread"));
     l->running = pthread_create(&l->thread, NULL, work, l) == 0;
     if (!l->running) {

@@ -29,8 +29,10 @@ typedef struct charl__loader_options {
     int n_slots;        /* 1..CHARL__LOADER_MAX_SLOTS */
     void *const *x;     /* [n_slots] memory for [rows, x_shape]; index only: for i32 [rows] */
     void *const *y;     /* [n_slots] memory for [rows, y_shape]; index only: ignored */
-    bool index_only;    /* deliver row numbers (tokens: first positions) of data the caller keeps
-                           elsewhere */
+    bool mirrored;   /* slots have room for 2 * rows: row i of the batch is followed, `rows` later,
+                        by its mirror image, row batch - 1 - i */
+    bool index_only; /* deliver row numbers (tokens: first positions) of data the caller keeps
+                        elsewhere */
 } charl__loader_options;
 
 /** Check the options and start the thread. The slots are borrowed until destroy.

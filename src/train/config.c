@@ -318,7 +318,7 @@ static charl_status apply(loader *l, const charl__key *key, const char *raw, cha
 {
     charl_status st = CHARL_OK;
     const bool list = key->type == CHARL__KEY_INTS || key->type == CHARL__KEY_SET ||
-                      key->type == CHARL__KEY_NORMALIZE;
+                      key->type == CHARL__KEY_NORMALIZE || key->type == CHARL__KEY_AUGMENT;
     void *field = (char *)l->cfg + key->offset;
     char *value = NULL;
     char *path = NULL;

@@ -132,6 +132,7 @@ static const char *type_text(const charl__key *key)
         [CHARL__KEY_INTERVAL] = "interval",
         [CHARL__KEY_DURATION] = "time",
         [CHARL__KEY_NORMALIZE] = "two lists of numbers",
+        [CHARL__KEY_AUGMENT] = "list of flip, crop:N, rotate:N, cutout:N, mixup:A",
     };
 
     return names[key->type];

@@ -91,6 +91,16 @@ bool charl__config_int(const char *text, int64_t *out);
 bool charl__config_float(const char *text, double *out);
 bool charl__config_bool(const char *text, bool *out);
 
+/** The next element of a list, false at its end: parts by comma or line end; an empty part is one
+ * only between two commas. Advances *cursor. */
+bool charl__config_element(const char **cursor, char *word, size_t size);
+/** Append the shortest text that reads back as v. */
+charl_status charl__config_print_float(double v, charl__text *out) CHARL_MUST_CHECK;
+
+/** data.augment from text, with the reason in why[CHARL__WHY] when it is none; and back. */
+void charl__config_augment_set(const char *text, charl_augment *field, char *why);
+charl_status charl__config_augment_print(const charl_augment *v, charl__text *out) CHARL_MUST_CHECK;
+
 /** "${NAME}" replaced in `text`: ${name} by `name` (NULL: not allowed here), others from the
  * environment; "$$" is "$". *out is the caller's. A variable that is not set leaves a reason in
  * why. Errors: ERR_NOMEM. */

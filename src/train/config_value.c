@@ -112,9 +112,7 @@ static void set_float(const charl__key *key, const char *text, double *field, ch
     }
 }
 
-/* The next element of a list: parts by comma or line end; an empty part is one only between two
- * commas. */
-static bool next_element(const char **cursor, char *word, size_t size)
+bool charl__config_element(const char **cursor, char *word, size_t size)
 {
     const char *p = *cursor + strspn(*cursor, " \t\n");
     size_t n = strcspn(p, ",\n");
@@ -144,7 +142,7 @@ static void set_ints(const charl__key *key, const char *text, charl_int_list *fi
 
     element.type = CHARL__KEY_INT;
     element.choices = NULL;
-    while (why[0] == '\0' && next_element(&cursor, word, sizeof word)) {
+    while (why[0] == '\0' && charl__config_element(&cursor, word, sizeof word)) {
         if (v.count == CHARL_CONFIG_LIST) {
             snprintf(why, CHARL__WHY, "more than %d values", CHARL_CONFIG_LIST);
             return;
@@ -162,7 +160,7 @@ static void set_set(const charl__key *key, const char *text, unsigned *field, ch
     unsigned v = 0;
     char word[64];
 
-    while (next_element(&cursor, word, sizeof word)) {
+    while (charl__config_element(&cursor, word, sizeof word)) {
         const int i = charl__choice_index(key->choices, word);
 
         if (i < 0) {
@@ -181,7 +179,7 @@ static int floats_of(const char *text, float *out)
     int n = 0;
     double v;
 
-    while (next_element(&cursor, word, sizeof word)) {
+    while (charl__config_element(&cursor, word, sizeof word)) {
         if (n == CHARL_CONFIG_LIST || !charl__config_float(word, &v) || fabs(v) > 1e30) {
             return -1;
         }
@@ -318,6 +316,9 @@ static charl_status set_field(const charl__key *key, const char *text,
                      text);
         }
         break;
+    case CHARL__KEY_AUGMENT:
+        charl__config_augment_set(text, field, why);
+        break;
     case CHARL__KEY_NORMALIZE:
     default:
         return set_normalize(text, field, why);
@@ -353,7 +354,7 @@ charl_status charl__config_value_set(const charl__key *key, const char *text,
     return set_field(key, text, strings, field, why);
 }
 
-static charl_status print_float(double v, charl__text *out)
+charl_status charl__config_print_float(double v, charl__text *out)
 {
     char text[40];
 
@@ -433,7 +434,7 @@ charl_status charl__config_value_print(const charl__key *key, const void *field,
         if (isnan(*(const double *)field)) {
             return charl__text_printf(out, "%s", key->choices);
         }
-        return print_float(*(const double *)field, out);
+        return charl__config_print_float(*(const double *)field, out);
     case CHARL__KEY_ENUM:
         return charl__text_printf(
             out, "%s", charl_config_choice_name(key->section, key->name, *(const int *)field));
@@ -447,6 +448,8 @@ charl_status charl__config_value_print(const charl__key *key, const void *field,
     case CHARL__KEY_DURATION:
         return charl__text_printf(
             out, "%s", charl__duration_format(*(const double *)field, text, sizeof text));
+    case CHARL__KEY_AUGMENT:
+        return charl__config_augment_print(field, out);
     case CHARL__KEY_NORMALIZE:
     default:
         return print_normalize(field, out);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "charl/ops.h"
 #include "io/loader.h"
+#include "train/augment.h"
 
 enum { SLOTS = 3, DEPTH = 4, BLOCK_ROWS = 4096, BLOCK_TOKENS = 1 << 20 };
 
@@ -16,13 +17,14 @@ struct charl__feed {
     charl_dataset_info info;
     int64_t n;      /* rows of the split */
     int64_t window; /* 0: not tokens */
+    bool mixes;
     int64_t step;
     charl_tensor *x, *y; /* the source; tokens on the device: x is the sequence, no y */
     charl_tensor *shift, *scale;
-    charl_ring *row_ring, *weight_ring;
-    charl_tensor *row, *weight;
-    int32_t *rows; /* host side of the rings */
-    float *weights;
+    charl_ring *row_ring, *weight_ring, *partner_ring, *share_ring;
+    charl_tensor *row, *weight, *partner, *share;
+    int32_t *rows, *partners; /* host side of the rings */
+    float *weights, *shares;
     /* Streaming. */
     charl__loader *loader;
     charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS];
@@ -31,6 +33,17 @@ struct charl__feed {
     int slot, previous; /* of this step and of the one before; -1 for none */
     double waited_s;
 };
+
+/* Mixup reads the partners too, unless they are in the same part of the batch. */
+static bool is_mirrored(const charl__feed *f)
+{
+    return f->mixes && f->o.rows < f->o.batch;
+}
+
+static int64_t slot_rows(const charl__feed *f)
+{
+    return is_mirrored(f) ? 2 * f->o.rows : f->o.rows;
+}
 
 static int64_t row_bytes(charl_dtype dtype, const charl_shape *shape)
 {
@@ -95,18 +108,30 @@ cleanup:
     return st;
 }
 
-static charl_status create_rings(charl__feed *f)
+/* A value of 4 bytes per row that changes from step to step. */
+static charl_status create_ring(charl__feed *f, charl_dtype dtype, void *host, charl_ring **ring,
+                                charl_tensor **tensor)
 {
     charl_status st = CHARL_OK;
     const charl_shape shape = {1, {f->o.rows}};
 
-    CHARL_TRY(charl_alloc_array(f->o.rows, sizeof *f->rows, &f->rows));
-    CHARL_TRY(charl_alloc_array(f->o.rows, sizeof *f->weights, &f->weights));
-    CHARL_TRY(charl__ring_create(f->o.dev, (size_t)f->o.rows * 4, DEPTH, &f->row_ring));
-    CHARL_TRY(charl__ring_create(f->o.dev, (size_t)f->o.rows * 4, DEPTH, &f->weight_ring));
-    CHARL_TRY(charl__tensor_view(charl__ring_buffer(f->row_ring), CHARL_I32, &shape, 0, &f->row));
-    CHARL_TRY(
-        charl__tensor_view(charl__ring_buffer(f->weight_ring), CHARL_F32, &shape, 0, &f->weight));
+    CHARL_TRY(charl_alloc_array(f->o.rows, 4, host));
+    CHARL_TRY(charl__ring_create(f->o.dev, (size_t)f->o.rows * 4, DEPTH, ring));
+    CHARL_TRY(charl__tensor_view(charl__ring_buffer(*ring), dtype, &shape, 0, tensor));
+cleanup:
+    return st;
+}
+
+static charl_status create_rings(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(create_ring(f, CHARL_I32, &f->rows, &f->row_ring, &f->row));
+    CHARL_TRY(create_ring(f, CHARL_F32, &f->weights, &f->weight_ring, &f->weight));
+    if (f->mixes) {
+        CHARL_TRY(create_ring(f, CHARL_I32, &f->partners, &f->partner_ring, &f->partner));
+        CHARL_TRY(create_ring(f, CHARL_F32, &f->shares, &f->share_ring, &f->share));
+    }
 cleanup:
     return st;
 }
@@ -115,7 +140,7 @@ static charl_status create_source(charl__feed *f)
 {
     charl_status st = CHARL_OK;
     const charl_shape one = {0, {0}};
-    const int64_t rows = f->o.on_device ? f->n : SLOTS * f->o.rows;
+    const int64_t rows = f->o.on_device ? f->n : SLOTS * slot_rows(f);
 
     if (f->window > 0 && f->o.on_device) {
         CHARL_TRY(create_array(f, f->info.items[f->o.split], f->info.stored_dtype, &one, &f->x));
@@ -185,8 +210,8 @@ cleanup:
 static charl_status create_slots(charl__feed *f)
 {
     charl_status st = CHARL_OK;
-    const size_t xb = (size_t)(f->o.rows * row_bytes(f->info.x_dtype, &f->info.x_shape));
-    const size_t yb = (size_t)(f->o.rows * row_bytes(f->info.y_dtype, &f->info.y_shape));
+    const size_t xb = (size_t)(slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape));
+    const size_t yb = (size_t)(slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape));
 
     for (int s = 0; s < SLOTS; s++) {
         CHARL_TRY(charl__pinned_create(f->o.dev, xb, &f->pinned_x[s], &f->host_x[s]));
@@ -208,6 +233,10 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
     charl_dataset_get_info(o->ds, &f->info);
     f->n = f->info.rows[o->split];
     f->window = f->info.kind == CHARL_DATASET_TOKENS ? f->info.x_shape.dim[0] : 0;
+    f->mixes = o->augment && o->augment->mixup > 0;
+    if (o->augment) {
+        CHARL_TRY(charl__augment_check(o->augment, &f->info));
+    }
     CHARL_TRY(create_source(f));
     CHARL_TRY(create_rings(f));
     if (o->on_device) {
@@ -253,10 +282,16 @@ void charl__feed_destroy(charl__feed *f)
     charl_tensor_release(f->scale);
     charl_tensor_release(f->row);
     charl_tensor_release(f->weight);
+    charl_tensor_release(f->partner);
+    charl_tensor_release(f->share);
     charl__ring_destroy(f->row_ring);
     charl__ring_destroy(f->weight_ring);
+    charl__ring_destroy(f->partner_ring);
+    charl__ring_destroy(f->share_ring);
     charl_free(f->rows);
     charl_free(f->weights);
+    charl_free(f->partners);
+    charl_free(f->shares);
     charl_free(f);
 }
 
@@ -268,25 +303,53 @@ static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl
     return v;
 }
 
-void charl__feed_attach(charl__feed *f, charl_graph *g, charl_var **x, charl_var **y,
-                        charl_var **weight)
+static void attach_tokens(charl__feed *f, charl_graph *g, charl_var *source, charl_var *row,
+                          charl__feed_vars *out)
+{
+    if (f->y) {
+        out->x = charl_gather_rows(g, source, row, NULL, NULL);
+        out->y = charl_gather_rows(g, bound(g, "y", f->y, CHARL_REPLICATED), row, NULL, NULL);
+    } else {
+        out->x = charl_gather_windows(g, source, row, f->window, 0);
+        out->y = charl_gather_windows(g, source, row, f->window, 1);
+    }
+}
+
+static void attach_rows(charl__feed *f, charl_graph *g, charl_var *source, charl_var *row,
+                        charl__feed_vars *out)
+{
+    const charl_augment none = {.flip = false}, *augment = f->o.augment ? f->o.augment : &none;
+    charl_var *shift = bound(g, "shift", f->shift, CHARL_REPLICATED);
+    charl_var *scale = bound(g, "scale", f->scale, CHARL_REPLICATED);
+    charl_var *y = bound(g, "y", f->y, CHARL_REPLICATED), *partner, *partner_x;
+
+    out->x = charl_gather_rows(g, source, row, shift, scale);
+    out->x = charl__augment_images(augment, g, out->x, shift, scale, 0);
+    out->y = charl_gather_rows(g, y, row, NULL, NULL);
+    if (f->mixes) {
+        partner = bound(g, "partner", f->partner, CHARL_BATCHED);
+        partner_x = charl_gather_rows(g, source, partner, shift, scale);
+        partner_x = charl__augment_images(augment, g, partner_x, shift, scale, f->o.batch);
+        out->share = bound(g, "share", f->share, CHARL_BATCHED);
+        out->x = charl__mixup(g, out->x, partner_x, out->share);
+        out->partner_y = charl_gather_rows(g, y, partner, NULL, NULL);
+    }
+}
+
+void charl__feed_attach(charl__feed *f, charl_graph *g, charl__feed_vars *out)
 {
     charl_var *row, *source;
 
+    *out = (charl__feed_vars){NULL};
     charl_graph_scope_begin(g, "data");
     row = bound(g, "row", f->row, CHARL_BATCHED);
     source = bound(g, "x", f->x, CHARL_REPLICATED);
-    if (!f->y) {
-        *x = charl_gather_windows(g, source, row, f->window, 0);
-        *y = charl_gather_windows(g, source, row, f->window, 1);
+    if (f->window > 0) {
+        attach_tokens(f, g, source, row, out);
     } else {
-        *x = f->window > 0
-                 ? charl_gather_rows(g, source, row, NULL, NULL)
-                 : charl_gather_rows(g, source, row, bound(g, "shift", f->shift, CHARL_REPLICATED),
-                                     bound(g, "scale", f->scale, CHARL_REPLICATED));
-        *y = charl_gather_rows(g, bound(g, "y", f->y, CHARL_REPLICATED), row, NULL, NULL);
+        attach_rows(f, g, source, row, out);
     }
-    *weight = bound(g, "weight", f->weight, CHARL_BATCHED);
+    out->weight = bound(g, "weight", f->weight, CHARL_BATCHED);
     charl_graph_scope_end(g);
 }
 
@@ -300,6 +363,7 @@ charl_status charl__feed_seek(charl__feed *f, int64_t step)
                                      .batch = f->o.batch,
                                      .row0 = f->o.row0,
                                      .rows = f->o.rows,
+                                     .mirrored = is_mirrored(f),
                                      .first_step = step,
                                      .end_step = -1,
                                      .n_slots = SLOTS,
@@ -324,8 +388,8 @@ cleanup:
 static charl_status upload(charl__feed *f)
 {
     charl_status st = CHARL_OK;
-    const int64_t xb = f->o.rows * row_bytes(f->info.x_dtype, &f->info.x_shape);
-    const int64_t yb = f->o.rows * row_bytes(f->info.y_dtype, &f->info.y_shape);
+    const int64_t xb = slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape);
+    const int64_t yb = slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape);
     const double begin = charl__clock_s();
     int64_t step;
     int s;
@@ -366,6 +430,25 @@ static int64_t source_row(const charl__feed *f, int64_t position)
                                                position, f->window);
 }
 
+/* Row i of this rank is mixed with the mirror image of its place in the global batch. */
+static charl_status push_partners(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const int64_t last = f->o.batch - 1 - f->o.row0, n = f->o.rows;
+
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t in_slot = is_mirrored(f) ? n + i : n - 1 - i;
+
+        f->partners[i] = (int32_t)(f->o.on_device ? source_row(f, f->step * f->o.batch + last - i)
+                                                  : f->slot * slot_rows(f) + in_slot);
+        f->shares[i] = charl__mixup_share(f->o.augment->mixup, f->o.seed, f->step, f->o.row0 + i);
+    }
+    CHARL_TRY(charl__ring_push(f->partner_ring, f->partners));
+    CHARL_TRY(charl__ring_push(f->share_ring, f->shares));
+cleanup:
+    return st;
+}
+
 charl_status charl__feed_next(charl__feed *f)
 {
     charl_status st = CHARL_OK;
@@ -376,11 +459,14 @@ charl_status charl__feed_next(charl__feed *f)
     }
     for (int64_t i = 0; i < f->o.rows; i++) {
         f->rows[i] =
-            (int32_t)(f->o.on_device ? source_row(f, position + i) : f->slot * f->o.rows + i);
+            (int32_t)(f->o.on_device ? source_row(f, position + i) : f->slot * slot_rows(f) + i);
         f->weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
     }
     CHARL_TRY(charl__ring_push(f->row_ring, f->rows));
     CHARL_TRY(charl__ring_push(f->weight_ring, f->weights));
+    if (f->mixes) {
+        CHARL_TRY(push_partners(f));
+    }
     if (!f->o.fixed) {
         f->step++;
     }

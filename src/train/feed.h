@@ -6,6 +6,9 @@
  * fills, and gives a graph the row numbers of each step; the graph gathers and normalises. So a
  * step moves indices only when the data fit.
  *
+ *  A training feed may change its samples at random (train/augment.h). With mixup each row has a
+ * partner, whose row number is delivered as well.
+ *
  *  A row of tokens is a window: x the tokens from its start, y those one later. On the device lie
  * the tokens as stored, and the numbers of a step are starts: multiples of the window, in training
  * shifted by an amount that changes with the epoch (charl_order_shift).
@@ -20,6 +23,7 @@ typedef struct charl__feed_options {
     charl_device *dev;
     charl_dataset *ds;                /* borrowed */
     const charl_normalize *normalize; /* borrowed */
+    const charl_augment *augment;     /* borrowed; NULL: none */
     charl_split split;
     bool shuffle;
     bool endless; /* epoch after epoch; otherwise rows past the end of the split have weight 0 */
@@ -33,10 +37,15 @@ typedef struct charl__feed_options {
 charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out) CHARL_MUST_CHECK;
 void charl__feed_destroy(charl__feed *f); /* NULL is a no-op */
 
-/** Inputs of a graph: x f32 [rows, ...] normalised, or i32 [rows, T] tokens; y i32 or f32
- * [rows, ...]; weight f32 [rows] (1, or 0 for rows past the end of the split). */
-void charl__feed_attach(charl__feed *f, charl_graph *g, charl_var **x, charl_var **y,
-                        charl_var **weight);
+/** Inputs of a graph, borrowed from it. */
+typedef struct charl__feed_vars {
+    charl_var *x;         /* f32 [rows, ...] normalised, or i32 [rows, T] tokens */
+    charl_var *y;         /* i32 or f32 [rows, ...] */
+    charl_var *weight;    /* f32 [rows]: 1, or 0 for rows past the end of the split */
+    charl_var *partner_y; /* mixup: the targets of the samples that are mixed into x; else NULL */
+    charl_var *share;     /* mixup: f32 [rows], the part of y; the partner has the rest */
+} charl__feed_vars;
+void charl__feed_attach(charl__feed *f, charl_graph *g, charl__feed_vars *out);
 
 /** Deliver steps from `step` on. */
 charl_status charl__feed_seek(charl__feed *f, int64_t step) CHARL_MUST_CHECK;

@@ -41,8 +41,9 @@ const charl__key charl__keys[] = {
      "tokens: predictions per sample, T; gpt takes model.block_size instead"},
     {"data", "normalize", CHARL__KEY_NORMALIZE, AT(data.normalize), "auto", NULL, "auto|none", NULL, NULL, NULL,
      "auto: mean and deviation stored with the data; none; or MEANS / DEVIATIONS, such as 0.49, 0.48 / 0.25, 0.24"},
-    {"data", "augment", CHARL__KEY_STRING, AT(data.augment), "", NULL, NULL, NULL, "", NULL,
-     "random changes of the training images"},
+    {"data", "augment", CHARL__KEY_AUGMENT, AT(data.augment), "", NULL, NULL, NULL, NULL, NULL,
+     "random changes of the training images, such as flip, crop:4, rotate:10, cutout:8, mixup:0.2: mirrored; shifted by up to 4 pixels; "
+     "turned by up to 10 degrees; a square of 8 pixels set to the mean; mixed with another sample in parts drawn from Beta(0.2, 0.2)"},
     {"data", "shuffle", CHARL__KEY_BOOL, AT(data.shuffle), "yes", NULL, NULL, NULL, NULL, NULL,
      "a new order of the training samples in every epoch"},
     {"data", "cache", CHARL__KEY_ENUM, AT(data.cache), "auto", NULL, "auto|device|none", "host", NULL, NULL,

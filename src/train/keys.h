@@ -22,7 +22,8 @@ typedef enum charl__key_type {
     CHARL__KEY_INTS,     /* charl_int_list */
     CHARL__KEY_INTERVAL, /* charl_interval */
     CHARL__KEY_DURATION, /* double, seconds */
-    CHARL__KEY_NORMALIZE /* charl_normalize */
+    CHARL__KEY_NORMALIZE, /* charl_normalize */
+    CHARL__KEY_AUGMENT    /* charl_augment */
 } charl__key_type;
 
 typedef struct charl__key {

@@ -114,9 +114,12 @@ static bool fits_device(const charl__trainer *t, charl_split split)
 static charl_status create_feed(charl__trainer *t, charl_split split, bool training,
                                 charl__feed **out)
 {
+    /* A batch to be learned by heart must stay as it is. */
+    const bool augments = training && !t->options->overfit_batch;
     const charl__feed_options o = {.dev = t->dev,
                                    .ds = t->ds,
                                    .normalize = &t->config->data.normalize,
+                                   .augment = augments ? &t->config->data.augment : NULL,
                                    .split = split,
                                    .shuffle = training && t->config->data.shuffle,
                                    .endless = training,

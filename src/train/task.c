@@ -3,6 +3,7 @@
 
 #include "autograd/op.h"
 #include "charl/ops.h"
+#include "train/augment.h"
 
 /* Models, losses and settings that take tokens, or that take nothing else. */
 static charl_status check_tokens(const charl_config *config, const charl_dataset_info *data)
@@ -138,18 +139,35 @@ static charl_var *build_metrics(const charl_config *config, charl_graph *g, char
     return charl_concat(g, part, n, 0);
 }
 
+/* With mixup the loss is that of a mixture: of two losses of classes, or to mixed targets. */
+static charl_var *mixed_loss_rows(const charl_config *config, charl_graph *g, charl_var *out,
+                                  const charl__feed_vars *in)
+{
+    if (!in->share) {
+        return loss_rows(config, g, out, in->y);
+    }
+    if (config->train.loss == CHARL_LOSS_CROSS_ENTROPY) {
+        return charl__mixup(g, loss_rows(config, g, out, in->y),
+                            loss_rows(config, g, out, in->partner_y), in->share);
+    }
+    return loss_rows(
+        config, g, out,
+        charl__mixup(g, real_target(g, out, in->y), real_target(g, out, in->partner_y), in->share));
+}
+
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__feed *feed, charl_steps *steps, charl__task *task)
 {
     charl_graph *g = task->g;
-    charl_var *x, *y, *weight, *out, *rows, *loss, *seed;
+    charl_var *out, *rows, *loss, *seed;
+    charl__feed_vars in;
 
     charl__graph_set_steps(g, steps);
-    charl__feed_attach(feed, g, &x, &y, &weight);
-    out = charl_model_build(model, g, params, x);
-    check_output(config, g, out, y, task->classes);
+    charl__feed_attach(feed, g, &in);
+    out = charl_model_build(model, g, params, in.x);
+    check_output(config, g, out, in.y, task->classes);
     charl_graph_scope_begin(g, "loss");
-    rows = loss_rows(config, g, out, y);
+    rows = mixed_loss_rows(config, g, out, &in);
     if (charl_graph_is_training(g)) {
         loss = charl_sum(g, rows, 0, false);
         task->metrics = charl_reshape(g, loss, (charl_shape){1, {1}});
@@ -157,7 +175,7 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
         charl__graph_bind_input(g, seed, charl__steps_loss_seed(steps));
         charl_graph_backward(g, loss, seed);
     } else {
-        task->metrics = build_metrics(config, g, out, y, rows, weight);
+        task->metrics = build_metrics(config, g, out, in.y, rows, in.weight);
         task->output = out;
         charl_graph_keep(g, out);
     }

@@ -166,6 +166,30 @@ static void any_cursor_and_any_ranks_give_the_same_rows(void **state)
     }
 }
 
+/* Row i of a part is followed by the row that lies as far from the other end of the batch. */
+static void mirrored_rows_follow(void **state)
+{
+    charl__loader_options opt = options(32, 4, 8, 3);
+    charl__loader *l = NULL;
+    int rows[4 * 16];
+
+    (void)state;
+    opt.first_step = 2;
+    opt.mirrored = true;
+    charl_assert_ok(charl__loader_create(&opt, &l));
+    collect(l, 2, 4, 16, rows);
+    for (int64_t k = 0; k < 4; k++) {
+        for (int64_t i = 0; i < 8; i++) {
+            const int64_t begin = (2 + k) * 32;
+
+            assert_int_equal(rows[16 * k + i], charl_order_row(77, N, true, begin + 4 + i));
+            assert_int_equal(rows[16 * k + 8 + i],
+                             charl_order_row(77, N, true, begin + 31 - (4 + i)));
+        }
+    }
+    charl__loader_destroy(l);
+}
+
 static void indices_are_the_rows(void **state)
 {
     enum { B = 20 };
@@ -388,6 +412,7 @@ int main(void)
         cmocka_unit_test(read_errors_reach_the_caller),
         cmocka_unit_test(every_sample_once_per_epoch),
         cmocka_unit_test(any_cursor_and_any_ranks_give_the_same_rows),
+        cmocka_unit_test(mirrored_rows_follow),
         cmocka_unit_test(indices_are_the_rows),
         cmocka_unit_test(the_last_step_is_the_last),
         cmocka_unit_test(holding_every_slot_is_an_error_not_a_hang),

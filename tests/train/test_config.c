@@ -24,6 +24,8 @@ static const char GOOD[] = "[run]\n"
                            "[data]\n"
                            "path = \"some; file #1.h5\" # quoted\n"
                            "normalize = 0.5, 0.25 / 1, 2\n"
+                           "augment = crop:4, flip,\n"
+                           "  mixup:0.2\n"
                            "[model]\n"
                            "type = sequential\n"
                            "[layer conv1]\n"
@@ -63,6 +65,8 @@ static void test_values(void **state)
     assert_int_equal(c->data.normalize.kind, CHARL_NORMALIZE_GIVEN);
     assert_int_equal(c->data.normalize.count, 2);
     assert_true(c->data.normalize.mean[1] == 0.25F && c->data.normalize.std[1] == 2.0F);
+    assert_true(c->data.augment.flip && c->data.augment.crop == 4 && c->data.augment.mixup == 0.2 &&
+                c->data.augment.rotate == 0 && c->data.augment.cutout == 0);
     assert_int_equal(c->train.batch_size, 65536);
     assert_int_equal(charl_config_slices(c), 8);
     assert_int_equal(c->scheduler.type, CHARL_SCHEDULER_MULTISTEP);

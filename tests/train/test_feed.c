@@ -59,11 +59,15 @@ static const charl_normalize none = {.kind = CHARL_NORMALIZE_AUTO};
 static charl_status start(bench *b, const charl__feed_options *o)
 {
     charl_status st = CHARL_OK;
+    charl__feed_vars in;
 
     b->rows = o->rows;
     CHARL_TRY(charl__feed_create(o, &b->feed));
     CHARL_TRY(charl_graph_create(dev, NULL, &b->g));
-    charl__feed_attach(b->feed, b->g, &b->x, &b->y, &b->weight);
+    charl__feed_attach(b->feed, b->g, &in);
+    b->x = in.x;
+    b->y = in.y;
+    b->weight = in.weight;
     charl_graph_keep(b->g, b->x);
     charl_graph_keep(b->g, b->y);
     charl_graph_keep(b->g, b->weight);

@@ -1,0 +1,57 @@
+#!/bin/sh
+# data.augment: the same bits for any number of ranks, any place of the data and after stopping in the middle of an epoch;
+# images change in training only; what does not fit the data is refused.
+here=$(dirname "$0")
+. "$here/common.sh"
+
+all="data.augment=flip,crop:3,rotate:12,cutout:6,mixup:0.4"
+steps="train.batch_size=48 train.max_steps=9" # an epoch has 6 2/3 steps
+
+expect 0 "augmented" ranks 1 cnn.ini -q -o one "$all" $steps
+for n in 2 3; do
+    expect 0 "augmented on $n ranks" ranks $n cnn.ini -q -o more "$all" $steps
+    same "augmented on $n ranks" one more
+    rm -rf more
+done
+expect 0 "augmented, streamed on 3 ranks" ranks 3 cnn.ini -q -o more "$all" $steps data.cache=none
+same "augmented, streamed on 3 ranks" one more
+rm -rf more
+expect 0 "augmented, streamed" ranks 1 cnn.ini -q -o more "$all" $steps data.cache=none
+same "augmented, streamed" one more
+rm -rf more
+
+export CHARL_FAULT=train.stop:4
+expect 75 "stopped in an epoch" ranks 2 cnn.ini -q -o more "$all" $steps
+unset CHARL_FAULT
+expect 0 "resumed" ranks 3 cnn.ini -q -o more "$all" $steps data.cache=none
+same "stopped in an epoch" one more
+
+# Every change changes something, and mixed targets work with numbers as with classes.
+expect 0 "plain" ranks 1 mlp.ini -q -o plain train.max_steps=2
+for change in flip crop:1 rotate:5 cutout:2 mixup:1; do
+    expect 0 "$change" ranks 1 mlp.ini -q -o changed "data.augment=$change" train.max_steps=2
+    losses plain >a.csv
+    losses changed >b.csv
+    checks=$((checks + 1))
+    cmp -s a.csv b.csv && fail "$change changes nothing"
+    rm -rf changed
+done
+"$bin/charl" data make regression table.h5 -t 300 -v 50 >log || fail "no table"
+for n in 1 3; do
+    expect 0 "mixed targets on $n ranks" ranks $n mlp.ini -q -o table-$n data.path=table.h5 train.loss=mse \
+        data.augment=mixup:0.3 $steps
+done
+same "mixed targets" table-1 table-3
+
+# A batch to be learned by heart stays as it is: it can be learned.
+expect 0 "by heart" ranks 1 mlp.ini --overfit-batch train.max_steps=150 train.batch_size=16 model.dropout=0 \
+    optimizer.learning_rate=0.02 "data.augment=cutout:28, crop:20"
+loss=$(sed -n 's/.*train step=150\/150 .*loss=\([^ ]*\).*/\1/p' log)
+checks=$((checks + 1))
+awk "BEGIN { exit !(${loss:-9} < 0.1) }" || fail "a batch learned by heart has loss ${loss:-?}"
+
+expect 2 "images only" ranks 1 mlp.ini -q -o x data.path=table.h5 train.loss=mse data.augment=flip
+says 1 "flip, crop, rotate and cutout change images .channels, height, width.; the samples of .*table.h5 are .8."
+expect 2 "out of sight" ranks 1 mlp.ini -q -o x data.augment=crop:28
+says 1 "crop:28 shifts images of 28 x 28 out of sight"
+finish
