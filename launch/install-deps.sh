@@ -17,7 +17,7 @@ for option in "$@"; do
     case $option in
     --tests)
         packages+=("${test_packages[@]}")
-        optional=(python3-torch)
+        optional=(python3-torch python3-venv)
         ;;
     --list) list_only=yes ;;
     *)

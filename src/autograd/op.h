@@ -84,6 +84,8 @@ typedef struct charl_op_sample {
     bool skip_gradient; /* at a point where the derivative does not exist */
 } charl_op_sample;
 
+struct charl_onnx_node;
+
 struct charl_op {
     const char *name;    /* unique, lower_snake_case */
     const char *formula; /* for docs, traces and messages */
@@ -103,6 +105,10 @@ struct charl_op {
     charl_status (*enqueue)(const charl_enqueue *e);
     void (*backward)(const charl_backward *b);
     void (*reference)(const charl_reference *r);
+    /* For export (autograd/onnx.h), at most one of: the ONNX operator with the same operands and
+     * result; a function that writes the node in several. */
+    const char *onnx_type;
+    void (*onnx)(const struct charl_onnx_node *n);
 
     const charl_op_sample *samples;
     int n_samples;

@@ -219,6 +219,7 @@ charl_status charl__graph_prepare(charl_graph *g)
     charl_status st = CHARL_OK;
 
     CHARL_TRY(charl_graph_status(g));
+    CHARL_REQUIRE(g->dev, CHARL_ERR_INVALID, "a graph without a device cannot be compiled");
     if (!g->planned) {
         CHARL_TRY(prepare(g));
     }

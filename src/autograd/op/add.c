@@ -46,6 +46,7 @@ const charl_op charl_op_add = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx_type = "Add",
     CHARL_SAMPLES(samples),
 };
 

@@ -2,6 +2,8 @@
  */
 #include "autograd/pool.h"
 
+#include "autograd/onnx.h"
+
 static charl_status infer(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
@@ -72,6 +74,23 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 1, 1, 1, 1)}, .attr = &k1, .lo = -1, .hi = 1},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    const charl_window *win = &((const charl_pool *)n->attr)->win;
+    charl_onnx_window w;
+    charl_onnx_call c = {.type = "AveragePool",
+                         .in = {n->in[0]},
+                         .out = n->out,
+                         .attr = {{"count_include_pad", .i = 1}}};
+
+    if (win->dilation[0] != 1 || win->dilation[1] != 1) {
+        charl__onnx_fail(n, "opset 17 has no mean under a dilated window");
+        return;
+    }
+    charl__onnx_window(win, &w, &c);
+    charl__onnx_call(n, &c);
+}
+
 const charl_op charl_op_avg_pool2d = {
     .name = "avg_pool2d",
     .formula = "out = sum over the window / (KH * KW)",
@@ -82,6 +101,7 @@ const charl_op charl_op_avg_pool2d = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

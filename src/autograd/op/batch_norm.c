@@ -7,6 +7,7 @@
  * itself.
  */
 #include "autograd/map.h"
+#include "autograd/onnx.h"
 #include "autograd/norm.h"
 #include "charl/ops.h"
 
@@ -199,6 +200,16 @@ static const charl_op_sample samples_apply[] = {
      .skip_gradient = true},
 };
 
+static void onnx_apply(const charl_onnx_node *n)
+{
+    static const char *const type[] = {"", "Sub", "Mul", "Mul", "Add"};
+    const char *v = n->in[0];
+
+    for (int i = 1; i < n->n_in; i++) {
+        v = charl__onnx_op(n, type[i], v, n->in[i], i == n->n_in - 1 ? n->out : NULL);
+    }
+}
+
 const charl_op charl_op_batch_norm_apply = {
     .name = "batch_norm_apply",
     .formula = "out = (x - mean) * invstd * weight + bias",
@@ -211,6 +222,7 @@ const charl_op charl_op_batch_norm_apply = {
     .enqueue = enqueue_apply,
     .backward = backward_apply,
     .reference = reference_apply,
+    .onnx = onnx_apply,
     CHARL_SAMPLES(samples_apply),
 };
 

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "autograd/map.h"
+#include "autograd/onnx.h"
 #include "autograd/norm.h"
 #include "charl/ops.h"
 
@@ -203,6 +204,16 @@ static const charl_op_sample samples_invstd[] = {
     {.in = {CHARL_B(F32, 16)}, .attr = &ten, .lo = 0.1, .hi = 50, .ulp = 8},
 };
 
+static void onnx_invstd(const charl_onnx_node *n)
+{
+    const charl_norm *t = n->attr;
+    const char *var =
+        charl__onnx_op(n, "Mul", n->in[0], charl__onnx_float(n, 1.0 / t->count), NULL);
+    const char *sum = charl__onnx_op(n, "Add", var, charl__onnx_float(n, (double)t->eps), NULL);
+
+    charl__onnx_op(n, "Reciprocal", charl__onnx_op(n, "Sqrt", sum, NULL, NULL), NULL, n->out);
+}
+
 const charl_op charl_op_batch_norm_invstd = {
     .name = "batch_norm_invstd",
     .formula = "out = 1 / sqrt(squares / count + eps)",
@@ -211,6 +222,7 @@ const charl_op charl_op_batch_norm_invstd = {
     .infer = charl__infer_same,
     .enqueue = enqueue_invstd,
     .reference = reference_invstd,
+    .onnx = onnx_invstd,
     CHARL_SAMPLES(samples_invstd),
 };
 

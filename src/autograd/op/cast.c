@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "autograd/onnx.h"
 #include "charl/ops.h"
 
 /* The kernel's number of a type, or -1. */
@@ -101,6 +102,19 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(U8, 16, 37)}, .attr = &f32, .int_end = 256},
 };
 
+/* To f32 only: ONNX rounds towards zero where this operator rounds to even. */
+static void onnx(const charl_onnx_node *n)
+{
+    if (n->out_type->dtype != CHARL_F32) {
+        charl__onnx_fail(n, "only casts to f32 can be exported");
+        return;
+    }
+    charl__onnx_call(n, &(charl_onnx_call){.type = "Cast",
+                                           .in = {n->in[0]},
+                                           .out = n->out,
+                                           .attr = {{"to", .i = charl__onnx_dtype(CHARL_F32)}}});
+}
+
 const charl_op charl_op_cast = {
     .name = "cast",
     .formula = "out = x in another element type",
@@ -111,6 +125,7 @@ const charl_op charl_op_cast = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

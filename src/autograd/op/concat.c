@@ -1,4 +1,7 @@
 /* concat: operands one after another along an axis. The gradient of each is its slice. */
+#include <string.h>
+
+#include "autograd/onnx.h"
 #include "autograd/rows.h"
 #include "charl/ops.h"
 
@@ -108,6 +111,15 @@ static const charl_op_sample samples[] = {
      .hi = 3},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    charl_onnx_call c = {
+        .type = "Concat", .out = n->out, .attr = {{"axis", .i = *(const int *)n->attr}}};
+
+    memcpy(c.in, n->in, (size_t)n->n_in * sizeof *c.in);
+    charl__onnx_call(n, &c);
+}
+
 const charl_op charl_op_concat = {
     .name = "concat",
     .formula = "out = operands one after another along an axis",
@@ -119,6 +131,7 @@ const charl_op charl_op_concat = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

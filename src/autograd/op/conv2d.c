@@ -4,6 +4,7 @@
  * The three are one trilinear form, so that each one's gradients are the other two.
  */
 #include "autograd/gemm_slices.h"
+#include "autograd/onnx.h"
 #include "charl/ops.h"
 #include "tensor/conv.h"
 
@@ -269,6 +270,19 @@ static const charl_op_sample samples[] = {
      .terms = 646},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    const conv_attr *t = n->attr;
+    charl_onnx_window w;
+    charl_onnx_call c = {.type = "Conv",
+                         .in = {n->in[0], n->in[1], n->n_in > 2 ? n->in[2] : NULL},
+                         .out = n->out,
+                         .attr = {{"group", .i = t->groups}}};
+
+    charl__onnx_window(&t->win, &w, &c);
+    charl__onnx_call(n, &c);
+}
+
 const charl_op charl_op_conv2d = {
     .name = "conv2d",
     .formula =
@@ -281,6 +295,7 @@ const charl_op charl_op_conv2d = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

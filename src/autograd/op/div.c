@@ -47,6 +47,7 @@ const charl_op charl_op_div = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx_type = "Div",
     CHARL_SAMPLES(samples),
 };
 

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "autograd/onnx.h"
 #include "autograd/pieces.h"
 #include "autograd/rows.h"
 #include "charl/ops.h"
@@ -79,6 +80,11 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(I32, 0), CHARL_R(F32, 3, 4)}, .lo = -2, .hi = 2, .int_end = 3},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    charl__onnx_op(n, "Gather", n->in[1], n->in[0], n->out);
+}
+
 const charl_op charl_op_embedding = {
     .name = "embedding",
     .formula = "out[..., c] = weight[x[...], c]",
@@ -87,6 +93,7 @@ const charl_op charl_op_embedding = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

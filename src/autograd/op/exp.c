@@ -39,6 +39,7 @@ const charl_op charl_op_exp = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx_type = "Exp",
     CHARL_SAMPLES(samples),
 };
 

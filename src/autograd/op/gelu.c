@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "autograd/onnx.h"
 #include "charl/ops.h"
 
 #define INNER "0.79788456f * fma(a * 0.044715f, a * a, a)"
@@ -108,6 +109,27 @@ static const charl_op_sample samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -50, .hi = 50, .terms = 2, .attr = &exact),
 };
 
+/* x * (1 + erf(x / sqrt(2))) / 2, or with tanh(sqrt(2 / pi) * (x + 0.044715 x^3)) for erf */
+static void onnx(const charl_onnx_node *n)
+{
+    const char *x = n->in[0], *half, *s;
+
+    if (*(const bool *)n->attr) {
+        s = charl__onnx_op(n, "Mul", x, x, NULL);
+        s = charl__onnx_op(n, "Mul", s, charl__onnx_float(n, 0.044715), NULL);
+        s = charl__onnx_op(n, "Add", s, charl__onnx_float(n, 1.0), NULL);
+        s = charl__onnx_op(n, "Mul", s, x, NULL);
+        s = charl__onnx_op(n, "Mul", s, charl__onnx_float(n, sqrt(2.0 / acos(-1.0))), NULL);
+        s = charl__onnx_op(n, "Tanh", s, NULL, NULL);
+    } else {
+        s = charl__onnx_op(n, "Mul", x, charl__onnx_float(n, sqrt(0.5)), NULL);
+        s = charl__onnx_op(n, "Erf", s, NULL, NULL);
+    }
+    s = charl__onnx_op(n, "Add", s, charl__onnx_float(n, 1.0), NULL);
+    half = charl__onnx_op(n, "Mul", x, charl__onnx_float(n, 0.5), NULL);
+    charl__onnx_op(n, "Mul", half, s, n->out);
+}
+
 const charl_op charl_op_gelu = {
     .name = "gelu",
     .formula = "out = x * Phi(x)",
@@ -119,6 +141,7 @@ const charl_op charl_op_gelu = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "autograd/map.h"
+#include "autograd/onnx.h"
 #include "autograd/rows.h"
 #include "charl/ops.h"
 
@@ -178,6 +179,19 @@ static const charl_op_sample samples[] = {
      .terms = 768},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    const charl_shape *s = &n->in_type[0].shape;
+    const float eps = ((const layer_attr *)n->attr)->eps;
+    const char *one = n->n_in > 1 ? n->in[1] : charl__onnx_fill(n, 1.0F, s->dim[s->ndim - 1]);
+
+    charl__onnx_call(n, &(charl_onnx_call){
+                            .type = "LayerNormalization",
+                            .in = {n->in[0], one, n->n_in > 2 ? n->in[2] : NULL},
+                            .out = n->out,
+                            .attr = {{"axis", .i = -1}, {"epsilon", .is_float = true, .f = eps}}});
+}
+
 const charl_op charl_op_layer_norm = {
     .name = "layer_norm",
     .formula = "out = (x - mean) / sqrt(var + eps) * weight + bias, over the last axis",
@@ -189,6 +203,7 @@ const charl_op charl_op_layer_norm = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

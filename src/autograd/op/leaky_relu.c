@@ -1,6 +1,7 @@
 /* leaky_relu: x > 0 ? x : slope * x. d/dx = 1 or slope, by the sign of x. */
 #include "autograd/map.h"
 
+#include "autograd/onnx.h"
 #include "charl/ops.h"
 
 static const float slope_sample = 0.01F;
@@ -72,6 +73,15 @@ static const charl_op_sample samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .away = 0.01, .attr = &slope_sample),
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    charl__onnx_call(
+        n, &(charl_onnx_call){.type = "LeakyRelu",
+                              .in = {n->in[0]},
+                              .out = n->out,
+                              .attr = {{"alpha", .is_float = true, .f = *(const float *)n->attr}}});
+}
+
 const charl_op charl_op_leaky_relu = {
     .name = "leaky_relu",
     .formula = "out = x > 0 ? x : slope * x",
@@ -83,6 +93,7 @@ const charl_op charl_op_leaky_relu = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

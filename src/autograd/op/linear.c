@@ -3,6 +3,7 @@
  * d x = d out @ w, d w = linear_wgrad(d out, x), d bias = the sum of d out over rows.
  */
 #include "autograd/gemm_slices.h"
+#include "autograd/onnx.h"
 #include "charl/ops.h"
 
 static int64_t rows_of(const charl_shape *s)
@@ -147,6 +148,25 @@ static const charl_op_sample samples[] = {
      .terms = 301},
 };
 
+/* Gemm knows two extents only. */
+static void onnx(const charl_onnx_node *n)
+{
+    const char *bias = n->n_in > 2 ? n->in[2] : NULL, *product;
+
+    if (n->in_type[0].shape.ndim == 2) {
+        charl__onnx_call(n, &(charl_onnx_call){.type = "Gemm",
+                                               .in = {n->in[0], n->in[1], bias},
+                                               .out = n->out,
+                                               .attr = {{"transB", .i = 1}}});
+        return;
+    }
+    product = charl__onnx_op(n, "MatMul", n->in[0], charl__onnx_swap_last(n, n->in[1], 2),
+                             bias ? NULL : n->out);
+    if (bias) {
+        charl__onnx_op(n, "Add", product, bias, n->out);
+    }
+}
+
 const charl_op charl_op_linear = {
     .name = "linear",
     .formula = "out = x @ w^T + bias",
@@ -157,6 +177,7 @@ const charl_op charl_op_linear = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

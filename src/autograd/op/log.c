@@ -40,6 +40,7 @@ const charl_op charl_op_log = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx_type = "Log",
     CHARL_SAMPLES(samples),
 };
 

@@ -1,4 +1,5 @@
 /* log_softmax: over the last axis. d/dx: g - exp(out) * sum(g) with g the gradient of out. */
+#include "autograd/onnx.h"
 #include "autograd/rows.h"
 
 #include <math.h>
@@ -97,6 +98,13 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 10)}, .terms = 10, .lo = -3, .hi = 3},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    charl__onnx_call(
+        n, &(charl_onnx_call){
+               .type = "LogSoftmax", .in = {n->in[0]}, .out = n->out, .attr = {{"axis", .i = -1}}});
+}
+
 const charl_op charl_op_log_softmax = {
     .name = "log_softmax",
     .formula = "out = x - m - log(sum(exp(x - m))), m = max(x), over the last axis",
@@ -106,6 +114,7 @@ const charl_op charl_op_log_softmax = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

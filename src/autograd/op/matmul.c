@@ -4,6 +4,7 @@
  * all rows of a.
  */
 #include "charl/ops.h"
+#include "autograd/onnx.h"
 #include "autograd/op.h"
 #include "tensor/gemm.h"
 
@@ -239,6 +240,16 @@ static const charl_op_sample samples[] = {
      .terms = 200},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    const matmul_attr *t = n->attr;
+    const char *a = n->in[0], *b = n->in[1];
+
+    a = t->ta ? charl__onnx_swap_last(n, a, n->in_type[0].shape.ndim) : a;
+    b = t->tb ? charl__onnx_swap_last(n, b, n->in_type[1].shape.ndim) : b;
+    charl__onnx_op(n, "MatMul", a, b, n->out);
+}
+
 const charl_op charl_op_matmul = {
     .name = "matmul",
     .formula = "out = op(a) @ op(b)",
@@ -249,6 +260,7 @@ const charl_op charl_op_matmul = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -1,6 +1,7 @@
 /* max: largest element along one axis, and where it is. The gradient goes to the first of the
  * largest. */
 #include "autograd/map.h"
+#include "autograd/onnx.h"
 #include "autograd/rows.h"
 #include "charl/ops.h"
 
@@ -184,6 +185,18 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 7, 6)}, .attr = &last, .lo = -3, .hi = 3},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    const max_attr *t = n->attr;
+    const int64_t axis = t->axis;
+
+    charl__onnx_call(n, &(charl_onnx_call){
+                            .type = "ReduceMax",
+                            .in = {n->in[0]},
+                            .out = n->out,
+                            .attr = {{"axes", .n = 1, .ints = &axis}, {"keepdims", .i = t->keep}}});
+}
+
 const charl_op charl_op_max = {
     .name = "max",
     .formula = "out = the largest of x along one axis; index = where it is first",
@@ -194,6 +207,7 @@ const charl_op charl_op_max = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -4,6 +4,8 @@
 
 #include "autograd/pool.h"
 
+#include "autograd/onnx.h"
+
 static charl_status infer(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
@@ -73,6 +75,15 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5, 40, 33)}, .attr = &k2, .lo = -1, .hi = 1},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    charl_onnx_window w;
+    charl_onnx_call c = {.type = "MaxPool", .in = {n->in[0]}, .out = n->out};
+
+    charl__onnx_window(&((const charl_pool *)n->attr)->win, &w, &c);
+    charl__onnx_call(n, &c);
+}
+
 const charl_op charl_op_max_pool2d = {
     .name = "max_pool2d",
     .formula = "out = max over the window, argmax = its index in the plane",
@@ -83,6 +94,7 @@ const charl_op charl_op_max_pool2d = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

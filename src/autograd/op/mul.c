@@ -43,6 +43,7 @@ const charl_op charl_op_mul = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx_type = "Mul",
     CHARL_SAMPLES(samples),
 };
 

@@ -68,6 +68,7 @@ const charl_op charl_op_relu = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx_type = "Relu",
     CHARL_SAMPLES(samples),
 };
 

@@ -1,4 +1,5 @@
 /* reshape: the same elements under another shape. No launch: the output is the operand's memory. */
+#include "autograd/onnx.h"
 #include "autograd/op.h"
 #include "charl/ops.h"
 
@@ -60,6 +61,11 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 6)}, .attr = &pairs, .lo = -3, .hi = 3},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    charl__onnx_reshape(n, n->in[0], n->out_type, n->out);
+}
+
 const charl_op charl_op_reshape = {
     .name = "reshape",
     .formula = "out = x under another shape",
@@ -71,6 +77,7 @@ const charl_op charl_op_reshape = {
     .infer = infer,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

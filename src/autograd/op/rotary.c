@@ -8,7 +8,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "autograd/onnx.h"
 #include "autograd/pieces.h"
+#include "base/alloc.h"
 #include "charl/ops.h"
 
 enum { MAX_HEAD_DIM = 512, ENTRY = 21 /* "0x0123456789abcdeful," */ };
@@ -117,6 +119,69 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 0, 32)}, .attr = &usual, .lo = -2, .hi = 2},
 };
 
+/* cos or sin of every angle, [T, 1, D/2]: the same for every head. */
+static const char *onnx_table(const charl_onnx_node *n, int64_t positions, bool sine)
+{
+    const rotary_attr *attr = n->attr;
+    const int64_t half = attr->args.head_dim / 2;
+    const charl_shape shape = {3, {positions, 1, half}};
+    const char *name = NULL;
+    float *table = NULL;
+
+    if (charl_alloc_array(positions * half, sizeof *table, &table) != CHARL_OK) {
+        charl__onnx_fail(n, charl_error_message());
+        return NULL;
+    }
+    for (int64_t i = 0; i < positions * half; i++) {
+        const double angle = (double)(i / half) * 2.0 * acos(-1.0) *
+                             turns_of(&attr->args, i % half) * (attr->back ? -1 : 1);
+
+        table[i] = (float)(sine ? sin(angle) : cos(angle));
+    }
+    name = charl__onnx_floats(n, &shape, table);
+    charl_free(table);
+    return name;
+}
+
+/* Halves (a, b) of each turned head become (a cos - b sin, b cos + a sin). */
+static const char *onnx_turn(const charl_onnx_node *n, const char *x, int64_t positions)
+{
+    const int64_t d = ((const rotary_attr *)n->attr)->args.head_dim;
+    const char *cosine = onnx_table(n, positions, false), *sine = onnx_table(n, positions, true);
+    const char *a = charl__onnx_slice(n, x, -1, 0, d / 2, NULL);
+    const char *b = charl__onnx_slice(n, x, -1, d / 2, d, NULL);
+    const char *first = charl__onnx_op(n, "Sub", charl__onnx_op(n, "Mul", a, cosine, NULL),
+                                       charl__onnx_op(n, "Mul", b, sine, NULL), NULL);
+    const char *second = charl__onnx_op(n, "Add", charl__onnx_op(n, "Mul", b, cosine, NULL),
+                                        charl__onnx_op(n, "Mul", a, sine, NULL), NULL);
+
+    return charl__onnx_concat(n, first, second, NULL);
+}
+
+static void onnx(const charl_onnx_node *n)
+{
+    const charl_rotary_args *a = &((const rotary_attr *)n->attr)->args;
+    charl_type turned = n->in_type[0], heads;
+    const int last = turned.shape.ndim - 1;
+    const int64_t width = turned.shape.dim[last], part = a->heads * a->head_dim;
+    const char *x;
+
+    if (last + 1 == CHARL_MAX_DIMS || part == 0) {
+        charl__onnx_fail(n, part ? "too many extents" : "no head is turned");
+        return;
+    }
+    turned.shape.dim[last] = part;
+    heads = turned;
+    heads.shape.dim[last] = a->heads;
+    heads.shape.dim[heads.shape.ndim++] = a->head_dim;
+    x = part < width ? charl__onnx_slice(n, n->in[0], -1, 0, part, NULL) : n->in[0];
+    x = onnx_turn(n, charl__onnx_reshape(n, x, &heads, NULL), turned.shape.dim[last - 1]);
+    x = charl__onnx_reshape(n, x, &turned, part < width ? NULL : n->out);
+    if (part < width) {
+        charl__onnx_concat(n, x, charl__onnx_slice(n, n->in[0], -1, part, width, NULL), n->out);
+    }
+}
+
 const charl_op charl_op_rotary = {
     .name = "rotary",
     .formula = "out = heads of x turned by position * theta^(-2i/D)",
@@ -126,6 +191,7 @@ const charl_op charl_op_rotary = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -1,5 +1,6 @@
 /* scale: factor * x + offset, in one rounding. d/dx = factor. */
 #include "autograd/map.h"
+#include "autograd/onnx.h"
 #include "charl/ops.h"
 
 typedef struct scale_attr {
@@ -42,6 +43,15 @@ static const charl_op_sample samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -3, .hi = 3, .attr = &linear),
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    const scale_attr *s = n->attr;
+    const char *product =
+        charl__onnx_op(n, "Mul", n->in[0], charl__onnx_float(n, (double)s->factor), NULL);
+
+    charl__onnx_op(n, "Add", product, charl__onnx_float(n, (double)s->offset), n->out);
+}
+
 const charl_op charl_op_scale = {
     .name = "scale",
     .formula = "out = factor * x + offset",
@@ -53,6 +63,7 @@ const charl_op charl_op_scale = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -70,6 +70,7 @@ const charl_op charl_op_sigmoid = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx_type = "Sigmoid",
     CHARL_SAMPLES(samples),
 };
 

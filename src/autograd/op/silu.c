@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "autograd/onnx.h"
 #include "charl/ops.h"
 
 static charl_status enqueue_grad(const charl_enqueue *e)
@@ -60,6 +61,11 @@ static const charl_op_sample samples[] = {
     CHARL_MAP_SAMPLES1(.lo = -60, .hi = 200),
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    charl__onnx_op(n, "Mul", n->in[0], charl__onnx_op(n, "Sigmoid", n->in[0], NULL, NULL), n->out);
+}
+
 const charl_op charl_op_silu = {
     .name = "silu",
     .formula = "out = x * sigmoid(x)",
@@ -70,6 +76,7 @@ const charl_op charl_op_silu = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -1,5 +1,6 @@
 /* slice: a range of one axis. Its gradient is zero outside the range: slice_grad. */
 #include "autograd/map.h"
+#include "autograd/onnx.h"
 #include "autograd/rows.h"
 #include "charl/ops.h"
 
@@ -178,6 +179,13 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 4, 6)}, .attr = &middle, .lo = -3, .hi = 3},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    const slice_attr *t = n->attr;
+
+    charl__onnx_slice(n, n->in[0], t->axis, t->start, t->start + t->length, n->out);
+}
+
 const charl_op charl_op_slice = {
     .name = "slice",
     .formula = "out[..., j, ...] = x[..., start + j, ...]",
@@ -189,6 +197,7 @@ const charl_op charl_op_slice = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -1,4 +1,5 @@
 /* softmax: over the last axis. d/dx: out * (g - sum(out * g)) with g the gradient of out. */
+#include "autograd/onnx.h"
 #include "autograd/rows.h"
 
 #include <math.h>
@@ -146,6 +147,13 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 10)}, .terms = 10, .lo = -3, .hi = 3},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    charl__onnx_call(
+        n, &(charl_onnx_call){
+               .type = "Softmax", .in = {n->in[0]}, .out = n->out, .attr = {{"axis", .i = -1}}});
+}
+
 const charl_op charl_op_softmax = {
     .name = "softmax",
     .formula = "out = exp(x - m) / sum(exp(x - m)), m = max(x), over the last axis",
@@ -155,6 +163,7 @@ const charl_op charl_op_softmax = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -72,6 +72,7 @@ const charl_op charl_op_softplus = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx_type = "Softplus",
     CHARL_SAMPLES(samples),
 };
 

@@ -39,6 +39,7 @@ const charl_op charl_op_sqrt = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx_type = "Sqrt",
     CHARL_SAMPLES(samples),
 };
 

@@ -44,6 +44,7 @@ const charl_op charl_op_sub = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx_type = "Sub",
     CHARL_SAMPLES(samples),
 };
 

@@ -4,6 +4,7 @@
  * scale.
  */
 #include "autograd/map.h"
+#include "autograd/onnx.h"
 #include "autograd/rows.h"
 #include "charl/ops.h"
 
@@ -219,6 +220,17 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 40000, 1)}, .attr = &axis0, .terms = 40000, .lo = -3, .hi = 3},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    const sum_attr *t = n->attr;
+    const int64_t axis = t->axis;
+
+    charl__onnx_call(n, &(charl_onnx_call){.type = "ReduceSum",
+                                           .in = {n->in[0], charl__onnx_ints(n, &axis, 1)},
+                                           .out = n->out,
+                                           .attr = {{"keepdims", .i = t->keep}}});
+}
+
 const charl_op charl_op_sum = {
     .name = "sum",
     .formula = "out = sum of x over one axis",
@@ -229,6 +241,7 @@ const charl_op charl_op_sum = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

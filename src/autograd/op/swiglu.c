@@ -2,6 +2,7 @@
  * them. The gradient is packed in the same way. */
 #include <math.h>
 
+#include "autograd/onnx.h"
 #include "autograd/pieces.h"
 #include "charl/ops.h"
 
@@ -88,6 +89,16 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 5, 8)}, .lo = -200, .hi = 200, .terms = 2, .skip_gradient = true},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    const int64_t columns = columns_of(&n->in_type[0].shape);
+    const char *gate = charl__onnx_slice(n, n->in[0], -1, 0, columns, NULL);
+    const char *value = charl__onnx_slice(n, n->in[0], -1, columns, 2 * columns, NULL);
+    const char *open = charl__onnx_op(n, "Sigmoid", gate, NULL, NULL);
+
+    charl__onnx_op(n, "Mul", charl__onnx_op(n, "Mul", gate, open, NULL), value, n->out);
+}
+
 const charl_op charl_op_swiglu = {
     .name = "swiglu",
     .formula = "out[..., j] = silu(x[..., j]) * x[..., F + j]",
@@ -96,6 +107,7 @@ const charl_op charl_op_swiglu = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -71,6 +71,7 @@ const charl_op charl_op_tanh = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx_type = "Tanh",
     CHARL_SAMPLES(samples),
 };
 

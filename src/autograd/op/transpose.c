@@ -5,6 +5,7 @@
  */
 #include "autograd/map.h"
 
+#include "autograd/onnx.h"
 #include "charl/ops.h"
 
 typedef struct transpose_attr {
@@ -184,6 +185,21 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 5, 7)}, .attr = &last, .lo = -3, .hi = 3},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    const transpose_attr *t = n->attr;
+    int64_t perm[CHARL_MAX_DIMS];
+
+    for (int i = 0; i < t->n; i++) {
+        perm[i] = t->perm[i];
+    }
+    charl__onnx_call(
+        n, &(charl_onnx_call){.type = t->n > 1 ? "Transpose" : "Identity",
+                              .in = {n->in[0]},
+                              .out = n->out,
+                              .attr = {{t->n > 1 ? "perm" : NULL, .n = t->n, .ints = perm}}});
+}
+
 const charl_op charl_op_transpose = {
     .name = "transpose",
     .formula = "out = x with its extents in another order",
@@ -195,6 +211,7 @@ const charl_op charl_op_transpose = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

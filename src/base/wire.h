@@ -1,0 +1,24 @@
+#ifndef CHARL_BASE_WIRE_H
+#define CHARL_BASE_WIRE_H
+/** Writing protocol buffers: fields of a message, appended to a text of any bytes.
+ *
+ *  A message is built from the inside: a nested one is a text of its own, appended with
+ * charl__wire_text. Field numbers and types are those of the message's definition. Errors:
+ * ERR_NOMEM.
+ */
+#include <stdint.h>
+
+#include "base/text.h"
+
+/** int32, int64, uint64, bool or enum. */
+charl_status charl__wire_int(charl__text *t, int field, int64_t value) CHARL_MUST_CHECK;
+/** float. */
+charl_status charl__wire_float(charl__text *t, int field, float value) CHARL_MUST_CHECK;
+/** string. */
+charl_status charl__wire_string(charl__text *t, int field, const char *value) CHARL_MUST_CHECK;
+/** bytes, or a nested message. */
+charl_status charl__wire_bytes(charl__text *t, int field, const void *data,
+                               size_t bytes) CHARL_MUST_CHECK;
+charl_status charl__wire_text(charl__text *t, int field, const charl__text *value) CHARL_MUST_CHECK;
+
+#endif
