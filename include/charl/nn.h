@@ -88,6 +88,15 @@ typedef struct charl_position_embedding_config {
     double init_std;    /* of the normal initial values; default 1 */
 } charl_position_embedding_config;
 
+/** lstm and gru, named as in PyTorch. */
+typedef struct charl_recurrent_config {
+    int64_t hidden_size; /* required */
+    int64_t num_layers;  /* default 1 */
+    double dropout;      /* between layers; default 0 */
+    bool bias;           /* default true */
+    bool last;           /* the last step only: [B, hidden_size]; default false: [B, T, ..] */
+} charl_recurrent_config;
+
 /** Copy the defaults of `type` to *config (a struct of the type's kind). Local. Errors: ERR_CONFIG
  * for an unknown type. */
 charl_status charl_layer_defaults(const char *type, void *config) CHARL_MUST_CHECK;
@@ -99,8 +108,8 @@ void charl_model_destroy(charl_model *m);
 
 /** Append a layer. `config` points to the type's settings (copied), NULL for the defaults.
  *  Types: linear, conv2d, batch_norm, layer_norm, max_pool2d, avg_pool2d, global_avg_pool, flatten,
- * dropout, residual_block, embedding, position_embedding, and the activations. Local. Errors:
- * ERR_CONFIG  unknown type, value out of range, name taken ERR_NOMEM */
+ * dropout, residual_block, embedding, position_embedding, lstm, gru, and the activations. Local.
+ * Errors: ERR_CONFIG  unknown type, value out of range, name taken ERR_NOMEM */
 charl_status charl_model_add(charl_model *m, const char *name, const char *type,
                              const void *config) CHARL_MUST_CHECK;
 

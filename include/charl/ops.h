@@ -188,6 +188,16 @@ typedef struct charl_attention_args {
  * 2.5 times that for the gradient; memory for out and one number per query and head. */
 charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args);
 
+/** A layer of PyTorch's LSTM from a state of zeros: h[t] of every step.  pre [B, T, 4H] the input's
+ * part of the gates' sums with both biases, x @ w_ih^T + b_ih + b_hh, in the order i, f, g, o  w_hh
+ * [4H, H]  out [B, T, H]. Local. Errors: ERR_SHAPE, ERR_DTYPE. Cost: 8*B*T*H*H flop and two
+ * launches a step, as much for each gradient. */
+charl_var *charl_lstm(charl_graph *g, charl_var *pre, charl_var *w_hh);
+/** A layer of PyTorch's GRU from a state of zeros.  pre [B, T, 3H] = x @ w_ih^T + b_ih in the order
+ * r, z, n  w_hh [3H, H]  b_hh [3H] or NULL  out [B, T, H]. Local. Errors: ERR_SHAPE, ERR_DTYPE.
+ * Cost: 6*B*T*H*H flop and two launches a step, as much for each gradient. */
+charl_var *charl_gru(charl_graph *g, charl_var *pre, charl_var *w_hh, charl_var *b_hh);
+
 /** p in [0, 1). Training: out = keep ? x / (1 - p) : 0, keep drawn per element from (seed, step,
  * global row and element, layer name). Inference: x itself. */
 charl_var *charl_dropout(charl_graph *g, charl_var *x, float p);

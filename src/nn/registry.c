@@ -4,10 +4,20 @@
 #include "nn/layer.h"
 
 static const charl_layer_type *const types[] = {
-    &charl__layer_linear,          &charl__layer_conv2d,     &charl__layer_batch_norm,
-    &charl__layer_layer_norm,      &charl__layer_max_pool2d, &charl__layer_avg_pool2d,
-    &charl__layer_global_avg_pool, &charl__layer_flatten,    &charl__layer_dropout,
-    &charl__layer_residual_block,  &charl__layer_embedding,  &charl__layer_position_embedding,
+    &charl__layer_linear,
+    &charl__layer_conv2d,
+    &charl__layer_batch_norm,
+    &charl__layer_layer_norm,
+    &charl__layer_max_pool2d,
+    &charl__layer_avg_pool2d,
+    &charl__layer_global_avg_pool,
+    &charl__layer_flatten,
+    &charl__layer_dropout,
+    &charl__layer_residual_block,
+    &charl__layer_embedding,
+    &charl__layer_position_embedding,
+    &charl__layer_lstm,
+    &charl__layer_gru,
 };
 
 enum { N_TYPES = (int)(sizeof types / sizeof types[0]) };

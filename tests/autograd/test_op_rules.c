@@ -161,6 +161,42 @@ static void test_transformer_parts(void **state)
     refused(charl_rotary(g, IN(I32, BATCHED, 8, 3, 24), &usual), CHARL_ERR_DTYPE, "i32");
 }
 
+static void test_recurrent(void **state)
+{
+    (void)state;
+    refused(charl_lstm(g, IN(F32, BATCHED, 8, 5, 12), IN(F32, REPLICATED, 12, 4)), CHARL_ERR_SHAPE,
+            "[B, T, 4 * H]");
+    refused(charl_lstm(g, IN(F32, BATCHED, 8, 12), IN(F32, REPLICATED, 12, 3)), CHARL_ERR_SHAPE,
+            "[B, T, 4 * H]");
+    refused(charl_lstm(g, IN(F32, BATCHED, 12, 5, 12), IN(F32, BATCHED, 12, 3)), CHARL_ERR_SHAPE,
+            "[B, T, 4 * H]");
+    refused(charl_gru(g, IN(F32, BATCHED, 8, 5, 12), IN(F32, REPLICATED, 12, 3), NULL),
+            CHARL_ERR_SHAPE, "[B, T, 3 * H]");
+    refused(
+        charl_gru(g, IN(F32, BATCHED, 8, 5, 9), IN(F32, REPLICATED, 9, 3), IN(F32, REPLICATED, 3)),
+        CHARL_ERR_SHAPE, "b_hh does not fit");
+    refused(charl_gru(g, IN(I32, BATCHED, 8, 5, 9), IN(F32, REPLICATED, 9, 3), NULL),
+            CHARL_ERR_DTYPE, "operand 0 is i32");
+}
+
+/* Saved values of other steps than the gradient's. */
+static void test_recurrent_gradients(void **state)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    (void)state;
+    charl__apply(g, &charl_op_lstm_grad, NULL,
+                 (charl_var *[]){IN(F32, BATCHED, 8, 5, 3), IN(F32, BATCHED, 8, 4, 15),
+                                 IN(F32, REPLICATED, 12, 3)},
+                 3, out);
+    refused(out[0], CHARL_ERR_SHAPE, "other rows or steps");
+    charl__apply(g, &charl_op_gru_grad, NULL,
+                 (charl_var *[]){IN(F32, BATCHED, 8, 5, 3), IN(F32, BATCHED, 8, 4, 3),
+                                 IN(F32, BATCHED, 8, 5, 12), IN(F32, REPLICATED, 9, 3)},
+                 4, out);
+    refused(out[0], CHARL_ERR_SHAPE, "other rows or steps");
+}
+
 static void test_movement(void **state)
 {
     charl_var *many[9];
@@ -347,6 +383,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_losses, begin, end),
         cmocka_unit_test_setup_teardown(test_embedding, begin, end),
         cmocka_unit_test_setup_teardown(test_transformer_parts, begin, end),
+        cmocka_unit_test_setup_teardown(test_recurrent, begin, end),
+        cmocka_unit_test_setup_teardown(test_recurrent_gradients, begin, end),
         cmocka_unit_test_setup_teardown(test_movement, begin, end),
         cmocka_unit_test_setup_teardown(test_gradient_operators, begin, end),
         cmocka_unit_test_setup_teardown(test_mean, begin, end),

@@ -57,6 +57,12 @@ static const charl_pool2d_config wide = {.kernel = {3, 3}, .stride = {1, 2}, .pa
 static const charl_embedding_config embedding = {.vocab = 40, .dim = 12, .init_std = 0.02};
 static const charl_position_embedding_config position = {.block_size = 9, .init_std = 1.0};
 
+static const charl_recurrent_config stacked = {.hidden_size = 16,
+                                               .num_layers = 2,
+                                               .dropout = 0.25,
+                                               .bias = true},
+                                    one = {.hidden_size = 4, .num_layers = 1, .last = true};
+
 static const struct layer_case {
     const char *type;
     const void *config;
@@ -134,6 +140,42 @@ static const struct layer_case {
      .in = {2, {9, 12}},
      .out = {2, {9, 12}},
      .param = {{.name = "l.weight", .shape = {2, {9, 12}}, .deviation = 1.0}}},
+    {"lstm",
+     &stacked,
+     {2, {5, 3}},
+     {2, {5, 16}},
+     {{"l.weight_ih_l0", {2, {64, 3}}, 0.25, 0, false},
+      {"l.weight_hh_l0", {2, {64, 16}}, 0.25, 0, false},
+      {"l.bias_ih_l0", {1, {64}}, 0.25, 0, false},
+      {"l.bias_hh_l0", {1, {64}}, 0.25, 0, false},
+      {"l.weight_ih_l1", {2, {64, 16}}, 0.25, 0, false},
+      {"l.weight_hh_l1", {2, {64, 16}}, 0.25, 0, false},
+      {"l.bias_ih_l1", {1, {64}}, 0.25, 0, false},
+      {"l.bias_hh_l1", {1, {64}}, 0.25, 0, false}}},
+    {"lstm", /* the rows of an image */
+     &one,
+     {3, {1, 5, 3}},
+     {1, {4}},
+     {{"l.weight_ih_l0", {2, {16, 3}}, 0.5, 0, false},
+      {"l.weight_hh_l0", {2, {16, 4}}, 0.5, 0, false}}},
+    {"gru",
+     &stacked,
+     {2, {5, 3}},
+     {2, {5, 16}},
+     {{"l.weight_ih_l0", {2, {48, 3}}, 0.25, 0, false},
+      {"l.weight_hh_l0", {2, {48, 16}}, 0.25, 0, false},
+      {"l.bias_ih_l0", {1, {48}}, 0.25, 0, false},
+      {"l.bias_hh_l0", {1, {48}}, 0.25, 0, false},
+      {"l.weight_ih_l1", {2, {48, 16}}, 0.25, 0, false},
+      {"l.weight_hh_l1", {2, {48, 16}}, 0.25, 0, false},
+      {"l.bias_ih_l1", {1, {48}}, 0.25, 0, false},
+      {"l.bias_hh_l1", {1, {48}}, 0.25, 0, false}}},
+    {"gru",
+     &one,
+     {2, {1, 3}}, /* a single step */
+     {1, {4}},
+     {{"l.weight_ih_l0", {2, {12, 3}}, 0.5, 0, false},
+      {"l.weight_hh_l0", {2, {12, 4}}, 0.5, 0, false}}},
     {"relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"leaky_relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"sigmoid", NULL, {1, {5}}, {1, {5}}, {{0}}},
@@ -276,6 +318,8 @@ static void test_refused_inputs(void **state)
          &position,
          {2, {10, 5}},
          "a sequence of 10 is longer than block_size = 9"},
+        {"lstm", &one, {1, {5}}, "block.0: a recurrent layer needs"},
+        {"gru", &one, {2, {0, 5}}, "block.0: a recurrent layer needs"},
         {"max_pool2d", &large, {3, {1, 4, 4}}, "block.0"},
         {"avg_pool2d", &pool, {1, {5}}, "block.0"},
         {"global_avg_pool", NULL, {1, {5}}, "block.0"},
