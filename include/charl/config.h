@@ -57,8 +57,16 @@ typedef enum charl_optimizer_type {
     CHARL_OPTIMIZER_ADAMW,
     CHARL_OPTIMIZER_LION,
     CHARL_OPTIMIZER_RMSPROP,
-    CHARL_OPTIMIZER_ADAGRAD
+    CHARL_OPTIMIZER_ADAGRAD,
+    CHARL_OPTIMIZER_LAMB,
+    CHARL_OPTIMIZER_ADAFACTOR,
+    CHARL_OPTIMIZER_MUON
 } charl_optimizer_type;
+typedef enum charl_decay_1d {
+    CHARL_DECAY_1D_AUTO,
+    CHARL_DECAY_1D_YES,
+    CHARL_DECAY_1D_NO
+} charl_decay_1d;
 typedef enum charl_scheduler_type {
     CHARL_SCHEDULER_CONSTANT,
     CHARL_SCHEDULER_LINEAR,
@@ -173,6 +181,8 @@ typedef struct charl_config {
         int type; /* charl_optimizer_type */
         double learning_rate;
         double weight_decay;
+        int decay_1d; /* charl_decay_1d */
+        const char *groups;
         double momentum; /* NaN: the type's own, as beta1, beta2 and eps */
         bool nesterov;
         double beta1;

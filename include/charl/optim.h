@@ -12,13 +12,14 @@ typedef struct charl_optimizer charl_optimizer;
 
 /** Settings by PyTorch's names; those that a type does not use have no effect. */
 typedef struct charl_optimizer_config {
-    const char *type;    /* sgd | adam | adamw | lion | rmsprop | adagrad */
-    float weight_decay;  /* adamw, lion: decoupled, 1/step times the learning rate; others: added to
-                            the gradient */
-    float momentum;      /* sgd, rmsprop, [0, 1) */
+    const char *type; /* sgd | adam | adamw | lion | rmsprop | adagrad | lamb | adafactor | muon */
+    float weight_decay;  /* sgd, adam, rmsprop, adagrad: added to the gradient; lamb: to the
+                            direction; others: decoupled, 1/step times the learning rate */
+    float momentum;      /* sgd, rmsprop, muon, [0, 1) */
     bool nesterov;       /* sgd */
-    double beta1, beta2; /* adam, adamw, lion, [0, 1); beta2 also rmsprop, there called alpha */
-    float eps;           /* adam, adamw, rmsprop, adagrad */
+    double beta1, beta2; /* adam, adamw, lion, lamb, muon, [0, 1); beta2 also rmsprop, there called
+                            alpha */
+    float eps;           /* all but sgd and lion; adafactor: of the second moment's root */
     float grad_clip;     /* largest global 2-norm of the gradient; 0 = off */
 } charl_optimizer_config;
 
@@ -54,10 +55,13 @@ charl_status charl_optimizer_get_report(charl_optimizer *o,
 int64_t charl_optimizer_get_steps(const charl_optimizer *o);
 void charl_optimizer_set_steps(charl_optimizer *o, int64_t steps);
 
-/** State tensors per parameter: their number, the PyTorch name of the k-th ("exp_avg"), and its
- * values for parameter p (natural shape, f32). Local. Reading and writing Blocks. */
+/** State tensors per parameter: their number, the PyTorch name of the k-th ("exp_avg"), its shape
+ * for parameter p (false: p has no such state), and its values (f32). Local. Reading and writing
+ * Blocks; ERR_INVALID where there is no such state. */
 int charl_optimizer_get_state_count(const charl_optimizer *o);
 const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k);
+bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const charl_param *p,
+                                     charl_shape *out);
 charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const charl_param *p,
                                         float *dst) CHARL_MUST_CHECK;
 charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p,

@@ -30,8 +30,18 @@ typedef struct charl_param_spec {
     charl_shape shape;
     charl_init init;
     bool trainable; /* false: a buffer such as a running statistic, kept in an arena of its own */
-    bool no_decay;  /* weight decay never applies */
+    bool no_decay;  /* weight decay applies only where the settings say so */
+    bool embedding; /* rows are looked up, not multiplied */
 } charl_param_spec;
+
+/** How an optimizer treats a parameter; read when the optimizer is created. */
+typedef struct charl_param_settings {
+    float lr_scale;     /* factor of the learning rate; 1 unless set */
+    float weight_decay; /* instead of the optimizer's; negative, the default: the optimizer's, or
+                           none for a parameter declared no_decay */
+    bool edge;          /* a matrix between the model and the outside, such as an embedding or the
+                           output layer: muon leaves it to adamw */
+} charl_param_settings;
 
 /** Owned: destroy with charl_params_destroy. Local. Errors: ERR_NOMEM. */
 charl_status charl_params_create(charl_params **out) CHARL_MUST_CHECK;
@@ -55,6 +65,10 @@ int64_t charl_params_get_elements(const charl_params *set);
 
 /** Declaration of p; the spec's name is borrowed. Local. */
 const charl_param_spec *charl_param_get_spec(const charl_param *p);
+
+/** How optimizers created from now on treat p. Local. */
+charl_param_settings charl_param_get_settings(const charl_param *p);
+void charl_param_set_settings(charl_param *p, charl_param_settings settings);
 
 /** Give every parameter its initial value from `seed`. Blocks. Local.
  *  Errors: ERR_INVALID before a graph has been compiled, ERR_DEVICE. */

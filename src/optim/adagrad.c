@@ -12,11 +12,12 @@ static int count_states(const charl_optimizer_config *c)
 static charl_status enqueue(const charl_optimizer *o)
 {
     return charl__optimizer_update(
-        o, &(charl_optimizer_update){
-               .file = "adagrad",
-               .entry = "charl_adagrad",
-               .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32(o->config.eps)},
-           });
+        o, NULL,
+        &(charl_optimizer_update){
+            .file = "adagrad",
+            .entry = "charl_adagrad",
+            .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32(o->config.eps)},
+        });
 }
 
 static void reference(const charl_optimizer_reference *r)

@@ -14,15 +14,16 @@ static charl_status enqueue(const charl_optimizer *o, const char *defines)
     const charl_optimizer_config *c = &o->config;
 
     return charl__optimizer_update(
-        o, &(charl_optimizer_update){
-               .file = "adam",
-               .entry = "charl_adam",
-               .defines = defines,
-               .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]),
-                       charl__raw(CHARL_ARG_INOUT, o->state[1]),
-                       charl__f32((float)(1.0 - c->beta1)), charl__f32((float)c->beta2),
-                       charl__f32((float)(1.0 - c->beta2)), charl__f32(c->eps)},
-           });
+        o, NULL,
+        &(charl_optimizer_update){
+            .file = "adam",
+            .entry = "charl_adam",
+            .defines = defines,
+            .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]),
+                    charl__raw(CHARL_ARG_INOUT, o->state[1]), charl__f32((float)(1.0 - c->beta1)),
+                    charl__f32((float)c->beta2), charl__f32((float)(1.0 - c->beta2)),
+                    charl__f32(c->eps)},
+        });
 }
 
 static charl_status enqueue_adam(const charl_optimizer *o)

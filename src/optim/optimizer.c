@@ -6,13 +6,12 @@
 
 #include "base/alloc.h"
 
-const charl_optimizer_rule *const charl__optimizer_table[] = {&charl__optim_sgd,
-                                                              &charl__optim_adam,
-                                                              &charl__optim_adamw,
-                                                              &charl__optim_lion,
-                                                              &charl__optim_rmsprop,
-                                                              &charl__optim_adagrad,
-                                                              NULL};
+const charl_optimizer_rule *const charl__optimizer_table[] = {
+    &charl__optim_sgd,     &charl__optim_adam,
+    &charl__optim_adamw,   &charl__optim_lion,
+    &charl__optim_rmsprop, &charl__optim_adagrad,
+    &charl__optim_lamb,    &charl__optim_adafactor,
+    &charl__optim_muon,    NULL};
 
 static const charl_optimizer_rule *find(const char *name)
 {
@@ -26,7 +25,7 @@ static const charl_optimizer_rule *find(const char *name)
 
 const char *charl_optimizer_names(void)
 {
-    return "sgd, adam, adamw, lion, rmsprop, adagrad";
+    return "sgd, adam, adamw, lion, rmsprop, adagrad, lamb, adafactor, muon";
 }
 
 charl_optimizer_config charl_optimizer_defaults(const char *type)
@@ -58,6 +57,14 @@ cleanup:
     return st;
 }
 
+static float decay_of(const charl_optimizer *o, const charl_param *p)
+{
+    if (p->settings.weight_decay >= 0.0F) {
+        return p->settings.weight_decay;
+    }
+    return p->spec.no_decay ? 0.0F : o->config.weight_decay;
+}
+
 /* Weight decay and factor of the learning rate, per block of the arena: no two parameters share
  * one.
  */
@@ -73,8 +80,8 @@ static charl_status upload_table(charl_optimizer *o)
         const int64_t first = p->offset / CHARL_PARAM_ALIGN;
 
         for (int64_t b = first; p->spec.trainable && b < first + charl__param_blocks(p); b++) {
-            table[2 * b] = p->spec.no_decay ? 0.0F : o->config.weight_decay;
-            table[2 * b + 1] = 1.0F;
+            table[2 * b] = decay_of(o, p);
+            table[2 * b + 1] = p->settings.lr_scale;
         }
     }
     CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)blocks * 8, "optimizer table", &o->table));
@@ -90,14 +97,14 @@ static charl_status allocate(charl_optimizer *o)
     charl_status st = CHARL_OK;
     charl_device *dev = o->set->dev;
 
-    for (int k = 0; k < o->n_states; k++) {
-        CHARL_TRY(charl__buffer_create(dev, (size_t)o->set->elements * 4, "optimizer state",
-                                       &o->state[k]));
-    }
+    CHARL_TRY(charl__optimizer_create_states(o));
     CHARL_TRY(charl__buffer_create(dev, (size_t)charl__grad_norm_scratch(o->set->elements),
                                    "gradient norm", &o->partial));
     CHARL_TRY(charl__buffer_create(dev, 4 * sizeof(float), "gradient norm", &o->norm));
     CHARL_TRY(upload_table(o));
+    if (o->type->prepare) {
+        CHARL_TRY(o->type->prepare(o));
+    }
 cleanup:
     return st;
 }
@@ -161,6 +168,11 @@ void charl_optimizer_destroy(charl_optimizer *o)
         for (int k = 0; k < CHARL_OPTIM_MAX_STATES; k++) {
             charl__buffer_release(o->state[k]);
         }
+        for (int k = 0; k < CHARL_OPTIM_MAX_SCRATCH; k++) {
+            charl__buffer_release(o->scratch[k]);
+        }
+        charl__tensor_sums_destroy(o->sums);
+        charl_free(o->state_at);
         charl__buffer_release(o->table);
         charl__buffer_release(o->partial);
         charl__buffer_release(o->norm);
@@ -176,6 +188,9 @@ void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step *recor
     record->lr = lr;
     record->bias1 = (float)(1.0 - pow(o->config.beta1, t));
     record->bias2 = (float)(1.0 - pow(o->config.beta2, t));
+    if (o->type->fill) {
+        o->type->fill(&o->config, o->t + 1, record);
+    }
 }
 
 charl_status charl__optimizer_warm_up(charl_optimizer *o)
@@ -190,19 +205,28 @@ cleanup:
     return st;
 }
 
-charl_status charl__optimizer_update(const charl_optimizer *o, const charl_optimizer_update *u)
+charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param *p,
+                                     const charl_optimizer_update *u)
 {
+    const int64_t elements = p ? charl__param_blocks(p) * CHARL_PARAM_ALIGN : o->set->elements;
     charl_launch l = {
         .file = u->file,
         .entry = u->entry,
         .defines = u->defines,
-        .global = {(size_t)o->set->elements},
+        .global = {(size_t)elements},
         .local = {CHARL_PARAM_ALIGN},
         .args = {charl__raw(CHARL_ARG_INOUT, o->set->value), charl__raw(CHARL_ARG_IN, o->set->sum),
                  charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
                  charl__in(charl__steps_tensor(o->steps))},
         .label = o->type->name};
 
+    if (p) {
+        l.args[0].v.offset = l.args[1].v.offset = p->offset;
+        l.args[2].v.offset = 2 * (p->offset / CHARL_PARAM_ALIGN);
+    }
+    if (u->global[0]) {
+        memcpy(l.global, u->global, sizeof l.global);
+    }
     memcpy(l.args + 5, u->own, sizeof u->own);
     return charl__launch(o->set->dev, &l);
 }
@@ -244,48 +268,4 @@ int64_t charl_optimizer_get_steps(const charl_optimizer *o)
 void charl_optimizer_set_steps(charl_optimizer *o, int64_t steps)
 {
     o->t = steps;
-}
-
-int charl_optimizer_get_state_count(const charl_optimizer *o)
-{
-    return o->n_states;
-}
-
-const char *charl_optimizer_get_state_name(const charl_optimizer *o, int k)
-{
-    return k >= 0 && k < o->n_states ? o->type->state_name[k] : NULL;
-}
-
-static charl_status check_state(const charl_optimizer *o, int k, const charl_param *p)
-{
-    charl_status st = CHARL_OK;
-
-    CHARL_REQUIRE(k >= 0 && k < o->n_states && p->set == o->set && p->spec.trainable,
-                  CHARL_ERR_INVALID, "%s keeps no state %d of %s", o->type->name, k, p->spec.name);
-cleanup:
-    return st;
-}
-
-charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const charl_param *p,
-                                        float *dst)
-{
-    charl_status st = CHARL_OK;
-
-    CHARL_TRY(check_state(o, k, p));
-    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->state[k], (size_t)p->offset * 4, dst,
-                                 (size_t)charl_shape_count(&p->spec.shape) * 4, true));
-cleanup:
-    return st;
-}
-
-charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p,
-                                         const float *src)
-{
-    charl_status st = CHARL_OK;
-
-    CHARL_TRY(check_state(o, k, p));
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->state[k], (size_t)p->offset * 4, src,
-                                  (size_t)charl_shape_count(&p->spec.shape) * 4, true));
-cleanup:
-    return st;
 }

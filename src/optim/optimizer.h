@@ -2,10 +2,11 @@
 #define CHARL_OPTIM_OPTIMIZER_H
 /** What an optimizer is, and what the trainer needs beyond charl/optim.h. */
 #include "charl/optim.h"
+#include "optim/tensor_sums.h"
 #include "tensor/params.h"
 #include "tensor/step.h"
 
-enum { CHARL_OPTIM_MAX_STATES = 3 };
+enum { CHARL_OPTIM_MAX_STATES = 3, CHARL_OPTIM_MAX_SCRATCH = 4 };
 
 /** One step for one parameter, in double: the definition. param and state[k] are updated in place.
  */
@@ -14,10 +15,12 @@ typedef struct charl_optimizer_reference {
     double lr, weight_decay; /* of this parameter */
     int64_t t;               /* 1 for the first step */
     charl_shape shape;
+    bool edge;          /* charl_param_settings */
     int64_t n;          /* elements */
     const double *grad; /* [n], clipped */
     double *param;      /* [n] */
     double *state[CHARL_OPTIM_MAX_STATES];
+    double *scratch; /* [3 n + m^2] for a parameter [m, ...] */
 } charl_optimizer_reference;
 
 /** A row of the optimizer table. */
@@ -26,13 +29,21 @@ typedef struct charl_optimizer_rule {
     const char *state_name[CHARL_OPTIM_MAX_STATES];
     charl_optimizer_config defaults;
     int (*count_states)(const charl_optimizer_config *c);
+    /** Shape of state k of p, which is preset in *out; false: p has none. NULL: every state is an
+     * arena like the parameters'. */
+    bool (*state_shape)(int k, const charl_param *p, charl_shape *out);
+    /** Create sums and scratch; NULL: none is needed. */
+    charl_status (*prepare)(charl_optimizer *o);
+    /** Fill in bias1 and bias2 of the record of step t (1 for the first); NULL: as adam. */
+    void (*fill)(const charl_optimizer_config *c, int64_t t, charl_step *record);
     /** Enqueue or record the update; sum and norm record are ready. */
     charl_status (*enqueue)(const charl_optimizer *o);
     void (*reference)(const charl_optimizer_reference *r);
 } charl_optimizer_rule;
 
 extern const charl_optimizer_rule charl__optim_sgd, charl__optim_adam, charl__optim_adamw,
-    charl__optim_lion, charl__optim_rmsprop, charl__optim_adagrad;
+    charl__optim_lion, charl__optim_rmsprop, charl__optim_adagrad, charl__optim_lamb,
+    charl__optim_adafactor, charl__optim_muon;
 extern const charl_optimizer_rule *const charl__optimizer_table[]; /* ends with NULL */
 
 struct charl_optimizer {
@@ -42,7 +53,10 @@ struct charl_optimizer {
     charl_steps *steps; /* borrowed or own */
     charl_steps *own_steps;
     int n_states;
-    charl_buffer *state[CHARL_OPTIM_MAX_STATES]; /* arenas */
+    charl_buffer *state[CHARL_OPTIM_MAX_STATES];
+    int64_t *state_at; /* [n_states, parameters]: element where a state begins; -1: there is none */
+    charl_tensor_sums *sums;                        /* of the rules that need them, else NULL */
+    charl_buffer *scratch[CHARL_OPTIM_MAX_SCRATCH]; /* the rule's own */
     charl_buffer *table;   /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
     charl_buffer *partial; /* sums of ranges, level by level */
     charl_buffer *norm;    /* f32[4]: norm, clip factor, may change, seen a bad one */
@@ -50,15 +64,20 @@ struct charl_optimizer {
     int64_t t; /* steps taken */
 };
 
-/** An elementwise update: a kernel whose parameters are those of kernels/optim.clh, then `own`. */
+/** A launch of a kernel whose parameters are those of kernels/optim.clh, then `own`. */
 typedef struct charl_optimizer_update {
     const char *file, *entry, *defines;
-    charl_arg own[8];
+    size_t global[3]; /* work-items in groups of 64; zeros: one per element */
+    charl_arg own[10];
 } charl_optimizer_update;
 
-/** Enqueue or record an update of the whole arena. */
-charl_status charl__optimizer_update(const charl_optimizer *o,
+/** Enqueue or record an update of parameter p, NULL: of the whole arena. */
+charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param *p,
                                      const charl_optimizer_update *u) CHARL_MUST_CHECK;
+/** State k of p as an argument that is read and written. */
+charl_arg charl__optimizer_state(const charl_optimizer *o, int k, const charl_param *p);
+/** Lay out and allocate the states (optimizer_state.c). */
+charl_status charl__optimizer_create_states(charl_optimizer *o) CHARL_MUST_CHECK;
 
 /** charl_optimizer_create with the step record of a training: charl_optimizer_step then pushes
  * none, the caller does. */

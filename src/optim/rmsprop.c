@@ -25,7 +25,7 @@ static charl_status enqueue(const charl_optimizer *o)
         u.own[4] = charl__raw(CHARL_ARG_INOUT, o->state[1]);
         u.own[5] = charl__f32(c->momentum);
     }
-    return charl__optimizer_update(o, &u);
+    return charl__optimizer_update(o, NULL, &u);
 }
 
 static void reference(const charl_optimizer_reference *r)

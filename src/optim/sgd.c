@@ -16,7 +16,7 @@ static charl_status enqueue(const charl_optimizer *o)
         u.own[0] = charl__raw(CHARL_ARG_INOUT, o->state[0]);
         u.own[1] = charl__f32(o->config.momentum);
     }
-    return charl__optimizer_update(o, &u);
+    return charl__optimizer_update(o, NULL, &u);
 }
 
 static void reference(const charl_optimizer_reference *r)

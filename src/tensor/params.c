@@ -72,6 +72,7 @@ charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, c
     CHARL_TRY(charl_alloc(sizeof *p, &p));
     p->spec = *spec;
     p->spec.name = name;
+    p->settings = (charl_param_settings){.lr_scale = 1.0F, .weight_decay = -1.0F};
     p->set = set;
     p->index = set->count;
     p->offset = -1;
@@ -118,6 +119,16 @@ int64_t charl_params_get_elements(const charl_params *set)
 const charl_param_spec *charl_param_get_spec(const charl_param *p)
 {
     return &p->spec;
+}
+
+charl_param_settings charl_param_get_settings(const charl_param *p)
+{
+    return p->settings;
+}
+
+void charl_param_set_settings(charl_param *p, charl_param_settings settings)
+{
+    p->settings = settings;
 }
 
 bool charl__params_is_laid_out(const charl_params *set)

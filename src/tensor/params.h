@@ -17,6 +17,7 @@ enum {
 
 struct charl_param {
     charl_param_spec spec;
+    charl_param_settings settings;
     charl_params *set;
     int index;      /* order of declaration */
     int64_t offset; /* elements into its arena; -1 before layout */
@@ -36,10 +37,14 @@ struct charl_params {
         sum; /* elements: completed gradients; the same buffer as grad with one rank and one lane */
 };
 
-/** Blocks of CHARL_PARAM_ALIGN floats that p takes in its arena. */
+/** n floats in whole blocks; the blocks that p takes in its arena. */
+static inline int64_t charl__param_round(int64_t n)
+{
+    return (n + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN * CHARL_PARAM_ALIGN;
+}
 static inline int64_t charl__param_blocks(const charl_param *p)
 {
-    return (charl_shape_count(&p->spec.shape) + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN;
+    return charl__param_round(charl_shape_count(&p->spec.shape)) / CHARL_PARAM_ALIGN;
 }
 
 /** Where the gradient arenas shall lie: host memory of a shared window that the device uses in

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "nn/layer.h"
 #include "train/config_private.h"
+#include "train/config_groups.h"
 
 typedef struct checker {
     const charl_config *cfg;
@@ -62,7 +63,14 @@ static void check_batch(checker *c)
 static void check_optimizer(checker *c)
 {
     const charl_config *cfg = c->cfg;
+    charl__group group[CHARL__MAX_GROUPS];
+    char why[CHARL__WHY];
+    int n;
 
+    charl__groups_parse(cfg->optimizer.groups, group, &n, why, sizeof why);
+    if (why[0] != '\0') {
+        wrong(c, "optimizer", "groups", why);
+    }
     if (cfg->optimizer.type == CHARL_OPTIMIZER_SGD && cfg->optimizer.nesterov &&
         cfg->optimizer.momentum == 0) {
         wrong(c, "optimizer", "nesterov", "needs momentum above 0");

@@ -13,7 +13,7 @@
 #define AT(field) offsetof(charl_config, field)
 #define MLP_CNN "type=mlp|cnn"
 #define GPT "type=gpt"
-#define ADAMS "type=adam|adamw|lion"
+#define ADAMS "type=adam|adamw|lion|lamb|muon"
 #define SCHEDULED "type=linear|cosine|poly|wsd"
 
 /* clang-format off */
@@ -118,22 +118,27 @@ const charl__key charl__keys[] = {
     {"train", "on_nonfinite", CHARL__KEY_ENUM, AT(train.on_nonfinite), "stop", NULL, "stop", "skip", NULL, NULL,
      "when loss or gradient is NaN or infinite: stop with exit code 6"},
 
-    {"optimizer", "type", CHARL__KEY_ENUM, AT(optimizer.type), "adamw", NULL, "sgd|adam|adamw|lion|rmsprop|adagrad", "lamb|adafactor|muon", NULL, NULL,
+    {"optimizer", "type", CHARL__KEY_ENUM, AT(optimizer.type), "adamw", NULL, "sgd|adam|adamw|lion|rmsprop|adagrad|lamb|adafactor|muon", NULL, NULL, NULL,
      "how a gradient becomes a change of the weights"},
     {"optimizer", "learning_rate", CHARL__KEY_FLOAT, AT(optimizer.learning_rate), "1e-3", "(0,inf)", NULL, NULL, NULL, NULL,
      "step size, the peak of the schedule; never depends on the number of ranks"},
     {"optimizer", "weight_decay", CHARL__KEY_FLOAT, AT(optimizer.weight_decay), "0.01", "[0,inf)", NULL, NULL, NULL, NULL,
-     "adamw and lion: decoupled from the gradient; others: added to it"},
-    {"optimizer", "momentum", CHARL__KEY_FLOAT, AT(optimizer.momentum), "auto", "[0,1)", "auto", NULL, NULL, "type=sgd|rmsprop",
-     "part of the last change that is kept; auto: 0.9 for sgd, 0 for rmsprop"},
+     "sgd, adam, rmsprop, adagrad: added to the gradient; others: decoupled from it, times the learning rate"},
+    {"optimizer", "decay_1d", CHARL__KEY_ENUM, AT(optimizer.decay_1d), "auto", NULL, "auto|yes|no", NULL, NULL, NULL,
+     "whether weight decay applies to vectors: biases and weights of norms; auto: no for gpt, else yes"},
+    {"optimizer", "groups", CHARL__KEY_STRING, AT(optimizer.groups), "", NULL, NULL, NULL, NULL, NULL,
+     "parameters with settings of their own: PATTERN lr_scale=X weight_decay=Y, ..., such as *.bias weight_decay=0, wte.* lr_scale=0.1; "
+     "a later rule replaces what an earlier one says"},
+    {"optimizer", "momentum", CHARL__KEY_FLOAT, AT(optimizer.momentum), "auto", "[0,1)", "auto", NULL, NULL, "type=sgd|rmsprop|muon",
+     "part of the last change that is kept; auto: 0.9 for sgd, 0 for rmsprop, 0.95 for muon"},
     {"optimizer", "nesterov", CHARL__KEY_BOOL, AT(optimizer.nesterov), "no", NULL, NULL, NULL, NULL, "type=sgd",
      "Nesterov's form of the momentum"},
     {"optimizer", "beta1", CHARL__KEY_FLOAT, AT(optimizer.beta1), "auto", "[0,1)", "auto", NULL, NULL, ADAMS,
      "decay of the gradient's moving mean; auto: 0.9"},
     {"optimizer", "beta2", CHARL__KEY_FLOAT, AT(optimizer.beta2), "auto", "[0,1)", "auto", NULL, NULL, ADAMS "|rmsprop",
      "decay of the squared gradient's moving mean, of the kept mean for lion; auto: 0.999, for lion and rmsprop 0.99"},
-    {"optimizer", "eps", CHARL__KEY_FLOAT, AT(optimizer.eps), "auto", "(0,inf)", "auto", NULL, NULL, "type=adam|adamw|rmsprop|adagrad",
-     "added to the root of the squared gradient's mean; auto: 1e-8, for adagrad 1e-10"},
+    {"optimizer", "eps", CHARL__KEY_FLOAT, AT(optimizer.eps), "auto", "(0,inf)", "auto", NULL, NULL, "type=adam|adamw|rmsprop|adagrad|lamb|adafactor|muon",
+     "added to the root of the squared gradient's mean; auto: 1e-8, for adagrad 1e-10, lamb 1e-6, adafactor 2^-23"},
 
     {"scheduler", "type", CHARL__KEY_ENUM, AT(scheduler.type), "constant", NULL, "constant|linear|cosine|step|multistep|poly|wsd", NULL, NULL, NULL,
      "how the learning rate changes after the warm-up; wsd: constant, then a decay over the last decay_steps"},

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "train/config_groups.h"
 #include "train/trainer.h"
 
 enum { RUN_AHEAD = 4 };
@@ -209,7 +210,10 @@ static charl_status create_optimizer(charl__trainer *t)
     charl_status st = CHARL_OK;
     const charl_config *c = t->config;
     charl_optimizer_config o = charl_optimizer_defaults(t->optimizer_kind);
+    int64_t outputs;
 
+    CHARL_TRY(charl__task_outputs(c, &t->data, &outputs));
+    CHARL_TRY(charl__groups_apply(c, t->params, outputs));
     o.weight_decay = (float)c->optimizer.weight_decay;
     o.momentum = (float)given(c->optimizer.momentum,
                               c->optimizer.type == CHARL_OPTIMIZER_SGD ? 0.9 : (double)o.momentum);

@@ -10,98 +10,15 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/text.h"
 #include "train/export.h"
 #include "train/rundir.h"
+#include "train/snapshot.h"
 #include "train/trainer.h"
 
 enum { MAX_SAVE_FAILURES = 3 };
 
 static const char rng_name[] = "philox4x32-10", shuffle_name[] = "feistel6-v1";
-
-/* Host copies of everything a checkpoint holds. */
-typedef struct snapshot {
-    charl_checkpoint_tensor *tensor;
-    float **data;
-    char (*group)[48];
-    int64_t n, capacity;
-} snapshot;
-
-static void snapshot_fini(snapshot *s)
-{
-    for (int64_t i = 0; i < s->n; i++) {
-        charl_free(s->data[i]);
-    }
-    charl_free(s->data);
-    charl_free(s->group);
-    charl_free(s->tensor);
-}
-
-static charl_status snapshot_add(snapshot *s, const charl_param *p, const charl_optimizer *o, int k)
-{
-    charl_status st = CHARL_OK;
-    const charl_param_spec *spec = charl_param_get_spec(p);
-
-    CHARL_TRY(charl_alloc_array(charl_shape_count(&spec->shape), sizeof(float), &s->data[s->n]));
-    if (o) {
-        snprintf(s->group[s->n], sizeof s->group[0], "optim/%s",
-                 charl_optimizer_get_state_name(o, k));
-    } else {
-        snprintf(s->group[s->n], sizeof s->group[0], "model");
-    }
-    s->tensor[s->n] = (charl_checkpoint_tensor){.group = s->group[s->n],
-                                                .name = spec->name,
-                                                .dtype = CHARL_F32,
-                                                .shape = spec->shape,
-                                                .data = s->data[s->n]};
-    s->n++;
-    if (o) {
-        CHARL_TRY(charl_optimizer_read_state(o, k, p, s->data[s->n - 1]));
-    } else {
-        CHARL_TRY(charl_param_read(p, s->data[s->n - 1]));
-    }
-cleanup:
-    return st;
-}
-
-static charl_status snapshot_init(charl__trainer *t, snapshot *s)
-{
-    charl_status st = CHARL_OK;
-    const int n_params = charl_params_get_count(t->params),
-              n_states = charl_optimizer_get_state_count(t->optimizer);
-
-    s->capacity = (int64_t)n_params * (1 + n_states);
-    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
-    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->data, &s->data));
-    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->group, &s->group));
-    for (int i = 0; i < n_params; i++) {
-        CHARL_TRY(snapshot_add(s, charl_params_get(t->params, i), NULL, 0));
-    }
-    for (int k = 0; k < n_states; k++) {
-        for (int i = 0; i < n_params; i++) {
-            const charl_param *p = charl_params_get(t->params, i);
-
-            if (charl_param_get_spec(p)->trainable) {
-                CHARL_TRY(snapshot_add(s, p, t->optimizer, k));
-            }
-        }
-    }
-cleanup:
-    return st;
-}
-
-static void snapshot_hash(const snapshot *s, unsigned char *digest)
-{
-    charl__sha256 h;
-
-    charl__sha256_init(&h);
-    for (int64_t i = 0; i < s->n; i++) {
-        charl__sha256_update(&h, s->data[i],
-                             (size_t)charl_shape_count(&s->tensor[i].shape) * sizeof(float));
-    }
-    charl__sha256_final(&h, digest);
-}
 
 static charl_checkpoint_state state_of(const charl__trainer *t)
 {
@@ -130,7 +47,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t)
                                     .optim_t = charl_optimizer_get_steps(t->optimizer)};
 }
 
-static charl_status write_file(charl__trainer *t, const snapshot *s, const char *path)
+static charl_status write_file(charl__trainer *t, const charl__snapshot *s, const char *path)
 {
     charl_status st = CHARL_OK;
     char *resolved = NULL;
@@ -201,7 +118,7 @@ static void export_model(charl__trainer *t, const char *checkpoint)
     }
 }
 
-static charl_status save_alone(charl__trainer *t, const snapshot *s, char **path)
+static charl_status save_alone(charl__trainer *t, const charl__snapshot *s, char **path)
 {
     charl_status st = CHARL_OK;
 
@@ -248,7 +165,7 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
     charl_status st = CHARL_OK;
     const double begin = charl__clock_s();
     unsigned char digest[CHARL__SHA256_BYTES];
-    snapshot s = {0};
+    charl__snapshot s = {0};
     char *path = NULL;
 
     if (t->saved_step == t->step) {
@@ -256,9 +173,9 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
     }
     charl_comm_mark(t->comm, t->step, "checkpoint");
     charl_comm_timeout_set(t->comm, CHARL__SILENCE_STAGE_S);
-    st = snapshot_init(t, &s);
+    st = charl__snapshot_take(t, &s);
     CHARL_TRY(charl__trainer_agree(t, st));
-    snapshot_hash(&s, digest);
+    charl__snapshot_hash(&s, digest);
     st = charl_comm_compare(t->comm, "the parameters", digest, sizeof digest, CHARL_ERR_NONFINITE);
     t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     CHARL_TRY(st);
@@ -272,51 +189,8 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
             &(charl_saved_row){t->step, path, (t->last_save_s - begin) * 1e3}));
     }
 cleanup:
-    snapshot_fini(&s);
+    charl__snapshot_fini(&s);
     charl_free(path);
-    return st;
-}
-
-/* One tensor of the checkpoint into host memory, after checking that it is the one the model has.
- */
-static charl_status read_tensor(charl_checkpoint_reader *r, const char *path, const char *group,
-                                const charl_param *p, float *dst)
-{
-    charl_status st = CHARL_OK;
-    const charl_param_spec *spec = charl_param_get_spec(p);
-    const charl_checkpoint_tensor *c = charl_checkpoint_find(r, group, spec->name);
-    char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
-
-    CHARL_REQUIRE(c, CHARL_ERR_CHECKPOINT, "%s has no /%s/%s: it belongs to another model", path,
-                  group, spec->name);
-    CHARL_REQUIRE(c->dtype == CHARL_F32 && charl_shape_equal(&c->shape, &spec->shape),
-                  CHARL_ERR_CHECKPOINT, "%s: /%s/%s is %s %s, the model has f32 %s", path, group,
-                  spec->name, charl_dtype_name(c->dtype), charl_shape_format(&c->shape, have),
-                  charl_shape_format(&spec->shape, want));
-    CHARL_TRY(charl_checkpoint_read(r, c, dst));
-cleanup:
-    return st;
-}
-
-static charl_status load_param(charl__trainer *t, charl_checkpoint_reader *r, const char *path,
-                               charl_param *p, bool all)
-{
-    charl_status st = CHARL_OK;
-    char group[48];
-    float *v = NULL;
-
-    CHARL_TRY(charl_alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
-    CHARL_TRY(read_tensor(r, path, "model", p, v));
-    CHARL_TRY(charl_param_write(p, v));
-    for (int k = 0; all && charl_param_get_spec(p)->trainable &&
-                    k < charl_optimizer_get_state_count(t->optimizer);
-         k++) {
-        snprintf(group, sizeof group, "optim/%s", charl_optimizer_get_state_name(t->optimizer, k));
-        CHARL_TRY(read_tensor(r, path, group, p, v));
-        CHARL_TRY(charl_optimizer_write_state(t->optimizer, k, p, v));
-    }
-cleanup:
-    charl_free(v);
     return st;
 }
 
@@ -393,23 +267,6 @@ cleanup:
     return st;
 }
 
-/* The checkpoint may hold nothing that the model does not have: it would be lost without a word. */
-static charl_status check_names(const charl__trainer *t, const charl_checkpoint_reader *r,
-                                const char *path)
-{
-    charl_status st = CHARL_OK;
-
-    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
-        const charl_checkpoint_tensor *c = charl_checkpoint_get_tensor(r, i);
-
-        CHARL_REQUIRE(charl_params_find(t->params, c->name), CHARL_ERR_CHECKPOINT,
-                      "%s has /%s/%s, which the model does not have: it belongs to another model",
-                      path, c->group, c->name);
-    }
-cleanup:
-    return st;
-}
-
 charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
 {
     charl_status st = CHARL_OK;
@@ -430,10 +287,7 @@ charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
                       "%s was trained with %s, now optimizer.type is %s", path, s->optim_kind,
                       t->optimizer_kind);
     }
-    CHARL_TRY(check_names(t, r, path));
-    for (int i = 0; i < charl_params_get_count(t->params); i++) {
-        CHARL_TRY(load_param(t, r, path, charl_params_get(t->params, i), all));
-    }
+    CHARL_TRY(charl__snapshot_restore(t, r, path, all));
     if (all) {
         t->step = s->step;
         t->best_metric = s->best_metric;

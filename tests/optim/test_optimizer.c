@@ -1,83 +1,10 @@
 /* Every row of the optimizer table against its double reference, and what a step must not touch. */
-#include "support/support.h"
+#include "optim/suite.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/alloc.h"
-#include "optim/optimizer.h"
-
-enum { STEPS = 20, MAX_ELEMENTS = 4096 };
-
-static charl_device *dev;
-
-static const charl_param_spec specs[] = {
-    {.name = "a", .shape = {1, {70}}, .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F}, .trainable = true},
-    {.name = "stat", .shape = {1, {4}}, .init = {CHARL_INIT_CONSTANT, 3.0F, 0.0F}},
-    {.name = "b",
-     .shape = {2, {3, 5}},
-     .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F},
-     .trainable = true,
-     .no_decay = true},
-    {.name = "c",
-     .shape = {2, {40, 50}},
-     .init = {CHARL_INIT_UNIFORM, -1.0F, 1.0F},
-     .trainable = true},
-};
-
-static charl_status open_set(charl_params **out)
-{
-    charl_status st = CHARL_OK;
-    charl_param *p;
-
-    CHARL_TRY(charl_params_create(out));
-    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
-        CHARL_TRY(charl_params_add(*out, &specs[i], &p));
-    }
-    CHARL_TRY(charl__params_layout(*out, NULL, 0));
-    CHARL_TRY(charl__params_allocate(*out, dev));
-    CHARL_TRY(charl__params_allocate_gradients(*out, 1, true, NULL));
-    CHARL_TRY(charl_params_initialize(*out, 2));
-cleanup:
-    return st;
-}
-
-static void read_arena(charl_buffer *b, float *out, int64_t n)
-{
-    assert_true(n <= MAX_ELEMENTS);
-    charl_assert_ok(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
-}
-
-/* Marks the elements of the arena that belong to a parameter: 1, or 2 where decay applies. */
-static void map_arena(const charl_params *set, int *kind)
-{
-    memset(kind, 0, MAX_ELEMENTS * sizeof *kind);
-    for (int i = 0; i < set->count; i++) {
-        const charl_param *p = set->param[i];
-
-        for (int64_t k = 0; p->spec.trainable && k < charl_shape_count(&p->spec.shape); k++) {
-            kind[p->offset + k] = p->spec.no_decay ? 1 : 2;
-        }
-    }
-}
-
-/* Gradients of step t, zero in the padding. */
-static void make_gradient(const int *kind, int t, float size, float *g)
-{
-    charl_test_fill(g, MAX_ELEMENTS, -size, size, (uint64_t)t);
-    for (int i = 0; i < MAX_ELEMENTS; i++) {
-        g[i] = kind[i] ? g[i] : 0.0F;
-    }
-}
-
-static void write_gradient(charl_params *set, const float *g)
-{
-    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, set->sum, 0, g,
-                                        (size_t)set->elements * sizeof *g, true));
-}
+enum { STEPS = 20 };
 
 /* PyTorch's clip_grad_norm_. */
 static double clip_factor(const float *g, int64_t n, float max_norm, double *norm)
@@ -118,33 +45,44 @@ static const struct config {
     {{.type = "rmsprop", .beta2 = 0.99, .eps = 1e-8F, .weight_decay = 0.1F}, 1.0F},
     {{.type = "rmsprop", .beta2 = 0.9, .eps = 1e-3F, .momentum = 0.9F}, 1e-2F},
     {{.type = "adagrad", .eps = 1e-10F, .weight_decay = 0.1F}, 1.0F},
+    {{.type = "lamb", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6F, .weight_decay = 0.1F}, 1.0F},
+    {{.type = "lamb", .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-3F, .grad_clip = 1.0F}, 1.0F},
+    {{.type = "adafactor", .eps = 1e-7F}, 1.0F},
+    {{.type = "adafactor", .eps = 1e-2F, .weight_decay = 0.1F, .grad_clip = 1.0F}, 1.0F},
+    {{.type = "muon",
+      .momentum = 0.95F,
+      .beta1 = 0.9,
+      .beta2 = 0.999,
+      .eps = 1e-8F,
+      .weight_decay = 0.1F},
+     1.0F},
+    {{.type = "muon", .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-4F, .grad_clip = 1.0F}, 1.0F},
 };
-
-static float lr_of(int t)
-{
-    return 0.05F / (1.0F + 0.1F * (float)t);
-}
 
 /* The reference of one step, parameter by parameter. */
 static void step_reference(const charl_optimizer *o, const float *g, int t, double factor,
                            double *value, double state[][MAX_ELEMENTS])
 {
-    static double grad[MAX_ELEMENTS];
+    static double grad[MAX_ELEMENTS], scratch[4 * MAX_ELEMENTS + 300 * 300];
 
     for (int64_t i = 0; i < o->set->elements; i++) {
         grad[i] = (double)g[i] * factor;
     }
     for (int i = 0; i < o->set->count; i++) {
         const charl_param *p = o->set->param[i];
+        const double wd = (double)(p->settings.weight_decay >= 0.0F ? p->settings.weight_decay
+                                   : p->spec.no_decay               ? 0.0F
+                                                                    : o->config.weight_decay);
         charl_optimizer_reference r = {.config = &o->config,
-                                       .lr = (double)lr_of(t),
-                                       .weight_decay =
-                                           p->spec.no_decay ? 0.0 : (double)o->config.weight_decay,
+                                       .lr = (double)(lr_of(t) * p->settings.lr_scale),
+                                       .weight_decay = wd,
+                                       .edge = p->settings.edge,
                                        .t = t + 1,
                                        .shape = p->spec.shape,
                                        .n = charl_shape_count(&p->spec.shape),
                                        .grad = grad + p->offset,
-                                       .param = value + p->offset};
+                                       .param = value + p->offset,
+                                       .scratch = scratch};
 
         for (int k = 0; k < o->n_states; k++) {
             r.state[k] = state[k] + p->offset;
@@ -161,6 +99,41 @@ static void check_arena(charl_buffer *b, const double *want, int64_t n, double t
 
     read_arena(b, got, n);
     charl_assert_close(got, want, n, tol);
+}
+
+/* States lie in `want` where their parameters begin in the arena. */
+static void check_states(const charl_optimizer *o, double want[][MAX_ELEMENTS], double tol)
+{
+    static float got[MAX_ELEMENTS];
+    charl_shape shape;
+
+    for (int k = 0; k < o->n_states; k++) {
+        for (int i = 0; i < o->set->count; i++) {
+            const charl_param *p = o->set->param[i];
+
+            if (charl_optimizer_get_state_shape(o, k, p, &shape)) {
+                charl_assert_ok(charl_optimizer_read_state(o, k, p, got));
+                charl_assert_close(got, want[k] + p->offset, charl_shape_count(&shape), tol);
+            }
+        }
+    }
+}
+
+/* All states, one after another. */
+static int64_t read_states(const charl_optimizer *o, float *out)
+{
+    charl_shape shape;
+    int64_t n = 0;
+
+    for (int k = 0; k < o->n_states; k++) {
+        for (int i = 0; i < o->set->count; i++) {
+            if (charl_optimizer_get_state_shape(o, k, o->set->param[i], &shape)) {
+                charl_assert_ok(charl_optimizer_read_state(o, k, o->set->param[i], out + n));
+                n += charl_shape_count(&shape);
+            }
+        }
+    }
+    return n;
 }
 
 static void check_config(const struct config *c)
@@ -194,9 +167,7 @@ static void check_config(const struct config *c)
         assert_true(report.finite);
     }
     check_arena(set->value, value, set->elements, 2e-5);
-    for (int k = 0; k < charl_optimizer_get_state_count(o); k++) {
-        check_arena(o->state[k], state[k], set->elements, 2e-5);
-    }
+    check_states(o, state, 2e-5);
     read_arena(set->value, g, set->elements);
     for (int64_t i = 0; i < set->elements; i++) {
         assert_true(kind[i] || g[i] == 0.0F); /* padding */
@@ -240,19 +211,22 @@ static void test_defaults_are_pytorch(void **state)
     assert_true(charl_optimizer_defaults("rmsprop").beta2 == 0.99);
     assert_true(charl_optimizer_defaults("rmsprop").eps == 1e-8F);
     assert_true(charl_optimizer_defaults("adagrad").eps == 1e-10F);
+    assert_true(charl_optimizer_defaults("adafactor").eps == 0x1p-23F);
+    assert_true(charl_optimizer_defaults("muon").momentum == 0.95F);
     assert_string_equal(charl_optimizer_defaults("unheard of").type, "unheard of");
 }
 
 /* A bad gradient changes nothing, and neither does a good one after it. */
 static void check_nonfinite(const char *type, float bad)
 {
-    static float g[MAX_ELEMENTS], before[1 + CHARL_OPTIM_MAX_STATES][MAX_ELEMENTS],
-        after[MAX_ELEMENTS];
+    static float g[MAX_ELEMENTS], value[2][MAX_ELEMENTS],
+        states[2][CHARL_OPTIM_MAX_STATES * MAX_ELEMENTS];
     static int kind[MAX_ELEMENTS];
     charl_optimizer_config config = charl_optimizer_defaults(type);
     charl_optimizer_report report;
     charl_params *set = NULL;
     charl_optimizer *o = NULL;
+    int64_t n;
 
     config.momentum = 0.9F;
     config.grad_clip = 1.0F;
@@ -262,10 +236,8 @@ static void check_nonfinite(const char *type, float bad)
     make_gradient(kind, 1, 1.0F, g);
     write_gradient(set, g);
     charl_assert_ok(charl_optimizer_step(o, 0.1F));
-    read_arena(set->value, before[CHARL_OPTIM_MAX_STATES], set->elements);
-    for (int k = 0; k < o->n_states; k++) {
-        read_arena(o->state[k], before[k], set->elements);
-    }
+    read_arena(set->value, value[0], set->elements);
+    n = read_states(o, states[0]);
     g[set->param[3]->offset + 1999] = bad;
     for (int t = 0; t < 3; t++) {
         write_gradient(set, g);
@@ -274,12 +246,10 @@ static void check_nonfinite(const char *type, float bad)
         assert_false(report.finite);
         make_gradient(kind, 2, 1.0F, g); /* good from now on */
     }
-    read_arena(set->value, after, set->elements);
-    charl_assert_same_bits(after, before[CHARL_OPTIM_MAX_STATES], set->elements);
-    for (int k = 0; k < o->n_states; k++) {
-        read_arena(o->state[k], after, set->elements);
-        charl_assert_same_bits(after, before[k], set->elements);
-    }
+    read_arena(set->value, value[1], set->elements);
+    charl_assert_same_bits(value[1], value[0], set->elements);
+    assert_int_equal(read_states(o, states[1]), n);
+    charl_assert_same_bits(states[1], states[0], n);
     charl_optimizer_destroy(o);
     charl_params_destroy(set);
 }
@@ -344,96 +314,6 @@ static void test_without_commit(void **state)
     charl_optimizer_destroy(o);
     charl__steps_destroy(steps);
     charl_params_destroy(set);
-}
-
-static void copy_states(const charl_optimizer *from, charl_optimizer *to)
-{
-    for (int k = 0; k < from->n_states; k++) {
-        for (int i = 0; i < from->set->count; i++) {
-            static float v[MAX_ELEMENTS];
-
-            if (from->set->param[i]->spec.trainable) {
-                charl_assert_ok(charl_optimizer_read_state(from, k, from->set->param[i], v));
-                charl_assert_ok(charl_optimizer_write_state(to, k, to->set->param[i], v));
-            }
-        }
-    }
-    charl_optimizer_set_steps(to, charl_optimizer_get_steps(from));
-}
-
-/* An optimizer given the state of another continues with the same bits. */
-static void test_state_moves_over(void **state)
-{
-    static float g[MAX_ELEMENTS], a[MAX_ELEMENTS], b[MAX_ELEMENTS];
-    static int kind[MAX_ELEMENTS];
-    const charl_optimizer_config config = charl_optimizer_defaults("adamw");
-    charl_params *one = NULL, *two = NULL;
-    charl_optimizer *o = NULL, *resumed = NULL;
-
-    (void)state;
-    charl_assert_ok(open_set(&one));
-    charl_assert_ok(open_set(&two));
-    charl_assert_ok(charl_optimizer_create(one, &config, &o));
-    charl_assert_ok(charl_optimizer_create(two, &config, &resumed));
-    map_arena(one, kind);
-    for (int t = 0; t < 6; t++) {
-        make_gradient(kind, t, 1.0F, g);
-        if (t == 3) {
-            copy_states(o, resumed);
-            for (int i = 0; i < one->count; i++) {
-                charl_assert_ok(charl_param_read(one->param[i], a));
-                charl_assert_ok(charl_param_write(two->param[i], a));
-            }
-        }
-        write_gradient(one, g);
-        charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
-        if (t >= 3) {
-            write_gradient(two, g);
-            charl_assert_ok(charl_optimizer_step(resumed, lr_of(t)));
-        }
-    }
-    read_arena(one->value, a, one->elements);
-    read_arena(two->value, b, two->elements);
-    charl_assert_same_bits(b, a, one->elements);
-    assert_int_equal(charl_optimizer_get_steps(resumed), 6);
-    charl_optimizer_destroy(o);
-    charl_optimizer_destroy(resumed);
-    charl_params_destroy(one);
-    charl_params_destroy(two);
-}
-
-static void test_state_names(void **state)
-{
-    charl_optimizer_config config = charl_optimizer_defaults("adam");
-    charl_params *set = NULL, *other = NULL;
-    charl_optimizer *o = NULL;
-    float v[70];
-
-    (void)state;
-    charl_assert_ok(open_set(&set));
-    charl_assert_ok(open_set(&other));
-    charl_assert_ok(charl_optimizer_create(set, &config, &o));
-    assert_int_equal(charl_optimizer_get_state_count(o), 2);
-    assert_string_equal(charl_optimizer_get_state_name(o, 0), "exp_avg");
-    assert_string_equal(charl_optimizer_get_state_name(o, 1), "exp_avg_sq");
-    assert_null(charl_optimizer_get_state_name(o, 2));
-    charl_assert_status(charl_optimizer_read_state(o, 2, set->param[0], v), CHARL_ERR_INVALID);
-    charl_assert_status(charl_optimizer_read_state(o, 0, set->param[1], v), CHARL_ERR_INVALID);
-    charl_assert_message("stat");
-    charl_assert_status(charl_optimizer_write_state(o, 0, other->param[0], v), CHARL_ERR_INVALID);
-    charl_optimizer_destroy(o);
-    config = charl_optimizer_defaults("sgd");
-    charl_assert_ok(charl_optimizer_create(set, &config, &o));
-    assert_int_equal(charl_optimizer_get_state_count(o), 0);
-    charl_optimizer_destroy(o);
-    config.momentum = 0.9F;
-    charl_assert_ok(charl_optimizer_create(set, &config, &o));
-    assert_int_equal(charl_optimizer_get_state_count(o), 1);
-    assert_string_equal(charl_optimizer_get_state_name(o, 0), "momentum_buffer");
-    charl_optimizer_destroy(o);
-    charl_optimizer_destroy(NULL);
-    charl_params_destroy(set);
-    charl_params_destroy(other);
 }
 
 static void test_refused(void **state)
@@ -502,28 +382,14 @@ static void test_every_acquisition_may_fail(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_reference),
         cmocka_unit_test(test_defaults_are_pytorch),
         cmocka_unit_test(test_nonfinite_gradients),
         cmocka_unit_test(test_without_commit),
-        cmocka_unit_test(test_state_moves_over),
-        cmocka_unit_test(test_state_names),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_every_acquisition_may_fail),
     };
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_optim(tests, sizeof tests / sizeof tests[0]);
 }

@@ -71,9 +71,17 @@ static const struct {
     {HEAD "[train]\nearly_stopping_patience = 3\n",
      "conf/t.ini:6: [train] early_stopping_patience: \"3\" is not available in this version "
      "(available: 0)"},
-    {HEAD "[optimizer]\ntype = muon\n",
-     "conf/t.ini:6: [optimizer] type: muon is not available in this version (available: sgd, adam, "
-     "adamw, lion, rmsprop, adagrad)"},
+    {HEAD "[optimizer]\ntype = adadelta\n",
+     "conf/t.ini:6: [optimizer] type: \"adadelta\" is not one of sgd, adam, adamw, lion, rmsprop, "
+     "adagrad, lamb, adafactor, muon"},
+    {HEAD "[optimizer]\ngroups = *.bias\n",
+     "conf/t.ini:6: [optimizer] groups: \"*.bias\" sets nothing: write PATTERN lr_scale=X "
+     "weight_decay=Y"},
+    {HEAD "[optimizer]\ngroups = a lr_scale=2, b lr_scale=fast\n",
+     "conf/t.ini:6: [optimizer] groups: \"lr_scale=fast\" is not KEY=VALUE with a number from 0 to "
+     "1e6"},
+    {HEAD "[optimizer]\ngroups = a lr=2\n",
+     "conf/t.ini:6: [optimizer] groups: \"lr=2\": a group sets lr_scale and weight_decay"},
     {HEAD "[optimizer]\nbeta1 = fast\n",
      "conf/t.ini:6: [optimizer] beta1: \"fast\" is not a number or auto"},
     {HEAD "[optimizer]\nlearning_rate = 0\n",

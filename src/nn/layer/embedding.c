@@ -7,7 +7,8 @@
 static charl_var *table(const charl_layer_build *b, int64_t rows, int64_t dim, double std)
 {
     const charl_param_spec spec = {.shape = {2, {rows, dim}},
-                                   .init = {CHARL_INIT_NORMAL, 0.0F, (float)std}};
+                                   .init = {CHARL_INIT_NORMAL, 0.0F, (float)std},
+                                   .embedding = true};
 
     return charl__layer_param(b, "weight", &spec);
 }

@@ -1,0 +1,182 @@
+/* The tensors of a checkpoint. */
+#include "train/snapshot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+void charl__snapshot_fini(charl__snapshot *s)
+{
+    for (int64_t i = 0; i < s->n; i++) {
+        charl_free(s->data[i]);
+    }
+    charl_free(s->data);
+    charl_free(s->group);
+    charl_free(s->tensor);
+}
+
+/* Room for one more tensor; *data is to be filled in. */
+static charl_status add(charl__snapshot *s, const char *group, const char *name,
+                        const charl_shape *shape, float **data)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_alloc_array(charl_shape_count(shape), sizeof(float), &s->data[s->n]));
+    *data = s->data[s->n];
+    snprintf(s->group[s->n], sizeof s->group[0], "%s", group);
+    s->tensor[s->n] = (charl_checkpoint_tensor){
+        .group = s->group[s->n], .name = name, .dtype = CHARL_F32, .shape = *shape, .data = *data};
+    s->n++;
+cleanup:
+    return st;
+}
+
+static void state_group(const charl_optimizer *o, int k, char text[48])
+{
+    snprintf(text, 48, "optim/%s", charl_optimizer_get_state_name(o, k));
+}
+
+static charl_status add_states(charl__snapshot *s, const charl_optimizer *o, int k,
+                               const charl_params *params)
+{
+    charl_status st = CHARL_OK;
+    char group[48];
+
+    state_group(o, k, group);
+    for (int i = 0; i < charl_params_get_count(params); i++) {
+        const charl_param *p = charl_params_get(params, i);
+        charl_shape shape;
+        float *data;
+
+        if (charl_optimizer_get_state_shape(o, k, p, &shape)) {
+            CHARL_TRY(add(s, group, charl_param_get_spec(p)->name, &shape, &data));
+            CHARL_TRY(charl_optimizer_read_state(o, k, p, data));
+        }
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
+{
+    charl_status st = CHARL_OK;
+    const int n_params = charl_params_get_count(t->params),
+              n_states = charl_optimizer_get_state_count(t->optimizer);
+
+    s->capacity = (int64_t)n_params * (1 + n_states);
+    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
+    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->data, &s->data));
+    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->group, &s->group));
+    for (int i = 0; i < n_params; i++) {
+        const charl_param *p = charl_params_get(t->params, i);
+        const charl_param_spec *spec = charl_param_get_spec(p);
+        float *data;
+
+        CHARL_TRY(add(s, "model", spec->name, &spec->shape, &data));
+        CHARL_TRY(charl_param_read(p, data));
+    }
+    for (int k = 0; k < n_states; k++) {
+        CHARL_TRY(add_states(s, t->optimizer, k, t->params));
+    }
+cleanup:
+    return st;
+}
+
+void charl__snapshot_hash(const charl__snapshot *s, unsigned char digest[CHARL__SHA256_BYTES])
+{
+    charl__sha256 h;
+
+    charl__sha256_init(&h);
+    for (int64_t i = 0; i < s->n; i++) {
+        charl__sha256_update(&h, s->data[i],
+                             (size_t)charl_shape_count(&s->tensor[i].shape) * sizeof(float));
+    }
+    charl__sha256_final(&h, digest);
+}
+
+/* One tensor of the checkpoint into new host memory, after checking that it is the one wanted. */
+static charl_status read_tensor(charl_checkpoint_reader *r, const char *path, const char *group,
+                                const char *name, const charl_shape *shape, float **out)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_tensor *c = charl_checkpoint_find(r, group, name);
+    char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(c, CHARL_ERR_CHECKPOINT, "%s has no /%s/%s: it belongs to another model", path,
+                  group, name);
+    CHARL_REQUIRE(c->dtype == CHARL_F32 && charl_shape_equal(&c->shape, shape),
+                  CHARL_ERR_CHECKPOINT, "%s: /%s/%s is %s %s, the model has f32 %s", path, group,
+                  name, charl_dtype_name(c->dtype), charl_shape_format(&c->shape, have),
+                  charl_shape_format(shape, want));
+    CHARL_TRY(charl_alloc_array(charl_shape_count(shape), sizeof **out, out));
+    CHARL_TRY(charl_checkpoint_read(r, c, *out));
+cleanup:
+    return st;
+}
+
+static charl_status restore_param(charl_checkpoint_reader *r, const char *path, charl_param *p)
+{
+    charl_status st = CHARL_OK;
+    const charl_param_spec *spec = charl_param_get_spec(p);
+    float *v = NULL;
+
+    CHARL_TRY(read_tensor(r, path, "model", spec->name, &spec->shape, &v));
+    CHARL_TRY(charl_param_write(p, v));
+cleanup:
+    charl_free(v);
+    return st;
+}
+
+static charl_status restore_state(charl_optimizer *o, int k, const charl_param *p,
+                                  charl_checkpoint_reader *r, const char *path)
+{
+    charl_status st = CHARL_OK;
+    charl_shape shape;
+    char group[48];
+    float *v = NULL;
+
+    if (charl_optimizer_get_state_shape(o, k, p, &shape)) {
+        state_group(o, k, group);
+        CHARL_TRY(read_tensor(r, path, group, charl_param_get_spec(p)->name, &shape, &v));
+        CHARL_TRY(charl_optimizer_write_state(o, k, p, v));
+    }
+cleanup:
+    charl_free(v);
+    return st;
+}
+
+/* The checkpoint may hold nothing that the model does not have: it would be lost without a word. */
+static charl_status check_names(const charl__trainer *t, const charl_checkpoint_reader *r,
+                                const char *path)
+{
+    charl_status st = CHARL_OK;
+
+    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+        const charl_checkpoint_tensor *c = charl_checkpoint_get_tensor(r, i);
+
+        CHARL_REQUIRE(charl_params_find(t->params, c->name), CHARL_ERR_CHECKPOINT,
+                      "%s has /%s/%s, which the model does not have: it belongs to another model",
+                      path, c->group, c->name);
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader *r,
+                                     const char *path, bool all)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_names(t, r, path));
+    for (int i = 0; i < charl_params_get_count(t->params); i++) {
+        charl_param *p = charl_params_get(t->params, i);
+
+        CHARL_TRY(restore_param(r, path, p));
+        for (int k = 0; all && k < charl_optimizer_get_state_count(t->optimizer); k++) {
+            CHARL_TRY(restore_state(t->optimizer, k, p, r, path));
+        }
+    }
+cleanup:
+    return st;
+}

@@ -1,0 +1,24 @@
+#ifndef CHARL_TRAIN_SNAPSHOT_H
+#define CHARL_TRAIN_SNAPSHOT_H
+/** The tensors of a checkpoint: host copies of what a training holds, and the way back. */
+#include "base/hash.h"
+#include "train/trainer.h"
+
+typedef struct charl__snapshot {
+    charl_checkpoint_tensor *tensor;
+    float **data;
+    char (*group)[48];
+    int64_t n, capacity;
+} charl__snapshot;
+
+/** Copy parameters and optimizer state. Call charl__snapshot_fini in any case. Blocks. */
+charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s) CHARL_MUST_CHECK;
+void charl__snapshot_fini(charl__snapshot *s);
+void charl__snapshot_hash(const charl__snapshot *s, unsigned char digest[CHARL__SHA256_BYTES]);
+
+/** Weights (and with `all` optimizer state) from a checkpoint that is open. Errors: ERR_CHECKPOINT
+ * when it is another model's, or holds more than this one. Blocks. */
+charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader *r,
+                                     const char *path, bool all) CHARL_MUST_CHECK;
+
+#endif
