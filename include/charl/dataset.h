@@ -9,6 +9,7 @@
  * for itself.
  */
 #include "charl/shape.h"
+#include "charl/tokenizer.h"
 
 typedef struct charl_dataset charl_dataset;
 
@@ -58,6 +59,7 @@ typedef struct charl_dataset_info {
     const char *fit;         /* images: how pictures were brought to size; "" if not stored */
     const char *class_names; /* newline-separated; "" if not stored */
     const char *columns;     /* names of a table's columns, newline-separated; "" if not stored */
+    const char *tokenizer;   /* kind of the tokenizer that made the tokens; "" if not stored */
     bool checksums;          /* the file carries block checksums */
     bool native;             /* rows are read directly, not through HDF5 */
     const char *note;        /* what is unusual and what it costs; "" if nothing */
@@ -120,7 +122,8 @@ charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const i
 charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first,
                                        int64_t n, void *out) CHARL_MUST_CHECK;
 
-/** Read everything once: all checksums, all labels in range, all floats finite.
+/** Read everything once: all checksums, all labels and tokens in range, all floats finite, the
+ * tokenizer whole.
  *
  *  Blocks. Local. Errors: as charl_dataset_read. Cost: reads the whole file.
  */
@@ -185,10 +188,21 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
 charl_status charl_import_npy(const char *x, const char *y, const char *out,
                               const charl_import_options *opt) CHARL_MUST_CHECK;
 
-/** Convert a text file to tokens, one per byte (u8, vocabulary 256). Blocks. Local. Errors: as
- * charl_import_idx. */
-charl_status charl_import_bytes(const char *path, const char *out,
-                                const charl_import_options *opt) CHARL_MUST_CHECK;
+/** How a text becomes tokens. */
+typedef struct charl_text_options {
+    charl_tokenizer_kind tokenizer;
+    int64_t vocab; /* bpe: tokens at most; 0: 4096 */
+} charl_text_options;
+
+/** Convert n text files, plain or gzip, one after the other, to tokens (u8, u16 or u32, by the size
+ * of the vocabulary), with the tokenizer. With val_split the last part becomes the validation set:
+ * of the bytes or characters, or for bpe of the text, as the tokenizer is then learnt from the
+ * first part. `text` may be NULL: bytes.
+ *
+ *  Blocks. Local. Memory: a few MiB for bytes, else the text. Errors: as charl_import_idx; chars:
+ * ERR_DATA names the file and byte that is not UTF-8; bpe: as charl_tokenizer_create. */
+charl_status charl_import_text(const char *const *paths, int n, const charl_text_options *text,
+                               const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** Convert a file of token numbers: llm.c's (1 KiB header; u16 or u32) or, without that header,
  * nanoGPT's plain little-endian u16. `vocab` is the size of the vocabulary, 0: the largest token

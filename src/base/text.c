@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 enum { FIRST_CAPACITY = 128 };
 
@@ -68,40 +69,6 @@ cleanup:
     return st;
 }
 
-/* Well-formed UTF-8, by the range of the first byte: its length and the range of the second byte,
- * which excludes overlong forms, surrogates and what lies beyond U+10FFFF. */
-static const struct {
-    unsigned char first_lo, first_hi, second_lo, second_hi;
-    size_t length;
-} utf8_forms[] = {
-    {0x00, 0x7f, 0x00, 0xff, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-    {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-    {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-};
-
-/* Bytes of the sequence at s, 0 when it is none. A NUL is no continuation byte, so this never reads
- * past the end. */
-static size_t utf8_length(const unsigned char *s)
-{
-    for (size_t k = 0; k < sizeof utf8_forms / sizeof *utf8_forms; k++) {
-        size_t n = utf8_forms[k].length;
-
-        if (s[0] < utf8_forms[k].first_lo || s[0] > utf8_forms[k].first_hi) {
-            continue;
-        }
-        if (n > 1 && (s[1] < utf8_forms[k].second_lo || s[1] > utf8_forms[k].second_hi)) {
-            return 0;
-        }
-        for (size_t i = 2; i < n; i++) {
-            if ((s[i] & 0xc0) != 0x80) {
-                return 0;
-            }
-        }
-        return n;
-    }
-    return 0;
-}
-
 static charl_status json_escape(charl__text *t, unsigned char c)
 {
     charl_status st = CHARL_OK;
@@ -118,13 +85,14 @@ cleanup:
     return st;
 }
 
-static charl_status json_body(charl__text *t, const unsigned char *p)
+static charl_status json_body(charl__text *t, const char *s)
 {
     charl_status st = CHARL_OK;
+    const unsigned char *p = (const unsigned char *)s, *const end = p + strlen(s);
 
     CHARL_TRY(charl__text_append(t, "\"", 1));
-    while (*p) {
-        const size_t n = utf8_length(p);
+    while (p < end) {
+        const size_t n = charl__utf8_length(p, (size_t)(end - p));
 
         if (n == 0) {
             CHARL_TRY(charl__text_append(t, "\xef\xbf\xbd", 3));
@@ -146,7 +114,7 @@ charl_status charl__text_json(charl__text *t, const char *s)
     charl_status st = CHARL_OK;
     const size_t before = t->length;
 
-    CHARL_TRY(json_body(t, (const unsigned char *)s));
+    CHARL_TRY(json_body(t, s));
 cleanup:
     if (st != CHARL_OK && t->data) { /* no half string */
         t->length = before;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/text.h"
 #include "charl/dataset.h"
 #include "cli/charl_commands.h"
 
@@ -95,6 +97,11 @@ static void print_info(const charl_dataset_info *info)
         charl__cli_put(info->fit, 0);
         printf("\n");
     }
+    if (info->tokenizer[0]) {
+        printf("  %-10s ", "tokenizer");
+        charl__cli_put(info->tokenizer, 0);
+        printf("\n");
+    }
     print_names("classes", info->class_names);
     print_names("columns", info->columns);
     if (info->n_stats > 0) {
@@ -109,6 +116,40 @@ static void print_info(const charl_dataset_info *info)
         charl__cli_put(info->note, 2);
         printf("\n");
     }
+}
+
+/* The beginning of the training text, as the tokenizer reads the tokens. */
+static charl_status print_sample(charl_dataset *ds, const charl_dataset_info *info)
+{
+    enum { SHOWN = 64 };
+    charl_status st = CHARL_OK;
+    const int64_t all = info->items[CHARL_SPLIT_TRAIN], n = all < SHOWN ? all : SHOWN;
+    charl_tokenizer *t = NULL;
+    charl__text line = {0};
+    char *text = NULL;
+    union {
+        uint8_t u8[SHOWN];
+        uint16_t u16[SHOWN];
+        uint32_t u32[SHOWN];
+    } stored;
+    int32_t tokens[SHOWN];
+    size_t bytes;
+
+    CHARL_TRY(charl_tokenizer_load(info->path, &t));
+    CHARL_TRY(charl_dataset_read_tokens(ds, CHARL_SPLIT_TRAIN, 0, n, &stored));
+    for (int64_t i = 0; i < n; i++) {
+        tokens[i] = info->stored_dtype == CHARL_U8    ? stored.u8[i]
+                    : info->stored_dtype == CHARL_U16 ? stored.u16[i]
+                                                      : (int32_t)stored.u32[i];
+    }
+    CHARL_TRY(charl_tokenizer_decode(t, tokens, n, &text, &bytes));
+    CHARL_TRY(charl__text_json(&line, text));
+    printf("  %-10s %s\n", "sample", charl__text_string(&line));
+cleanup:
+    charl__text_fini(&line);
+    charl_free(text);
+    charl_tokenizer_destroy(t);
+    return st;
 }
 
 typedef struct look {
@@ -150,6 +191,7 @@ static int look_at(void *ctx)
             st = charl_dataset_verify(ds);
         } else {
             print_info(&info);
+            st = info.tokenizer[0] ? print_sample(ds, &info) : CHARL_OK;
         }
     }
     if (st == CHARL_OK && l->verify) {
@@ -193,7 +235,7 @@ static int info_main(const char *path, int argc, char **argv)
 static int verify_main(const char *path, int argc, char **argv)
 {
     return run_look(path, argc, argv, true,
-                    "Read a dataset once: every checksum, every label, every float.");
+                    "Read a dataset once: every checksum, label, token and float.");
 }
 
 int charl__data_show(const char *path)

@@ -12,6 +12,7 @@ enum { ANY = 1 << 20, MAX_SIDE = 4096 };
 typedef struct import {
     charl_import_options common;
     charl_csv_options csv;
+    charl_tokenizer_kind tokenizer;
     charl_image_format image;
     const char *out, *test;
     int64_t vocab;
@@ -26,11 +27,13 @@ enum {
     GIVEN_VOCAB = 16,
     GIVEN_SIZE = 32,
     GIVEN_CHANNELS = 64,
-    GIVEN_FIT = 128
+    GIVEN_FIT = 128,
+    GIVEN_TOKENIZER = 256
 };
 
-static const char *const given_names[] = {"--test",  "--label", "--regression", "--separator",
-                                          "--vocab", "--size",  "--channels",   "--fit"};
+static const char *const given_names[] = {"--test",      "--label", "--regression",
+                                          "--separator", "--vocab", "--size",
+                                          "--channels",  "--fit",   "--tokenizer"};
 
 static charl_status import_idx(const import *o, int n, char **file)
 {
@@ -64,8 +67,9 @@ static charl_status import_tokens(const import *o, int n, char **file)
 
 static charl_status import_text(const import *o, int n, char **file)
 {
-    (void)n;
-    return charl_import_bytes(file[0], o->out, &o->common);
+    const charl_text_options text = {o->tokenizer, o->vocab};
+
+    return charl_import_text((const char *const *)file, n, &text, o->out, &o->common);
 }
 
 static charl_status import_images(const import *o, int n, char **file)
@@ -88,7 +92,7 @@ static const format formats[] = {
     {"csv", 1, 1, "FILE", GIVEN_LABEL | GIVEN_REGRESSION | GIVEN_SEPARATOR, import_csv},
     {"npy", 2, 2, "X Y", 0, import_npy},
     {"tokens", 1, 1, "FILE", GIVEN_VOCAB, import_tokens},
-    {"text", 1, 1, "FILE", 0, import_text},
+    {"text", 1, ANY, "FILE...", GIVEN_VOCAB | GIVEN_TOKENIZER, import_text},
     {"images", 1, 2, "FOLDER [FOLDER]", GIVEN_SIZE | GIVEN_CHANNELS | GIVEN_FIT, import_images},
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
@@ -134,6 +138,17 @@ static error_t parse_fit(import *o, const char *arg)
                : charl__cli_bad_option("--fit", arg, "must be crop, stretch or pad");
 }
 
+static error_t parse_tokenizer(import *o, const char *arg)
+{
+    for (int k = 0; k < CHARL_TOKENIZER_KIND_COUNT; k++) {
+        if (strcmp(arg, charl_tokenizer_kind_name((charl_tokenizer_kind)k)) == 0) {
+            o->tokenizer = (charl_tokenizer_kind)k;
+            return 0;
+        }
+    }
+    return charl__cli_bad_option("--tokenizer", arg, "must be bytes, chars or bpe");
+}
+
 static error_t parse_import(int key, char *arg, struct argp_state *state)
 {
     import *o = state->input;
@@ -162,6 +177,9 @@ static error_t parse_import(int key, char *arg, struct argp_state *state)
     case 's':
         o->given |= GIVEN_SEPARATOR;
         return parse_separator(o, arg);
+    case 'k':
+        o->given |= GIVEN_TOKENIZER;
+        return parse_tokenizer(o, arg);
     case 'n':
         o->given |= GIVEN_VOCAB;
         return charl__cli_parse_int("--vocab", arg, 1, INT32_MAX, &o->vocab);
@@ -189,7 +207,11 @@ static const struct argp_option import_options[] = {
     {"label", 'l', "COLUMN", 0, "csv: the target, by name or number from 0 (default: the last)", 3},
     {"regression", 'r', NULL, 0, "csv: the target is a number, not a class", 3},
     {"separator", 's', "CHAR", 0, "csv: in place of the comma; tab for tabulators", 3},
-    {"vocab", 'n', "N", 0, "tokens: size of the vocabulary (default: the largest token plus one)",
+    {"tokenizer", 'k', "KIND", 0,
+     "text: bytes (default), chars, or bpe: byte pairs learnt from the training part", 4},
+    {"vocab", 'n', "N", 0,
+     "tokens: size of the vocabulary (default: the largest token plus one); text with bpe: its "
+     "largest size (default 4096)",
      4},
     {"size", 'z', "HxW", 0, "images: height and width of every sample, or one number (required)",
      5},
@@ -208,7 +230,7 @@ static const char import_doc[] =
     "  csv FILE                           a table\n"
     "  npy X Y                            NumPy arrays\n"
     "  tokens FILE                        token numbers of llm.c or nanoGPT\n"
-    "  text FILE                          any text, one token per byte\n"
+    "  text FILE...                       texts, one after the other\n"
     "  images FOLDER [FOLDER]             PNG and JPEG files in sub-folders, one per class,\n"
     "                                     or listed in FOLDER/labels.csv\n"
     "The second pair of idx, or the second folder of images, becomes the validation set, or with "
@@ -232,6 +254,10 @@ static bool suits(const format *f, const import *o, int n)
             charl__cli_error(0, NULL, "%s does not apply to %s", given_names[i], f->name);
             return false;
         }
+    }
+    if (f->run == import_text && o->given & GIVEN_VOCAB && o->tokenizer != CHARL_TOKENIZER_BPE) {
+        charl__cli_error(0, NULL, "--vocab applies to --tokenizer bpe");
+        return false;
     }
     if (n < f->step || n > f->max || n % f->step != 0) {
         charl__cli_error(0, NULL, "%s takes %s, not %d file%s", f->name, f->files, n,

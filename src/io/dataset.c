@@ -71,6 +71,7 @@ static charl_status read_attributes(charl_dataset *ds)
     CHARL_TRY(charl__file_text(&ds->file, "/", "fit", &ds->fit));
     CHARL_TRY(charl__file_text(&ds->file, "/", "class_names", &ds->class_names));
     CHARL_TRY(charl__file_text(&ds->file, "/", "columns", &ds->columns));
+    CHARL_TRY(charl__file_text(&ds->file, "/", "tokenizer", &ds->tokenizer));
 cleanup:
     charl__h5_close(&root);
     return st;
@@ -144,6 +145,7 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
     CHARL_TRY(charl_strdup("", &ds->fit));
     CHARL_TRY(charl_strdup("", &ds->class_names));
     CHARL_TRY(charl_strdup("", &ds->columns));
+    CHARL_TRY(charl_strdup("", &ds->tokenizer));
     CHARL_TRY(open_pair(ds, CHARL_SPLIT_TRAIN, names[0], names[1], true));
     ds->kind = ds->arrays[1].dtype == CHARL_F32 ? CHARL_DATASET_REGRESSION
                : x->item.ndim >= 2              ? CHARL_DATASET_IMAGES
@@ -337,6 +339,7 @@ void charl_dataset_close(charl_dataset *ds)
     charl_free(ds->fit);
     charl_free(ds->class_names);
     charl_free(ds->columns);
+    charl_free(ds->tokenizer);
     charl_free(ds);
 }
 
@@ -362,6 +365,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .fit = ds->fit,
         .class_names = ds->class_names,
         .columns = ds->columns,
+        .tokenizer = ds->tokenizer,
         .checksums = true,
         .native = true,
         .note = charl__text_string(&ds->file.note),

@@ -28,6 +28,7 @@ struct charl_dataset {
     char *fit;
     char *class_names;
     char *columns;
+    char *tokenizer;
     char content_id[65];
 };
 

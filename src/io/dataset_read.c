@@ -280,6 +280,7 @@ static charl_status check_classes(charl_dataset *ds, const charl__array *a, int6
 charl_status charl_dataset_verify(charl_dataset *ds)
 {
     charl_status st = CHARL_OK;
+    charl_tokenizer *tokenizer = NULL;
 
     for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
         if (ds->arrays[i].rows > 0) {
@@ -291,7 +292,11 @@ charl_status charl_dataset_verify(charl_dataset *ds)
             CHARL_TRY(scan(ds, &ds->views[s], check_classes, NULL));
         }
     }
+    if (ds->tokenizer[0]) {
+        CHARL_TRY(charl_tokenizer_load(ds->file.path, &tokenizer));
+    }
 cleanup:
+    charl_tokenizer_destroy(tokenizer);
     return st;
 }
 

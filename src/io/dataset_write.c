@@ -463,6 +463,22 @@ cleanup:
     return st;
 }
 
+charl_status charl__writer_array(charl__writer *w, const char *name, const charl_shape *item,
+                                 int64_t rows, const uint32_t *data)
+{
+    charl_status st = CHARL_OK;
+    output o = {.dataset = H5I_INVALID_HID, .rows = rows};
+
+    snprintf(o.name, sizeof o.name, "%s", name);
+    CHARL_TRY(add_output(w, &o, CHARL_U32, item));
+    CHARL_TRY(append(w, &o, data, rows));
+    CHARL_TRY(write_checksums(w, &o));
+cleanup:
+    charl__h5_close(&o.dataset);
+    charl_free(o.crc);
+    return st;
+}
+
 static void close_handles(charl__writer *w)
 {
     charl__h5_begin();

@@ -32,6 +32,11 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
 charl_status charl__writer_text(charl__writer *w, const char *name,
                                 const char *text) CHARL_MUST_CHECK;
 
+/** A whole array of u32 beside the samples, with checksums: `rows` rows of shape `item`. Errors:
+ * ERR_DISK. */
+charl_status charl__writer_array(charl__writer *w, const char *name, const charl_shape *item,
+                                 int64_t rows, const uint32_t *data) CHARL_MUST_CHECK;
+
 /** The next n samples: x [n, x_item] of x_dtype, y [n, y_item] i32 or f32 (NULL for tokens).
  *  Errors: ERR_DATA for a float that is not finite or a label below 0, naming the sample. */
 charl_status charl__writer_put(charl__writer *w, const void *x, const void *y,

@@ -1,4 +1,4 @@
-/* Importers of token sequences: bytes of a text, and files of token numbers. */
+/* Importer of files of token numbers. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -12,35 +12,6 @@ enum {
     MAGIC_U16 = 20240520,
     MAGIC_U32 = 20240801,
 };
-
-charl_status charl_import_bytes(const char *path, const char *out, const charl_import_options *opt)
-{
-    charl_status st = CHARL_OK;
-    charl__source *s = NULL;
-    charl__writer *w = NULL;
-    unsigned char *block = NULL;
-    charl__writer_spec spec = {.kind = CHARL_DATASET_TOKENS, .x_dtype = CHARL_U8, .classes = 256};
-    size_t got = 0;
-
-    CHARL_TRY(charl__source_open(path, &s));
-    CHARL_TRY(charl_alloc(BLOCK_BYTES, &block));
-    do { /* unpacked, a gzip file's length is known only at its end */
-        CHARL_TRY(charl__source_some(s, block, BLOCK_BYTES, &got));
-        spec.rows += (int64_t)got;
-    } while (got > 0);
-    CHARL_TRY(charl__source_rewind(s));
-    CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
-    do {
-        CHARL_TRY(charl__source_some(s, block, BLOCK_BYTES, &got));
-        CHARL_TRY(charl__writer_put(w, block, NULL, (int64_t)got));
-    } while (got > 0);
-    CHARL_TRY(charl__writer_finish(w));
-cleanup:
-    charl_free(block);
-    charl__writer_destroy(w);
-    charl__source_close(s);
-    return st;
-}
 
 typedef struct token_file {
     charl__source *source;

@@ -24,6 +24,24 @@ printf '1;2\n3;5\n4;4\n' >s.csv
 expect 0 ': regression' data import csv s.csv -o s.h5 --separator ';' --regression --label 0
 expect 2 'no column "colour"' data import csv t.csv -o x.h5 --label colour
 expect 0 'vocabulary of 256' data import text t.csv -o w.h5
+printf 'so it is, so it was, so it goes' >text.txt
+expect 0 'tokenizer  bytes' data import text text.txt -o w.h5 --overwrite
+expect 0 'vocabulary of 10' data import text text.txt text.txt -o w.h5 --tokenizer chars --val-split 0.25 --overwrite
+expect 0 'train      46 tokens' data info w.h5
+expect 0 'sample     "so it is, so it was, so it goesso' data info w.h5
+expect 0 'sample     "so it is' data info w.h5 --window 9
+expect 0 '^w.h5: good$' data verify w.h5
+expect 2 'tokenizer words: must be bytes, chars or bpe' data import text text.txt -o x.h5 --tokenizer words
+expect 2 'vocab applies to --tokenizer bpe' data import text text.txt -o x.h5 --tokenizer chars --vocab 300
+expect 2 'tokenizer does not apply to csv' data import csv t.csv -o x.h5 --tokenizer bpe
+printf 'caf\351' >latin.txt
+expect 3 'latin.txt: byte 3 is not UTF-8' data import text latin.txt -o x.h5 --tokenizer chars
+if "$charl" data import text text.txt latin.txt -o b.h5 --tokenizer bpe --vocab 300 >out 2>err; then
+    expect 0 'tokenizer  bpe' data info b.h5
+    expect 2 'vocabulary of 100 is outside' data import text text.txt -o x.h5 --tokenizer bpe --vocab 100
+else
+    grep -q 'built without libpcre2' err || failed=1
+fi
 printf '\001\000\002\000\003\000\004\000' >tokens.bin
 expect 0 'vocabulary of 50' data import tokens tokens.bin -o k.h5 --vocab 50
 expect 3 'token' data import tokens tokens.bin -o x.h5 --vocab 3

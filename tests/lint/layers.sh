@@ -1,5 +1,5 @@
 #!/bin/sh
-# Who may include whom (the layers), and where the headers of OpenCL, MPI, HDF5, jansson, inih, zlib, libpng, libjpeg and hwloc
+# Who may include whom (the layers), and where the headers of OpenCL, MPI, HDF5, jansson, pcre2, inih, zlib, libpng, libjpeg and hwloc
 # may appear.
 # Usage: layers.sh ROOT
 cd "$1" || exit 2
@@ -18,9 +18,9 @@ BEGIN {
     # shape.h holds plain values (element types, extents) that every layer speaks of
     n = split("base:status base:shape base:version device:device tensor:tensor tensor:params autograd:graph " \
         "autograd:ops autograd:gradcheck nn:nn nn:layers nn:model nn:models nn:init nn:loss optim:optim optim:schedule " \
-        "dist:comm io:dataset io:image io:checkpoint io:safetensors io:loader io:import io:export train:config train:train train:trainer", pair, " ")
+        "dist:comm io:dataset io:tokenizer io:image io:checkpoint io:safetensors io:loader io:import io:export train:config train:train train:trainer", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); owner[p[2]] = p[1] }
-    n = split("CL/:device mpi.h:dist hdf5:io jansson:io ini.h:train zlib.h:io png.h:io jpeglib.h:io jerror.h:io hwloc:dist", pair, " ")
+    n = split("CL/:device mpi.h:dist hdf5:io jansson:io pcre2:io ini.h:train zlib.h:io png.h:io jpeglib.h:io jerror.h:io hwloc:dist", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); confined[p[1]] = p[2] }
 }
 function bad(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; failed = 1 }
