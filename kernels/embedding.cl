@@ -11,6 +11,7 @@
  *
  * Specialised by   GROUP      work-items that sort a slice together (default 1)
  *                  M          slices to add (default 2)
+ *                  ACT        type of the table and the rows; sums are float
  *                  CHARL_VEC  see math.clh
  * Launch           charl_lookup, charl_sum: pieces.clh.
  *                  charl_sort: one work-group of GROUP for each slice.
@@ -22,7 +23,7 @@
 #include "pieces.clh"
 #include "tree.clh"
 
-kernel void charl_lookup(global const int *token, ulong token_at, global const float *weight, ulong weight_at, global float *out,
+kernel void charl_lookup(global const int *token, ulong token_at, global const ACT *weight, ulong weight_at, global ACT *out,
                          ulong out_at, ulong vocab, ulong rows, ulong size, ulong span)
 {
     CHARL_EACH_PIECE(u)
@@ -121,7 +122,7 @@ kernel void charl_sort(global const int *token, ulong token_at, global int *scra
     }
 }
 
-kernel void charl_sum(global const float *g, ulong g_at, global const int *scratch, ulong scratch_at, global float *out, ulong out_at,
+kernel void charl_sum(global const ACT *g, ulong g_at, global const int *scratch, ulong scratch_at, global float *out, ulong out_at,
                       ulong first, ulong slices, ulong positions, ulong rows, ulong size, ulong span)
 {
     CHARL_EACH_PIECE(u)

@@ -8,6 +8,7 @@
  * a product of floats would have lost it at t = 30000. Computing it costs less than reading a table of cosines.
  *
  * Specialised by   FREQUENCY  list of `size` integers: 2^64 times the turns of one step, negative (modulo 2^64) to turn back
+ *                  ACT        type of in and out
  *                  CHARL_VEC  see math.clh
  * Launch           pieces.clh: one row for each head.
  */
@@ -33,7 +34,7 @@ static inline void turn(ulong t, ulong c, long left, charl_real *sine, charl_rea
     charl_sincos(CHARL_VLOAD(x), charl_as_int(CHARL_VLOAD(quadrant)), sine, cosine);
 }
 
-kernel void charl_rotary(global const float *in, ulong in_at, global float *out, ulong out_at, ulong positions, ulong heads, ulong turned,
+kernel void charl_rotary(global const ACT *in, ulong in_at, global ACT *out, ulong out_at, ulong positions, ulong heads, ulong turned,
                          ulong rows, ulong size, ulong span)
 {
     CHARL_EACH_PIECE(u)

@@ -3,33 +3,34 @@
  *   charl_swiglu    out[r, j] = silu(x[r, j]) * x[r, size + j],  silu(a) = a * s(a),  s(a) = 1 / (1 + exp(-a))
  *   charl_gradient  out[r, j] = g * b * s(a) * (1 + a * (1 - s(a))), out[r, size + j] = g * silu(a), where a and b are the gate and the value
  *
- * Specialised by   CHARL_VEC  see math.clh
+ * Specialised by   ACT        type of x, g and out
+ *                  CHARL_VEC  see math.clh
  * Launch           pieces.clh.
  */
 #include "pieces.clh"
 
-kernel void charl_swiglu(global const float *x, ulong x_at, global float *out, ulong out_at, ulong rows, ulong size, ulong span)
+kernel void charl_swiglu(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, ulong rows, ulong size, ulong span)
 {
     CHARL_EACH_PIECE(u)
     {
         const ulong r = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
         const long left = (long)(size - c);
-        global const float *gate = x + x_at + 2 * r * size + c;
+        global const ACT *gate = x + x_at + 2 * r * size + c;
         const charl_real a = charl_load(gate, left), b = charl_load(gate + size, left);
 
         charl_store(a * charl_sigmoid(a) * b, out + out_at + r * size + c, left);
     }
 }
 
-kernel void charl_gradient(global const float *g, ulong g_at, global const float *x, ulong x_at, global float *out, ulong out_at,
+kernel void charl_gradient(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global ACT *out, ulong out_at,
                            ulong rows, ulong size, ulong span)
 {
     CHARL_EACH_PIECE(u)
     {
         const ulong r = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
         const long left = (long)(size - c);
-        global const float *gate = x + x_at + 2 * r * size + c;
-        global float *to = out + out_at + 2 * r * size + c;
+        global const ACT *gate = x + x_at + 2 * r * size + c;
+        global ACT *to = out + out_at + 2 * r * size + c;
         const charl_real a = charl_load(gate, left), b = charl_load(gate + size, left);
         const charl_real s = charl_sigmoid(a), gi = charl_load(g + g_at + r * size + c, left);
 

@@ -9,7 +9,7 @@
 enum { DEFINES = 8192 };
 
 charl_status charl__pieces_launch(const charl_enqueue *e, charl_launch *l, int n_args, int64_t rows,
-                                  int64_t columns)
+                                  int64_t columns, charl_dtype act)
 {
     charl_status st = CHARL_OK;
     const bool cpu = charl__is_ungrouped(e->dev);
@@ -19,8 +19,8 @@ charl_status charl__pieces_launch(const charl_enqueue *e, charl_launch *l, int n
     const char *given = l->defines;
     char defines[DEFINES];
 
-    CHARL_INVARIANT(snprintf(defines, sizeof defines, "%s#define CHARL_VEC %d\n",
-                             given ? given : "", vec) < DEFINES);
+    CHARL_INVARIANT(snprintf(defines, sizeof defines, "%s%s#define CHARL_VEC %d\n",
+                             given ? given : "", charl__act_define(act), vec) < DEFINES);
     if (pieces == 0) {
         goto cleanup;
     }

@@ -4,9 +4,10 @@
 #include "autograd/op.h"
 
 /** Launch l over `rows` rows of `columns` elements. l has file, entry, `n_args` arguments and maybe
- * defines; the rest is set here, and rows, columns and span become its last arguments. Async.
+ * defines; the rest is set here, ACT from `act`, and rows, columns and span become its last
+ * arguments. Async.
  * Errors: ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__pieces_launch(const charl_enqueue *e, charl_launch *l, int n_args, int64_t rows,
-                                  int64_t columns) CHARL_MUST_CHECK;
+                                  int64_t columns, charl_dtype act) CHARL_MUST_CHECK;
 
 #endif

@@ -137,7 +137,7 @@ static void test_embedding(void **state)
             CHARL_ERR_SHAPE, "one row for each token");
     refused(charl__apply2(g, &charl_op_embedding_wgrad, &vocab, IN(F32, BATCHED, 8, 5, 3),
                           IN(F32, BATCHED, 8, 5)),
-            CHARL_ERR_DTYPE, "f32 and i32");
+            CHARL_ERR_DTYPE, "floats and i32");
     refused(charl__apply2(g, &charl_op_embedding_wgrad, &huge, IN(F32, BATCHED, 8, 3),
                           IN(I32, BATCHED, 8)),
             CHARL_ERR_SHAPE, "too many");

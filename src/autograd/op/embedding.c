@@ -20,8 +20,8 @@ static charl_status infer(charl_infer *inf)
     const charl_type *x = &inf->in[0], *w = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(x->dtype == CHARL_I32 && w->dtype == CHARL_F32, CHARL_ERR_DTYPE,
-                  "tokens are i32 and the table f32, not %s and %s", charl_dtype_name(x->dtype),
+    CHARL_REQUIRE(x->dtype == CHARL_I32 && charl__is_float(w->dtype), CHARL_ERR_DTYPE,
+                  "tokens are i32 and the table floats, not %s and %s", charl_dtype_name(x->dtype),
                   charl_dtype_name(w->dtype));
     CHARL_REQUIRE(x->shape.ndim >= 1 && x->shape.ndim < CHARL_MAX_DIMS && w->shape.ndim == 2 &&
                       w->batch != CHARL_BATCHED,
@@ -43,7 +43,7 @@ static charl_status enqueue(const charl_enqueue *e)
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0]),
                                charl__i64(e->in[1]->shape.dim[0])}};
 
-    return charl__pieces_launch(e, &l, 4, positions, columns);
+    return charl__pieces_launch(e, &l, 4, positions, columns, e->in[1]->dtype);
 }
 
 static void backward(const charl_backward *b)
@@ -89,6 +89,7 @@ const charl_op charl_op_embedding = {
     .name = "embedding",
     .formula = "out[..., c] = weight[x[...], c]",
     .n_in = 2,
+    .half = CHARL_HALF(1),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -110,9 +111,9 @@ static charl_status infer_wgrad(charl_infer *inf)
     const int64_t vocab = *(const int64_t *)inf->attr, positions = charl_shape_count(&x->shape);
     charl_shape rows = g->shape;
 
-    CHARL_REQUIRE(g->dtype == CHARL_F32 && x->dtype == CHARL_I32, CHARL_ERR_DTYPE,
-                  "gradient and tokens are f32 and i32, not %s and %s", charl_dtype_name(g->dtype),
-                  charl_dtype_name(x->dtype));
+    CHARL_REQUIRE(charl__is_float(g->dtype) && x->dtype == CHARL_I32, CHARL_ERR_DTYPE,
+                  "gradient and tokens are floats and i32, not %s and %s",
+                  charl_dtype_name(g->dtype), charl_dtype_name(x->dtype));
     rows.ndim = rows.ndim > 0 ? rows.ndim - 1 : 0;
     CHARL_REQUIRE(g->shape.ndim > 0 && charl_shape_equal(&rows, &x->shape) && g->batch == x->batch,
                   CHARL_ERR_SHAPE, "gout does not hold one row for each token");
@@ -164,7 +165,7 @@ static charl_status sum_lane(const charl_enqueue *e, int64_t slices, int j, int 
 
     l.args[2].v.offset = e->out[0]->offset + j * e->lane_stride[0];
     snprintf(defines, sizeof defines, "#define M %d\n", leaves);
-    return charl__pieces_launch(e, &l, 6, s->dim[0], s->dim[1]);
+    return charl__pieces_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
 }
 
 static charl_status enqueue_wgrad(const charl_enqueue *e)
@@ -188,7 +189,9 @@ cleanup:
 
 static void backward_wgrad(const charl_backward *b)
 {
-    b->gin[0] = charl_embedding(b->g, b->in[1], b->gout[0]);
+    charl_var *table = charl__as_dtype(b->g, b->gout[0], charl_var_get_type(b->in[0]).dtype);
+
+    b->gin[0] = charl_embedding(b->g, b->in[1], table);
 }
 
 static void reference_wgrad(const charl_reference *r)
@@ -243,6 +246,7 @@ const charl_op charl_op_embedding_wgrad = {
     .formula = "out[v, c] = sum of gout[p, c] over the positions p with x[p] = v",
     .n_in = 2,
     .attr_size = sizeof(int64_t), /* rows of the table */
+    .half = CHARL_HALF(0),
     .infer = infer_wgrad,
     .enqueue = enqueue_wgrad,
     .backward = backward_wgrad,

@@ -67,7 +67,7 @@ static charl_status enqueue(const charl_enqueue *e)
                          i > 0 ? "," : "", attr->back ? 0 - turns : turns);
     }
     snprintf(defines + used, sizeof defines - (size_t)used, "\n");
-    return charl__pieces_launch(e, &l, 5, rows, a->head_dim / 2);
+    return charl__pieces_launch(e, &l, 5, rows, a->head_dim / 2, e->in[0]->dtype);
 }
 
 static void backward(const charl_backward *b)
@@ -187,6 +187,7 @@ const charl_op charl_op_rotary = {
     .formula = "out = heads of x turned by position * theta^(-2i/D)",
     .n_in = 1,
     .attr_size = sizeof(rotary_attr),
+    .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,

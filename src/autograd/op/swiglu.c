@@ -12,7 +12,7 @@ static charl_status check_x(const charl_type *x)
     const charl_shape *s = &x->shape;
     char text[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(x->dtype == CHARL_F32, CHARL_ERR_DTYPE, "x is %s, not f32",
+    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "x is %s, not a float",
                   charl_dtype_name(x->dtype));
     CHARL_REQUIRE(s->ndim >= (x->batch == CHARL_BATCHED ? 2 : 1) && s->dim[s->ndim - 1] % 2 == 0,
                   CHARL_ERR_SHAPE, "x %s does not hold gates and as many values in its last extent",
@@ -56,7 +56,8 @@ static charl_status enqueue(const charl_enqueue *e)
                       .entry = "charl_swiglu",
                       .args = {charl__in(e->in[0]), charl__out(e->out[0])}};
 
-    return charl__pieces_launch(e, &l, 2, rows_of(&e->in[0]->shape), columns_of(&e->in[0]->shape));
+    return charl__pieces_launch(e, &l, 2, rows_of(&e->in[0]->shape), columns_of(&e->in[0]->shape),
+                                e->in[0]->dtype);
 }
 
 static void backward(const charl_backward *b)
@@ -103,6 +104,7 @@ const charl_op charl_op_swiglu = {
     .name = "swiglu",
     .formula = "out[..., j] = silu(x[..., j]) * x[..., F + j]",
     .n_in = 1,
+    .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -124,7 +126,7 @@ static charl_status infer_grad(charl_infer *inf)
 
     CHARL_TRY(check_x(&inf->in[1]));
     want = half_of(inf->in[1]);
-    CHARL_REQUIRE(inf->in[0].dtype == CHARL_F32 &&
+    CHARL_REQUIRE(inf->in[0].dtype == want.dtype &&
                       charl_shape_equal(&inf->in[0].shape, &want.shape),
                   CHARL_ERR_SHAPE, "gout does not fit x");
     inf->out[0] = inf->in[1];
@@ -139,7 +141,8 @@ static charl_status enqueue_grad(const charl_enqueue *e)
                       .entry = "charl_gradient",
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0])}};
 
-    return charl__pieces_launch(e, &l, 3, rows_of(&e->in[1]->shape), columns_of(&e->in[1]->shape));
+    return charl__pieces_launch(e, &l, 3, rows_of(&e->in[1]->shape), columns_of(&e->in[1]->shape),
+                                e->in[1]->dtype);
 }
 
 static void reference_grad(const charl_reference *r)
@@ -168,6 +171,7 @@ const charl_op charl_op_swiglu_grad = {
     .formula = "out[..., j] = gout * x[..., F + j] * silu'(x[..., j]), out[..., F + j] = gout * "
                "silu(x[..., j])",
     .n_in = 2,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,
