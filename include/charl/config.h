@@ -158,9 +158,9 @@ typedef struct charl_config {
         int64_t block_size;
         bool bias;
         bool tie_weights;
-        const char *norm;      /* layer, rms */
-        const char *mlp;       /* gelu, swiglu */
-        const char *positions; /* learned, rotary */
+        int norm;      /* charl_block_norm of charl/nn.h */
+        int mlp;       /* charl_block_mlp */
+        int positions; /* charl_gpt_positions */
     } model;
     struct {
         int64_t epochs;

@@ -60,6 +60,7 @@ typedef struct charl_residual_block_config {
 typedef struct charl_norm_config {
     double eps;      /* default 1e-5 */
     double momentum; /* batch_norm only; default 0.1 */
+    bool bias;       /* layer_norm only; default true */
     const char *activation;
 } charl_norm_config;
 
@@ -87,6 +88,31 @@ typedef struct charl_position_embedding_config {
     int64_t block_size; /* longest sequence; required */
     double init_std;    /* of the normal initial values; default 1 */
 } charl_position_embedding_config;
+/* The values of the keys `norm` and `mlp` of a transformer block. */
+typedef enum charl_block_norm { CHARL_BLOCK_LAYER_NORM, CHARL_BLOCK_RMS_NORM } charl_block_norm;
+typedef enum charl_block_mlp {
+    CHARL_BLOCK_GELU,      /* exact, with erf */
+    CHARL_BLOCK_GELU_TANH, /* GPT-2's approximation */
+    CHARL_BLOCK_SWIGLU     /* Llama's: silu(gate) * up */
+} charl_block_mlp;
+
+/** A pre-norm transformer block over x [B, T, C]: x + attention(norm(x)), then x + mlp(norm(x)). */
+typedef struct charl_transformer_block_config {
+    int64_t heads;    /* of the queries, C a multiple of it; required */
+    int64_t kv_heads; /* of keys and values, a divisor of heads; default 0: heads */
+    int64_t
+        hidden;    /* of the mlp; default 0: 4 C, for swiglu 8/3 C rounded up to a multiple of 64 */
+    int64_t depth; /* blocks of the model: the two projections onto the residual path start with
+                      init_std / sqrt(2 depth); default 1 */
+    double dropout;    /* of attention weights and of both branches; default 0 */
+    double init_std;   /* standard deviation of the weights at the start; default 0.02 */
+    double rope_theta; /* base of the angles of rotary positions, > 1; default 10000 */
+    bool rotary;       /* rotate queries and keys by their position; default false */
+    bool causal;       /* a position sees itself and those before it; default true */
+    bool bias;         /* of the linear maps and of layer norms; default true */
+    int norm;          /* charl_block_norm */
+    int mlp;           /* charl_block_mlp */
+} charl_transformer_block_config;
 
 /** lstm and gru, named as in PyTorch. */
 typedef struct charl_recurrent_config {
@@ -157,6 +183,30 @@ typedef struct charl_resnet_config {
 /** Local. Errors: as charl_model_add. */
 charl_status charl_model_add_resnet(charl_model *m,
                                     const charl_resnet_config *config) CHARL_MUST_CHECK;
+/** Where a position enters a gpt. */
+typedef enum charl_gpt_positions {
+    CHARL_GPT_LEARNED, /* an embedding per position, added to the token's */
+    CHARL_GPT_ROTARY   /* queries and keys are rotated */
+} charl_gpt_positions;
+
+/** Append GPT-2, or with rms norm, swiglu and rotary positions a model like Llama: wte; wpe where
+ * positions are learned; drop; blocks h.0, h.1, ...; ln_f; lm_head, which shares wte.weight if
+ * tied. Reads tokens i32 [B, T], gives logits [B, T, vocab]. Names are nanoGPT's, initial values
+ * GPT-2's. */
+typedef struct charl_gpt_config {
+    int64_t n_layer, n_head;
+    int64_t n_kv_head;  /* 0: n_head */
+    int64_t n_embd;     /* a multiple of n_head */
+    int64_t block_size; /* positions of wpe */
+    int64_t vocab;
+    double dropout;
+    bool bias, tie_weights;
+    int norm;      /* charl_block_norm */
+    int mlp;       /* charl_block_mlp */
+    int positions; /* charl_gpt_positions */
+} charl_gpt_config;
+/** Local. Errors: as charl_model_add; ERR_CONFIG when heads and widths do not fit. */
+charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *config) CHARL_MUST_CHECK;
 
 /** Number of layers; name of the i-th. Borrowed. Local. */
 int charl_model_get_count(const charl_model *m);

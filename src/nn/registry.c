@@ -18,6 +18,7 @@ static const charl_layer_type *const types[] = {
     &charl__layer_position_embedding,
     &charl__layer_lstm,
     &charl__layer_gru,
+    &charl__layer_transformer_block,
 };
 
 enum { N_TYPES = (int)(sizeof types / sizeof types[0]) };

@@ -107,7 +107,7 @@ static void check_gpt(checker *c)
         snprintf(why, sizeof why, "%" PRId64 " does not divide among n_head = %" PRId64 " heads",
                  cfg->model.n_embd, cfg->model.n_head);
         wrong(c, "model", "n_embd", why);
-    } else if (strcmp(cfg->model.positions, "rotary") == 0 &&
+    } else if (cfg->model.positions == CHARL_GPT_ROTARY &&
                cfg->model.n_embd / cfg->model.n_head % 2 != 0) {
         wrong(c, "model", "n_embd", "rotary positions need an even width of each head");
     }

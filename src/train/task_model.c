@@ -125,6 +125,24 @@ static charl_status add_resnet(const charl_config *config, int64_t outputs, char
                                                             .outputs = outputs});
 }
 
+static charl_status add_gpt(const charl_config *config, int64_t vocab, charl_model *m)
+{
+    const charl_gpt_config gpt = {.n_layer = config->model.n_layer,
+                                  .n_head = config->model.n_head,
+                                  .n_kv_head = config->model.n_kv_head,
+                                  .n_embd = config->model.n_embd,
+                                  .block_size = config->model.block_size,
+                                  .vocab = vocab,
+                                  .dropout = config->model.dropout,
+                                  .bias = config->model.bias,
+                                  .tie_weights = config->model.tie_weights,
+                                  .norm = config->model.norm,
+                                  .mlp = config->model.mlp,
+                                  .positions = config->model.positions};
+
+    return charl_model_add_gpt(m, &gpt);
+}
+
 static charl_status add_layers(const charl_config *config, charl_model *m)
 {
     charl_status st = CHARL_OK;
@@ -156,7 +174,8 @@ charl_status charl__task_model(const charl_config *config, int64_t outputs, char
         CHARL_TRY(add_resnet(config, outputs, m));
         break;
     case CHARL_MODEL_GPT:
-        CHARL_FAIL(CHARL_ERR_CONFIG, "model.type = gpt is not available in this version");
+        CHARL_TRY(add_gpt(config, outputs, m));
+        break;
     default:
         CHARL_TRY(add_layers(config, m));
         break;

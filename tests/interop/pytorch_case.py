@@ -254,7 +254,7 @@ def compare_validation(case, model, groups, data, row, deviation):
     ties = int((top[:, 0] - top[:, 1] < 1e-4).sum())
     correct = int((logits.argmax(1) == y).sum())
     deviation.add("accuracy", f"of step {row['step']}",
-                  abs(row["accuracy"] * len(y) - correct), ties + 1e-6)
+                  abs(row["accuracy"] * len(y) - correct), ties + 1e-3)  # a count, from a mean in f32
 
 
 def compare(case, output, data, dtype):

@@ -62,6 +62,17 @@ static const charl_recurrent_config stacked = {.hidden_size = 16,
                                                .dropout = 0.25,
                                                .bias = true},
                                     one = {.hidden_size = 4, .num_layers = 1, .last = true};
+static const charl_transformer_block_config gpt2 = {
+    .heads = 2, .depth = 2, .init_std = 0.02, .rope_theta = 10000, .causal = true, .bias = true};
+static const charl_transformer_block_config llama = {.heads = 2,
+                                                     .kv_heads = 1,
+                                                     .hidden = 6,
+                                                     .depth = 1,
+                                                     .init_std = 0.5,
+                                                     .rope_theta = 10000,
+                                                     .rotary = true,
+                                                     .causal = true,
+                                                     .mlp = CHARL_BLOCK_SWIGLU};
 
 static const struct layer_case {
     const char *type;
@@ -124,6 +135,33 @@ static const struct layer_case {
     {"global_avg_pool", NULL, {3, {2, 6, 5}}, {1, {2}}, {{0}}},
     {"flatten", NULL, {3, {2, 6, 5}}, {1, {60}}, {{0}}},
     {"dropout", NULL, {1, {40}}, {1, {40}}, {{0}}},
+    {.type = "transformer_block",
+     .config = &gpt2,
+     .in = {2, {5, 4}},
+     .out = {2, {5, 4}},
+     .param = {{.name = "l.ln_1.weight", .shape = {1, {4}}, .constant = 1.0F},
+               {.name = "l.ln_1.bias", .shape = {1, {4}}},
+               {.name = "l.attn.c_attn.weight", .shape = {2, {12, 4}}, .deviation = 0.02},
+               {.name = "l.attn.c_attn.bias", .shape = {1, {12}}},
+               {.name = "l.attn.c_proj.weight", .shape = {2, {4, 4}}, .deviation = 0.01},
+               {.name = "l.attn.c_proj.bias", .shape = {1, {4}}},
+               {.name = "l.ln_2.weight", .shape = {1, {4}}, .constant = 1.0F},
+               {.name = "l.ln_2.bias", .shape = {1, {4}}},
+               {.name = "l.mlp.c_fc.weight", .shape = {2, {16, 4}}, .deviation = 0.02},
+               {.name = "l.mlp.c_fc.bias", .shape = {1, {16}}},
+               {.name = "l.mlp.c_proj.weight", .shape = {2, {4, 16}}, .deviation = 0.01},
+               {.name = "l.mlp.c_proj.bias", .shape = {1, {4}}}}},
+    {.type = "transformer_block", /* shared keys, turned by position, gated, without biases */
+     .config = &llama,
+     .in = {2, {5, 8}},
+     .out = {2, {5, 8}},
+     .param =
+         {{.name = "l.ln_1.weight", .shape = {1, {8}}, .constant = 1.0F},
+          {.name = "l.attn.c_attn.weight", .shape = {2, {16, 8}}, .deviation = 0.5},
+          {.name = "l.attn.c_proj.weight", .shape = {2, {8, 8}}, .deviation = 0.35355339059327379},
+          {.name = "l.ln_2.weight", .shape = {1, {8}}, .constant = 1.0F},
+          {.name = "l.mlp.c_fc.weight", .shape = {2, {12, 8}}, .deviation = 0.5},
+          {.name = "l.mlp.c_proj.weight", .shape = {2, {8, 6}}, .deviation = 0.35355339059327379}}},
     {.type = "embedding",
      .config = &embedding,
      .in = {1, {7}},
@@ -298,6 +336,8 @@ static void test_every_layer_type(void **state)
 /* What only the input's shape shows: the message names the layer. */
 static void test_refused_inputs(void **state)
 {
+    static const charl_transformer_block_config odd_heads = {
+        .heads = 3, .kv_heads = 2, .depth = 1, .rope_theta = 10000};
     static const charl_conv2d_config odd = {
         .channels = 4, .kernel = {3, 3}, .stride = {1, 1}, .dilation = {1, 1}, .groups = 2};
     static const charl_pool2d_config large = {.kernel = {9, 9}};
@@ -312,6 +352,9 @@ static void test_refused_inputs(void **state)
         {"conv2d", &odd, {3, {3, 5, 5}}, "block.0: conv2d: groups"},
         {"batch_norm", NULL, {0, {0}}, "block.0: batch_norm needs"},
         {"layer_norm", NULL, {0, {0}}, "block.0: layer_norm needs"},
+        {"transformer_block", &gpt2, {1, {5}}, "block.0: a transformer block needs"},
+        {"transformer_block", &gpt2, {2, {5, 3}}, "block.0: the features are not a multiple"},
+        {"transformer_block", &odd_heads, {2, {5, 6}}, "block.0: heads is not a multiple"},
         {"embedding", &embedding, {1, {5}}, "block.0: embedding needs token numbers"},
         {"position_embedding", &position, {1, {5}}, "block.0: position_embedding needs"},
         {"position_embedding",

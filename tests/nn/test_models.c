@@ -1,49 +1,15 @@
 /* Models that are a few numbers: their layers, parameters and shapes, and what is refused. */
-#include "support/support.h"
-
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "nn/layer.h"
-
-static charl_device *dev;
-
-typedef struct net {
-    charl_model *model;
-    charl_params *params;
-    charl_graph *g;
-    charl_var *out;
-} net;
-
-static void net_init(net *n)
-{
-    *n = (net){0};
-    charl_assert_ok(charl_model_create(&n->model));
-    charl_assert_ok(charl_params_create(&n->params));
-    charl_assert_ok(charl_graph_create(dev, NULL, &n->g));
-}
-
-/* The graph is built, not compiled: names and shapes are there, memory is not. */
-static void net_build(net *n, charl_shape x)
-{
-    n->out = charl_model_build(n->model, n->g, n->params,
-                               charl_input(n->g, "x", CHARL_F32, x, CHARL_BATCHED));
-}
+#include "nn/net.h"
 
 static void net_init_resnet(net *n, const charl_resnet_config *c, int64_t size)
 {
     net_init(n);
     charl_assert_ok(charl_model_add_resnet(n->model, c));
-    net_build(n, (charl_shape){4, {2, 3, size, size}});
+    net_build(n, (charl_shape){3, {3, size, size}});
     charl_assert_ok(charl_graph_status(n->g));
-}
-
-static void net_fini(net *n)
-{
-    charl_graph_destroy(n->g);
-    charl_params_destroy(n->params);
-    charl_model_destroy(n->model);
 }
 
 static void assert_names(const charl_model *m, const char *const *want, int n)
@@ -62,6 +28,26 @@ static void assert_params(const charl_params *set, const char *const *want, int 
     }
 }
 
+static const charl_param_spec *spec_of(const net *n, const char *name)
+{
+    const charl_param *p = charl_params_find(n->params, name);
+
+    assert_non_null(p);
+    return charl_param_get_spec(p);
+}
+
+static int64_t extent_of(const net *n, const char *name, int axis)
+{
+    return spec_of(n, name)->shape.dim[axis];
+}
+
+/* Standard deviation of a parameter's initial values. */
+static double deviation_of(const net *n, const char *name)
+{
+    assert_int_equal(spec_of(n, name)->init.kind, CHARL_INIT_NORMAL);
+    return (double)spec_of(n, name)->init.b;
+}
+
 static void test_mlp(void **state)
 {
     static const char *const names[] = {"flatten", "fc1", "fc_bn1", "fc_act1", "fc_drop1", "fc2"};
@@ -77,10 +63,78 @@ static void test_mlp(void **state)
     net_init(&n);
     charl_assert_ok(charl_model_add_mlp(n.model, &c));
     assert_names(n.model, names, 6);
-    net_build(&n, (charl_shape){3, {2, 4, 5}});
+    net_build(&n, (charl_shape){2, {4, 5}});
     assert_params(n.params, params, 7);
     assert_int_equal(charl_var_get_type(n.out).shape.dim[1], 3);
     charl_assert_status(charl_model_add_mlp(n.model, &none), CHARL_ERR_CONFIG);
+    net_fini(&n);
+}
+
+static void test_gpt(void **state)
+{
+    static const char *const names[] = {"wte", "wpe", "drop", "h.0", "h.1", "ln_f", "lm_head"};
+    static const char *const block[] = {
+        "h.1.ln_1.weight",      "h.1.ln_1.bias",          "h.1.attn.c_attn.weight",
+        "h.1.attn.c_attn.bias", "h.1.attn.c_proj.weight", "h.1.attn.c_proj.bias",
+        "h.1.ln_2.weight",      "h.1.ln_2.bias",          "h.1.mlp.c_fc.weight",
+        "h.1.mlp.c_fc.bias",    "h.1.mlp.c_proj.weight",  "h.1.mlp.c_proj.bias"};
+    charl_gpt_config c = {.n_layer = 2,
+                          .n_head = 2,
+                          .n_embd = 8,
+                          .block_size = 5,
+                          .vocab = 11,
+                          .dropout = 0.1,
+                          .bias = true,
+                          .tie_weights = true};
+    charl_shape out;
+    net n;
+
+    (void)state;
+    net_init(&n);
+    charl_assert_ok(charl_model_add_gpt(n.model, &c));
+    assert_names(n.model, names, 7);
+    net_build_tokens(&n, (charl_shape){1, {5}});
+    charl_assert_ok(charl_graph_status(n.g));
+    out = charl_var_get_type(n.out).shape;
+    assert_true(charl_shape_equal(&out, &(charl_shape){3, {ROWS, 5, 11}}));
+    assert_int_equal(charl_params_get_count(n.params), 2 + 2 * 12 + 2);
+    for (int i = 0; i < 12; i++) {
+        assert_string_equal(charl_param_get_spec(charl_params_get(n.params, 14 + i))->name,
+                            block[i]);
+    }
+    assert_float_equal(deviation_of(&n, "h.1.mlp.c_fc.weight"), 0.02, 1e-6);
+    assert_float_equal(deviation_of(&n, "h.1.mlp.c_proj.weight"), 0.01, 1e-6);
+    net_fini(&n);
+}
+
+/* Llama's settings: other widths, other norms, no positions to learn, a head of its own. */
+static void test_gpt_like_llama(void **state)
+{
+    charl_gpt_config c = {.n_layer = 1,
+                          .n_head = 4,
+                          .n_kv_head = 2,
+                          .n_embd = 32,
+                          .block_size = 6,
+                          .vocab = 9,
+                          .mlp = CHARL_BLOCK_SWIGLU,
+                          .positions = CHARL_GPT_ROTARY};
+    net n;
+
+    (void)state;
+    net_init(&n);
+    charl_assert_ok(charl_model_add_gpt(n.model, &c));
+    net_build_tokens(&n, (charl_shape){1, {6}});
+    charl_assert_ok(charl_graph_status(n.g));
+    assert_int_equal(extent_of(&n, "h.0.attn.c_attn.weight", 0), (4 + 2 * 2) * 8);
+    assert_int_equal(extent_of(&n, "h.0.mlp.c_fc.weight", 0), 2 * 128); /* 8/3 * 32, to 64s */
+    assert_int_equal(extent_of(&n, "lm_head.weight", 0), 9);
+    assert_null(charl_params_find(n.params, "wpe.weight"));
+    assert_null(charl_params_find(n.params, "ln_f.bias"));
+    net_fini(&n);
+    net_init(&n);
+    c.n_embd = 30;
+    charl_assert_status(charl_model_add_gpt(n.model, &c), CHARL_ERR_CONFIG);
+    charl_assert_message("n_embd = 30 is not a multiple of n_head = 4");
     net_fini(&n);
 }
 
@@ -101,7 +155,7 @@ static void test_cnn(void **state)
     net_init(&n);
     charl_assert_ok(charl_model_add_cnn(n.model, &c));
     assert_names(n.model, names, 10);
-    net_build(&n, (charl_shape){4, {2, 1, 8, 8}});
+    net_build(&n, (charl_shape){3, {1, 8, 8}});
     assert_params(n.params, params, 8);
     assert_int_equal(charl_params_find(n.params, "fc1.weight") != NULL, 1);
     assert_int_equal(charl_param_get_spec(charl_params_find(n.params, "fc1.weight"))->shape.dim[1],
@@ -114,7 +168,7 @@ static void test_cnn(void **state)
     c.kernel = 3;
     c.head.batch_norm = true;
     charl_assert_ok(charl_model_add_cnn(n.model, &c));
-    net_build(&n, (charl_shape){4, {2, 1, 8, 8}});
+    net_build(&n, (charl_shape){3, {1, 8, 8}});
     assert_null(charl_params_find(n.params, "conv1.bias"));
     assert_non_null(charl_params_find(n.params, "bn2.running_var"));
     charl_assert_ok(charl_graph_status(n.g));
@@ -225,11 +279,11 @@ static void test_refused_blocks(void **state)
         charl_status status;
         const char *message;
     } bad[] = {
-        {"b", &plain, {2, {2, 5}}, CHARL_ERR_SHAPE, "b: residual_block needs images"},
-        {"b", &grouped_basic, {4, {2, 4, 5, 5}}, CHARL_ERR_SHAPE, "b: residual_block: width"},
-        {"b", &narrow, {4, {2, 4, 5, 5}}, CHARL_ERR_SHAPE, "b: residual_block: a bottleneck has"},
-        {"b", &odd_groups, {4, {2, 4, 5, 5}}, CHARL_ERR_SHAPE, "b.conv2: conv2d: groups"},
-        {long_name, &plain, {4, {2, 4, 5, 5}}, CHARL_ERR_CONFIG, "too long"},
+        {"b", &plain, {1, {5}}, CHARL_ERR_SHAPE, "b: residual_block needs images"},
+        {"b", &grouped_basic, {3, {4, 5, 5}}, CHARL_ERR_SHAPE, "b: residual_block: width"},
+        {"b", &narrow, {3, {4, 5, 5}}, CHARL_ERR_SHAPE, "b: residual_block: a bottleneck has"},
+        {"b", &odd_groups, {3, {4, 5, 5}}, CHARL_ERR_SHAPE, "b.conv2: conv2d: groups"},
+        {long_name, &plain, {3, {4, 5, 5}}, CHARL_ERR_CONFIG, "too long"},
     };
 
     (void)state;
@@ -254,6 +308,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mlp),
         cmocka_unit_test(test_cnn),
+        cmocka_unit_test(test_gpt),
+        cmocka_unit_test(test_gpt_like_llama),
         cmocka_unit_test(test_resnet_sizes),
         cmocka_unit_test(test_resnet_names),
         cmocka_unit_test(test_refused_resnets),

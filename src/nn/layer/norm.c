@@ -5,15 +5,18 @@ typedef struct affine {
     charl_var *weight, *bias;
 } affine;
 
-static bool declare_affine(const charl_layer_build *b, int64_t n, affine *a)
+static bool declare_affine(const charl_layer_build *b, int64_t n, bool bias, affine *a)
 {
     a->weight = charl__layer_param(
         b, "weight",
         &(charl_param_spec){.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, 1.0F, 0.0F}});
-    a->bias = charl__layer_param(
-        b, "bias",
-        &(charl_param_spec){.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, 0.0F, 0.0F}});
-    return a->weight && a->bias;
+    a->bias = NULL;
+    if (bias) {
+        a->bias = charl__layer_param(
+            b, "bias",
+            &(charl_param_spec){.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, 0.0F, 0.0F}});
+    }
+    return a->weight && (a->bias || !bias);
 }
 
 static charl_var *statistic(const charl_layer_build *b, const char *suffix, int64_t n, float value)
@@ -33,7 +36,7 @@ static charl_var *build_batch_norm(const charl_layer_build *b, charl_var *x)
     if (in.ndim < 2) {
         return charl__graph_refuse(b->g, "batch_norm needs [batch, channels, ...]");
     }
-    if (!declare_affine(b, in.dim[1], &a)) {
+    if (!declare_affine(b, in.dim[1], true, &a)) {
         return NULL;
     }
     args.weight = a.weight;
@@ -55,14 +58,14 @@ static charl_var *build_layer_norm(const charl_layer_build *b, charl_var *x)
     if (in.ndim < 2) {
         return charl__graph_refuse(b->g, "layer_norm needs [batch, ..., features]");
     }
-    if (!declare_affine(b, in.dim[in.ndim - 1], &a)) {
+    if (!declare_affine(b, in.dim[in.ndim - 1], c->bias, &a)) {
         return NULL;
     }
     return charl__activate(b->g, c->activation,
                            charl_layer_norm(b->g, x, a.weight, a.bias, (float)c->eps));
 }
 
-static const charl_norm_config defaults = {.eps = 1e-5, .momentum = 0.1};
+static const charl_norm_config defaults = {.eps = 1e-5, .momentum = 0.1, .bias = true};
 static const charl_layer_key batch_norm_keys[] = {
     {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), 0, 1, false,
      "added to the variance"},
@@ -74,6 +77,7 @@ static const charl_layer_key batch_norm_keys[] = {
 static const charl_layer_key layer_norm_keys[] = {
     {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), 0, 1, false,
      "added to the variance"},
+    {"bias", CHARL_KEY_BOOL, offsetof(charl_norm_config, bias), 0, 0, false, "add a bias"},
     {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), 0, 0, false,
      "applied to the output"},
 };

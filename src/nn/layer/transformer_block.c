@@ -1,0 +1,146 @@
+/* transformer_block: causal self-attention and an mlp, each behind a norm and around a residual
+ * path, with nanoGPT's names. Initial values are GPT-2's: normal, the projections onto the residual
+ * path narrower the deeper the model (Radford et al. 2019, section 2.3). */
+#include <math.h>
+
+#include "nn/layer.h"
+
+typedef charl_transformer_block_config config;
+
+static charl_var *project(const charl_layer_build *b, const char *suffix, charl_var *x, int64_t out,
+                          double std)
+{
+    const config *c = b->config;
+    const charl_linear_config linear = {.out = out, .bias = c->bias, .init_std = std};
+
+    return charl__layer_build_inside(b, suffix, &charl__layer_linear, &linear, x);
+}
+
+static charl_var *normalize(const charl_layer_build *b, const char *suffix, charl_var *x)
+{
+    const config *c = b->config;
+    const char *name = c->norm == CHARL_BLOCK_RMS_NORM ? "rms_norm" : "layer_norm";
+    const charl_layer_type *type = charl__layer_type_find(name);
+    charl_norm_config norm;
+
+    if (!type) {
+        return charl__graph_refuse(b->g, "there is no rms_norm in this version");
+    }
+    norm = *(const charl_norm_config *)type->defaults;
+    norm.bias = c->bias;
+    return charl__layer_build_inside(b, suffix, type, &norm, x);
+}
+
+/* Standard deviation of what is added to the residual path. */
+static double residual_std(const config *c)
+{
+    return c->init_std / sqrt(2.0 * (double)c->depth);
+}
+
+static charl_var *drop(const charl_layer_build *b, const char *branch, charl_var *x)
+{
+    const config *c = b->config;
+
+    charl_graph_scope_begin(b->g, branch);
+    x = charl_dropout(b->g, x, (float)c->dropout);
+    charl_graph_scope_end(b->g);
+    return x;
+}
+
+static charl_var *attend(const charl_layer_build *b, charl_var *x, int64_t width)
+{
+    const config *c = b->config;
+    const int64_t kv_heads = c->kv_heads ? c->kv_heads : c->heads;
+    const charl_attention_args args = {.heads = (int)c->heads,
+                                       .kv_heads = (int)kv_heads,
+                                       .causal = c->causal,
+                                       .dropout = (float)c->dropout};
+    const charl_rotary_args rotary = {
+        .head_dim = width / c->heads, .heads = c->heads + kv_heads, .theta = c->rope_theta};
+
+    x = normalize(b, "ln_1", x);
+    x = project(b, "attn.c_attn", x, (c->heads + 2 * kv_heads) * (width / c->heads), c->init_std);
+    charl_graph_scope_begin(b->g, "attn");
+    if (c->rotary) {
+        x = charl_rotary(b->g, x, &rotary);
+    }
+    x = charl_attention(b->g, x, &args);
+    charl_graph_scope_end(b->g);
+    return drop(b, "attn", project(b, "attn.c_proj", x, width, residual_std(c)));
+}
+
+static int64_t hidden_width(const config *c, int64_t width)
+{
+    if (c->hidden) {
+        return c->hidden;
+    }
+    return c->mlp == CHARL_BLOCK_SWIGLU ? (8 * width / 3 + 63) / 64 * 64 : 4 * width;
+}
+
+static charl_var *transform(const charl_layer_build *b, charl_var *x, int64_t width)
+{
+    const config *c = b->config;
+    const bool gated = c->mlp == CHARL_BLOCK_SWIGLU;
+    const int64_t hidden = hidden_width(c, width);
+
+    x = normalize(b, "ln_2", x);
+    x = project(b, "mlp.c_fc", x, gated ? 2 * hidden : hidden, c->init_std);
+    charl_graph_scope_begin(b->g, "mlp");
+    x = gated ? charl_swiglu(b->g, x) : charl_gelu(b->g, x, c->mlp == CHARL_BLOCK_GELU_TANH);
+    charl_graph_scope_end(b->g);
+    return drop(b, "mlp", project(b, "mlp.c_proj", x, width, residual_std(c)));
+}
+
+static charl_var *build(const charl_layer_build *b, charl_var *x)
+{
+    const config *c = b->config;
+    const charl_shape in = charl_var_get_type(x).shape;
+    const int64_t width = in.ndim == 3 ? in.dim[2] : 0;
+
+    if (in.ndim != 3) {
+        return charl__graph_refuse(b->g, "a transformer block needs [batch, positions, features]");
+    }
+    if (width % c->heads != 0) {
+        return charl__graph_refuse(b->g, "the features are not a multiple of the heads");
+    }
+    if (c->kv_heads && c->heads % c->kv_heads != 0) {
+        return charl__graph_refuse(b->g, "heads is not a multiple of kv_heads");
+    }
+    x = charl_add(b->g, x, attend(b, x, width));
+    return charl_add(b->g, x, transform(b, x, width));
+}
+
+static const config defaults = {
+    .depth = 1, .init_std = 0.02, .rope_theta = 10000.0, .causal = true, .bias = true};
+static const charl_layer_key keys[] = {
+    {"heads", CHARL_KEY_INT, offsetof(config, heads), 1, 65536, true, "attention heads"},
+    {"kv_heads", CHARL_KEY_INT, offsetof(config, kv_heads), 0, 65536, false,
+     "heads of keys and values; 0: as many as heads"},
+    {"hidden", CHARL_KEY_INT, offsetof(config, hidden), 0, 1e9, false,
+     "width of the mlp; 0: 4 times the features, for swiglu 8/3 times"},
+    {"depth", CHARL_KEY_INT, offsetof(config, depth), 1, 1e6, false,
+     "blocks of the model, for the initial values"},
+    {"dropout", CHARL_KEY_FLOAT, offsetof(config, dropout), 0, 1, false,
+     "probability to drop attention weights and branch outputs"},
+    {"init_std", CHARL_KEY_FLOAT, offsetof(config, init_std), 0, 1e6, false,
+     "standard deviation of the initial weights; 0: as PyTorch's linear layers"},
+    {"rope_theta", CHARL_KEY_FLOAT, offsetof(config, rope_theta), 1, 1e9, false,
+     "base of the angles of rotary positions"},
+    {"rotary", CHARL_KEY_BOOL, offsetof(config, rotary), 0, 0, false,
+     "rotate queries and keys by their position"},
+    {"causal", CHARL_KEY_BOOL, offsetof(config, causal), 0, 0, false,
+     "a position sees only itself and those before it"},
+    {"bias", CHARL_KEY_BOOL, offsetof(config, bias), 0, 0, false,
+     "biases in linear maps and layer norms"},
+    {"norm", CHARL_KEY_CHOICE, offsetof(config, norm), 0, 0, false, "normalisation", "layer|rms"},
+    {"mlp", CHARL_KEY_CHOICE, offsetof(config, mlp), 0, 0, false, "activation of the mlp",
+     "gelu|gelu_tanh|swiglu"},
+};
+
+const charl_layer_type charl__layer_transformer_block = {
+    .name = "transformer_block",
+    .help = "x + attention(norm(x)), then x + mlp(norm(x))",
+    .build = build,
+    CHARL_DEFAULTS(defaults),
+    CHARL_KEYS(keys),
+};
