@@ -44,6 +44,18 @@ typedef enum charl_conv_init {
     CHARL_CONV_INIT_KAIMING_NORMAL
 } charl_conv_init;
 
+typedef struct charl_conv_transpose2d_config {
+    int64_t channels;          /* output channels; required */
+    int64_t kernel[2];         /* H, W; required */
+    int64_t stride[2];         /* default 1 */
+    int64_t padding[2];        /* default 0 */
+    int64_t output_padding[2]; /* default 0; less than the stride */
+    int64_t dilation[2];       /* default 1 */
+    int64_t groups;            /* default 1 */
+    bool bias;                 /* default true */
+    const char *activation;
+} charl_conv_transpose2d_config;
+
 typedef enum charl_residual_kind {
     CHARL_RESIDUAL_BASIC,
     CHARL_RESIDUAL_BOTTLENECK
@@ -63,6 +75,12 @@ typedef struct charl_norm_config {
     bool bias;       /* layer_norm only; default true */
     const char *activation;
 } charl_norm_config;
+
+typedef struct charl_group_norm_config {
+    int64_t groups; /* required */
+    double eps;     /* default 1e-5 */
+    const char *activation;
+} charl_group_norm_config;
 
 typedef struct charl_pool2d_config {
     int64_t kernel[2];  /* required */
@@ -133,9 +151,10 @@ charl_status charl_model_create(charl_model **out) CHARL_MUST_CHECK;
 void charl_model_destroy(charl_model *m);
 
 /** Append a layer. `config` points to the type's settings (copied), NULL for the defaults.
- *  Types: linear, conv2d, batch_norm, layer_norm, max_pool2d, avg_pool2d, global_avg_pool, flatten,
- * dropout, residual_block, embedding, position_embedding, lstm, gru, and the activations. Local.
- * Errors: ERR_CONFIG  unknown type, value out of range, name taken ERR_NOMEM */
+ *  Types: linear, conv2d, conv_transpose2d, batch_norm, group_norm, layer_norm, max_pool2d,
+ * avg_pool2d, global_avg_pool, flatten, dropout, residual_block, embedding, position_embedding,
+ * lstm, gru, and the activations. Local. Errors: ERR_CONFIG  unknown type, value out of range, name
+ * taken ERR_NOMEM */
 charl_status charl_model_add(charl_model *m, const char *name, const char *type,
                              const void *config) CHARL_MUST_CHECK;
 

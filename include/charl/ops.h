@@ -127,6 +127,19 @@ typedef struct charl_window {
  * the one of x). */
 charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
                         const charl_window *win, int groups);
+/** Transposed convolution as in PyTorch: what the gradient of its input is to conv2d. */
+typedef struct charl_conv_transpose2d_args {
+    charl_window win;
+    int output_padding[2]; /* H, W: added at the end of the output; less than the stride */
+    int groups;
+} charl_conv_transpose2d_args;
+/** x [B, C, H, W]  w [C, O/groups, KH, KW]  bias [O] or NULL  out [B, O, OH, OW], OH = (H - 1)
+ * stride
+ * - 2 padding + dilation (KH - 1) + output_padding + 1. Errors: ERR_SHAPE, ERR_DTYPE; ERR_INVALID
+ * for a window that makes no sense. Cost: 2*B*O*OH*OW*C/groups*KH*KW flop; the gradients as
+ * conv2d's of out. */
+charl_var *charl_conv_transpose2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
+                                  const charl_conv_transpose2d_args *args);
 /** out = the largest element under the window; NaN wins, of equals the first in row-major order,
  * which also takes the gradient. padding at most half of the window, and never chosen. Errors:
  * ERR_SHAPE, ERR_DTYPE, ERR_INVALID. */
@@ -149,6 +162,11 @@ charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm
  * variance in two passes.  x [..., C]  weight, bias [C] or NULL. Errors: ERR_SHAPE, ERR_DTYPE. */
 charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias,
                             float eps);
+/** out = (x - mean) / sqrt(variance + eps) * weight + bias, with the statistics of each sample over
+ * a group of C / groups channels and all that follows.  x [B, C, ...]  weight, bias [C] or NULL.
+ * Errors: ERR_SHAPE when groups do not divide C, ERR_DTYPE. */
+charl_var *charl_group_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias,
+                            int groups, float eps);
 
 /** Rows of a table: out[..., c] = weight[x[...], c].  x [...] i32, each in [0, V)  weight [V, C]
  * out [..., C]. A token outside gives NaN and reads nothing. Local. Errors: ERR_SHAPE, ERR_DTYPE.

@@ -13,6 +13,8 @@ static const charl_layer_type *const types[] = {
     &charl__layer_global_avg_pool,
     &charl__layer_flatten,
     &charl__layer_dropout,
+    &charl__layer_conv_transpose2d,
+    &charl__layer_group_norm,
     &charl__layer_residual_block,
     &charl__layer_embedding,
     &charl__layer_position_embedding,

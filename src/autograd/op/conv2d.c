@@ -3,6 +3,7 @@
  *
  * The three are one trilinear form, so that each one's gradients are the other two.
  */
+#include "autograd/conv2d.h"
 #include "autograd/gemm_slices.h"
 #include "autograd/onnx.h"
 #include "charl/ops.h"
@@ -125,14 +126,21 @@ static charl_status enqueue(const charl_enqueue *e)
     return charl__gemm(e->dev, &p);
 }
 
-static charl_var *apply_dgrad(const charl_backward *b, charl_var *gout, charl_var *w, charl_var *x)
+charl_var *charl__conv2d_dgrad(charl_graph *g, charl_var *gout, charl_var *w,
+                               const charl_window *win, int groups, const int64_t size[2])
 {
-    conv_attr t = *(const conv_attr *)b->attr;
+    const conv_attr t = {.win = *win, .groups = groups, .size = {size[0], size[1]}};
+
+    return charl__apply2(g, &charl_op_conv2d_dgrad, &t, gout, w);
+}
+
+static charl_var *apply_dgrad(const charl_backward *b, charl_var *gout, charl_var *w,
+                              const charl_var *x)
+{
+    const conv_attr *t = b->attr;
     const charl_shape s = charl_var_get_type(x).shape;
 
-    t.size[0] = s.dim[2];
-    t.size[1] = s.dim[3];
-    return charl__apply2(b->g, &charl_op_conv2d_dgrad, &t, gout, w);
+    return charl__conv2d_dgrad(b->g, gout, w, &t->win, t->groups, s.dim + 2);
 }
 
 static void backward(const charl_backward *b)

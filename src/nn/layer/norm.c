@@ -1,4 +1,5 @@
-/* batch_norm over the channels of the whole global batch, layer_norm over the last extent. */
+/* batch_norm over the channels of the whole global batch, group_norm over groups of a sample's
+ * channels, layer_norm over the last extent. */
 #include "nn/layer.h"
 
 typedef struct affine {
@@ -49,6 +50,25 @@ static charl_var *build_batch_norm(const charl_layer_build *b, charl_var *x)
     return charl__activate(b->g, c->activation, charl_batch_norm(b->g, x, &args));
 }
 
+static charl_var *build_group_norm(const charl_layer_build *b, charl_var *x)
+{
+    const charl_group_norm_config *c = b->config;
+    const charl_shape in = charl_var_get_type(x).shape;
+    affine a;
+
+    if (in.ndim < 2 || in.dim[1] % c->groups != 0) {
+        return charl__graph_refuse(b->g, in.ndim < 2
+                                             ? "group_norm needs [batch, channels, ...]"
+                                             : "group_norm: groups must divide the channels");
+    }
+    if (!declare_affine(b, in.dim[1], &a)) {
+        return NULL;
+    }
+    return charl__activate(
+        b->g, c->activation,
+        charl_group_norm(b->g, x, a.weight, a.bias, (int)c->groups, (float)c->eps));
+}
+
 static charl_var *build_layer_norm(const charl_layer_build *b, charl_var *x)
 {
     const charl_norm_config *c = b->config;
@@ -96,4 +116,22 @@ const charl_layer_type charl__layer_layer_norm = {
     .build = build_layer_norm,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(layer_norm_keys),
+};
+
+static const charl_group_norm_config group_norm_defaults = {.eps = 1e-5};
+static const charl_layer_key group_norm_keys[] = {
+    {"groups", CHARL_KEY_INT, offsetof(charl_group_norm_config, groups), 1, 1e6, true,
+     "groups of channels"},
+    {"eps", CHARL_KEY_FLOAT, offsetof(charl_group_norm_config, eps), 0, 1, false,
+     "added to the variance"},
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_group_norm_config, activation), 0, 0, false,
+     "applied to the output"},
+};
+
+const charl_layer_type charl__layer_group_norm = {
+    .name = "group_norm",
+    .help = "normalise groups of channels of each sample",
+    .build = build_group_norm,
+    CHARL_DEFAULTS(group_norm_defaults),
+    CHARL_KEYS(group_norm_keys),
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Residual networks give the same numbers as PyTorch, from the same names as torchvision's.
+"""Residual networks and layers of images give the same numbers as PyTorch, from the same names.
 
 How they are compared: pytorch_case.py. The models below are torchvision's, from torch.nn alone;
 load_state_dict(strict) fails where a name or a shape of charl's differs. CHARL_TEST_LONG=1: more of
@@ -94,38 +94,75 @@ class ResNet(Case):
         return ResNetModule(self.depth, self.width, self.stem == "cifar", x.shape[1], classes)
 
 
-class Bottlenecks(Case):
-    """Bottleneck blocks with and without groups as layers of a sequential model."""
+class Layers(Case):
+    """A sequential model: `layers` as charl's sections, modules() as PyTorch's."""
 
     batch = 32
+    layers = {}
 
-    layers = {
-        "stem": "type = conv2d, channels = 8, kernel = 7, stride = 2, bias = no",
-        "pool": "type = max_pool2d, kernel = 3, stride = 2, padding = 1",
-        "b1": "type = residual_block, kind = bottleneck, channels = 16",
-        "b2": "type = residual_block, kind = bottleneck, channels = 16, width = 8, groups = 4, "
-              "stride = 2",
-        "b3": "type = residual_block, kind = bottleneck, channels = 16",
-        "mean": "type = global_avg_pool",
-        "fc": "type = linear, out = 10",
-    }
+    def modules(self, channels, classes):
+        raise NotImplementedError
 
     def model_ini(self):
         lines = ["type = sequential"]
         for name, keys in self.layers.items():
-            lines += [f"[layer {name}]", *keys.split(", ")]
+            lines += [f"[layer {name}]", *keys.split("; ")]
         return lines
 
     def build_model(self, x, classes):
-        return nn.Sequential(OrderedDict(
-            stem=nn.Conv2d(x.shape[1], 8, 7, 2, 3, bias=False), pool=nn.MaxPool2d(3, 2, 1),
-            b1=Block(8, 4, 16, 1), b2=Block(16, 8, 16, 2, groups=4), b3=Block(16, 4, 16, 1),
-            mean=nn.AdaptiveAvgPool2d(1), flat=nn.Flatten(), fc=nn.Linear(16, classes)))
+        return nn.Sequential(OrderedDict(self.modules(x.shape[1], classes)))
+
+
+class Bottlenecks(Layers):
+    """Bottleneck blocks with and without groups."""
+
+    layers = {
+        "stem": "type = conv2d; channels = 8; kernel = 7; stride = 2; bias = no",
+        "pool": "type = max_pool2d; kernel = 3; stride = 2; padding = 1",
+        "b1": "type = residual_block; kind = bottleneck; channels = 16",
+        "b2": "type = residual_block; kind = bottleneck; channels = 16; width = 8; groups = 4; "
+              "stride = 2",
+        "b3": "type = residual_block; kind = bottleneck; channels = 16",
+        "mean": "type = global_avg_pool",
+        "fc": "type = linear; out = 10",
+    }
+
+    def modules(self, channels, classes):
+        return {"stem": nn.Conv2d(channels, 8, 7, 2, 3, bias=False), "pool": nn.MaxPool2d(3, 2, 1),
+                "b1": Block(8, 4, 16, 1), "b2": Block(16, 8, 16, 2, groups=4),
+                "b3": Block(16, 4, 16, 1), "mean": nn.AdaptiveAvgPool2d(1), "flat": nn.Flatten(),
+                "fc": nn.Linear(16, classes)}
+
+
+class Transposed(Layers):
+    """Images made smaller and larger again, a depthwise convolution, and group norms."""
+
+    layers = {
+        "down": "type = conv2d; channels = 8; kernel = 3; stride = 3; padding = 1",
+        "gn1": "type = group_norm; groups = 2; activation = relu",
+        "deep": "type = conv2d; channels = 8; kernel = 3; groups = 8",
+        "up": "type = conv_transpose2d; channels = 4; kernel = 3x4; stride = 2; padding = 1x0; "
+              "output_padding = 1; groups = 2",
+        "gn2": "type = group_norm; groups = 2; activation = silu",
+        "up2": "type = conv_transpose2d; channels = 6; kernel = 2; dilation = 2x1; bias = no",
+        "act2": "type = relu",
+        "flat": "type = flatten",
+        "fc": "type = linear; out = 10",
+    }
+
+    def modules(self, channels, classes):
+        return {"down": nn.Conv2d(channels, 8, 3, 3, 1), "gn1": nn.GroupNorm(2, 8),
+                "act1": nn.ReLU(), "deep": nn.Conv2d(8, 8, 3, padding=1, groups=8),
+                "up": nn.ConvTranspose2d(8, 4, (3, 4), 2, (1, 0), 1, groups=2),
+                "gn2": nn.GroupNorm(2, 4), "silu": nn.SiLU(),
+                "up2": nn.ConvTranspose2d(4, 6, 2, bias=False, dilation=(2, 1)),
+                "act2": nn.ReLU(), "flat": nn.Flatten(), "fc": nn.Linear(6 * 22 * 24, classes)}
 
 
 CASES = [
     ResNet(18, 4, "cifar", "adamw", 2e-5, 0.05),
     Bottlenecks("bottlenecks", "sgd", 1e-3, 1e-4, nesterov=True),
+    Transposed("transposed", "adamw", 1e-3, 0.05),
 ]
 LONG = [
     ResNet(18, 8, "imagenet", "sgd", 1e-5, 1e-4),
