@@ -61,7 +61,7 @@ static charl_var *build_group_norm(const charl_layer_build *b, charl_var *x)
                                              ? "group_norm needs [batch, channels, ...]"
                                              : "group_norm: groups must divide the channels");
     }
-    if (!declare_affine(b, in.dim[1], &a)) {
+    if (!declare_affine(b, in.dim[1], true, &a)) {
         return NULL;
     }
     return charl__activate(
