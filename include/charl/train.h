@@ -12,6 +12,7 @@
 #include "charl/config.h"
 #include "charl/dataset.h"
 #include "charl/device.h"
+#include "charl/image.h"
 #include "charl/shape.h"
 
 /** What the plan of a run is, known before the first step. */
@@ -133,13 +134,14 @@ charl_status charl_train_export(const char *checkpoint, const charl_config_overr
 
 /** The model's answer for one sample. */
 typedef struct charl_prediction {
-    int64_t row;                    /* in the split */
+    int64_t row;                    /* in the split or of the files */
+    const char *file;               /* where the sample is an image file, else NULL */
     int64_t step;                   /* of the checkpoint */
-    const charl_dataset_info *data; /* where the row comes from */
+    const charl_dataset_info *data; /* where the row comes from, or what its classes are called */
     int64_t n_outputs, n_targets;
     const float *outputs; /* [n_outputs] as the loss reads them: logits for cross_entropy and bce */
-    const int32_t *labels; /* [n_targets] class labels, or NULL: then targets are numbers */
-    const float *targets;  /* [n_targets] or NULL */
+    const int32_t *labels; /* [n_targets] class labels, or NULL */
+    const float *targets;  /* [n_targets] numbers, or NULL */
 } charl_prediction;
 
 /** Gets everything borrowed for the call; a status other than CHARL_OK ends prediction with it. */
@@ -156,5 +158,17 @@ typedef charl_status (*charl_predicted)(void *ctx, const charl_prediction *predi
 charl_status charl_train_predict(const charl_config *config, const charl_train_options *options,
                                  const char *checkpoint, const char *split,
                                  charl_predicted predicted, void *ctx) CHARL_MUST_CHECK;
+
+/** The same for image files. They are made into samples as an import with the channels, the size
+ * and the fit of the configured data makes them (crop where no fit is stored), and normalised as
+ * those are. The data must be there, u8 images of 1 or 3 channels; predictions have neither labels
+ * nor targets.
+ *
+ *  Blocks. Local: one rank only. Deterministic.
+ *  Errors: as charl_train_predict; as charl_image_read */
+charl_status charl_train_predict_images(const charl_config *config,
+                                        const charl_train_options *options, const char *checkpoint,
+                                        const charl_image_files *files, charl_predicted predicted,
+                                        void *ctx) CHARL_MUST_CHECK;
 
 #endif

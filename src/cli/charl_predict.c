@@ -11,12 +11,13 @@
 #include "cli/charl_commands.h"
 #include "cli/charl_predict.h"
 
-enum { MAX_OVERRIDES = 64, PATH_BYTES = 4096 };
+enum { MAX_OVERRIDES = 64, MAX_OPERANDS = 1 << 20, MOST_AT_ONCE = 64, PATH_BYTES = 4096 };
 
 enum { KEY_FORMAT = 0x100, KEY_ALL };
 
 typedef struct prediction {
-    const char *split;
+    const char *split; /* NULL: not given */
+    charl_image_files files;
     const char *out; /* NULL: standard output */
     charl_config *config;
     const char *checkpoint;
@@ -109,13 +110,18 @@ static charl_status on_predicted(void *ctx, const charl_prediction *row)
     return charl__predict_rows_write(&p->rows, row);
 }
 
+static const char *subject_of(const prediction *p)
+{
+    return p->files.count > 0 ? "images" : p->split ? p->split : "val";
+}
+
 static void say_summary(const prediction *p)
 {
     const charl__predict_rows *r = &p->rows;
 
     fflush(stdout);
-    fprintf(stderr, "charl: %s step=%" PRId64 " rows=%" PRId64, p->split, r->step, r->rows);
-    if (r->loss == CHARL_LOSS_CROSS_ENTROPY) {
+    fprintf(stderr, "charl: %s step=%" PRId64 " rows=%" PRId64, subject_of(p), r->step, r->rows);
+    if (r->loss == CHARL_LOSS_CROSS_ENTROPY && p->files.count == 0) {
         fprintf(stderr, " accuracy=%.6f", (double)r->correct / (double)r->rows);
     }
     if (p->out) {
@@ -133,7 +139,13 @@ static int predict(void *ctx, charl_comm *comm)
         .events = {.ctx = comm, .started = charl__ranks_started, .warned = charl__ranks_warn}};
 
     CHARL_TRY(open_output(p));
-    CHARL_TRY(charl_train_predict(p->config, &options, p->checkpoint, p->split, on_predicted, p));
+    if (p->files.count > 0) {
+        CHARL_TRY(charl_train_predict_images(p->config, &options, p->checkpoint, &p->files,
+                                             on_predicted, p));
+    } else {
+        CHARL_TRY(charl_train_predict(p->config, &options, p->checkpoint, subject_of(p),
+                                      on_predicted, p));
+    }
     CHARL_TRY(close_output(p));
     say_summary(p);
 cleanup:
@@ -144,29 +156,60 @@ cleanup:
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
 }
 
-static int load_and_predict(prediction *p, const charl__cli_operands *operands, int *argc,
-                            char ***argv)
+/* SECTION.KEY=VALUE, and not the path of a file. */
+static bool is_override(const char *text)
 {
-    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
-    charl_status st;
-    int code;
+    const char *equals = strchr(text, '='), *dot = strchr(text, '.'), *slash = strchr(text, '/');
+
+    return equals && dot && dot < equals && !(slash && slash < equals);
+}
+
+/* Sort the operands after the checkpoint into overrides and images, and load the configuration. */
+static charl_status load(prediction *p, const charl__cli_operands *operands)
+{
+    charl_status st = CHARL_OK;
+    charl_config_override overrides[MAX_OVERRIDES + 2] = {{NULL, NULL}};
+    char batch[64];
+    int n = 2; /* the first two are for images */
 
     for (int i = 2; i < operands->count; i++) {
-        overrides[i - 2].text = operands->values[i];
+        if (!is_override(operands->values[i])) {
+            CHARL_TRY(charl_image_files_add(&p->files, operands->values[i]));
+            continue;
+        }
+        CHARL_REQUIRE(n < MAX_OVERRIDES + 2, CHARL_ERR_CONFIG, "more than %d overrides",
+                      MAX_OVERRIDES);
+        overrides[n++].text = operands->values[i];
     }
-    st = charl_config_load(operands->values[0], overrides, operands->count - 2, &p->config);
-    if (st != CHARL_OK) {
-        return charl__cli_fail(st);
+    snprintf(batch, sizeof batch, "train.batch_size=%d",
+             p->files.count < MOST_AT_ONCE ? (int)p->files.count : MOST_AT_ONCE);
+    overrides[0].text = batch; /* it changes no prediction, and few images need not cost as many as
+                                  training */
+    overrides[1].text = "train.slices=auto";
+    if (p->files.count > 0) {
+        CHARL_TRY(charl_config_load(operands->values[0], overrides, n, &p->config));
+    } else {
+        CHARL_TRY(charl_config_load(operands->values[0], overrides + 2, n - 2, &p->config));
     }
     p->checkpoint = operands->values[1];
     p->rows.loss = p->config->train.loss;
-    if (p->rows.all && p->rows.loss != CHARL_LOSS_CROSS_ENTROPY) {
-        code = charl__cli_error(CHARL__EXIT_USAGE, NULL,
-                                "--all: only train.loss = cross_entropy has classes");
-    } else {
-        code = charl__with_ranks(p->config, predict, p, argc, argv);
-    }
+    CHARL_REQUIRE(!p->rows.all || p->rows.loss == CHARL_LOSS_CROSS_ENTROPY, CHARL_ERR_CONFIG,
+                  "--all: only train.loss = cross_entropy has classes");
+    CHARL_REQUIRE(!p->split || p->files.count == 0, CHARL_ERR_CONFIG,
+                  "--split is for the configured data, not for image files");
+cleanup:
+    return st;
+}
+
+static int load_and_predict(prediction *p, const charl__cli_operands *operands, int *argc,
+                            char ***argv)
+{
+    const charl_status st = load(p, operands);
+    const int code =
+        st == CHARL_OK ? charl__with_ranks(p->config, predict, p, argc, argv) : charl__cli_fail(st);
+
     charl_config_destroy(p->config);
+    charl_image_files_fini(&p->files);
     return code;
 }
 
@@ -181,10 +224,13 @@ int charl__predict_main(const char *path, int argc, char **argv)
     static const struct argp argp = {
         options,
         parse_predict,
-        "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
-        "What the weights of a checkpoint say of every sample of a split, in order: for "
+        "CONFIG CHECKPOINT [SECTION.KEY=VALUE...] [IMAGE...]",
+        "What the weights of a checkpoint say of every sample of a split, or of image files, in "
+        "order: for "
         "cross_entropy the label, the predicted class and its probability, for bce targets and "
         "probabilities, otherwise targets and predictions.\v"
+        "IMAGE is a PNG or JPEG file or a folder of them. The configured data say how a picture "
+        "becomes a sample and what the classes are called.\n"
         "Other data: data.path=FILE, with data.x=ARRAY data.y=ARRAY for a file that is not in "
         "charl's layout. Such a file is all train: use --split train, and data.val_split=0 if the "
         "configuration cuts a part off. Targets are read too; where they are unknown an array of "
@@ -192,8 +238,8 @@ int charl__predict_main(const char *path, int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + MAX_OVERRIDES};
-    prediction p = {.split = "val"};
+    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = MAX_OPERANDS};
+    prediction p = {.split = NULL};
     const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &p);
 
     return code >= 0 ? code : load_and_predict(&p, &operands, &argc, &argv);

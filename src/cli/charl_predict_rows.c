@@ -117,8 +117,10 @@ static charl_status put_classes(charl__predict_rows *o, const charl_prediction *
     const int64_t best = find_probabilities(p, o->probability);
     const char *names = p->data->class_names;
 
-    CHARL_TRY(put_key(o, "label"));
-    CHARL_TRY(put_class(o, names, p->labels[0]));
+    if (p->labels) {
+        CHARL_TRY(put_key(o, "label"));
+        CHARL_TRY(put_class(o, names, p->labels[0]));
+    }
     CHARL_TRY(put_key(o, "predicted"));
     CHARL_TRY(put_class(o, names, best));
     CHARL_TRY(put_key(o, "probability"));
@@ -131,7 +133,7 @@ static charl_status put_classes(charl__predict_rows *o, const charl_prediction *
         }
         CHARL_TRY(charl__text_append(&o->line, "]", o->jsonl));
     }
-    o->correct += best == p->labels[0];
+    o->correct += p->labels && best == p->labels[0];
 cleanup:
     return st;
 }
@@ -145,10 +147,29 @@ static charl_status put_numbers(charl__predict_rows *o, const charl_prediction *
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(put_key(o, "target"));
-    CHARL_TRY(put_values(o, p, false));
+    if (p->labels || p->targets) {
+        CHARL_TRY(put_key(o, "target"));
+        CHARL_TRY(put_values(o, p, false));
+    }
     CHARL_TRY(put_key(o, output_name(o)));
     CHARL_TRY(put_values(o, p, true));
+cleanup:
+    return st;
+}
+
+/* Which sample this is. */
+static charl_status put_name(charl__predict_rows *o, const charl_prediction *p)
+{
+    charl_status st = CHARL_OK;
+
+    if (!p->file) {
+        CHARL_TRY(charl__text_printf(&o->line, "%s%" PRId64, o->jsonl ? "{\"row\":" : "", p->row));
+    } else if (o->jsonl) {
+        CHARL_TRY(charl__text_printf(&o->line, "{\"file\":"));
+        CHARL_TRY(charl__text_json(&o->line, p->file));
+    } else {
+        CHARL_TRY(put_csv(&o->line, p->file, strlen(p->file)));
+    }
 cleanup:
     return st;
 }
@@ -174,12 +195,13 @@ static charl_status put_header(charl__predict_rows *o, const charl_prediction *p
     charl__text name = {0};
     size_t length;
 
-    CHARL_TRY(charl__text_printf(&o->line, "row"));
-    if (o->loss != CHARL_LOSS_CROSS_ENTROPY) {
-        CHARL_TRY(put_columns(&o->line, "target", p->n_targets));
-        CHARL_TRY(put_columns(&o->line, output_name(o), p->n_outputs));
+    CHARL_TRY(charl__text_printf(&o->line, p->file ? "file" : "row"));
+    if (o->loss == CHARL_LOSS_CROSS_ENTROPY) {
+        CHARL_TRY(
+            charl__text_printf(&o->line, "%s,predicted,probability", p->file ? "" : ",label"));
     } else {
-        CHARL_TRY(charl__text_printf(&o->line, ",label,predicted,probability"));
+        CHARL_TRY(put_columns(&o->line, "target", p->file ? 0 : p->n_targets));
+        CHARL_TRY(put_columns(&o->line, output_name(o), p->n_outputs));
     }
     for (int64_t i = 0; o->all && i < p->n_outputs; i++) {
         const char *class_name = find_name(p->data->class_names, i, &length);
@@ -212,7 +234,7 @@ charl_status charl__predict_rows_write(charl__predict_rows *o, const charl_predi
             CHARL_TRY(put_header(o, p));
         }
     }
-    CHARL_TRY(charl__text_printf(&o->line, "%s%" PRId64, o->jsonl ? "{\"row\":" : "", p->row));
+    CHARL_TRY(put_name(o, p));
     if (o->loss == CHARL_LOSS_CROSS_ENTROPY) {
         CHARL_TRY(put_classes(o, p));
     } else {

@@ -140,7 +140,7 @@ static charl_status create_source(charl__feed *f)
 {
     charl_status st = CHARL_OK;
     const charl_shape one = {0, {0}};
-    const int64_t rows = f->o.on_device ? f->n : SLOTS * slot_rows(f);
+    const int64_t rows = f->o.brought ? f->o.rows : f->o.on_device ? f->n : SLOTS * slot_rows(f);
 
     if (f->window > 0 && f->o.on_device) {
         CHARL_TRY(create_array(f, f->info.items[f->o.split], f->info.stored_dtype, &one, &f->x));
@@ -207,6 +207,20 @@ cleanup:
     return st;
 }
 
+/* Rows that the caller brings have no targets: any will do. */
+static charl_status fill_targets(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = (size_t)(f->o.rows * row_bytes(f->info.y_dtype, &f->info.y_shape));
+    void *zeros = NULL;
+
+    CHARL_TRY(charl_alloc(bytes, &zeros));
+    CHARL_TRY(charl_tensor_write(f->y, zeros, bytes));
+cleanup:
+    charl_free(zeros);
+    return st;
+}
+
 static charl_status create_slots(charl__feed *f)
 {
     charl_status st = CHARL_OK;
@@ -239,7 +253,9 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
     }
     CHARL_TRY(create_source(f));
     CHARL_TRY(create_rings(f));
-    if (o->on_device) {
+    if (o->brought) {
+        CHARL_TRY(fill_targets(f));
+    } else if (o->on_device) {
         CHARL_TRY(f->window > 0 ? fill_tokens(f) : fill_source(f));
     } else {
         CHARL_TRY(create_slots(f));
@@ -371,7 +387,7 @@ charl_status charl__feed_seek(charl__feed *f, int64_t step)
                                      .y = f->host_y};
 
     f->step = step;
-    if (f->o.on_device) {
+    if (f->o.on_device || f->o.brought) {
         goto cleanup;
     }
     charl__loader_destroy(f->loader);
@@ -449,11 +465,31 @@ cleanup:
     return st;
 }
 
+charl_status charl__feed_put(charl__feed *f, const void *x, int64_t n)
+{
+    charl_status st = CHARL_OK;
+    const int64_t xb = row_bytes(f->info.x_dtype, &f->info.x_shape);
+
+    CHARL_INVARIANT(f->o.brought && n <= f->o.rows);
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, 0, x, (size_t)(n * xb), true));
+    for (int64_t i = 0; i < f->o.rows; i++) {
+        f->rows[i] = (int32_t)(i < n ? i : 0);
+        f->weights[i] = i < n ? 1.0F : 0.0F;
+    }
+    CHARL_TRY(charl__ring_push(f->row_ring, f->rows));
+    CHARL_TRY(charl__ring_push(f->weight_ring, f->weights));
+cleanup:
+    return st;
+}
+
 charl_status charl__feed_next(charl__feed *f)
 {
     charl_status st = CHARL_OK;
     const int64_t position = f->step * f->o.batch + f->o.row0;
 
+    if (f->o.brought) {
+        goto cleanup;
+    }
     if (!f->o.on_device && !(f->o.fixed && f->slot >= 0)) {
         CHARL_TRY(upload(f));
     }

@@ -32,6 +32,7 @@ typedef struct charl__feed_options {
     int64_t row0, rows; /* this rank's part */
     bool on_device;     /* keep the whole split there */
     bool fixed;         /* the first batch for ever */
+    bool brought;       /* rows come from charl__feed_put; seek and next do nothing */
 } charl__feed_options;
 
 charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out) CHARL_MUST_CHECK;
@@ -51,6 +52,9 @@ void charl__feed_attach(charl__feed *f, charl_graph *g, charl__feed_vars *out);
 charl_status charl__feed_seek(charl__feed *f, int64_t step) CHARL_MUST_CHECK;
 /** Enqueue what the graph's next run reads. Waits only when the loader is behind. */
 charl_status charl__feed_next(charl__feed *f) CHARL_MUST_CHECK;
+/** A feed of rows that the caller brings: upload n <= rows samples, x as the data store them, for
+ * the graph's next runs. Blocks. */
+charl_status charl__feed_put(charl__feed *f, const void *x, int64_t n) CHARL_MUST_CHECK;
 /** That run has been enqueued. */
 charl_status charl__feed_used(charl__feed *f) CHARL_MUST_CHECK;
 /** Seconds spent waiting for data so far. */

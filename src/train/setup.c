@@ -129,7 +129,8 @@ static charl_status create_feed(charl__trainer *t, charl_split split, bool train
                                    .row0 = t->row0,
                                    .rows = t->rows,
                                    .on_device = fits_device(t, split),
-                                   .fixed = training && t->options->overfit_batch};
+                                   .fixed = training && t->options->overfit_batch,
+                                   .brought = t->brings_rows};
 
     return charl__feed_create(&o, out);
 }
@@ -306,6 +307,7 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
                           .comm = options->comm,
                           .eval_split = eval_split,
                           .infers = t->infers,
+                          .brings_rows = t->brings_rows,
                           .classes = t->classes,
                           .best_metric = (double)NAN,
                           .best_step = -1,

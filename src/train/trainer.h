@@ -30,6 +30,7 @@ typedef struct charl__trainer {
     charl_split eval_split;
     charl__feed *train_feed, *eval_feed;
     bool infers;             /* set before init: no training, the data need not suffice for it */
+    bool brings_rows;        /* set before init, with infers: rows come from charl__feed_put */
     int64_t classes;         /* set before init: at least so many, whatever the data say */
     charl__task train, eval; /* eval.g NULL: nothing to validate on */
     charl__sync *sync;

@@ -1,0 +1,99 @@
+#!/bin/sh
+# charl predict on image files: the answers are those for the same samples in the data set, and they are right; pictures of
+# other sizes; what cannot be predicted.
+. "$(dirname "$0")/charl.sh"
+
+if ! "$charl" devices >out 2>&1; then
+    echo "skipped: no device"
+    exit 77
+fi
+if ! /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
+    echo "skipped: /usr/bin/python3 has no h5py"
+    exit 77
+fi
+
+# check WHAT COMMAND...
+check() {
+    what=$1
+    shift
+    "$@" >out 2>err || { echo "FAIL: $what"; cat out err; failed=1; }
+}
+
+expect 0 '' data make digits d.h5 --train 3000 --val 70
+cat >c.ini <<'INI'
+[run]
+output_dir = run
+[data]
+path = d.h5
+[model]
+type = cnn
+channels = 8, 16
+hidden = 32
+[train]
+epochs = 4
+batch_size = 50
+[optimizer]
+learning_rate = 4e-3
+INI
+"$bin/charl-train" c.ini --progress=none >out 2>&1 || { cat out; exit 1; }
+ck=run/last.h5
+
+# The validation samples as they are; twice as large in colour; and wide, with the sample in the middle.
+cat >draw.py <<'PY'
+import h5py, numpy, os, struct, zlib
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+def png(path, pixels):
+    h, w = pixels.shape[:2]
+    rows = b"".join(b"\0" + pixels[y].tobytes() for y in range(h))
+    head = struct.pack(">IIBBBBB", w, h, 8, 0 if pixels.ndim == 2 else 2, 0, 0, 0)
+    with open(path, "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+for folder in ("same", "large", "wide"):
+    os.mkdir(folder)
+with h5py.File("d.h5") as d:
+    for i, x in enumerate(d["val/x"][:]):
+        name = "%03d.png" % i
+        png("same/" + name, x[0])
+        png("large/" + name, numpy.ascontiguousarray(numpy.repeat(x[0].repeat(2, 0).repeat(2, 1)[:, :, None], 3, 2)))
+        png("wide/" + name, numpy.pad(x[0], ((0, 0), (20, 20))))
+PY
+check "pictures" /usr/bin/python3 draw.py
+
+expect 0 'rows=70 accuracy=' predict c.ini $ck -o val.csv
+expect 0 '^charl: images step=240 rows=70 file=same.csv' predict c.ini $ck same -o same.csv
+expect 0 'rows=70' predict c.ini $ck wide -o wide.csv
+expect 0 'rows=70' predict c.ini $ck large -o large.csv
+expect 0 'rows=72' predict c.ini $ck same/009.png "same/001.png" same --format jsonl --all -o some.jsonl
+cat >compare.py <<'PY'
+import csv, json
+val, same, wide, large = (list(csv.DictReader(open(n + ".csv"))) for n in ("val", "same", "wide", "large"))
+some = [json.loads(line) for line in open("some.jsonl")]
+assert list(same[0]) == ["file", "predicted", "probability"], same[0]
+assert [r["file"] for r in same] == ["same/%03d.png" % i for i in range(70)]
+for v, s, w in zip(val, same, wide):
+    assert (v["predicted"], v["probability"]) == (s["predicted"], s["probability"]), (v, s)
+    assert (v["predicted"], v["probability"]) == (w["predicted"], w["probability"]), (v, w)
+assert sum(v["label"] == s["predicted"] for v, s in zip(val, same)) >= 58, "not learned"
+assert sum(v["label"] == r["predicted"] for v, r in zip(val, large)) >= 52, "not known at another size"
+assert list(some[0]) == ["file", "predicted", "probability", "probabilities"], some[0]
+assert [s["file"] for s in some[:3]] == ["same/009.png", "same/001.png", "same/000.png"]
+assert some[1]["predicted"] == int(same[1]["predicted"]) and len(some[1]["probabilities"]) == 10
+PY
+check "the same answers, and right ones" /usr/bin/python3 compare.py
+
+expect 0 'same/000.png,[0-9],' predict c.ini $ck same/000.png train.batch_size=7
+expect 3 'nowhere.png: cannot be opened' predict c.ini $ck nowhere.png -o no.csv
+mkdir empty
+expect 3 'empty: there are no .png, .jpg or .jpeg files' predict c.ini $ck empty -o no.csv
+head -c 100 same/000.png >cut.png
+expect 3 'cut.png: damaged or truncated PNG file' predict c.ini $ck same/001.png cut.png -o no.csv
+check "a failure leaves no file" sh -c '! ls | grep -e "^no\." -e tmp'
+expect 2 'split is for the configured data, not for image files' predict c.ini $ck same --split val
+set -- 1 2 3 4 5 6 7 8 9 10 11 12 13
+expect 2 'more than 64 overrides' predict c.ini $ck $(for i in "$@"; do echo run.seed=$i run.seed=$i run.seed=$i run.seed=$i run.seed=$i; done)
+expect 0 '' data make regression r.h5 --train 160 --val 20
+sed -e "s/d.h5/r.h5/" -e "s/= run/= rrun/" -e "s/= cnn/= mlp/" -e "/^batch_size/a loss = mse" c.ini >r.ini
+"$bin/charl-train" r.ini --progress=none >out 2>&1 || { cat out; exit 1; }
+expect 2 'images cannot become samples of r.h5: those are f32 .8., not u8' predict r.ini rrun/last.h5 same -o no.csv
+exit $failed
