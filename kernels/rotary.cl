@@ -9,11 +9,15 @@
  *
  * Specialised by   FREQUENCY  list of `size` integers: 2^64 times the turns of one step, negative (modulo 2^64) to turn back
  *                  ACT        type of in and out
+ *                  FIRST      1: row 0 of positions is position first[0], not 0
  *                  CHARL_VEC  see math.clh
  * Launch           pieces.clh: one row for each head.
  */
 #ifndef FREQUENCY
 #define FREQUENCY 0
+#endif
+#ifndef FIRST
+#define FIRST 0
 #endif
 #include "pieces.clh"
 
@@ -34,9 +38,16 @@ static inline void turn(ulong t, ulong c, long left, charl_real *sine, charl_rea
     charl_sincos(CHARL_VLOAD(x), charl_as_int(CHARL_VLOAD(quadrant)), sine, cosine);
 }
 
-kernel void charl_rotary(global const ACT *in, ulong in_at, global ACT *out, ulong out_at, ulong positions, ulong heads, ulong turned,
-                         ulong rows, ulong size, ulong span)
+kernel void charl_rotary(global const ACT *in, ulong in_at, global const int *first, ulong first_at, global ACT *out, ulong out_at,
+                         ulong positions, ulong heads, ulong turned, ulong rows, ulong size, ulong span)
 {
+#if FIRST
+    const ulong start = (ulong)first[first_at];
+#else
+    const ulong start = 0;
+
+    (void)first, (void)first_at;
+#endif
     CHARL_EACH_PIECE(u)
     {
         const ulong r = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u), at = 2 * r * size + c;
@@ -47,7 +58,7 @@ kernel void charl_rotary(global const ACT *in, ulong in_at, global ACT *out, ulo
             const charl_real x0 = x;
             charl_real sine, cosine;
 
-            turn(r / heads % positions, c, left, &sine, &cosine);
+            turn(start + r / heads % positions, c, left, &sine, &cosine);
             x = x * cosine - y * sine;
             y = y * cosine + x0 * sine;
         }

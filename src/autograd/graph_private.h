@@ -83,6 +83,11 @@ struct charl_graph {
     charl_params *params; /* the one set that its parameters come from; NULL without parameters */
     bool has_gradients;
 
+    struct charl__kv_cache *cache; /* borrowed; NULL: none */
+    bool begins;                   /* the sequence in the cache */
+    int n_cached;                  /* attention layers that have their place in the cache */
+    charl_var *position;           /* of the row that continues the sequence; made when asked for */
+
     charl_steps *steps; /* borrowed, or own_steps */
     charl_steps *own_steps;
     uint64_t runs;

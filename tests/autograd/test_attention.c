@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "autograd/graph.h"
+#include "autograd/kv_cache.h"
 #include "autograd/op.h"
 #include "base/alloc.h"
 #include "charl/ops.h"
@@ -94,28 +96,28 @@ static void refused(void **state)
 /* Scale 0 is 1 / sqrt(D), and no key heads are as many as heads. */
 static void defaults(void **state)
 {
-    charl_var *x = input(SHAPE(2, 5, 24)), *a, *b;
-    float in[240], first[80], second[80];
+    charl_var *x = input(SHAPE(2, 5, 96)), *a, *b;
+    float in[960], first[320], second[320];
 
     (void)state;
     a = charl_attention(g, x, &(charl_attention_args){.heads = 2});
-    b = charl_attention(g, x, &(charl_attention_args){.heads = 2, .kv_heads = 2, .scale = 0.5F});
+    b = charl_attention(g, x, &(charl_attention_args){.heads = 2, .kv_heads = 2, .scale = 0.25F});
     charl_graph_keep(g, a);
     charl_graph_keep(g, b);
     charl_assert_ok(charl_graph_compile(g));
-    fill(in, 240);
-    write(x, in, 240);
+    fill(in, 960);
+    write(x, in, 960);
     charl_assert_ok(charl_graph_run(g));
-    read(a, first, 80);
-    read(b, second, 80);
+    read(a, first, 320);
+    read(b, second, 320);
     assert_memory_equal(first, second, sizeof first);
 }
 
 /* Dropout is for training graphs: an inference graph gives the bits of p = 0. */
 static void no_dropout_at_inference(void **state)
 {
-    charl_var *x = input(SHAPE(1, 5, 24)), *a, *b;
-    float in[120], first[40], second[40];
+    charl_var *x = input(SHAPE(1, 5, 96)), *a, *b;
+    float in[480], first[160], second[160];
 
     (void)state;
     charl_graph_set_training(g, false);
@@ -124,18 +126,18 @@ static void no_dropout_at_inference(void **state)
     charl_graph_keep(g, a);
     charl_graph_keep(g, b);
     charl_assert_ok(charl_graph_compile(g));
-    fill(in, 120);
-    write(x, in, 120);
+    fill(in, 480);
+    write(x, in, 480);
     charl_assert_ok(charl_graph_run(g));
-    read(a, first, 40);
-    read(b, second, 40);
+    read(a, first, 160);
+    read(b, second, 160);
     assert_memory_equal(first, second, sizeof first);
 }
 
 /* A NaN at position 70 of 75 reaches no earlier query, forward, and no earlier query's gradient. */
 static void causal_sees_nothing_ahead(void **state)
 {
-    enum { T = 75, D = 4, N = T * 3 * D, AT = 70 };
+    enum { T = 75, D = 20, N = T * 3 * D, AT = 70 };
     charl_var *x = input(SHAPE(1, T, 3 * D)), *out, *loss, *grad;
     float in[N], y[T * D], dx[N];
 
@@ -188,6 +190,107 @@ static void gradient_of_lse(void **state)
     }
 }
 
+enum { POSITIONS = 70, BEGIN = 66, WIDTH = 80 };
+
+/* Two attention layers with grouped heads, the first with rotary positions. */
+static charl_var *two_layers(charl_graph *graph, charl_var *x)
+{
+    const charl_attention_args args = {.heads = 2, .kv_heads = 1, .causal = true};
+    charl_var *turned = charl_rotary(graph, x, &(charl_rotary_args){20, 3, 10000});
+
+    return charl_add(graph, charl_attention(graph, turned, &args),
+                     charl_attention(graph, charl_scale(graph, x, 0.5F, 0.0F), &args));
+}
+
+/* A graph over `rows` positions; cache NULL: the whole sequence. */
+static void build(charl__kv_cache *cache, bool begins, int64_t rows, charl_graph **graph,
+                  charl_var **x, charl_var **y)
+{
+    charl_assert_ok(charl_graph_create(dev, NULL, graph));
+    charl_graph_set_training(*graph, false);
+    charl__graph_set_cache(*graph, cache, begins);
+    *x = charl_input(*graph, "x", CHARL_F32, SHAPE(1, rows, WIDTH), CHARL_REPLICATED);
+    *y = two_layers(*graph, *x);
+    charl_graph_keep(*graph, *y);
+    charl_assert_ok(charl_graph_compile(*graph));
+}
+
+/* A sequence that begins with 66 rows and goes on row by row has the bits of one graph over all. */
+static void a_sequence_goes_on(void **state)
+{
+    enum { OUT = WIDTH / 2 };
+    static float in[POSITIONS * WIDTH], want[POSITIONS * OUT], got[POSITIONS * OUT];
+    charl_graph *all, *first, *next;
+    charl_var *x[3], *y[3];
+    charl_tensor *position;
+    charl__kv_cache *cache;
+
+    (void)state;
+    charl_assert_ok(charl_tensor_create(dev, CHARL_I32, &SHAPE(1), &position));
+    charl_assert_ok(charl__kv_cache_create(dev, POSITIONS, position, &cache));
+    build(NULL, false, POSITIONS, &all, &x[0], &y[0]);
+    build(cache, true, BEGIN, &first, &x[1], &y[1]);
+    build(cache, false, 1, &next, &x[2], &y[2]);
+    fill(in, POSITIONS * WIDTH);
+    for (int run = 0; run < 2; run++) { /* a second sequence forgets the first */
+        write(x[0], in, POSITIONS * WIDTH);
+        charl_assert_ok(charl_graph_run(all));
+        read(y[0], want, POSITIONS * OUT);
+        write(x[1], in, BEGIN * WIDTH);
+        charl_assert_ok(charl_graph_run(first));
+        read(y[1], got, BEGIN * OUT);
+        for (int32_t p = BEGIN; p < POSITIONS; p++) {
+            charl_assert_ok(charl_tensor_write(position, &p, sizeof p));
+            write(x[2], in + p * WIDTH, WIDTH);
+            charl_assert_ok(charl_graph_run(next));
+            read(y[2], got + p * OUT, OUT);
+        }
+        assert_memory_equal(got, want, sizeof want);
+        in[0] = -in[0] - 1.0F;
+    }
+    charl_graph_destroy(all);
+    charl_graph_destroy(first);
+    charl_graph_destroy(next);
+    charl__kv_cache_destroy(cache);
+    charl_tensor_release(position);
+}
+
+static void caches_refuse(void **state)
+{
+    charl_tensor *position;
+    charl__kv_cache *cache;
+    charl_graph *first;
+    charl_var *x, *y;
+
+    charl_assert_ok(charl_tensor_create(dev, CHARL_I32, &SHAPE(1), &position));
+    charl_assert_ok(charl__kv_cache_create(dev, 8, position, &cache));
+    build(cache, true, 4, &first, &x, &y);
+    charl__graph_set_cache(g, cache, false);
+    x = charl_input(g, "x", CHARL_F32, SHAPE(1, 1, 12), CHARL_REPLICATED);
+    assert_null(charl_attention(g, x, &(charl_attention_args){.heads = 1, .causal = true}));
+    charl_assert_status(charl_graph_compile(g), CHARL_ERR_INVALID);
+    charl_assert_message("the cache is that of another model");
+    end(state);
+    begin(state);
+    charl__graph_set_cache(g, cache, false);
+    x = charl_input(g, "x", CHARL_F32, SHAPE(1, 1, WIDTH), CHARL_REPLICATED);
+    assert_null(charl_attention(g, x, &(charl_attention_args){.heads = 2, .kv_heads = 1}));
+    charl_assert_status(charl_graph_compile(g), CHARL_ERR_INVALID);
+    charl_assert_message("where attention is causal");
+    end(state);
+    begin(state);
+    charl__graph_set_cache(g, cache, true);
+    x = charl_input(g, "x", CHARL_F32, SHAPE(1, 9, WIDTH), CHARL_REPLICATED);
+    assert_null(two_layers(g, x));
+    charl_assert_status(charl_graph_compile(g), CHARL_ERR_SHAPE);
+    charl_assert_message("the cache [1, 8, 40] is not [1, N, 40] with N >= 9");
+    charl_graph_destroy(first);
+    end(state);
+    begin(state);
+    charl__kv_cache_destroy(cache);
+    charl_tensor_release(position);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +299,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_dropout_at_inference, begin, end),
         cmocka_unit_test_setup_teardown(causal_sees_nothing_ahead, begin, end),
         cmocka_unit_test_setup_teardown(gradient_of_lse, begin, end),
+        cmocka_unit_test(a_sequence_goes_on),
+        cmocka_unit_test_setup_teardown(caches_refuse, begin, end),
     };
     const charl_device_request request = {.local_size = 1};
     int rc;

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "autograd/attention.h"
+#include "autograd/kv_cache.h"
 #include "autograd/map.h"
 #include "autograd/rows.h"
 #include "base/alloc.h"
@@ -17,20 +19,11 @@
 
 enum { MAX_D = 256, LANES = 32, DEFINES = 160 };
 
-typedef struct attention_attr {
-    int heads, kv_heads;
-    float scale;
-    float p; /* of dropout */
-    bool causal;
-    bool batched; /* rows are rows of the batch */
-    uint64_t key; /* hash of the layer's name */
-} attention_attr;
+typedef charl_attention_attr attention_attr;
+typedef charl_attention_extents extents;
 
-typedef struct extents {
-    int64_t b, t, d;
-} extents;
-
-static extents extents_of(const charl_shape *qkv, const attention_attr *a)
+charl_attention_extents charl__attention_extents(const charl_shape *qkv,
+                                                 const charl_attention_attr *a)
 {
     return (extents){qkv->dim[0], qkv->dim[1], qkv->dim[2] / (a->heads + 2 * a->kv_heads)};
 }
@@ -40,17 +33,16 @@ static uint32_t threshold_of(float p)
     return (uint32_t)(p * 16777216.0F); /* draws have 24 bits */
 }
 
-static charl_status check(const charl_infer *inf, const charl_type *qkv)
+charl_status charl__attention_check(const charl_infer *inf, int k)
 {
     charl_status st = CHARL_OK;
-    const attention_attr *a = inf->attr;
+    const charl_attention_attr *a = inf->attr;
+    const charl_type *qkv = &inf->in[k];
     const int columns = a->heads + 2 * a->kv_heads;
     char text[CHARL_SHAPE_TEXT];
 
-    for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32, CHARL_ERR_DTYPE, "operand %d is %s, not f32",
-                      i, charl_dtype_name(inf->in[i].dtype));
-    }
+    CHARL_REQUIRE(qkv->dtype == CHARL_F32, CHARL_ERR_DTYPE, "qkv is %s, not f32",
+                  charl_dtype_name(qkv->dtype));
     CHARL_REQUIRE(qkv->shape.ndim == 3 && qkv->shape.dim[2] > 0 && qkv->shape.dim[2] % columns == 0,
                   CHARL_ERR_SHAPE, "qkv %s is not [B, T, (%d + 2 * %d) * D]",
                   charl_shape_format(&qkv->shape, text), a->heads, a->kv_heads);
@@ -69,8 +61,8 @@ static charl_status infer(charl_infer *inf)
     const attention_attr *a = inf->attr;
     extents x;
 
-    CHARL_TRY(check(inf, &inf->in[0]));
-    x = extents_of(&inf->in[0].shape, a);
+    CHARL_TRY(charl__attention_check(inf, 0));
+    x = charl__attention_extents(&inf->in[0].shape, a);
     inf->n_out = 2;
     inf->out[0] = inf->out[1] = inf->in[0];
     inf->out[0].shape = (charl_shape){3, {x.b, x.t, a->heads * x.d}};
@@ -103,21 +95,27 @@ static void specialise(const charl_enqueue *e, extents x, const char *extra, cha
     l->args[n++] = charl__f32(1.0F / (1.0F - a->p));
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+charl_status charl__attention_forward(const charl_enqueue *e, const charl_tensor *qkv,
+                                      const charl_tensor *out, charl_arg lse)
 {
     const attention_attr *a = e->attr;
-    const extents x = extents_of(&e->in[0]->shape, a);
+    const extents x = charl__attention_extents(&qkv->shape, a);
     char defines[DEFINES];
     charl_launch l = {
         .file = "attention_vector",
         .entry = "attention_vector",
-        .args = {charl__in(e->in[0]), charl__out(e->out[0]), charl__out(e->out[1])},
+        .args = {charl__in(qkv), charl__out(out), lse},
         .global = {(size_t)(x.b * a->heads * ((x.t + LANES - 1) / LANES))},
         .local = {1},
     };
 
     specialise(e, x, "", &l, defines, 3);
     return charl__launch(e->dev, &l);
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    return charl__attention_forward(e, e->in[0], e->out[0], charl__out(e->out[1]));
 }
 
 static void backward(const charl_backward *b)
@@ -196,7 +194,7 @@ static double normalise(const query_case *c)
 static void reference(const charl_reference *r)
 {
     const attention_attr *a = r->attr;
-    query_case c = {.a = a, .x = extents_of(&r->in_type[0].shape, a)};
+    query_case c = {.a = a, .x = charl__attention_extents(&r->in_type[0].shape, a)};
 
     if (charl_alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
         return;
@@ -270,8 +268,12 @@ static charl_status infer_grad(charl_infer *inf)
     const attention_attr *a = inf->attr;
     extents x;
 
-    CHARL_TRY(check(inf, &inf->in[1]));
-    x = extents_of(&inf->in[1].shape, a);
+    CHARL_TRY(charl__attention_check(inf, 1));
+    for (int i = 0; i < inf->n_in; i++) {
+        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32, CHARL_ERR_DTYPE, "operand %d is %s, not f32",
+                      i, charl_dtype_name(inf->in[i].dtype));
+    }
+    x = charl__attention_extents(&inf->in[1].shape, a);
     CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[2].shape) &&
                       charl_shape_count(&inf->in[0].shape) == row_count(&x, a) * x.d &&
                       charl_shape_count(&inf->in[3].shape) == row_count(&x, a) &&
@@ -303,7 +305,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 {
     charl_status st = CHARL_OK;
     const attention_attr *a = e->attr;
-    const extents x = extents_of(&e->in[1]->shape, a);
+    const extents x = charl__attention_extents(&e->in[1]->shape, a);
     char defines[DEFINES];
     charl_launch l = {
         .file = "attention_vector_grad",
@@ -361,7 +363,7 @@ static void add_query(const query_case *c, const charl_reference *r, int64_t i)
 static void reference_grad(const charl_reference *r)
 {
     const attention_attr *a = r->attr;
-    query_case c = {.a = a, .x = extents_of(&r->in_type[1].shape, a)};
+    query_case c = {.a = a, .x = charl__attention_extents(&r->in_type[1].shape, a)};
 
     if (charl_alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
         return;
@@ -418,10 +420,33 @@ const charl_op charl_op_attention_grad = {
     CHARL_SAMPLES(samples_grad),
 };
 
+/* Inference with a cache: the rows of qkv are positions of a sequence, seen one after the other. */
+static charl_var *continue_sequence(charl_graph *g, charl_var *qkv, attention_attr *a)
+{
+    const charl_shape s = charl_var_get_type(qkv).shape;
+    const int64_t columns = a->heads + 2 * a->kv_heads;
+    charl_var *position = charl__graph_position(g);
+
+    if (!a->causal) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "attention: a sequence can only be continued where attention is "
+                                 "causal");
+    }
+    a->p = 0.0F;
+    a->begins = !position;
+    return charl__attention_cached(
+        g, qkv, charl__graph_next_cache(g, s.ndim == 3 ? s.dim[2] / columns * 2 * a->kv_heads : 1),
+        position, a);
+}
+
 charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args)
 {
     const int kv_heads = args->kv_heads > 0 ? args->kv_heads : args->heads;
-    attention_attr a = {args->heads, kv_heads, args->scale, args->dropout, args->causal, false, 0};
+    attention_attr a = {.heads = args->heads,
+                        .kv_heads = kv_heads,
+                        .scale = args->scale,
+                        .p = args->dropout,
+                        .causal = args->causal};
     charl_var *out[CHARL_OP_MAX_OUT];
     char name[256];
 
@@ -442,6 +467,9 @@ charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention
     if (a.scale == 0.0F && charl_var_get_type(qkv).shape.ndim == 3) {
         a.scale = (float)(1.0 / sqrt((double)(charl_var_get_type(qkv).shape.dim[2] /
                                               (a.heads + 2 * a.kv_heads))));
+    }
+    if (charl__graph_has_cache(g)) {
+        return continue_sequence(g, qkv, &a);
     }
     a.p = charl_graph_is_training(g) ? a.p : 0.0F;
     a.batched = charl_var_get_type(qkv).batch == CHARL_BATCHED;

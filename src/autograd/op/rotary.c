@@ -2,13 +2,14 @@
  * position (RoFormer, Su et al. 2021), the pair of i being i + D/2. The gradient turns back.
  *
  * The turns of one step are computed here in double, as integers modulo 2^64, and become part of
- * the program's text: see kernels/rotary.cl.
+ * the program's text: see kernels/rotary.cl. The optional second operand is the position of row 0.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "autograd/onnx.h"
+#include "autograd/kv_cache.h"
 #include "autograd/pieces.h"
 #include "base/alloc.h"
 #include "charl/ops.h"
@@ -37,6 +38,10 @@ static charl_status infer(charl_infer *inf)
     CHARL_TRY(charl__infer_same(inf));
     CHARL_REQUIRE(s->ndim >= (inf->in[0].batch == CHARL_BATCHED ? 3 : 2), CHARL_ERR_SHAPE,
                   "x %s is not [..., time, heads * head_dim]", charl_shape_format(s, text));
+    CHARL_REQUIRE(inf->n_in < 2 ||
+                      (inf->in[1].dtype == CHARL_I32 && charl_shape_count(&inf->in[1].shape) == 1 &&
+                       inf->in[1].batch == CHARL_REPLICATED),
+                  CHARL_ERR_SHAPE, "the first position is not one i32");
     width = s->dim[s->ndim - 1];
     CHARL_REQUIRE(width % a->head_dim == 0 && a->heads <= width / a->head_dim, CHARL_ERR_SHAPE,
                   "x %s does not hold %lld heads of %lld", charl_shape_format(s, text),
@@ -51,14 +56,16 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_rotary_args *a = &attr->args;
     const charl_shape *s = &e->in[0]->shape;
     const int64_t rows = charl_shape_count(s) / a->head_dim;
-    char defines[ENTRY * MAX_HEAD_DIM / 2 + 32];
-    int used = snprintf(defines, sizeof defines, "#define FREQUENCY ");
-    charl_launch l = {
-        .file = "rotary",
-        .entry = "charl_rotary",
-        .defines = defines,
-        .args = {charl__in(e->in[0]), charl__out(e->out[0]), charl__i64(s->dim[s->ndim - 2]),
-                 charl__i64(s->dim[s->ndim - 1] / a->head_dim), charl__i64(a->heads)}};
+    char defines[ENTRY * MAX_HEAD_DIM / 2 + 64];
+    int used =
+        snprintf(defines, sizeof defines, "#define FIRST %d\n#define FREQUENCY ", e->n_in > 1);
+    charl_launch l = {.file = "rotary",
+                      .entry = "charl_rotary",
+                      .defines = defines,
+                      .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),
+                               charl__out(e->out[0]), charl__i64(s->dim[s->ndim - 2]),
+                               charl__i64(s->dim[s->ndim - 1] / a->head_dim),
+                               charl__i64(a->heads)}};
 
     for (int64_t i = 0; i < a->head_dim / 2; i++) {
         const uint64_t turns = (uint64_t)ldexp(turns_of(a, i), 64);
@@ -67,7 +74,15 @@ static charl_status enqueue(const charl_enqueue *e)
                          i > 0 ? "," : "", attr->back ? 0 - turns : turns);
     }
     snprintf(defines + used, sizeof defines - (size_t)used, "\n");
-    return charl__pieces_launch(e, &l, 5, rows, a->head_dim / 2, e->in[0]->dtype);
+    return charl__pieces_launch(e, &l, 6, rows, a->head_dim / 2, e->in[0]->dtype);
+}
+
+static charl_var *turn(charl_graph *g, const rotary_attr *attr, charl_var *x, charl_var *first)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    charl__apply(g, &charl_op_rotary, attr, (charl_var *[]){x, first}, 2, out);
+    return out[0];
 }
 
 static void backward(const charl_backward *b)
@@ -75,7 +90,7 @@ static void backward(const charl_backward *b)
     rotary_attr attr = *(const rotary_attr *)b->attr;
 
     attr.back = !attr.back;
-    b->gin[0] = charl__apply1(b->g, &charl_op_rotary, &attr, b->gout[0]);
+    b->gin[0] = turn(b->g, &attr, b->gout[0], b->n_in > 1 ? b->in[1] : NULL);
 }
 
 static void reference(const charl_reference *r)
@@ -89,7 +104,8 @@ static void reference(const charl_reference *r)
     for (int64_t k = 0; k < charl_shape_count(s) / a->head_dim; k++) {
         const double *in = r->in[0] + k * a->head_dim;
         double *out = r->out[0] + k * a->head_dim;
-        const double t = (double)(k / heads % positions) * (attr->back ? -1 : 1);
+        const double t = ((double)(k / heads % positions) + (r->n_in > 1 ? r->in[1][0] : 0)) *
+                         (attr->back ? -1 : 1);
 
         for (int64_t i = 0; i < half; i++) {
             const double angle = k % heads < a->heads
@@ -106,17 +122,24 @@ static const rotary_attr usual = {{8, 4, 10000}, false}, back = {{8, 4, 10000}, 
                          wide = {{74, 1, 500}, false}, tiny = {{2, 1, 10000}, false},
                          deep = {{4, 1, 10000}, false};
 static const charl_op_sample samples[] = {
-    {.in = {CHARL_B(F32, 16, 5, 48)}, .attr = &usual, .lo = -2, .hi = 2, .terms = 2},
-    {.in = {CHARL_B(F32, 8, 3, 48)}, .attr = &back, .lo = -2, .hi = 2, .terms = 2},
-    {.in = {CHARL_R(F32, 2, 70, 148)}, .attr = &wide, .lo = -2, .hi = 2, .terms = 2},
-    {.in = {CHARL_R(F32, 1, 2)}, .attr = &tiny, .lo = -2, .hi = 2, .terms = 2},
-    {.in = {CHARL_R(F32, 33000, 4)}, /* far positions */
+    {.n_in = 1, .in = {CHARL_B(F32, 16, 5, 48)}, .attr = &usual, .lo = -2, .hi = 2, .terms = 2},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 3, 48)}, .attr = &back, .lo = -2, .hi = 2, .terms = 2},
+    {.n_in = 1, .in = {CHARL_R(F32, 2, 70, 148)}, .attr = &wide, .lo = -2, .hi = 2, .terms = 2},
+    {.n_in = 1, .in = {CHARL_R(F32, 1, 2)}, .attr = &tiny, .lo = -2, .hi = 2, .terms = 2},
+    {.n_in = 1,
+     .in = {CHARL_R(F32, 33000, 4)}, /* far positions */
      .attr = &deep,
      .lo = -2,
      .hi = 2,
      .terms = 2,
      .skip_gradient = true},
-    {.in = {CHARL_R(F32, 0, 32)}, .attr = &usual, .lo = -2, .hi = 2},
+    {.in = {CHARL_B(F32, 8, 3, 48), CHARL_R(I32, 1)},
+     .attr = &usual,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 9,
+     .terms = 2},
+    {.n_in = 1, .in = {CHARL_R(F32, 0, 32)}, .attr = &usual, .lo = -2, .hi = 2},
 };
 
 /* cos or sin of every angle, [T, 1, D/2]: the same for every head. */
@@ -166,8 +189,10 @@ static void onnx(const charl_onnx_node *n)
     const int64_t width = turned.shape.dim[last], part = a->heads * a->head_dim;
     const char *x;
 
-    if (last + 1 == CHARL_MAX_DIMS || part == 0) {
-        charl__onnx_fail(n, part ? "too many extents" : "no head is turned");
+    if (last + 1 == CHARL_MAX_DIMS || part == 0 || n->n_in > 1) {
+        charl__onnx_fail(n, n->n_in > 1 ? "a sequence that is continued"
+                            : part      ? "too many extents"
+                                        : "no head is turned");
         return;
     }
     turned.shape.dim[last] = part;
@@ -185,7 +210,8 @@ static void onnx(const charl_onnx_node *n)
 const charl_op charl_op_rotary = {
     .name = "rotary",
     .formula = "out = heads of x turned by position * theta^(-2i/D)",
-    .n_in = 1,
+    .n_in = 2,
+    .n_optional = 1,
     .attr_size = sizeof(rotary_attr),
     .half = CHARL_HALF(0),
     .infer = infer,
@@ -207,5 +233,5 @@ charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *a
                                  "number of elements up to %d, and the base is above 1",
                                  (long long)args->head_dim, args->theta, MAX_HEAD_DIM);
     }
-    return charl__apply1(g, &charl_op_rotary, &attr, x);
+    return turn(g, &attr, x, charl__graph_position(g));
 }

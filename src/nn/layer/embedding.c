@@ -2,6 +2,7 @@
  * Initial values as torch.nn.Embedding: normal. */
 #include <stdio.h>
 
+#include "autograd/kv_cache.h"
 #include "nn/layer.h"
 
 static charl_var *table(const charl_layer_build *b, int64_t rows, int64_t dim, double std)
@@ -27,7 +28,7 @@ static charl_var *build_position_embedding(const charl_layer_build *b, charl_var
 {
     const charl_position_embedding_config *c = b->config;
     const charl_shape in = charl_var_get_type(x).shape;
-    charl_var *w;
+    charl_var *w, *position;
 
     if (in.ndim != 3) {
         return charl__graph_refuse(b->g, "position_embedding needs [batch, time, features]");
@@ -40,7 +41,10 @@ static charl_var *build_position_embedding(const charl_layer_build *b, charl_var
         return charl__graph_refuse(b->g, text);
     }
     w = table(b, c->block_size, in.dim[2], c->init_std);
-    if (in.dim[1] < c->block_size) {
+    position = charl__graph_position(b->g);
+    if (position) {
+        w = charl_embedding(b->g, position, w);
+    } else if (in.dim[1] < c->block_size) {
         w = charl_slice(b->g, w, 0, 0, in.dim[1]);
     }
     return charl_add(b->g, x, w);
