@@ -83,7 +83,8 @@ typedef enum charl_cache_place {
 } charl_cache_place;
 typedef enum charl_export_format {
     CHARL_EXPORT_NONE,
-    CHARL_EXPORT_SAFETENSORS
+    CHARL_EXPORT_SAFETENSORS,
+    CHARL_EXPORT_ONNX
 } charl_export_format;
 typedef enum charl_monitor_mode { CHARL_MONITOR_MIN, CHARL_MONITOR_MAX } charl_monitor_mode;
 typedef enum charl_normalize_kind {

@@ -230,6 +230,8 @@ charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *config)
 /** Number of layers; name of the i-th. Borrowed. Local. */
 int charl_model_get_count(const charl_model *m);
 const char *charl_model_get_layer_name(const charl_model *m, int i);
+/** The layer whose weight the i-th uses too, or NULL. Borrowed. Local. */
+const char *charl_model_get_tie(const charl_model *m, int i);
 
 /** Append the model to g, reading x [B, ...] BATCHED, with parameters in `set`; returns the output,
  * borrowed from g. NULL after an error, which charl_graph_compile returns and which names the

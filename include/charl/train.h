@@ -124,11 +124,14 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
                                   charl_val_row *out) CHARL_MUST_CHECK;
 
 /** Write the model of a checkpoint to `path` for use elsewhere; the ending of the name chooses the
- * format. .safetensors: every weight and buffer in f32 under its PyTorch name. `overrides` replace
- * values of the checkpoint's configuration.
+ * format. .safetensors: every weight and buffer in f32 under its PyTorch name. .onnx: the whole
+ * computation of the evaluation graph, from rows as they lie in the data file (which is opened for
+ * their shape and statistics) to outputs as the loss reads them. `overrides` replace values of the
+ * checkpoint's configuration.
  *
  *  Blocks. Local. Deterministic.
- *  Errors: ERR_CONFIG  no such format; ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
+ *  Errors: ERR_CONFIG  no such format, or a layer that it has no form for; ERR_DATA,
+ * ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
 charl_status charl_train_export(const char *checkpoint, const charl_config_override *overrides,
                                 int n_overrides, const char *path) CHARL_MUST_CHECK;
 

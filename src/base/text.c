@@ -165,3 +165,10 @@ void charl__text_fini(charl__text *t)
     charl_free(t->data);
     *t = (charl__text){0};
 }
+
+bool charl__ends_in(const char *s, const char *suffix)
+{
+    const size_t n = strlen(s), m = strlen(suffix);
+
+    return n > m && strcmp(s + n - m, suffix) == 0;
+}

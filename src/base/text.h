@@ -29,6 +29,9 @@ charl_status charl__text_json_number(charl__text *t, double v) CHARL_MUST_CHECK;
 /** The text so far, "" when empty. Borrowed until the next change. */
 const char *charl__text_string(const charl__text *t);
 
+/** Whether `s` is longer than `suffix` and ends in it. */
+bool charl__ends_in(const char *s, const char *suffix);
+
 /** Forget the contents, keep the memory. */
 void charl__text_clear(charl__text *t);
 

@@ -69,17 +69,22 @@ static int export_file(void *ctx)
 int charl__checkpoint_export_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"output", 'o', "FILE", 0, "The file to write (required): NAME.safetensors", 0}, {0}};
+        {"output", 'o', "FILE", 0, "The file to write (required): NAME.safetensors or NAME.onnx",
+         0},
+        {0}};
     static const struct argp argp = {
         options,
         parse_output,
-        "CHECKPOINT",
+        "CHECKPOINT [SECTION.KEY=VALUE...]",
         "Write the model of a checkpoint for use elsewhere. The ending of FILE chooses the "
-        "format: .safetensors holds every weight and buffer under its PyTorch name.",
+        "format: .safetensors holds every weight and buffer under its PyTorch name, .onnx the "
+        "whole computation, from samples as they lie in the data file to the model's output.\v"
+        "ONNX needs the data file for the shape and the statistics of its samples; if it is no "
+        "longer where it was, say data.path=FILE.",
         NULL,
         NULL,
         NULL};
-    charl__cli_operands operands = {.names = {"CHECKPOINT"}};
+    charl__cli_operands operands = {.names = {"CHECKPOINT"}, .max = 1 + MAX_OVERRIDES};
     making m = {0};
     const int code = begin(path, &argp, &operands, argc, argv, &m);
 

@@ -178,6 +178,18 @@ const char *charl_model_get_layer_name(const charl_model *m, int i)
     return i >= 0 && i < m->count ? m->layer[i].name : NULL;
 }
 
+const char *charl_model_get_tie(const charl_model *m, int i)
+{
+    const charl_layer *l = i >= 0 && i < m->count ? &m->layer[i] : NULL;
+
+    for (int k = 0; l && k < l->type->n_keys; k++) {
+        if (l->type->keys[k].kind == CHARL_KEY_LAYER) {
+            return *(const char *const *)(l->config + l->type->keys[k].offset);
+        }
+    }
+    return NULL;
+}
+
 /* The dotted name of a part of a layer. */
 static charl_status join(const char *layer, const char *suffix, char name[CHARL_LAYER_MAX_NAME])
 {

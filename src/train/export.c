@@ -1,23 +1,56 @@
 /* Exports: a checkpoint's model in the format that the name of the file asks for. */
 #include "train/export.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "charl/train.h"
+#include "train/task.h"
+
+bool charl__is_safetensors(const char *path)
+{
+    return charl__ends_in(path, ".safetensors");
+}
+
+/* Which names share a weight stands in the configuration. One of another program or version has no
+ * such names: *out is NULL. */
+static charl_status read_model(const charl_checkpoint_reader *r, charl_model **out)
+{
+    charl_status st = CHARL_OK;
+    const char *text = charl_checkpoint_get_config_resolved(r);
+    charl_config *config = NULL;
+
+    *out = NULL;
+    st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &config);
+    if (st == CHARL_OK) {
+        st = charl__task_model(config, 1, out);
+    }
+    charl_config_destroy(config);
+    return st == CHARL_ERR_CONFIG ? CHARL_OK : st;
+}
 
 charl_status charl_train_export(const char *checkpoint, const charl_config_override *overrides,
                                 int n_overrides, const char *path)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
+    charl_model *model = NULL;
+    const bool onnx = charl__ends_in(path, ".onnx");
 
-    (void)overrides;
-    (void)n_overrides;
-    CHARL_REQUIRE(charl__is_safetensors(path), CHARL_ERR_CONFIG,
-                  "%s: the name of an export ends in .safetensors", path);
+    CHARL_REQUIRE(onnx || charl__is_safetensors(path), CHARL_ERR_CONFIG,
+                  "%s: the name of an export ends in .safetensors or .onnx", path);
     CHARL_TRY(charl_checkpoint_open(checkpoint, &r));
-    CHARL_TRY(charl__export_safetensors(r, path));
+    if (onnx) {
+        CHARL_TRY(charl__export_onnx(r, checkpoint, overrides, n_overrides, path));
+    } else {
+        CHARL_REQUIRE(n_overrides == 0, CHARL_ERR_CONFIG,
+                      "%s: safetensors holds weights only, which no setting changes", path);
+        CHARL_TRY(read_model(r, &model));
+        CHARL_TRY(charl__export_safetensors(r, model, path));
+    }
 cleanup:
+    charl_model_destroy(model);
     charl_checkpoint_close(r);
     return st;
 }

@@ -3,6 +3,7 @@
 /** Files of other programs that hold a model's weights. */
 #include "charl/checkpoint.h"
 #include "charl/config.h"
+#include "charl/nn.h"
 #include "charl/params.h"
 
 /** Whether `path` names a safetensors file. */
@@ -18,14 +19,23 @@ bool charl__batches_name(const char *name, char *text, size_t bytes);
 charl_status charl__export_beside(const char *checkpoint, charl_export_format format,
                                   const char *dir, const char *name) CHARL_MUST_CHECK;
 
-/** Every weight and buffer of a checkpoint as safetensors. Errors: ERR_DISK, ERR_CHECKPOINT,
+/** Every weight and buffer of a checkpoint as safetensors. A weight that two layers of its `model`
+ * share is there under both names; NULL: no such model is known. Errors: ERR_DISK, ERR_CHECKPOINT,
  * ERR_NOMEM. */
-charl_status charl__export_safetensors(charl_checkpoint_reader *r,
+charl_status charl__export_safetensors(charl_checkpoint_reader *r, const charl_model *model,
                                        const char *path) CHARL_MUST_CHECK;
 
+/** The evaluation graph with its weights as an ONNX model: see docs/exporting.md. Opens the data
+ * file, no device. Errors: ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM. */
+charl_status charl__export_onnx(charl_checkpoint_reader *r, const char *checkpoint,
+                                const charl_config_override *overrides, int n_overrides,
+                                const char *path) CHARL_MUST_CHECK;
+
 /** Give every parameter of `set` the value of the tensor of its name, F32, F16 or BF16. A tensor
- * that the model does not have is refused, except for counts of batches of its batch norms.
+ * that `model` does not have is refused, except for counts of batches of its batch norms and equal
+ * copies of weights that layers share.
  *  Errors: ERR_CHECKPOINT naming file and tensor; ERR_NOMEM, ERR_DEVICE. */
-charl_status charl__import_safetensors(const char *path, charl_params *set) CHARL_MUST_CHECK;
+charl_status charl__import_safetensors(const char *path, const charl_model *model,
+                                       charl_params *set) CHARL_MUST_CHECK;
 
 #endif

@@ -76,35 +76,49 @@ cleanup:
     return st;
 }
 
-/* Shift and scale per channel: the data's own statistics, those given, or bytes to [0, 1]. */
+charl_status charl__normalization_init(charl__normalization *n, const charl_dataset_info *info,
+                                       const charl_normalize *given)
+{
+    charl_status st = CHARL_OK;
+    const bool own = given->kind == CHARL_NORMALIZE_AUTO && info->n_stats > 0;
+    const bool stats = own || given->kind == CHARL_NORMALIZE_GIVEN;
+    const float *mean = own ? info->mean : given->mean, *std = own ? info->std : given->std;
+
+    *n = (charl__normalization){.count = !stats ? 1 : own ? info->n_stats : given->count};
+    CHARL_REQUIRE(n->count == 1 || (info->x_shape.ndim > 0 && info->x_shape.dim[0] == n->count),
+                  CHARL_ERR_CONFIG, "data.normalize has %d channels, the data %lld", n->count,
+                  info->x_shape.ndim ? (long long)info->x_shape.dim[0] : 1LL);
+    CHARL_TRY(charl_alloc_array(n->count, sizeof *n->shift, &n->shift));
+    CHARL_TRY(charl_alloc_array(n->count, sizeof *n->scale, &n->scale));
+    for (int i = 0; i < n->count; i++) {
+        n->shift[i] = stats ? mean[i] : 0.0F;
+        n->scale[i] = 1.0F / (stats ? std[i] : info->x_dtype == CHARL_U8 ? 255.0F : 1.0F);
+    }
+cleanup:
+    return st;
+}
+
+void charl__normalization_fini(charl__normalization *n)
+{
+    charl_free(n->shift);
+    charl_free(n->scale);
+    *n = (charl__normalization){0};
+}
+
 static charl_status create_normalization(charl__feed *f)
 {
     charl_status st = CHARL_OK;
-    const charl_normalize *given = f->o.normalize;
-    const bool own = given->kind == CHARL_NORMALIZE_AUTO && f->info.n_stats > 0;
-    const bool bytes = f->info.x_dtype == CHARL_U8;
-    const int n = given->kind == CHARL_NORMALIZE_GIVEN ? given->count : own ? f->info.n_stats : 1;
-    const charl_shape shape = {1, {n}};
-    float *shift = NULL, *scale = NULL;
+    charl__normalization n = {0};
+    charl_shape shape = {1, {1}};
 
-    CHARL_REQUIRE(n == 1 || (f->info.x_shape.ndim > 0 && f->info.x_shape.dim[0] == n),
-                  CHARL_ERR_CONFIG, "data.normalize has %d channels, the data %lld", n,
-                  f->info.x_shape.ndim ? (long long)f->info.x_shape.dim[0] : 1LL);
-    CHARL_TRY(charl_alloc_array(n, sizeof *shift, &shift));
-    CHARL_TRY(charl_alloc_array(n, sizeof *scale, &scale));
-    for (int i = 0; i < n; i++) {
-        const bool stats = own || given->kind == CHARL_NORMALIZE_GIVEN;
-
-        shift[i] = own ? f->info.mean[i] : stats ? given->mean[i] : 0.0F;
-        scale[i] = 1.0F / (own ? f->info.std[i] : stats ? given->std[i] : bytes ? 255.0F : 1.0F);
-    }
+    CHARL_TRY(charl__normalization_init(&n, &f->info, f->o.normalize));
+    shape.dim[0] = n.count;
     CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->shift));
     CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->scale));
-    CHARL_TRY(charl_tensor_write(f->shift, shift, (size_t)n * sizeof *shift));
-    CHARL_TRY(charl_tensor_write(f->scale, scale, (size_t)n * sizeof *scale));
+    CHARL_TRY(charl_tensor_write(f->shift, n.shift, (size_t)n.count * sizeof *n.shift));
+    CHARL_TRY(charl_tensor_write(f->scale, n.scale, (size_t)n.count * sizeof *n.scale));
 cleanup:
-    charl_free(shift);
-    charl_free(scale);
+    charl__normalization_fini(&n);
     return st;
 }
 

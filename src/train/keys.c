@@ -174,7 +174,7 @@ const charl__key charl__keys[] = {
      "value that decides which checkpoint is best"},
     {"checkpoint", "mode", CHARL__KEY_ENUM, AT(checkpoint.mode), "min", NULL, "min|max", NULL, NULL, NULL,
      "whether a small or a large value is good"},
-    {"checkpoint", "export", CHARL__KEY_ENUM, AT(checkpoint.export_format), "none", NULL, "none|safetensors", "onnx", NULL, NULL,
+    {"checkpoint", "export", CHARL__KEY_ENUM, AT(checkpoint.export_format), "none", NULL, "none|safetensors|onnx", NULL, NULL, NULL,
      "also write the model in this format beside last.h5 and best.h5, for use elsewhere"},
 
     {"log", "interval", CHARL__KEY_INT, AT(log.interval), "10", "[1,1e12]", NULL, NULL, NULL, NULL,

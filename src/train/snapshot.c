@@ -96,8 +96,8 @@ void charl__snapshot_hash(const charl__snapshot *s, unsigned char digest[CHARL__
 }
 
 /* One tensor of the checkpoint into new host memory, after checking that it is the one wanted. */
-static charl_status read_tensor(charl_checkpoint_reader *r, const char *path, const char *group,
-                                const char *name, const charl_shape *shape, float **out)
+charl_status charl__snapshot_read(charl_checkpoint_reader *r, const char *path, const char *group,
+                                  const char *name, const charl_shape *shape, float **out)
 {
     charl_status st = CHARL_OK;
     const charl_checkpoint_tensor *c = charl_checkpoint_find(r, group, name);
@@ -121,7 +121,7 @@ static charl_status restore_param(charl_checkpoint_reader *r, const char *path, 
     const charl_param_spec *spec = charl_param_get_spec(p);
     float *v = NULL;
 
-    CHARL_TRY(read_tensor(r, path, "model", spec->name, &spec->shape, &v));
+    CHARL_TRY(charl__snapshot_read(r, path, "model", spec->name, &spec->shape, &v));
     CHARL_TRY(charl_param_write(p, v));
 cleanup:
     charl_free(v);
@@ -138,7 +138,7 @@ static charl_status restore_state(charl_optimizer *o, int k, const charl_param *
 
     if (charl_optimizer_get_state_shape(o, k, p, &shape)) {
         state_group(o, k, group);
-        CHARL_TRY(read_tensor(r, path, group, charl_param_get_spec(p)->name, &shape, &v));
+        CHARL_TRY(charl__snapshot_read(r, path, group, charl_param_get_spec(p)->name, &shape, &v));
         CHARL_TRY(charl_optimizer_write_state(o, k, p, v));
     }
 cleanup:

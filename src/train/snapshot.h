@@ -16,6 +16,13 @@ charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s) C
 void charl__snapshot_fini(charl__snapshot *s);
 void charl__snapshot_hash(const charl__snapshot *s, unsigned char digest[CHARL__SHA256_BYTES]);
 
+/** One tensor of a checkpoint, which the model has as f32 of `shape`: *out is the caller's, also
+ * after failure (NULL or not). `path` is for messages. Errors: ERR_CHECKPOINT, ERR_NOMEM. Blocks.
+ */
+charl_status charl__snapshot_read(charl_checkpoint_reader *r, const char *path, const char *group,
+                                  const char *name, const charl_shape *shape,
+                                  float **out) CHARL_MUST_CHECK;
+
 /** Weights (and with `all` optimizer state) from a checkpoint that is open. Errors: ERR_CHECKPOINT
  * when it is another model's, or holds more than this one. Blocks. */
 charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader *r,

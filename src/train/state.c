@@ -357,7 +357,7 @@ charl_status charl__trainer_resume(charl__trainer *t)
         t->supersedes = is_named(t->config->run.resume);
     } else if (t->options->init_from) {
         st = charl__is_safetensors(t->options->init_from)
-                 ? charl__import_safetensors(t->options->init_from, t->params)
+                 ? charl__import_safetensors(t->options->init_from, t->model, t->params)
                  : charl__trainer_load(t, t->options->init_from, false);
     }
     CHARL_TRY(charl__trainer_agree(t, st));

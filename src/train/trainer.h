@@ -74,6 +74,9 @@ void charl__trainer_warn(const charl__trainer *t, const char *text);
 /** Epochs completed, fractions included. */
 double charl__trainer_epoch(const charl__trainer *t);
 
+/** How the configuration has its data file opened; strings are the configuration's. */
+charl_dataset_options charl__dataset_options(const charl_config *c);
+
 /** The split of that name, or -1. */
 int charl__split_of(const char *name);
 

@@ -129,12 +129,25 @@ static void test_failed_append_keeps_the_text(void **state)
     charl__text_fini(&t);
 }
 
+static void test_ends_in(void **state)
+{
+    (void)state;
+    assert_true(charl__ends_in("a.onnx", ".onnx"));
+    assert_false(charl__ends_in(".onnx", ".onnx"));
+    assert_false(charl__ends_in("a.onnx", ".h5"));
+    assert_false(charl__ends_in("", "x"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_grows),         cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_json_string),   cmocka_unit_test(test_json_number),
-        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_failed_append_keeps_the_text),
+        cmocka_unit_test(test_ends_in),
+        cmocka_unit_test(test_grows),
+        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_json_string),
+        cmocka_unit_test(test_json_number),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_failed_append_keeps_the_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

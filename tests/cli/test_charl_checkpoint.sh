@@ -64,7 +64,7 @@ expect 2 'B is missing' checkpoint average a.h5 -o no.h5
 expect 2 'o FILE is missing' checkpoint average a.h5 b.h5
 
 expect 0 '^a.safetensors: [0-9]* bytes$' checkpoint export a.h5 -o a.safetensors
-expect 2 'no.pt: the name of an export ends in .safetensors' checkpoint export a.h5 -o no.pt
+expect 2 'no.pt: the name of an export ends in .safetensors or .onnx' checkpoint export a.h5 -o no.pt
 expect 2 'o FILE is missing' checkpoint export a.h5
 expect 5 'short.h5: ' checkpoint export short.h5 -o no.safetensors
 expect 8 'none/a.safetensors' checkpoint export a.h5 -o none/a.safetensors

@@ -39,6 +39,7 @@ if pathlib.Path(sys.prefix) != VENV.absolute():
 
 # pylint: disable=wrong-import-position
 import json
+import re
 import tempfile
 
 import h5py
@@ -105,10 +106,196 @@ def check_samples(folder):
         sys.exit("\n".join(bad) or "so few operators?")
 
 
+HEAD = """[run]
+output_dir = {output}
+resume = never
+[data]
+path = {data}
+[train]
+batch_size = 16
+max_steps = 4
+[optimizer]
+learning_rate = 1e-2
+[device]
+share = yes
+"""
+LAYERS = """[model]
+type = sequential
+[layer a]
+type = conv2d
+channels = 6
+kernel = 5x3
+stride = 2x1
+padding = 0x2
+activation = leaky_relu
+[layer b]
+type = batch_norm
+activation = silu
+[layer c]
+type = conv2d
+channels = 12
+kernel = 3
+dilation = 2
+groups = 3
+bias = no
+activation = gelu
+[layer d]
+type = max_pool2d
+kernel = 3
+stride = 2
+padding = 1
+[layer e]
+type = conv2d
+channels = 12
+kernel = 3
+groups = 12
+activation = gelu_tanh
+[layer f]
+type = avg_pool2d
+kernel = 2
+padding = 1
+[layer g]
+type = dropout
+[layer h]
+type = global_avg_pool
+[layer i]
+type = layer_norm
+activation = tanh
+[layer j]
+type = linear
+out = 9
+activation = softplus
+[layer k]
+type = batch_norm
+activation = sigmoid
+[layer l]
+type = linear
+out = 10
+"""
+TOKENS = """[layer embed]
+type = embedding
+vocab = 256
+dim = 16
+[layer place]
+type = position_embedding
+block_size = 32
+[layer hidden]
+type = linear
+out = 16
+activation = gelu
+[layer norm]
+type = layer_norm
+[layer head]
+type = linear
+out = 256
+tie = embed
+bias = no
+"""
+DIGITS, NUMBERS, TEXT = "digits.h5", "numbers.h5", "text.h5"
+MODELS = {
+    "mlp": (DIGITS, "[model]\ntype = mlp\nhidden = 24, 12\nactivation = silu\ndropout = 0.1\n", []),
+    "cnn": (DIGITS, "[model]\ntype = cnn\nchannels = 4, 8\nhidden = 16\nbatch_norm = yes\n", []),
+    "layers": (DIGITS, LAYERS, []),
+    "given mean": (DIGITS, "[model]\ntype = mlp\nhidden = 8\n", ["data.normalize=120/64"]),
+    "resnet": (DIGITS, "[model]\ntype = resnet\ndepth = 20\nwidth = 4\n", []),
+    "regression": (NUMBERS, "[model]\ntype = mlp\nhidden = 16\nactivation = tanh\n",
+                   ["train.loss=mse"]),
+    "tokens": (TEXT, TOKENS, ["data.window=24"]),
+}
+
+
+def softmax(x):
+    e = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def by_predictions(output, data, config, settings):
+    """Deviation from what charl predicts of every validation row."""
+    said = run(0, BIN / "charl", "predict", config, output / "last.h5", "--format", "jsonl",
+               *settings, *([] if data.name == NUMBERS else ["--all"]))
+    rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    with h5py.File(data) as f:
+        got = run_model(output / "m.onnx", f["val/x"][...])
+    if data.name == NUMBERS:
+        return deviation(got.flatten(), np.array([r["prediction"] for r in rows]))
+    return deviation(softmax(got), np.array([r["probabilities"] for r in rows]))
+
+
+def by_loss(output, data, config, settings):
+    """Deviation from the loss that charl has on all windows of the validation part."""
+    said = run(0, BIN / "charl", "eval", config, output / "last.h5", *settings)
+    loss = float(re.search(r"\bloss=([0-9.e+-]+)", said).group(1))
+    window = int(settings[0].split("=")[1])
+    with h5py.File(data) as f:
+        tokens = f["val/tokens"][...].astype(np.int64)
+    n = (len(tokens) - 1) // window
+    x, y = tokens[:n * window].reshape(n, window), tokens[1:n * window + 1].reshape(n, window)
+    p = np.take_along_axis(softmax(run_model(output / "m.onnx", x)), y[:, :, None], 2)
+    return abs(-np.log(p).mean() - loss) / loss
+
+
+def run_model(path, x):
+    """All rows at once, then in batches of 3 and 1: the extent of the batch is free."""
+    s = session(path)
+    name, whole = s.get_inputs()[0].name, None
+    if x.dtype not in (np.uint8, np.int64):
+        x = x.astype(np.float32)
+    whole = s.run(["output"], {name: x})[0]
+    for rows in (3, 1):
+        part = s.run(["output"], {name: x[:rows]})[0]
+        if deviation(part, whole[:rows].astype(np.float64)) > 1e-5:
+            sys.exit(f"{path}: a batch of {rows} gives other numbers")
+    return whole
+
+
+def check_model(folder, name):
+    data, model, settings = MODELS[name]
+    data, output, config = folder / data, folder / name, folder / f"{name}.ini"
+    config.write_text(HEAD.format(output=output, data=data) + model)
+    run(0, BIN / "charl-train", "-q", config, *settings)
+    run(0, BIN / "charl", "checkpoint", "export", output / "last.h5", "-o", output / "m.onnx")
+    compare = by_loss if data.name == TEXT else by_predictions
+    worst = compare(output, data, config, settings)
+    print(f"{name:<12} largest deviation {worst:.1e}", flush=True)
+    return worst < 1e-4
+
+
+def make_data(folder):
+    run(0, BIN / "charl", "data", "make", "digits", folder / DIGITS, "--train", 64, "--val", 40)
+    run(0, BIN / "charl", "data", "make", "regression", folder / NUMBERS, "--train", 64, "--val", 40)
+    (folder / "text.txt").write_text("\n".join(str(i) for i in range(700)))
+    run(0, BIN / "charl", "data", "import", "text", folder / "text.txt", "-o", folder / TEXT,
+        "--val-split", "0.2")
+
+
+def check_commands(folder):
+    """The key writes the file that the command writes; what cannot be exported is said."""
+    config, moved = folder / "mlp.ini", folder / "moved.h5"
+    run(0, BIN / "charl-train", "-q", config, "-o", folder / "key", "checkpoint.export=onnx")
+    for name in ("last.onnx", "best.onnx"):
+        onnx.checker.check_model(onnx.load(folder / "key" / name))
+    last, again = folder / "key" / "last.h5", folder / "again.onnx"
+    run(0, BIN / "charl", "checkpoint", "export", last, "-o", again)
+    if again.read_bytes() != (folder / "key" / "last.onnx").read_bytes():
+        sys.exit("checkpoint.export and charl checkpoint export write other files")
+    (folder / DIGITS).rename(moved)
+    said = run(3, BIN / "charl", "checkpoint", "export", last, "-o", again)
+    if DIGITS not in said or "data.path" not in said:
+        sys.exit(f"data that are gone: {said}")
+    run(0, BIN / "charl", "checkpoint", "export", last, f"data.path={moved}", "-o", again)
+    if again.read_bytes() != (folder / "key" / "last.onnx").read_bytes():
+        sys.exit("data in another place give another model")
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="charl-onnx-") as folder:
         folder = pathlib.Path(folder)
         check_samples(folder)
+        make_data(folder)
+        bad = [name for name in MODELS if not check_model(folder, name)]
+        if bad:
+            sys.exit(f"deviation above 1e-4: {', '.join(bad)}")
+        check_commands(folder)
     return 0
 
 

@@ -165,6 +165,48 @@ def check_refused(config, folder):
               f"{name}: want \"{message}\":\n{said}")
 
 
+TIED = """[run]
+output_dir = {output}
+resume = never
+[data]
+path = {data}
+window = 16
+[layer embed]
+type = embedding
+vocab = 256
+dim = 8
+[layer head]
+type = linear
+out = 256
+tie = embed
+bias = no
+[train]
+batch_size = 16
+max_steps = 2
+[device]
+share = yes
+"""
+
+
+def check_tied(folder):
+    """A weight of two layers is there under both names, as in PyTorch, and must come back equal."""
+    data, config, output = folder / "text.h5", folder / "tied.ini", folder / "tied"
+    path = folder / "tied.safetensors"
+    (folder / "text.txt").write_text("abcdefg" * 200)
+    run(0, BIN / "charl", "data", "import", "text", folder / "text.txt", "-o", data)
+    config.write_text(TIED.format(output=output, data=data))
+    run(0, BIN / "charl-train", "-q", config)
+    run(0, BIN / "charl", "checkpoint", "export", output / "last.h5", "-o", path)
+    net = nn.Sequential(OrderedDict(embed=nn.Embedding(256, 8), head=nn.Linear(8, 256, bias=False)))
+    net.head.weight = net.embed.weight
+    net.load_state_dict(load(path), strict=True)
+    check(torch.equal(load(path)["head.weight"], net.embed.weight), "the shared weight differs")
+    run(0, BIN / "charl-train", "-q", config, "-o", folder / "tied2", "--init-from", path)
+    save(path, {**load(path), "head.weight": torch.zeros(256, 8)})
+    said = run(5, BIN / "charl-train", "-q", config, "-o", folder / "no", "--init-from", path)
+    check("head.weight is not equal to embed.weight, but the model has one weight" in said, said)
+
+
 def main():
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="charl-interop-") as folder:
@@ -175,6 +217,10 @@ def main():
         run(0, BIN / "charl-train", "-q", config)
         check((output / "best.safetensors").exists(), "there is no best.safetensors")
         check_forward(config, output, data)
+        (folder / "blocked" / "last.safetensors").mkdir(parents=True)
+        said = run(0, BIN / "charl-train", config, "-o", folder / "blocked")
+        check("warning" in said and "last.safetensors: exists and is not a regular file" in said,
+              f"an export that cannot be written: {said}")
         config.write_text(CONFIG.format(output=output, data=data, steps=1, export="none"))
         run(0, BIN / "charl", "checkpoint", "export", output / "last.h5", "-o", folder / "same.safetensors")
         check((folder / "same.safetensors").read_bytes() == (output / "last.safetensors").read_bytes(),
@@ -187,6 +233,7 @@ def main():
             return 0
         check_start(config, folder)
         check_refused(config, folder)
+        check_tied(folder)
     return 0
 
 

@@ -107,9 +107,8 @@ static const struct {
     {HEAD "[log]\nmetrics = jsonl, tensorboard\n",
      "conf/t.ini:6: [log] metrics: tensorboard is not available in this version (available: jsonl, "
      "csv)"},
-    {HEAD "[checkpoint]\nexport = onnx\n",
-     "conf/t.ini:6: [checkpoint] export: onnx is not available in this version (available: none, "
-     "safetensors)"},
+    {HEAD "[checkpoint]\nexport = pt\n",
+     "conf/t.ini:6: [checkpoint] export: \"pt\" is not one of none, safetensors, onnx"},
     {HEAD "[checkpoint]\nkeep_last = 1\n",
      "conf/t.ini:6: [checkpoint] keep_last: 1 is outside [2,1e9]"},
     {HEAD "[checkpoint]\nmonitor = val/accuracy\n",
