@@ -7,6 +7,8 @@ root=$here/../..
 
 # Stand-ins with the shapes and classes of the data sets that the pages name.
 cp digits.h5 mnist.h5
+seq 1 2000 >text.txt
+"$bin/charl" data import text text.txt -o shakespeare.h5 --val-split 0.1 >/dev/null || exit 1
 { printf '\003'; head -c 3072 /dev/zero | tr '\000' '\100'; printf '\011'; head -c 3072 /dev/urandom; } >batch.bin
 for _ in 1 2 3 4; do
     cat batch.bin batch.bin >twice.bin && mv twice.bin batch.bin

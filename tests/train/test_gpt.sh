@@ -1,0 +1,75 @@
+#!/bin/sh
+# Transformers, GPT-2's kind and Llama's: the same bits for any number of ranks, with dropout and with one matrix for
+# embedding and head, and after stopping and going on with another number; they learn; what does not fit.
+here=$(dirname "$0")
+. "$here/common.sh"
+
+seq 1 1500 >text.txt
+"$bin/charl" data import text text.txt -o text.h5 --val-split 0.1 >/dev/null || exit 1
+cat >gpt.ini <<'INI'
+[run]
+output_dir = run
+seed = 6
+[data]
+path = text.h5
+[model]
+type = gpt
+n_layer = 2
+n_head = 4
+n_embd = 32
+block_size = 16
+dropout = 0.1
+[train]
+max_steps = 24
+batch_size = 16
+slices = 8
+grad_clip = 1
+[optimizer]
+learning_rate = 1e-2
+[eval]
+interval = 12
+[log]
+interval = 1
+[device]
+share = yes
+INI
+sed 's/^dropout.*/n_kv_head = 2\nmlp = swiglu\npositions = rotary\ntie_weights = no/' gpt.ini >llama.ini
+
+for n in 1 3 8; do
+    expect 0 "gpt on $n ranks" ranks $n gpt.ini -q -o gpt-$n
+    [ $n -eq 1 ] || same "gpt on $n ranks" gpt-1 gpt-$n
+done
+expect 0 "small buckets on 2 ranks" ranks 2 gpt.ini -q -o gpt-2 dist.bucket_mb=0.01 data.cache=none
+same "small buckets on 2 ranks" gpt-1 gpt-2
+for n in 1 2; do
+    expect 0 "llama on $n ranks" ranks $n llama.ini -q -o llama-$n
+done
+same "llama on 2 ranks" llama-1 llama-2
+
+export CHARL_FAULT="train.stop:15"
+expect 75 "stopped at 14 on 3 ranks" ranks 3 gpt.ini -q -o s
+unset CHARL_FAULT
+expect 0 "resumed on 1 rank" ranks 1 gpt.ini -q -o s
+same "stopped and resumed" gpt-1 s
+
+# A digit of the next number is easier than any of 256 bytes.
+for model in gpt llama; do
+    checks=$((checks + 1))
+    awk -F, -v m=$model '$4 != "" { last = $4 } END { print m, last; exit !(last > 0 && last < 2.5) }' $model-1/metrics.csv ||
+        fail "$model: has not learned"
+done
+
+# One matrix, stored once, with nanoGPT's names.
+expect 0 "tensors" "$bin/charl" checkpoint show gpt-1/last.h5
+says 1 " model/wte.weight"
+says 0 " model/lm_head.weight"
+says 1 " model/h.1.attn.c_attn.weight"
+expect 0 "tensors" "$bin/charl" checkpoint show llama-1/last.h5
+says 1 " model/lm_head.weight"
+says 0 " model/wpe.weight"
+
+expect 2 "heads" ranks 1 gpt.ini --dry-run model.n_head=5
+says 1 "n_embd: 32 does not divide among n_head = 5"
+expect 2 "key heads" ranks 1 gpt.ini --dry-run model.n_kv_head=3
+says 1 "n_kv_head: 3 does not divide n_head = 4"
+finish
