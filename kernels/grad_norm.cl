@@ -4,11 +4,15 @@
  * summed by the same kernel again, until one is left.
  *
  * Specialised by   SQUARE 0|1 (default 1): square the elements first
+ *                  SCALED 0|1 (default 0): there is a loss scale
  * Launch           charl_range_sum: 16 work-items per range, work-group 64. charl_norm: one work-item.
  * Numerics         fma per square; the order depends on the number of elements only.
  */
 #ifndef SQUARE
 #define SQUARE 1
+#endif
+#ifndef SCALED
+#define SCALED 0
 #endif
 #define RANGE 1024
 #define LANES 16
@@ -39,17 +43,42 @@ kernel void charl_range_sum(global const float *x, ulong x_at, global float *out
     }
 }
 
-/* out = {norm, factor to clip to max_norm (1: none), 1 if this step may change parameters else 0, 1 if any step so far was not
- * finite}: the last is sticky, so that steps already enqueued behind a bad one do nothing. */
-kernel void charl_norm(global const float *sum, ulong sum_at, global float *out, ulong out_at,
-                       global const uint *record, ulong record_at, float max_norm)
-{
-    const float norm = sqrt(sum[sum_at]);
-    const float factor = max_norm / (norm + 1e-6f);
-    const float bad = out[out_at + 3] != 0.0f || (charl_step_at(record, record_at)->commit != 0 && !isfinite(norm)) ? 1.0f : 0.0f;
+#if SCALED
+#define SCALE_OPERAND global float *scale, ulong scale_at, uint interval,
+#else
+#define SCALE_OPERAND
+#endif
 
+/* out = {norm, factor to clip to max_norm and to divide the scale out (1: none), 1 if this step may change parameters else 0, 1 if
+ * any step so far was not finite}: the last is sticky, so that steps already enqueued behind a bad one do nothing.
+ *
+ * SCALED: gradients are times *scale, a power of two. Where there is an interval it is halved, down to 2, when a gradient is not
+ * finite, which then only skips the step, and doubled, up to 2^24, at steps that are a multiple of the interval. */
+kernel void charl_norm(global const float *sum, ulong sum_at, global float *out, ulong out_at,
+                       global const uint *record, ulong record_at, SCALE_OPERAND float max_norm)
+{
+    global const charl_step *step = charl_step_at(record, record_at);
+    const bool commits = step->commit != 0;
+#if SCALED
+    const float s = scale[scale_at], norm = sqrt(sum[sum_at]) / s;
+    const bool skips = interval != 0 && s > 2.0f;
+#else
+    const float s = 1.0f, norm = sqrt(sum[sum_at]);
+    const bool skips = false;
+#endif
+    const bool bad = commits && !isfinite(norm);
+    const float factor = max_norm / (norm + 1e-6f);
+    const float stop = out[out_at + 3] != 0.0f || (bad && !skips) ? 1.0f : 0.0f;
+
+#if SCALED
+    if (interval != 0 && commits) {
+        const ulong number = ((ulong)step->step_hi << 32 | step->step_lo) + 1;
+
+        scale[scale_at] = bad ? max(s * 0.5f, 2.0f) : number % interval == 0 ? min(s * 2.0f, 0x1p24f) : s;
+    }
+#endif
     out[out_at] = norm;
-    out[out_at + 1] = max_norm > 0.0f && factor < 1.0f ? factor : 1.0f;
-    out[out_at + 2] = 1.0f - bad;
-    out[out_at + 3] = bad;
+    out[out_at + 1] = (max_norm > 0.0f && factor < 1.0f ? factor : 1.0f) / s;
+    out[out_at + 2] = bad || stop != 0.0f ? 0.0f : 1.0f;
+    out[out_at + 3] = stop;
 }

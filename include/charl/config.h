@@ -41,6 +41,11 @@ typedef enum charl_model_type {
     CHARL_MODEL_GPT,
     CHARL_MODEL_RESNET
 } charl_model_type;
+typedef enum charl_precision {
+    CHARL_PRECISION_F32,
+    CHARL_PRECISION_BF16,
+    CHARL_PRECISION_F16
+} charl_precision;
 typedef enum charl_loss_type {
     CHARL_LOSS_CROSS_ENTROPY,
     CHARL_LOSS_MSE,
@@ -172,7 +177,8 @@ typedef struct charl_config {
         int loss; /* charl_loss_type */
         double label_smoothing;
         double grad_clip;
-        int precision;
+        int precision;      /* charl_precision */
+        int64_t loss_scale; /* 0: dynamic */
         const char *recompute;
         double ema_decay;
         int64_t early_stopping_patience;

@@ -44,6 +44,14 @@ void charl_graph_destroy(charl_graph *g);
 void charl_graph_set_training(charl_graph *g, bool training);
 bool charl_graph_is_training(const charl_graph *g);
 
+/** Element type of activations and of the parameters' working copy: f32 (the default), bf16 or f16.
+ * Set before building. Then charl_parameter gives parameters with two and more extents in that
+ * type, rounded from their f32 values; those with fewer, batch sums, statistics, losses and all
+ * gradients of parameters stay f32. Inputs have the type they are declared with: charl_cast them.
+ * An operator that does not exist in that type makes building fail, naming the layer. Local. */
+void charl_graph_set_precision(charl_graph *g, charl_dtype precision);
+charl_dtype charl_graph_get_precision(const charl_graph *g);
+
 /** Names of nodes built between begin and end are prefixed: "fc1" then "linear" gives "fc1.linear".
  * Nests. Local. */
 void charl_graph_scope_begin(charl_graph *g, const char *name);
@@ -53,7 +61,8 @@ void charl_graph_scope_end(charl_graph *g);
  * rows of this rank and must be a multiple of its slices. Borrowed from the graph. Local. */
 charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, charl_shape shape,
                        charl_batch batch);
-/** The value of a parameter. Asking twice gives the same var. Borrowed. Local. */
+/** The value of a parameter, in the graph's precision. Asking twice gives the same var. Borrowed.
+ * Local. */
 charl_var *charl_parameter(charl_graph *g, charl_param *p);
 /** f32 scalar that never changes. Borrowed. Local. */
 charl_var *charl_constant(charl_graph *g, float value);

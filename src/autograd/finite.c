@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "autograd/graph_private.h"
+#include "autograd/opcheck.h"
 #include "base/alloc.h"
 
 static charl_status check_lane(const charl_node *n, int k, int lane)
@@ -12,21 +13,26 @@ static charl_status check_lane(const charl_node *n, int k, int lane)
     charl_status st = CHARL_OK;
     charl_var *v = n->out[k];
     const int64_t count = charl_shape_count(&v->type.shape);
+    const size_t size = charl_dtype_size(v->type.dtype);
     charl_tensor *t = NULL;
-    float *value = NULL;
+    double *value = NULL;
+    void *raw = NULL;
 
     CHARL_TRY(charl__var_lane(v, lane, &t));
+    CHARL_TRY(charl_alloc_array(count, size, &raw));
     CHARL_TRY(charl_alloc_array(count, sizeof *value, &value));
-    CHARL_TRY(charl_tensor_read(t, value, (size_t)count * sizeof *value));
+    CHARL_TRY(charl_tensor_read(t, raw, (size_t)count * size));
+    charl__decode(v->type.dtype, raw, count, value);
     for (int64_t i = 0; i < count; i++) {
         CHARL_REQUIRE(isfinite(value[i]), CHARL_ERR_NONFINITE,
                       "%s (%s) is the first operator whose output is not finite: element %lld of "
                       "output %d is %g",
-                      n->name, n->op->formula, (long long)i, k, (double)value[i]);
+                      n->name, n->op->formula, (long long)i, k, value[i]);
     }
 cleanup:
     charl_tensor_release(t);
     charl_free(value);
+    charl_free(raw);
     return st;
 }
 
@@ -38,7 +44,7 @@ static charl_status check_node(charl_graph *g, const charl_node *n)
         const charl_type *type = &n->out[k]->type;
         const int lanes = type->batch == CHARL_PARTIAL ? g->slices.n_lanes : 1;
 
-        for (int j = 0; type->dtype == CHARL_F32 && j < lanes; j++) {
+        for (int j = 0; charl__is_float(type->dtype) && j < lanes; j++) {
             CHARL_TRY(check_lane(n, k, j));
         }
     }

@@ -104,6 +104,21 @@ bool charl_graph_is_training(const charl_graph *g)
     return g->training;
 }
 
+void charl_graph_set_precision(charl_graph *g, charl_dtype precision)
+{
+    if (!charl__is_float(precision)) {
+        charl__graph_fail(g, CHARL_ERR_DTYPE, "a precision is f32, bf16 or f16, not %s",
+                          charl_dtype_name(precision));
+        return;
+    }
+    g->precision = precision;
+}
+
+charl_dtype charl_graph_get_precision(const charl_graph *g)
+{
+    return g->precision;
+}
+
 const charl_slices *charl__graph_slices(const charl_graph *g)
 {
     return &g->slices;
@@ -293,6 +308,7 @@ void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t)
 charl_var *charl_parameter(charl_graph *g, charl_param *p)
 {
     charl_status st = CHARL_OK;
+    charl_type type;
     charl_var *v = NULL;
 
     for (int i = 0; i < g->vars.count; i++) {
@@ -305,7 +321,9 @@ charl_var *charl_parameter(charl_graph *g, charl_param *p)
                                  "parameter %s belongs to another set than the others",
                                  p->spec.name);
     }
-    st = charl__var_new(g, (charl_type){CHARL_F32, p->spec.shape, CHARL_REPLICATED}, &v);
+    type = (charl_type){charl__param_is_halved(p) ? g->precision : CHARL_F32, p->spec.shape,
+                        CHARL_REPLICATED};
+    st = charl__var_new(g, type, &v);
     if (st != CHARL_OK) {
         return charl__graph_keep_error(g, st);
     }

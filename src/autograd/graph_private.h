@@ -73,6 +73,7 @@ struct charl_graph {
     charl_device *dev;
     charl_slices slices;
     bool training;
+    charl_dtype precision;
     charl_list vars, nodes;
     char scope[256];
     size_t scope_length[CHARL_MAX_SCOPES]; /* of scope before the i-th scope_begin */

@@ -207,6 +207,9 @@ static charl_status prepare(charl_graph *g)
     if (g->params && !g->params->dev) {
         CHARL_TRY(charl__params_allocate(g->params, g->dev));
     }
+    if (g->params && g->precision != CHARL_F32) {
+        CHARL_TRY(charl__params_use_half(g->params, g->precision));
+    }
 cleanup:
     if (st != CHARL_OK) {
         charl__graph_keep_error(g, st); /* a graph half prepared stays unusable */

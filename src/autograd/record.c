@@ -23,7 +23,8 @@ static charl_status bind_leaf(charl_graph *g, charl_var *v)
         CHARL_TRY(charl_tensor_write(v->tensor, &v->constant, sizeof v->constant));
         break;
     case CHARL_LEAF_PARAM:
-        v->tensor = charl_tensor_retain(v->param->value);
+        v->tensor =
+            charl_tensor_retain(v->type.dtype == CHARL_F32 ? v->param->value : v->param->half);
         break;
     case CHARL_LEAF_NONE:
         break;

@@ -162,6 +162,7 @@ static void print_plan(const charl__output *o, const charl_train_info *i,
                        const device_text *devices)
 {
     char a[32], b[32], c[32], windows[64] = "";
+    const bool half = o->config->train.precision != CHARL_PRECISION_F32;
     const double epochs = (double)i->steps * (double)i->batch_size / (double)i->train_rows;
 
     printf("charl %s · %s · %d rank%s on %d node%s\n", CHARL_VERSION, o->config->run.name, o->size,
@@ -173,9 +174,10 @@ static void print_plan(const charl__output *o, const charl_train_info *i,
     }
     putchar('\n');
     print_devices(devices, o->size);
-    printf("  model    %d layers, %s parameters, %d launches per step%s\n", i->layers,
-           grouped(i->parameters, a), i->launches,
-           i->collectives ? ", batch statistics over all ranks" : "");
+    printf("  model    %d layers, %s parameters%s%s, %d launches per step%s\n", i->layers,
+           grouped(i->parameters, a), half ? " with a copy in " : "",
+           half ? charl_config_choice_name("train", "precision", o->config->train.precision) : "",
+           i->launches, i->collectives ? ", batch statistics over all ranks" : "");
     if (i->window > 0) {
         snprintf(windows, sizeof windows, " windows of %s tokens", grouped(i->window, a));
     }
@@ -190,8 +192,9 @@ static void print_plan(const charl__output *o, const charl_train_info *i,
     if (o->size > 1) {
         printf("  ranks    all-reduce by %s\n", i->allreduce);
     }
-    printf("  memory   %s of %s on this device\n", bytes_text(i->memory_bytes, a),
-           bytes_text(i->memory_capacity, b));
+    printf("  memory   %s of %s on this device, %s of it activations\n",
+           bytes_text(i->memory_bytes, a), bytes_text(i->memory_capacity, b),
+           bytes_text(i->activation_bytes, c));
     if (i->start_step > 0) {
         printf("  resumed  %s (step %s)\n", i->resumed, grouped(i->start_step, a));
     }

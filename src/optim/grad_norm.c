@@ -38,11 +38,34 @@ static charl_status sum_ranges(const charl_optimizer *o, charl_arg in, int64_t n
                                       });
 }
 
+/* Norm, clip factor and finiteness from the sum of squares. */
+static charl_status finish(const charl_optimizer *o, charl_arg sum)
+{
+    const charl_tensor *scale = charl__steps_scale(o->steps);
+    const int interval = charl__steps_scale_is_dynamic(o->steps) ? CHARL_SCALE_STEPS : 0;
+    charl_launch l = {
+        .file = "grad_norm",
+        .entry = "charl_norm",
+        .defines = scale ? "#define SCALED 1\n" : NULL,
+        .global = {1},
+        .args = {sum, charl__raw(CHARL_ARG_INOUT, o->norm),
+                 charl__in(charl__steps_tensor(o->steps))},
+        .label = "grad_norm",
+    };
+    int a = 3;
+
+    if (scale) {
+        l.args[a++] = charl__inout(scale);
+        l.args[a++] = charl__i32(interval);
+    }
+    l.args[a] = charl__f32(o->config.grad_clip);
+    return charl__launch(o->set->dev, &l);
+}
+
 charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
 {
     charl_status st = CHARL_OK;
     charl_arg in = charl__raw(CHARL_ARG_IN, o->set->sum);
-    charl_arg step = charl__in(charl__steps_tensor(o->steps));
     int64_t n = o->set->elements, at = 0;
 
     for (;;) {
@@ -57,14 +80,7 @@ charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
             break;
         }
     }
-    CHARL_TRY(charl__launch(o->set->dev, &(charl_launch){
-                                             .file = "grad_norm",
-                                             .entry = "charl_norm",
-                                             .global = {1},
-                                             .args = {in, charl__raw(CHARL_ARG_INOUT, o->norm),
-                                                      step, charl__f32(o->config.grad_clip)},
-                                             .label = "grad_norm",
-                                         }));
+    CHARL_TRY(finish(o, in));
 cleanup:
     return st;
 }

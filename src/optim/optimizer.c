@@ -118,6 +118,9 @@ static charl_status record(charl_optimizer *o)
     if (st == CHARL_OK) {
         st = o->type->enqueue(o);
     }
+    if (st == CHARL_OK) {
+        st = charl__params_refresh(o->set);
+    }
     charl__record_end(o->set->dev);
     CHARL_TRY(st);
 cleanup:

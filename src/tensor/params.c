@@ -20,6 +20,7 @@ static void param_destroy(charl_param *p)
 {
     if (p) {
         charl_tensor_release(p->value);
+        charl_tensor_release(p->half);
         charl_free((void *)(uintptr_t)p->spec.name);
         charl_free(p);
     }
@@ -36,6 +37,7 @@ void charl_params_destroy(charl_params *set)
     charl_free(set->param);
     charl__buffer_release(set->value);
     charl__buffer_release(set->buffers);
+    charl__buffer_release(set->half);
     charl__params_free_gradients(set);
     charl_free(set);
 }
@@ -201,6 +203,64 @@ cleanup:
     return st;
 }
 
+bool charl__param_is_halved(const charl_param *p)
+{
+    return p->spec.trainable && p->spec.shape.ndim > 1;
+}
+
+static charl_status view_half(charl_params *set)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < set->count; i++) {
+        charl_param *p = set->param[i];
+
+        if (charl__param_is_halved(p)) {
+            CHARL_TRY(
+                charl__tensor_view(set->half, set->half_type, &p->spec.shape, p->offset, &p->half));
+        }
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__params_use_half(charl_params *set, charl_dtype dtype)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_INVARIANT(set->dev);
+    if (!set->half) {
+        set->half_type = dtype;
+        CHARL_TRY(charl__buffer_create(set->dev, (size_t)set->elements * charl_dtype_size(dtype),
+                                       "working copy of the parameters", &set->half));
+        CHARL_TRY(view_half(set));
+        CHARL_TRY(charl__params_refresh(set));
+    }
+    CHARL_REQUIRE(set->half_type == dtype, CHARL_ERR_INVALID,
+                  "the working copy of these parameters is %s, not %s",
+                  charl_dtype_name(set->half_type), charl_dtype_name(dtype));
+cleanup:
+    return st;
+}
+
+charl_status charl__params_refresh(charl_params *set)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape all = {1, {set->elements}};
+    charl_tensor *value = NULL, *half = NULL;
+
+    if (!set->half || set->elements == 0) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__tensor_view(set->value, CHARL_F32, &all, 0, &value));
+    CHARL_TRY(charl__tensor_view(set->half, set->half_type, &all, 0, &half));
+    CHARL_TRY(charl__tensor_convert(value, half));
+cleanup:
+    charl_tensor_release(value);
+    charl_tensor_release(half);
+    return st;
+}
+
 charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bool whole,
                                               const charl_gradient_memory *memory)
 {
@@ -284,6 +344,9 @@ charl_status charl_param_write(charl_param *p, const float *src)
     CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling",
                   p->spec.name);
     CHARL_TRY(charl_tensor_write(p->value, src, charl__tensor_bytes(p->value)));
+    if (p->half) {
+        CHARL_TRY(charl__tensor_convert(p->value, p->half));
+    }
 cleanup:
     return st;
 }

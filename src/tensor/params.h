@@ -6,6 +6,10 @@
  * aligned to CHARL_PARAM_ALIGN floats; padding is zero. Gradients lie in an arena of n_lanes such
  * layouts (partial sums of this rank's slices, lane j at j * elements) and the completed sums in
  * one more. Buffers that are not trained have an arena of their own.
+ *
+ *  Training in bf16 or f16 has one arena more, of the same layout in that type: a working copy of
+ * the parameters with two and more extents, rounded from the f32 values after every change of them.
+ * Vectors (biases, weights of norms) are few, and stay f32.
  */
 #include "charl/params.h"
 #include "tensor/tensor.h"
@@ -22,6 +26,7 @@ struct charl_param {
     int index;      /* order of declaration */
     int64_t offset; /* elements into its arena; -1 before layout */
     charl_tensor *value;
+    charl_tensor *half; /* working copy; NULL: the value itself is used */
 };
 
 struct charl_params {
@@ -32,7 +37,9 @@ struct charl_params {
     int64_t buffer_elements; /* of the arena of what is not trained */
     int n_lanes;
     charl_buffer *value, *buffers; /* arenas */
-    charl_buffer *grad;            /* n_lanes * elements partial sums; NULL for inference */
+    charl_buffer *half;            /* arena of the working copy, or NULL */
+    charl_dtype half_type;
+    charl_buffer *grad; /* n_lanes * elements partial sums; NULL for inference */
     charl_buffer *
         sum; /* elements: completed gradients; the same buffer as grad with one rank and one lane */
 };
@@ -61,6 +68,14 @@ charl_status charl__params_layout(charl_params *set, const int *order,
 bool charl__params_is_laid_out(const charl_params *set);
 /** Allocate values and buffers on dev (zero-filled). Once. */
 charl_status charl__params_allocate(charl_params *set, charl_device *dev) CHARL_MUST_CHECK;
+/** Whether p has a working copy where there is one. */
+bool charl__param_is_halved(const charl_param *p);
+/** Allocate the working copy in `dtype`, bf16 or f16, unless there is one, and fill it. Errors:
+ * ERR_INVALID when there is one in another type; ERR_NOMEM. */
+charl_status charl__params_use_half(charl_params *set, charl_dtype dtype) CHARL_MUST_CHECK;
+/** Make the working copy follow the values, after a change that charl_param_write did not make.
+ * Nothing where there is none. One launch, so it can be recorded. Async. */
+charl_status charl__params_refresh(charl_params *set) CHARL_MUST_CHECK;
 /** Allocate or wrap the gradient arenas. `whole` says that this process computes every slice in one
  * lane: grad and sum are one. */
 charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bool whole,

@@ -8,6 +8,8 @@
 struct charl_steps {
     charl_ring *ring;
     charl_tensor *tensor, *loss_seed;
+    charl_tensor *scale; /* NULL: none */
+    bool dynamic;
 };
 
 charl_status charl__steps_create(charl_device *dev, int depth, charl_steps **out)
@@ -35,6 +37,7 @@ void charl__steps_destroy(charl_steps *s)
     if (s) {
         charl_tensor_release(s->tensor);
         charl_tensor_release(s->loss_seed);
+        charl_tensor_release(s->scale);
         charl__ring_destroy(s->ring);
         charl_free(s);
     }
@@ -43,6 +46,29 @@ void charl__steps_destroy(charl_steps *s)
 charl_status charl__steps_push(charl_steps *s, const charl_step *record)
 {
     return charl__ring_push(s->ring, record);
+}
+
+charl_status charl__steps_use_scale(charl_steps *s, float scale, bool dynamic)
+{
+    charl_status st = CHARL_OK;
+    charl_device *dev = charl_tensor_get_device(s->tensor);
+
+    CHARL_INVARIANT(!s->scale);
+    CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &(charl_shape){0, {0}}, &s->scale));
+    CHARL_TRY(charl_tensor_write(s->scale, &scale, sizeof scale));
+    s->dynamic = dynamic;
+cleanup:
+    return st;
+}
+
+charl_tensor *charl__steps_scale(const charl_steps *s)
+{
+    return s->scale;
+}
+
+bool charl__steps_scale_is_dynamic(const charl_steps *s)
+{
+    return s->dynamic;
 }
 
 charl_tensor *charl__steps_tensor(const charl_steps *s)

@@ -12,15 +12,14 @@
 typedef struct charl_step {
     uint32_t seed_lo, seed_hi; /* run.seed */
     uint32_t step_lo, step_hi; /* optimizer steps done before this one */
-    float loss_seed; /* gradient of the loss by itself: 1 / samples in the global batch, times the
-                        loss scale */
-    float lr;        /* learning rate of this step */
-    float bias1, bias2; /* Adam: 1 - beta1^t, 1 - beta2^t, computed in double */
-    uint32_t commit;    /* 0: kernels that change persistent state do nothing */
+    float loss_seed;           /* gradient of the loss by itself: 1 / samples in the global batch */
+    float lr;                  /* learning rate of this step */
+    float bias1, bias2;        /* Adam: 1 - beta1^t, 1 - beta2^t, computed in double */
+    uint32_t commit;           /* 0: kernels that change persistent state do nothing */
     uint32_t reserved[7];
 } charl_step;
 
-enum { CHARL_STEP_WORDS = 16 };
+enum { CHARL_STEP_WORDS = 16, CHARL_SCALE_STEPS = 2000 };
 _Static_assert(sizeof(charl_step) == CHARL_STEP_WORDS * 4, "kernels/common.clh declares the same");
 
 /** The step record of one training: graphs and optimizer are recorded against its tensor. */
@@ -34,6 +33,14 @@ void charl__steps_destroy(charl_steps *s); /* NULL is a no-op */
 charl_status charl__steps_push(charl_steps *s, const charl_step *record) CHARL_MUST_CHECK;
 /** The record's loss_seed as an f32 scalar, borrowed. */
 charl_tensor *charl__steps_loss_seed(const charl_steps *s);
+/** Let gradients be computed times a factor, so that small ones survive in f16: a power of two on
+ * the device, which the optimizer divides out. `dynamic`: it also halves it and skips the step when
+ * a gradient is not finite, and doubles it at every CHARL_SCALE_STEPS-th step, without the host.
+ * Before graphs and optimizer are built. Errors: ERR_NOMEM, ERR_DEVICE. */
+charl_status charl__steps_use_scale(charl_steps *s, float scale, bool dynamic) CHARL_MUST_CHECK;
+/** The factor as an f32 scalar, borrowed; NULL when none is used. */
+charl_tensor *charl__steps_scale(const charl_steps *s);
+bool charl__steps_scale_is_dynamic(const charl_steps *s);
 /** u32 [CHARL_STEP_WORDS], borrowed. */
 charl_tensor *charl__steps_tensor(const charl_steps *s);
 

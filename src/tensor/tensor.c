@@ -259,3 +259,33 @@ charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst)
 cleanup:
     return st;
 }
+
+charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
+{
+    charl_status st = CHARL_OK;
+    const bool cpu = charl__device_facts(dst->dev)->group <= 1;
+    const int64_t n = charl__tensor_count(dst), span = cpu ? 4096 : 4;
+    char defines[96];
+
+    CHARL_REQUIRE(charl__is_float(src->dtype) && charl__is_float(dst->dtype), CHARL_ERR_DTYPE,
+                  "a conversion from %s to %s", charl_dtype_name(src->dtype),
+                  charl_dtype_name(dst->dtype));
+    CHARL_REQUIRE(charl__tensor_count(src) == n, CHARL_ERR_SHAPE,
+                  "a conversion from %lld to %lld elements", (long long)charl__tensor_count(src),
+                  (long long)n);
+    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define A_T %s\n#define OUT_T %s\n",
+             cpu ? 16 : 4, charl__kernel_type(src->dtype), charl__kernel_type(dst->dtype));
+    CHARL_TRY(charl__launch(
+        dst->dev, &(charl_launch){
+                      .file = "map",
+                      .entry = "charl_map",
+                      .defines = defines,
+                      .global = {(size_t)((n + span * GROUP - 1) / (span * GROUP) * GROUP)},
+                      .local = {GROUP},
+                      .args = {charl__in(src), charl__i64(1), charl__i64(n), charl__out(dst),
+                               charl__i64(n), charl__i64(span), charl__f32(0), charl__f32(0)},
+                      .label = "convert",
+                  }));
+cleanup:
+    return st;
+}

@@ -28,6 +28,10 @@ charl_status charl__tensor_fill(charl_tensor *t, double value) CHARL_MUST_CHECK;
  *  Errors: ERR_DTYPE, ERR_SHAPE; ERR_INVALID when the ranges overlap without being equal. */
 charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst) CHARL_MUST_CHECK;
 
+/** dst[:] = src[:], each of any float type, rounded to nearest even; element counts agree. One
+ * launch, so it can be recorded. Async. Errors: ERR_DTYPE, ERR_SHAPE. */
+charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst) CHARL_MUST_CHECK;
+
 static inline int64_t charl__tensor_count(const charl_tensor *t)
 {
     return charl_shape_count(&t->shape);

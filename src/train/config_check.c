@@ -94,6 +94,18 @@ static void check_optimizer(checker *c)
     }
 }
 
+static void check_precision(checker *c)
+{
+    const charl_config *cfg = c->cfg;
+    const int64_t scale = cfg->train.loss_scale;
+
+    if (scale != 0 && cfg->train.precision != CHARL_PRECISION_F16) {
+        wrong(c, "train", "loss_scale", "needs precision = f16");
+    } else if ((scale & (scale - 1)) != 0) {
+        wrong(c, "train", "loss_scale", "must be a power of two");
+    }
+}
+
 static void check_gpt(checker *c)
 {
     const charl_config *cfg = c->cfg;
@@ -201,6 +213,7 @@ charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
     checker c = {.cfg = cfg, .mistakes = mistakes, .n_before = mistakes->count};
 
     check_batch(&c);
+    check_precision(&c);
     check_optimizer(&c);
     check_model(&c);
     check_gpt(&c);

@@ -107,8 +107,11 @@ const charl__key charl__keys[] = {
      "part of the target spread over all classes (cross_entropy)"},
     {"train", "grad_clip", CHARL__KEY_FLOAT, AT(train.grad_clip), "0", "[0,inf)", NULL, NULL, NULL, NULL,
      "largest global norm of the gradient; 0: off"},
-    {"train", "precision", CHARL__KEY_ENUM, AT(train.precision), "f32", NULL, "f32", "bf16|f16", "f32", NULL,
-     "element type of activations and weights"},
+    {"train", "precision", CHARL__KEY_ENUM, AT(train.precision), "f32", NULL, "f32|bf16|f16", NULL, NULL, NULL,
+     "element type of activations and their gradients, and of a working copy of the weights; sums and updates are f32"},
+    {"train", "loss_scale", CHARL__KEY_INT, AT(train.loss_scale), "dynamic", "[1,16777216]", "dynamic", NULL, NULL, NULL,
+     "precision = f16: gradients are computed times this power of two; dynamic: from 65536, halved when one overflows (that "
+     "step changes nothing), doubled every 2000 steps"},
     {"train", "recompute", CHARL__KEY_STRING, AT(train.recompute), "auto", NULL, NULL, NULL, "auto|no", NULL,
      "compute activations again instead of keeping them"},
     {"train", "ema_decay", CHARL__KEY_FLOAT, AT(train.ema_decay), "0", "[0,1)", NULL, NULL, "0", NULL,

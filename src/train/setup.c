@@ -14,6 +14,8 @@
 
 enum { RUN_AHEAD = 4 };
 
+static const float FIRST_SCALE = 65536.0F; /* of gradients in f16, to begin with */
+
 charl_status charl__trainer_agree(charl__trainer *t, charl_status mine)
 {
     const charl_status st = charl_comm_agree(t->comm, mine);
@@ -96,6 +98,11 @@ static charl_status open_device(charl__trainer *t)
     CHARL_TRY(charl_comm_cpu_limit(t->comm));
     CHARL_TRY(charl_device_open(&r, &t->dev));
     CHARL_TRY(charl__steps_create(t->dev, RUN_AHEAD, &t->steps));
+    if (t->config->train.precision == CHARL_PRECISION_F16) {
+        const int64_t fixed = t->config->train.loss_scale;
+
+        CHARL_TRY(charl__steps_use_scale(t->steps, fixed ? (float)fixed : FIRST_SCALE, fixed == 0));
+    }
 cleanup:
     return st;
 }
@@ -318,7 +325,6 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
                           .best_step = -1,
                           .resumed_step = -1,
                           .saved_step = -1,
-                          .loss_scale = 1.0,
                           .started_s = charl__clock_s()};
     t->last_save_s = t->last_eval_s = t->started_s;
     charl_comm_timeout_set(t->comm, CHARL__SILENCE_STAGE_S);

@@ -20,7 +20,7 @@ enum { MAX_SAVE_FAILURES = 3 };
 
 static const char rng_name[] = "philox4x32-10", shuffle_name[] = "feistel6-v1";
 
-static charl_checkpoint_state state_of(const charl__trainer *t)
+static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scale)
 {
     const int64_t n = t->data.rows[CHARL_SPLIT_TRAIN], seen = t->step * t->config->train.batch_size;
     const charl_device_info *d = charl_device_get_info(t->dev);
@@ -32,7 +32,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t)
                                     .seed = t->config->run.seed,
                                     .rng = rng_name,
                                     .lr_step = t->step,
-                                    .loss_scale = t->loss_scale,
+                                    .loss_scale = loss_scale,
                                     .slices = t->slices.total,
                                     .batch_size = t->config->train.batch_size,
                                     .best_metric = t->best_metric,
@@ -51,8 +51,13 @@ static charl_status write_file(charl__trainer *t, const charl__snapshot *s, cons
 {
     charl_status st = CHARL_OK;
     char *resolved = NULL;
-    charl_checkpoint c = {.state = state_of(t), .tensors = s->tensor, .n_tensors = s->n};
+    float scale = 1.0F; /* none; a dynamic one is at least 2 */
+    charl_checkpoint c = {.tensors = s->tensor, .n_tensors = s->n};
 
+    if (charl__steps_scale(t->steps)) {
+        CHARL_TRY(charl_tensor_read(charl__steps_scale(t->steps), &scale, sizeof scale));
+    }
+    c.state = state_of(t, (double)scale);
     CHARL_TRY(charl_config_print(t->config, false, &resolved));
     c.config_text = charl_config_source(t->config, &(size_t){0});
     c.config_resolved = resolved;
@@ -267,6 +272,19 @@ cleanup:
     return st;
 }
 
+/* A dynamic scale goes on; 1 is that of a run that used none. */
+static charl_status restore_scale(charl__trainer *t, double stored)
+{
+    charl_status st = CHARL_OK;
+    const float scale = (float)stored;
+
+    if (charl__steps_scale_is_dynamic(t->steps) && scale > 1.0F) {
+        CHARL_TRY(charl_tensor_write(charl__steps_scale(t->steps), &scale, sizeof scale));
+    }
+cleanup:
+    return st;
+}
+
 charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
 {
     charl_status st = CHARL_OK;
@@ -292,6 +310,7 @@ charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
         t->step = s->step;
         t->best_metric = s->best_metric;
         charl_optimizer_set_steps(t->optimizer, s->optim_t);
+        CHARL_TRY(restore_scale(t, s->loss_scale));
         t->resumed_step = t->saved_step = s->step;
         t->best_step = charl__rundir_best(t->config->run.output_dir);
         t->best_step = t->best_step <= t->step && !isnan(t->best_metric) ? t->best_step : -1;

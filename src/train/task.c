@@ -66,16 +66,37 @@ static charl_var *per_sample(charl_graph *g, charl_var *v)
     return v && charl_var_get_type(v).shape.ndim > 1 ? charl_mean(g, v, 1, false) : v;
 }
 
+charl_dtype charl__task_precision(const charl_config *config)
+{
+    static const charl_dtype types[] = {CHARL_F32, CHARL_BF16, CHARL_F16};
+
+    return types[config->train.precision];
+}
+
+/* Data in the precision of the graph: tokens stay what they are. */
+static charl_var *activations(charl_graph *g, charl_var *x)
+{
+    return x && charl__is_float(charl_var_get_type(x).dtype)
+               ? charl__as_dtype(g, x, charl_graph_get_precision(g))
+               : x;
+}
+
+/* The loss of a value is f32; a half-size one would be rounded on the way. */
+static charl_var *real_output(charl_graph *g, charl_var *out)
+{
+    return charl__as_dtype(g, out, CHARL_F32);
+}
+
 static charl_var *loss_rows(const charl_config *config, charl_graph *g, charl_var *out,
                             charl_var *y)
 {
     switch (config->train.loss) {
     case CHARL_LOSS_MSE:
-        return charl_mse(g, out, real_target(g, out, y));
+        return charl_mse(g, real_output(g, out), real_target(g, out, y));
     case CHARL_LOSS_BCE:
-        return charl_bce_with_logits(g, out, real_target(g, out, y));
+        return charl_bce_with_logits(g, real_output(g, out), real_target(g, out, y));
     case CHARL_LOSS_HUBER:
-        return charl_huber(g, out, real_target(g, out, y), 1.0F);
+        return charl_huber(g, real_output(g, out), real_target(g, out, y), 1.0F);
     default:
         return per_sample(g, charl_cross_entropy(g, out, y, NULL,
                                                  charl_graph_is_training(g)
@@ -159,12 +180,13 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
                        charl__feed *feed, charl_steps *steps, charl__task *task)
 {
     charl_graph *g = task->g;
-    charl_var *out, *rows, *loss, *seed;
+    charl_var *out, *rows, *loss, *seed, *scale;
     charl__feed_vars in;
 
     charl__graph_set_steps(g, steps);
+    charl_graph_set_precision(g, charl__task_precision(config));
     charl__feed_attach(feed, g, &in);
-    out = charl_model_build(model, g, params, in.x);
+    out = charl_model_build(model, g, params, activations(g, in.x));
     check_output(config, g, out, in.y, task->classes);
     charl_graph_scope_begin(g, "loss");
     rows = mixed_loss_rows(config, g, out, &in);
@@ -173,11 +195,16 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
         task->metrics = charl_reshape(g, loss, (charl_shape){1, {1}});
         seed = charl_input(g, "seed", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED);
         charl__graph_bind_input(g, seed, charl__steps_loss_seed(steps));
+        if (charl__steps_scale(steps)) {
+            scale = charl_input(g, "scale", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED);
+            charl__graph_bind_input(g, scale, charl__steps_scale(steps));
+            seed = charl_mul(g, seed, scale);
+        }
         charl_graph_backward(g, loss, seed);
     } else {
         task->metrics = build_metrics(config, g, out, in.y, rows, in.weight);
-        task->output = out;
-        charl_graph_keep(g, out);
+        task->output = charl__as_dtype(g, out, CHARL_F32);
+        charl_graph_keep(g, task->output);
     }
     charl_graph_scope_end(g);
     charl_graph_keep(g, task->metrics);

@@ -15,6 +15,9 @@ charl_status charl__task_model(const charl_config *config, int64_t outputs,
 charl_status charl__task_outputs(const charl_config *config, const charl_dataset_info *data,
                                  int64_t *out) CHARL_MUST_CHECK;
 
+/** Type of activations and of the working copy of the parameters: train.precision. */
+charl_dtype charl__task_precision(const charl_config *config);
+
 /* Sums over the batch that a graph leaves in its metrics var, PARTIAL f32 [n]. */
 enum {
     CHARL__METRIC_LOSS,

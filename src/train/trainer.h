@@ -52,7 +52,6 @@ typedef struct charl__trainer {
     int64_t saved_step; /* of the newest checkpoint of this process, or -1 */
     int save_failures;  /* in a row */
     bool agreed;        /* the failure at hand is known to all ranks */
-    double loss_scale;
 
     double started_s; /* monotonic */
     double last_save_s, last_eval_s;

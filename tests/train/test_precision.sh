@@ -1,0 +1,87 @@
+#!/bin/sh
+# Training in bf16 and f16: the same bits for any number of ranks and after resuming, the loss scale among what goes on, and
+# what the configuration refuses. On MNIST, with the IDX files in $CHARL_TEST_DATA/mnist10k, agreement with f32: see below.
+data=${CHARL_TEST_DATA:-}/mnist10k
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/common.sh"
+
+# Dropout and batch normalisation on 1, 2 and 3 ranks.
+for p in bf16 f16; do
+    expect 0 "cnn in $p on 1 rank" ranks 1 cnn.ini -q -o $p-1 train.precision=$p
+    for n in 2 3; do
+        expect 0 "cnn in $p on $n ranks" ranks $n cnn.ini -q -o $p-$n train.precision=$p
+        same "cnn in $p on $n ranks" $p-1 $p-$n
+    done
+done
+checks=$((checks + 1))
+cmp -s bf16-1/metrics.csv f16-1/metrics.csv && fail "bf16 and f16 have the same losses"
+
+scale_of() {
+    "$bin/charl" checkpoint show "$1" | sed -n 's/.*loss scale \([0-9.e+-]*\).*/\1/p'
+}
+checks=$((checks + 1))
+[ "$(scale_of f16-1/last.h5)" != 1 ] || fail "f16 used no loss scale"
+checks=$((checks + 1))
+[ "$(scale_of bf16-1/last.h5)" = 1 ] || fail "bf16 used a loss scale: $(scale_of bf16-1/last.h5)"
+
+# Stopped and resumed on another number of ranks.
+for p in bf16 f16; do
+    export CHARL_FAULT=train.stop:4
+    expect 75 "$p stopped at step 3" ranks 2 cnn.ini -q -o s train.precision=$p
+    unset CHARL_FAULT
+    expect 0 "$p resumed" ranks 1 cnn.ini -q -o s train.precision=$p
+    same "$p stopped and resumed" $p-1 s
+    rm -rf s
+done
+
+# Another precision goes on from the f32 weights of a checkpoint, and says so.
+cp -r bf16-1 other
+expect 0 "bf16 continued in f16" ranks 1 cnn.ini -o other train.precision=f16 train.epochs=3
+says 1 "changed since .*precision"
+
+# refused WORDS SETTINGS...
+refused() {
+    _words=$1
+    shift
+    expect 2 "$*" ranks 1 cnn.ini -q -o r "$@"
+    says 1 "$_words"
+}
+refused "loss_scale: needs precision = f16" train.loss_scale=8
+refused "loss_scale: must be a power of two" train.precision=f16 train.loss_scale=9
+expect 0 "a fixed loss scale" ranks 1 cnn.ini -q -o fixed train.precision=f16 train.loss_scale=512
+checks=$((checks + 1))
+[ "$(scale_of fixed/last.h5)" = 512 ] || fail "the fixed loss scale is $(scale_of fixed/last.h5)"
+
+# Agreement with f32 on real data: accuracy within 0.5 %, validation loss within 3 %.
+if [ ! -f "$data/images-idx3-ubyte.gz" ]; then
+    skipped "agreement with f32 on MNIST" "CHARL_TEST_DATA names no folder with mnist10k"
+    finish
+fi
+"$bin/charl" data import idx "$data/images-idx3-ubyte.gz" "$data/labels-idx1-ubyte.gz" --val-split 0.2 -o mnist.h5 \
+    >/dev/null || exit 1
+
+# val NAME DIRECTORY: that value of the last validation
+val() {
+    grep '"event":"val"' "$2/metrics.jsonl" | tail -n 1 | sed -E "s/.*\"$1\":([0-9.e-]+).*/\1/"
+}
+
+# within A B D: |A - B| <= D
+within() {
+    awk -v a="$1" -v b="$2" -v d="$3" 'BEGIN { x = a - b; exit !(a > 0 && x <= d && -x <= d) }'
+}
+
+# agree EXAMPLE EPOCHS
+agree() {
+    for p in f32 bf16 f16; do
+        expect 0 "$1 in $p" ranks 1 "$here/../../launch/$1.ini" -q data.path="$T/mnist.h5" \
+            run.output_dir="$T/$1-$p" train.epochs="$2" train.precision=$p
+        echo "$1 in $p: accuracy $(val accuracy "$1-$p"), loss $(val loss "$1-$p")"
+        checks=$((checks + 2))
+        within "$(val accuracy "$1-f32")" "$(val accuracy "$1-$p")" 0.005 || fail "$1 in $p: accuracy"
+        _loss=$(val loss "$1-f32")
+        within "$_loss" "$(val loss "$1-$p")" "$(awk -v l="$_loss" 'BEGIN { print 0.03 * l }')" || fail "$1 in $p: loss"
+    done
+}
+agree mnist-mlp 3
+[ -n "$long" ] && agree mnist-cnn 2
+finish
