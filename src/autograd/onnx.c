@@ -166,6 +166,11 @@ const char *charl__onnx_float(const charl_onnx_node *n, double value)
     return constant(n, ONNX_FLOAT, (charl_shape){0, {0}}, &f, sizeof f);
 }
 
+const char *charl__onnx_int(const charl_onnx_node *n, int64_t value)
+{
+    return constant(n, ONNX_INT64, (charl_shape){0, {0}}, &value, sizeof value);
+}
+
 const char *charl__onnx_floats(const charl_onnx_node *n, const charl_shape *shape,
                                const float *values)
 {
@@ -224,6 +229,15 @@ const char *charl__onnx_concat(const charl_onnx_node *n, const char *a, const ch
                .type = "Concat", .in = {a, b}, .out = out, .attr = {{"axis", .i = -1}}});
 }
 
+const char *charl__onnx_transpose(const charl_onnx_node *n, const char *a, const int64_t *perm,
+                                  int ndim, const char *out)
+{
+    return charl__onnx_call(n, &(charl_onnx_call){.type = "Transpose",
+                                                  .in = {a},
+                                                  .out = out,
+                                                  .attr = {{"perm", .n = ndim, .ints = perm}}});
+}
+
 const char *charl__onnx_swap_last(const charl_onnx_node *n, const char *a, int ndim)
 {
     int64_t perm[CHARL_MAX_DIMS];
@@ -231,9 +245,7 @@ const char *charl__onnx_swap_last(const charl_onnx_node *n, const char *a, int n
     for (int i = 0; i < ndim; i++) {
         perm[i] = i < ndim - 2 ? i : 2 * ndim - 3 - i;
     }
-    return charl__onnx_call(n, &(charl_onnx_call){.type = "Transpose",
-                                                  .in = {a},
-                                                  .attr = {{"perm", .n = ndim, .ints = perm}}});
+    return charl__onnx_transpose(n, a, perm, ndim, NULL);
 }
 
 void charl__onnx_window(const charl_window *win, charl_onnx_window *w, charl_onnx_call *c)

@@ -49,4 +49,8 @@ void charl__recurrence_reference(const charl_reference *r, int64_t batch, int64_
 /** Gradient of w_hh: the sum over rows and steps t >= 1 of g[b, t]^T h[b, t - 1]. */
 charl_var *charl__recurrence_wgrad(charl_graph *g, charl_var *grad, charl_var *h);
 
+/** Write the node as ONNX's `type`, whose gate i is the operator's gate order[i]. */
+void charl__recurrence_onnx(const struct charl_onnx_node *n, const char *type, const int *order,
+                            int gates);
+
 #endif

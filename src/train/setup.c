@@ -42,8 +42,7 @@ charl_dataset_options charl__dataset_options(const charl_config *c)
     return (charl_dataset_options){.x = c->data.x[0] ? c->data.x : NULL,
                                    .y = c->data.y[0] ? c->data.y : NULL,
                                    .val_split = c->data.val_split,
-                                   .window = c->model.type == CHARL_MODEL_GPT ? c->model.block_size
-                                                                              : c->data.window};
+                                   .window = c->data.window};
 }
 
 static charl_status open_data(charl__trainer *t)

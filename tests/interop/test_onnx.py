@@ -191,6 +191,52 @@ out = 256
 tie = embed
 bias = no
 """
+SEQUENCE = """[layer embed]
+type = embedding
+vocab = 256
+dim = 12
+[layer memory]
+type = {}
+hidden_size = 10
+num_layers = 2
+dropout = 0.1
+[layer head]
+type = linear
+out = 256
+"""
+UPSAMPLE = """[layer down]
+type = conv2d
+channels = 6
+kernel = 3
+stride = 2
+[layer norm]
+type = group_norm
+groups = 2
+activation = relu
+[layer up]
+type = conv_transpose2d
+channels = 4
+kernel = 3
+stride = 2
+padding = 1
+output_padding = 1
+[layer pool]
+type = max_pool2d
+kernel = 4
+[layer flat]
+type = flatten
+[layer head]
+type = linear
+out = 10
+"""
+GPT = """[model]
+type = gpt
+n_layer = 2
+n_head = 4
+n_embd = 16
+block_size = 24
+dropout = 0.1
+"""
 DIGITS, NUMBERS, TEXT = "digits.h5", "numbers.h5", "text.h5"
 MODELS = {
     "mlp": (DIGITS, "[model]\ntype = mlp\nhidden = 24, 12\nactivation = silu\ndropout = 0.1\n", []),
@@ -201,6 +247,11 @@ MODELS = {
     "regression": (NUMBERS, "[model]\ntype = mlp\nhidden = 16\nactivation = tanh\n",
                    ["train.loss=mse"]),
     "tokens": (TEXT, TOKENS, ["data.window=24"]),
+    "lstm": (TEXT, SEQUENCE.format("lstm"), ["data.window=24"]),
+    "gru": (TEXT, SEQUENCE.format("gru"), ["data.window=24"]),
+    "upsample": (DIGITS, UPSAMPLE, []),
+    "gpt": (TEXT, GPT + "bias = yes\n", []),
+    "gpt rotary": (TEXT, GPT + "positions = rotary\nn_kv_head = 2\ntie_weights = no\n", []),
 }
 
 
@@ -225,7 +276,7 @@ def by_loss(output, data, config, settings):
     """Deviation from the loss that charl has on all windows of the validation part."""
     said = run(0, BIN / "charl", "eval", config, output / "last.h5", *settings)
     loss = float(re.search(r"\bloss=([0-9.e+-]+)", said).group(1))
-    window = int(settings[0].split("=")[1])
+    window = 24
     with h5py.File(data) as f:
         tokens = f["val/tokens"][...].astype(np.int64)
     n = (len(tokens) - 1) // window

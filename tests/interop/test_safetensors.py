@@ -207,6 +207,35 @@ def check_tied(folder):
     check("head.weight is not equal to embed.weight, but the model has one weight" in said, said)
 
 
+class Block(nn.Module):
+    """A block of nanoGPT: its parameters."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn, self.mlp = nn.Module(), nn.Module()
+        self.attn.c_attn, self.attn.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp.c_fc, self.mlp.c_proj = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+
+def check_gpt(folder):
+    """nanoGPT's module takes a gpt, by the line that docs/exporting.md gives."""
+    config, output = folder / "gpt.ini", folder / "gpt"
+    config.write_text(f"[run]\noutput_dir = {output}\nresume = never\n[data]\npath = "
+                      f"{folder / 'text.h5'}\n[model]\ntype = gpt\nn_layer = 2\nn_head = 2\n"
+                      "n_embd = 8\nblock_size = 16\nbias = yes\n[train]\nbatch_size = 16\n"
+                      "max_steps = 1\n[checkpoint]\nexport = safetensors\n[device]\nshare = yes\n")
+    run(0, BIN / "charl-train", "-q", config)
+    model = nn.Module()
+    model.transformer = nn.ModuleDict(dict(
+        wte=nn.Embedding(256, 8), wpe=nn.Embedding(16, 8),
+        h=nn.ModuleList([Block(8) for _ in range(2)]), ln_f=nn.LayerNorm(8)))
+    model.lm_head = nn.Linear(8, 256, bias=False)
+    model.transformer.wte.weight = model.lm_head.weight
+    tensors = load(output / "last.safetensors")
+    model.load_state_dict({k if k.startswith("lm_head") else "transformer." + k: v for k, v in tensors.items()})
+
+
 def main():
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="charl-interop-") as folder:
@@ -234,6 +263,7 @@ def main():
         check_start(config, folder)
         check_refused(config, folder)
         check_tied(folder)
+        check_gpt(folder)
     return 0
 
 

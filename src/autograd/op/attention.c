@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "autograd/attention.h"
+#include "autograd/onnx.h"
 #include "autograd/kv_cache.h"
 #include "autograd/map.h"
 #include "autograd/rows.h"
@@ -244,6 +245,56 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 2, 0, 3)}, .attr = &one_open, .lo = -2, .hi = 2},
 };
 
+/* Part of qkv as [B, kv_heads, group, T, D]: `heads` heads from column `first` on. `last` is the
+ * order of the last three extents. */
+static const char *onnx_heads(const charl_onnx_node *n, int first, int heads, bool transposed)
+{
+    static const int64_t rows[] = {0, 2, 3, 1, 4}, columns[] = {0, 2, 3, 4, 1};
+    const attention_attr *a = n->attr;
+    const extents x = charl__attention_extents(&n->in_type[0].shape, a);
+    charl_type type = n->in_type[0];
+    const char *part = charl__onnx_slice(n, n->in[0], -1, first * x.d, (first + heads) * x.d, NULL);
+
+    type.shape = (charl_shape){5, {x.b, x.t, a->kv_heads, heads / a->kv_heads, x.d}};
+    part = charl__onnx_reshape(n, part, &type, NULL);
+    return charl__onnx_transpose(n, part, transposed ? columns : rows, 5, NULL);
+}
+
+/* 0 where query q sees key k, minus infinity where k > q: [T, T]. */
+static const char *onnx_mask(const charl_onnx_node *n, int64_t t)
+{
+    const char *hidden = charl__onnx_op(n, "Expand", charl__onnx_float(n, -(double)INFINITY),
+                                        charl__onnx_ints(n, (const int64_t[]){t, t}, 2), NULL);
+
+    return charl__onnx_call(n, &(charl_onnx_call){.type = "Trilu",
+                                                  .in = {hidden, charl__onnx_int(n, 1)},
+                                                  .attr = {{"upper", .i = 1}}});
+}
+
+/* The T x T weights do exist here: runtimes know how to fuse this pattern. */
+static void onnx(const charl_onnx_node *n)
+{
+    static const int64_t back[] = {0, 3, 1, 2, 4};
+    const attention_attr *a = n->attr;
+    const int64_t t = n->in_type[0].shape.dim[1];
+    const char *s;
+
+    if (a->p > 0.0F) {
+        charl__onnx_fail(n, "attention with dropout is for training");
+        return;
+    }
+    s = charl__onnx_op(n, "MatMul", onnx_heads(n, 0, a->heads, false),
+                       onnx_heads(n, a->heads, a->kv_heads, true), NULL);
+    s = charl__onnx_op(n, "Mul", s, charl__onnx_float(n, (double)a->scale), NULL);
+    s = a->causal ? charl__onnx_op(n, "Add", s, onnx_mask(n, t), NULL) : s;
+    s = charl__onnx_call(
+        n, &(charl_onnx_call){.type = "Softmax", .in = {s}, .attr = {{"axis", .i = -1}}});
+    s = charl__onnx_op(n, "MatMul", s, onnx_heads(n, a->heads + a->kv_heads, a->kv_heads, false),
+                       NULL);
+    s = charl__onnx_transpose(n, s, back, 5, NULL);
+    charl__onnx_reshape(n, s, n->out_type, n->out);
+}
+
 const charl_op charl_op_attention = {
     .name = "attention",
     .formula = "out[q] = sum over keys k of softmax(scale * Q[q] . K[k]) * V[k], per head",
@@ -253,6 +304,7 @@ const charl_op charl_op_attention = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -427,6 +427,27 @@ static const charl_op_sample samples_dgrad[] = {
      .terms = 646},
 };
 
+/* The transposed convolution: what strides left over at the end is output_padding. */
+static void onnx_dgrad(const charl_onnx_node *n)
+{
+    const conv_attr *t = n->attr;
+    const charl_conv c =
+        describe(t, &n->out_type->shape, &n->in_type[1].shape, &n->in_type[0].shape);
+    const int64_t rest[] = {
+        c.h - ((c.oh - 1) * c.stride[0] - 2 * c.padding[0] + c.dilation[0] * (c.kernel[0] - 1) + 1),
+        c.w -
+            ((c.ow - 1) * c.stride[1] - 2 * c.padding[1] + c.dilation[1] * (c.kernel[1] - 1) + 1)};
+    charl_onnx_window w;
+    charl_onnx_call call = {
+        .type = "ConvTranspose",
+        .in = {n->in[0], n->in[1]},
+        .out = n->out,
+        .attr = {{"group", .i = t->groups}, {"output_padding", .n = 2, .ints = rest}}};
+
+    charl__onnx_window(&t->win, &w, &call);
+    charl__onnx_call(n, &call);
+}
+
 const charl_op charl_op_conv2d_dgrad = {
     .name = "conv2d_dgrad",
     .formula = "out = d x of conv2d(x, w), given gout and w",
@@ -437,6 +458,7 @@ const charl_op charl_op_conv2d_dgrad = {
     .enqueue = enqueue_dgrad,
     .backward = backward_dgrad,
     .reference = reference_dgrad,
+    .onnx = onnx_dgrad,
     CHARL_SAMPLES(samples_dgrad),
 };
 

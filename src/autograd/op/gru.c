@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "autograd/recurrence.h"
+#include "autograd/onnx.h"
 #include "charl/ops.h"
 
 enum { GATES = 3, SAVED = 4 };
@@ -106,6 +107,13 @@ static const charl_op_sample samples[] = {
      .terms = 2},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    static const int order[] = {1, 0, 2}; /* z, r, n */
+
+    charl__recurrence_onnx(n, "GRU", order, GATES);
+}
+
 const charl_op charl_op_gru = {
     .name = "gru",
     .formula = "q = w_hh h[t-1] + b_hh; r = s(pre_r + q_r); z = s(pre_z + q_z); n = tanh(pre_n + r "
@@ -116,6 +124,7 @@ const charl_op charl_op_gru = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "autograd/recurrence.h"
+#include "autograd/onnx.h"
 #include "charl/ops.h"
 
 enum { GATES = 4, SAVED = 5 };
@@ -77,6 +78,13 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 1, 1, 4), CHARL_R(F32, 4, 1)}, .lo = -2, .hi = 2, .terms = 2},
 };
 
+static void onnx(const charl_onnx_node *n)
+{
+    static const int order[] = {0, 3, 1, 2}; /* i, o, f, g */
+
+    charl__recurrence_onnx(n, "LSTM", order, GATES);
+}
+
 const charl_op charl_op_lstm = {
     .name = "lstm",
     .formula =
@@ -86,6 +94,7 @@ const charl_op charl_op_lstm = {
     .enqueue = enqueue,
     .backward = backward,
     .reference = reference,
+    .onnx = onnx,
     CHARL_SAMPLES(samples),
 };
 

@@ -193,11 +193,11 @@ static void onnx(const charl_onnx_node *n)
     for (int i = 0; i < t->n; i++) {
         perm[i] = t->perm[i];
     }
-    charl__onnx_call(
-        n, &(charl_onnx_call){.type = t->n > 1 ? "Transpose" : "Identity",
-                              .in = {n->in[0]},
-                              .out = n->out,
-                              .attr = {{t->n > 1 ? "perm" : NULL, .n = t->n, .ints = perm}}});
+    if (t->n > 1) {
+        charl__onnx_transpose(n, n->in[0], perm, t->n, n->out);
+    } else {
+        charl__onnx_op(n, "Identity", n->in[0], NULL, n->out);
+    }
 }
 
 const charl_op charl_op_transpose = {
