@@ -5,7 +5,8 @@
  *
  * Specialised by   SQUARE 0|1 (default 1): square the elements first
  *                  SCALED 0|1 (default 0): there is a loss scale
- * Launch           charl_range_sum: 16 work-items per range, work-group 64. charl_norm: one work-item.
+ *                  SKIP 0|1 (default 0): a bad step is left out instead of being the last that counts
+ * Launch           charl_range_sum: 16 work-items per range, work-group 64. charl_norm: one work-item. charl_restore: one per element.
  * Numerics         fma per square; the order depends on the number of elements only.
  */
 #ifndef SQUARE
@@ -13,6 +14,9 @@
 #endif
 #ifndef SCALED
 #define SCALED 0
+#endif
+#ifndef SKIP
+#define SKIP 0
 #endif
 #define RANGE 1024
 #define LANES 16
@@ -43,33 +47,57 @@ kernel void charl_range_sum(global const float *x, ulong x_at, global float *out
     }
 }
 
+/* Position of the first element that is not finite; ~0: there is none, the squares overflow. */
+static ulong first_bad(global const float *range, global const float *grad, ulong n)
+{
+    for (ulong r = 0; r * RANGE < n; r++) {
+        for (ulong i = r * RANGE; !isfinite(range[r]) && i < min((r + 1) * RANGE, n); i++) {
+            if (!isfinite(grad[i])) {
+                return i;
+            }
+        }
+    }
+    return ~0UL;
+}
+
 #if SCALED
-#define SCALE_OPERAND global float *scale, ulong scale_at, uint interval,
+#define SCALE_OPERAND , global float *scale, ulong scale_at, uint interval
 #else
 #define SCALE_OPERAND
 #endif
 
-/* out = {norm, factor to clip to max_norm and to divide the scale out (1: none), 1 if this step may change parameters else 0, 1 if
- * any step so far was not finite}: the last is sticky, so that steps already enqueued behind a bad one do nothing.
+/* out = {norm, factor to clip to max_norm and to divide the scale out (1: none), 1 if this step may change parameters else 0}, then
+ * as uint: number of steps that were not finite (without SKIP at most 1: it is sticky, so that steps already enqueued behind a bad
+ * one do nothing); step and element of the one last counted. range: sums of the ranges of grad.
  *
  * SCALED: gradients are times *scale, a power of two. Where there is an interval it is halved, down to 2, when a gradient is not
- * finite, which then only skips the step, and doubled, up to 2^24, at steps that are a multiple of the interval. */
-kernel void charl_norm(global const float *sum, ulong sum_at, global float *out, ulong out_at,
-                       global const uint *record, ulong record_at, SCALE_OPERAND float max_norm)
+ * finite, which then only skips the step and is not counted, and doubled, up to 2^24, at steps that are a multiple of the interval. */
+kernel void charl_norm(global const float *sum, ulong sum_at, global const float *range, ulong range_at,
+                       global const float *grad, ulong grad_at, global float *out, ulong out_at, global const uint *record,
+                       ulong record_at, float max_norm, long n SCALE_OPERAND)
 {
     global const charl_step *step = charl_step_at(record, record_at);
+    global uint *word = (global uint *)(out + out_at);
     const bool commits = step->commit != 0;
 #if SCALED
     const float s = scale[scale_at], norm = sqrt(sum[sum_at]) / s;
-    const bool skips = interval != 0 && s > 2.0f;
+    const bool forgiven = interval != 0 && s > 2.0f;
 #else
     const float s = 1.0f, norm = sqrt(sum[sum_at]);
-    const bool skips = false;
+    const bool forgiven = false;
 #endif
-    const bool bad = commits && !isfinite(norm);
     const float factor = max_norm / (norm + 1e-6f);
-    const float stop = out[out_at + 3] != 0.0f || (bad && !skips) ? 1.0f : 0.0f;
+    const bool bad = commits && !isfinite(norm), over = !SKIP && word[3] != 0;
 
+    if (bad && !forgiven && !over) {
+        const ulong at = first_bad(range + range_at, grad + grad_at, (ulong)n);
+
+        word[3] += 1;
+        word[4] = step->step_lo;
+        word[5] = step->step_hi;
+        word[6] = (uint)at;
+        word[7] = (uint)(at >> 32);
+    }
 #if SCALED
     if (interval != 0 && commits) {
         const ulong number = ((ulong)step->step_hi << 32 | step->step_lo) + 1;
@@ -79,6 +107,16 @@ kernel void charl_norm(global const float *sum, ulong sum_at, global float *out,
 #endif
     out[out_at] = norm;
     out[out_at + 1] = (max_norm > 0.0f && factor < 1.0f ? factor : 1.0f) / s;
-    out[out_at + 2] = bad || stop != 0.0f ? 0.0f : 1.0f;
-    out[out_at + 3] = stop;
+    out[out_at + 2] = bad || over ? 0.0f : 1.0f;
+}
+
+/* Running statistics as they were before a step that is left out. */
+kernel void charl_restore(global float *buffers, ulong buffers_at, global const float *before, ulong before_at,
+                          global const float *norm, ulong norm_at)
+{
+    const size_t i = get_global_id(0);
+
+    if (norm[norm_at + 2] == 0.0f) {
+        buffers[buffers_at + i] = before[before_at + i];
+    }
 }

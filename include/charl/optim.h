@@ -21,12 +21,20 @@ typedef struct charl_optimizer_config {
                             alpha */
     float eps;           /* all but sgd and lion; adafactor: of the second moment's root */
     float grad_clip;     /* largest global 2-norm of the gradient; 0 = off */
+    double ema_decay;    /* of a moving average of the weights, [0, 1); 0 = none */
+    bool skip_nonfinite; /* leave out a step whose gradient is not finite; otherwise nothing changes
+                            from such a step on */
 } charl_optimizer_config;
 
 /** What the last step found. */
 typedef struct charl_optimizer_report {
-    float grad_norm; /* 2-norm before clipping */
-    bool finite; /* false: this or an earlier gradient was not finite; nothing has changed since */
+    float grad_norm;   /* 2-norm before clipping */
+    bool finite;       /* false: the step changed nothing, because its gradient (or without
+                          skip_nonfinite an earlier one) was not finite */
+    int64_t bad_steps; /* with skip_nonfinite: left out so far; else 0 or 1 */
+    int64_t bad_step;  /* the last of them, as the step record numbers it */
+    const charl_param *bad_param; /* parameter with the first element that was not finite, in the
+                                     order of the arena; NULL: all were, their squares overflow */
 } charl_optimizer_report;
 
 /** Defaults of PyTorch for `type` (weight decay 0 except 0.01 for adamw); of the paper for lion.
@@ -66,6 +74,19 @@ charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const c
                                         float *dst) CHARL_MUST_CHECK;
 charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p,
                                          const float *src) CHARL_MUST_CHECK;
+
+/** The moving average of the weights, if config.ema_decay is positive: e = decay * e + (1 - decay)
+ * * p after every step that changes p. It begins as the weights are when charl_optimizer_reset_ema
+ * is called, which does nothing where there is no average. Exchanging it with the weights lets a
+ * graph run on it; exchange again before the next step. Reading and writing (natural shape, f32)
+ * Blocks. Local. Errors: ERR_INVALID where there is none. */
+bool charl_optimizer_has_ema(const charl_optimizer *o);
+charl_status charl_optimizer_reset_ema(charl_optimizer *o) CHARL_MUST_CHECK;
+charl_status charl_optimizer_exchange_ema(charl_optimizer *o) CHARL_MUST_CHECK;
+charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_param *p,
+                                      float *dst) CHARL_MUST_CHECK;
+charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p,
+                                       const float *src) CHARL_MUST_CHECK;
 
 /** Learning rate as a function of the step. */
 typedef struct charl_schedule {

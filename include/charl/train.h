@@ -48,6 +48,7 @@ typedef struct charl_train_row {
     double samples_per_s, step_ms, data_ms, comm_ms;
     double tokens_per_s; /* 0 when the samples are no tokens */
     int64_t mem_bytes;
+    int64_t skipped; /* steps left out so far, whose gradient was not finite */
     double elapsed_s, eta_s;
 } charl_train_row;
 
@@ -71,6 +72,8 @@ typedef struct charl_train_result {
     int64_t step;
     double epoch;
     bool stopped;       /* early, on purpose: the same command continues */
+    bool early;         /* train.early_stopping_patience has ended training */
+    int64_t skipped;    /* steps left out, whose gradient was not finite */
     double loss;        /* of the last logged step; NaN if none */
     double best_metric; /* the monitored one; NaN if none */
     int64_t best_step;  /* -1 if none */
@@ -96,6 +99,14 @@ enum {
     CHARL_STOP_SAVE /* save and stop */
 };
 
+/** Which weights to evaluate or to predict with, where a checkpoint has their moving average too.
+ */
+typedef enum charl_ema_choice {
+    CHARL_EMA_AUTO, /* the average where there is one */
+    CHARL_EMA_YES,
+    CHARL_EMA_NO
+} charl_ema_choice;
+
 typedef struct charl_train_options {
     charl_comm *comm; /* borrowed */
     charl_train_events events;
@@ -104,6 +115,7 @@ typedef struct charl_train_options {
     int fast_dev_run;      /* > 0: that many training and validation steps, nothing written */
     bool overfit_batch;    /* train on the first batch only; nothing written */
     bool overwrite;        /* ignore checkpoints in the run directory */
+    int ema;               /* charl_ema_choice, of charl_train_evaluate and _predict */
     const char *init_from; /* weights that start a fresh run: a checkpoint, or a file whose
                               name ends in .safetensors; NULL for none */
 } charl_train_options;

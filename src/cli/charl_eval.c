@@ -10,8 +10,11 @@
 
 enum { MAX_OVERRIDES = 64 };
 
+enum { KEY_EMA = 0x100 };
+
 typedef struct evaluation {
     const char *split;
+    int ema;
     charl_config *config;
     const char *checkpoint;
 } evaluation;
@@ -24,6 +27,8 @@ static error_t parse_eval(int key, char *arg, struct argp_state *state)
     case 's':
         e->split = arg;
         return 0;
+    case KEY_EMA:
+        return charl__cli_parse_ema(arg, &e->ema);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -58,6 +63,7 @@ static int evaluate(void *ctx, charl_comm *comm)
     const evaluation *e = ctx;
     const charl_train_options options = {
         .comm = comm,
+        .ema = e->ema,
         .events = {.ctx = comm, .started = charl__ranks_started, .warned = charl__ranks_warn}};
     charl_val_row row;
     charl_status st = charl_train_evaluate(e->config, &options, e->checkpoint, e->split, &row);
@@ -71,7 +77,9 @@ static int evaluate(void *ctx, charl_comm *comm)
 int charl__eval_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"split", 's', "NAME", 0, "val (default), train or test", 0}, {0}};
+        {"split", 's', "NAME", 0, "val (default), train or test", 0},
+        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
+        {0}};
     static const struct argp argp = {
         options,
         parse_eval,

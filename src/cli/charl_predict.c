@@ -13,11 +13,12 @@
 
 enum { MAX_OVERRIDES = 64, MAX_OPERANDS = 1 << 20, MOST_AT_ONCE = 64, PATH_BYTES = 4096 };
 
-enum { KEY_FORMAT = 0x100, KEY_ALL };
+enum { KEY_FORMAT = 0x100, KEY_ALL, KEY_EMA };
 
 typedef struct prediction {
     const char *split; /* NULL: not given */
     charl_image_files files;
+    int ema;
     const char *out; /* NULL: standard output */
     charl_config *config;
     const char *checkpoint;
@@ -37,6 +38,8 @@ static error_t parse_predict(int key, char *arg, struct argp_state *state)
     case 'o':
         p->out = arg;
         return 0;
+    case KEY_EMA:
+        return charl__cli_parse_ema(arg, &p->ema);
     case KEY_ALL:
         p->rows.all = true;
         return 0;
@@ -136,6 +139,7 @@ static int predict(void *ctx, charl_comm *comm)
     prediction *p = ctx;
     const charl_train_options options = {
         .comm = comm,
+        .ema = p->ema,
         .events = {.ctx = comm, .started = charl__ranks_started, .warned = charl__ranks_warn}};
 
     CHARL_TRY(open_output(p));
@@ -219,6 +223,7 @@ int charl__predict_main(const char *path, int argc, char **argv)
         {"split", 's', "NAME", 0, "val (default), train or test", 0},
         {"output", 'o', "OUT", 0, "Write to this file, not to standard output", 0},
         {"format", KEY_FORMAT, "csv|jsonl", 0, "csv (default) or one JSON object per line", 0},
+        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
         {"all", KEY_ALL, NULL, 0, "The probabilities of all classes too", 0},
         {0}};
     static const struct argp argp = {

@@ -477,7 +477,7 @@ charl_train_events charl__output_events(charl__output *o)
 
 void charl__output_done(charl__output *o, const charl_train_result *r)
 {
-    char best[96] = "", wall[32], tokens[48] = "";
+    char best[96] = "", wall[32], tokens[48] = "", skipped[48] = "";
 
     if (o->rank != 0 || o->args->dry_run) {
         return;
@@ -496,9 +496,16 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
     if (o->window > 0) {
         snprintf(tokens, sizeof tokens, " tokens_per_s=%.0f", r->samples_per_s * (double)o->window);
     }
-    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s wall_s=%.1f samples_per_s=%.0f%s",
-             r->stopped ? "stopped" : "done", r->step, r->epoch, best, r->wall_s, r->samples_per_s,
-             tokens);
+    if (r->skipped > 0) {
+        snprintf(skipped, sizeof skipped, " skipped=%" PRId64, r->skipped);
+    }
+    if (r->early) {
+        say_line(o, "early stopping: no better value for %" PRId64 " evaluations",
+                 o->config->train.early_stopping_patience);
+    }
+    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s%s%s wall_s=%.1f samples_per_s=%.0f%s",
+             r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped,
+             r->early ? " early_stopping=yes" : "", r->wall_s, r->samples_per_s, tokens);
     if (o->bar && !is_quiet(o)) {
         printf("%s after %" PRId64 " steps in %s%s\n", r->stopped ? "stopped" : "done", r->step,
                charl__duration_short(r->wall_s, wall, sizeof wall),

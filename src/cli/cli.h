@@ -88,6 +88,11 @@ error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, 
                              int64_t *out);
 error_t charl__cli_parse_fraction(const char *option, const char *value, double *out);
 
+/** For parsers of --ema=auto|yes|no: one of charl_ema_choice. 0, or what the parser returns. */
+#define CHARL__CLI_EMA_HELP                                                                        \
+    "The weights or their moving average: auto (default: the average where there is one), yes, no"
+error_t charl__cli_parse_ema(const char *value, int *out);
+
 /** Run `work` on the file `path` in a process of its own, with limited memory and time: reading a
  * file made to harm may crash, and then that is what is said of the file. Returns what `work`
  * returned, or `damaged`. Only before the first OpenCL or MPI call. */

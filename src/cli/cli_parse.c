@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "charl/train.h"
 #include "cli/cli.h"
 
 enum { HINT_BYTES = 256, MAX_WORD = 24 };
@@ -111,6 +112,20 @@ error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, 
     }
     *out = v;
     return 0;
+}
+
+error_t charl__cli_parse_ema(const char *value, int *out)
+{
+    static const char *const names[] = {
+        [CHARL_EMA_AUTO] = "auto", [CHARL_EMA_YES] = "yes", [CHARL_EMA_NO] = "no"};
+
+    for (int i = 0; i <= CHARL_EMA_NO; i++) {
+        if (strcmp(value, names[i]) == 0) {
+            *out = i;
+            return 0;
+        }
+    }
+    return charl__cli_bad_option("--ema", value, "must be auto, yes or no");
 }
 
 error_t charl__cli_parse_fraction(const char *option, const char *value, double *out)

@@ -14,6 +14,12 @@
         .offset = offsetof(charl_checkpoint_state, member), .lowest = (low), .provenance = (prov)  \
     }
 
+#define OPTIONAL(g, n, member)                                                                     \
+    {                                                                                              \
+        .group = (g), .name = (n), .kind = CHARL__CKPT_I64,                                        \
+        .offset = offsetof(charl_checkpoint_state, member), .optional = true                       \
+    }
+
 const charl__ckpt_field charl__ckpt_fields[] = {
     FIELD("/", "writer", STRING, writer, 0, true),
     FIELD("/", "step", I64, step, 0, false),
@@ -27,6 +33,8 @@ const charl__ckpt_field charl__ckpt_fields[] = {
     FIELD("/state", "slices", I64, slices, 1, false),
     FIELD("/state", "batch_size", I64, batch_size, 1, false),
     FIELD("/state", "best_metric", F64, best_metric, 0, false),
+    OPTIONAL("/state", "stale_evals", stale_evals),
+    OPTIONAL("/state", "skipped_steps", skipped_steps),
     FIELD("/state", "world_size", I64, world_size, 1, true),
     FIELD("/state", "device", STRING, device, 0, true),
     FIELD("/state", "driver", STRING, driver, 0, true),

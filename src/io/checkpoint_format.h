@@ -34,6 +34,7 @@ typedef struct charl__ckpt_field {
     size_t offset;
     int64_t lowest;  /* of an I64 */
     bool provenance; /* may differ between equal checkpoints */
+    bool optional;   /* of an I64: stands in the file only when it is not 0 */
 } charl__ckpt_field;
 
 extern const charl__ckpt_field charl__ckpt_fields[];

@@ -414,6 +414,9 @@ static charl_status read_field(loader *l, const charl__ckpt_field *f, char *text
 
     CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, f->group, H5P_DEFAULT),
                   "%s: group %s", l->path, f->group);
+    if (f->optional && H5Aexists(group, f->name) <= 0) {
+        goto cleanup; /* 0, as *out was cleared */
+    }
     switch (f->kind) {
     case CHARL__CKPT_I64:
         CHARL_TRY(charl__h5_get_i64(&l->site, group, f->name, &integer));

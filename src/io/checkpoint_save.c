@@ -303,7 +303,11 @@ static charl_status write_attributes(save *s)
     CHARL_TRY(charl__h5_set_text(&s->site, s->file, "charl_format", "checkpoint"));
     CHARL_TRY(charl__h5_set_u32(&s->site, s->file, "charl_version", CHARL_CHECKPOINT_VERSION));
     for (int i = 0; i < charl__ckpt_n_fields; i++) {
-        CHARL_TRY(write_field(s, &charl__ckpt_fields[i]));
+        const charl__ckpt_field *f = &charl__ckpt_fields[i];
+
+        if (!f->optional || charl__ckpt_get_i64(&s->c->state, f) != 0) {
+            CHARL_TRY(write_field(s, f));
+        }
     }
     CHARL_TRY(charl__h5_set_u32(&s->site, s->file, "complete", 1));
 cleanup:

@@ -1,5 +1,7 @@
 /* Global gradient norm: a tree over fixed ranges of the arena, so its bits depend on the layout
  * only. */
+#include <stdio.h>
+
 #include "optim/optimizer.h"
 
 enum { RANGE = 1024, LANES = 16, GROUP = 64 };
@@ -42,23 +44,25 @@ static charl_status sum_ranges(const charl_optimizer *o, charl_arg in, int64_t n
 static charl_status finish(const charl_optimizer *o, charl_arg sum)
 {
     const charl_tensor *scale = charl__steps_scale(o->steps);
+    char defines[48];
     const int interval = charl__steps_scale_is_dynamic(o->steps) ? CHARL_SCALE_STEPS : 0;
     charl_launch l = {
         .file = "grad_norm",
         .entry = "charl_norm",
-        .defines = scale ? "#define SCALED 1\n" : NULL,
+        .defines = defines,
         .global = {1},
-        .args = {sum, charl__raw(CHARL_ARG_INOUT, o->norm),
-                 charl__in(charl__steps_tensor(o->steps))},
+        .args = {sum, charl__raw(CHARL_ARG_IN, o->partial), charl__raw(CHARL_ARG_IN, o->set->sum),
+                 charl__raw(CHARL_ARG_INOUT, o->norm), charl__in(charl__steps_tensor(o->steps)),
+                 charl__f32(o->config.grad_clip), charl__i64(o->set->elements)},
         .label = "grad_norm",
     };
-    int a = 3;
 
+    snprintf(defines, sizeof defines, "#define SCALED %d\n#define SKIP %d\n", scale != NULL,
+             o->config.skip_nonfinite);
     if (scale) {
-        l.args[a++] = charl__inout(scale);
-        l.args[a++] = charl__i32(interval);
+        l.args[7] = charl__inout(scale);
+        l.args[8] = charl__i32(interval);
     }
-    l.args[a] = charl__f32(o->config.grad_clip);
     return charl__launch(o->set->dev, &l);
 }
 
@@ -83,4 +87,17 @@ charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
     CHARL_TRY(finish(o, in));
 cleanup:
     return st;
+}
+
+charl_status charl__restore_enqueue(const charl_optimizer *o)
+{
+    return charl__launch(o->set->dev, &(charl_launch){
+                                          .file = "grad_norm",
+                                          .entry = "charl_restore",
+                                          .global = {(size_t)o->set->buffer_elements},
+                                          .local = {CHARL_PARAM_ALIGN},
+                                          .args = {charl__raw(CHARL_ARG_INOUT, o->set->buffers),
+                                                   charl__raw(CHARL_ARG_IN, o->before),
+                                                   charl__raw(CHARL_ARG_IN, o->norm)},
+                                      });
 }

@@ -53,6 +53,8 @@ static charl_status check(const charl_optimizer_config *c)
                   (double)c->eps);
     CHARL_REQUIRE(c->grad_clip >= 0, CHARL_ERR_CONFIG, "train.grad_clip must not be negative: %g",
                   (double)c->grad_clip);
+    CHARL_REQUIRE(c->ema_decay >= 0 && c->ema_decay < 1, CHARL_ERR_CONFIG,
+                  "train.ema_decay must lie in [0, 1): %g", c->ema_decay);
 cleanup:
     return st;
 }
@@ -100,7 +102,15 @@ static charl_status allocate(charl_optimizer *o)
     CHARL_TRY(charl__optimizer_create_states(o));
     CHARL_TRY(charl__buffer_create(dev, (size_t)charl__grad_norm_scratch(o->set->elements),
                                    "gradient norm", &o->partial));
-    CHARL_TRY(charl__buffer_create(dev, 4 * sizeof(float), "gradient norm", &o->norm));
+    CHARL_TRY(charl__buffer_create(dev, sizeof(charl_norm_record), "gradient norm", &o->norm));
+    if ((o->config.skip_nonfinite || charl__steps_scale_is_dynamic(o->steps)) &&
+        o->set->buffer_elements > 0) {
+        CHARL_TRY(charl__buffer_create(dev, (size_t)o->set->buffer_elements * 4,
+                                       "running statistics", &o->before));
+    }
+    if (o->config.ema_decay > 0) {
+        CHARL_TRY(charl__ema_create(o));
+    }
     CHARL_TRY(upload_table(o));
     if (o->type->prepare) {
         CHARL_TRY(o->type->prepare(o));
@@ -117,6 +127,12 @@ static charl_status record(charl_optimizer *o)
     st = charl__grad_norm_enqueue(o);
     if (st == CHARL_OK) {
         st = o->type->enqueue(o);
+    }
+    if (st == CHARL_OK && o->ema) {
+        st = charl__ema_enqueue(o);
+    }
+    if (st == CHARL_OK && o->before) {
+        st = charl__restore_enqueue(o);
     }
     if (st == CHARL_OK) {
         st = charl__params_refresh(o->set);
@@ -179,6 +195,8 @@ void charl_optimizer_destroy(charl_optimizer *o)
         charl__buffer_release(o->table);
         charl__buffer_release(o->partial);
         charl__buffer_release(o->norm);
+        charl__buffer_release(o->ema);
+        charl__buffer_release(o->before);
         charl__steps_destroy(o->own_steps);
         charl_free(o);
     }
@@ -250,16 +268,54 @@ cleanup:
     return st;
 }
 
+/* The trainable parameter that covers element `at` of the arena. */
+static const charl_param *param_at(const charl_params *set, int64_t at)
+{
+    for (int i = 0; i < set->count; i++) {
+        const charl_param *p = set->param[i];
+
+        if (p->spec.trainable && at >= p->offset &&
+            at < p->offset + charl_shape_count(&p->spec.shape)) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
 charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out)
 {
     charl_status st = CHARL_OK;
-    float norm[4];
+    charl_norm_record r;
 
     *out = (charl_optimizer_report){0};
-    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->norm, 0, norm, sizeof norm, true));
-    out->grad_norm = norm[0];
-    out->finite = norm[3] == 0.0F;
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->norm, 0, &r, sizeof r, true));
+    out->grad_norm = r.norm;
+    out->finite = o->config.skip_nonfinite ? r.may_change != 0.0F : r.bad_steps == 0;
+    out->bad_steps = r.bad_steps;
+    if (r.bad_steps > 0) {
+        const int64_t at = (int64_t)((uint64_t)r.element_hi << 32 | r.element_lo);
+
+        out->bad_step = (int64_t)((uint64_t)r.step_hi << 32 | r.step_lo);
+        out->bad_param = at >= 0 ? param_at(o->set, at) : NULL;
+    }
 cleanup:
+    return st;
+}
+
+charl_status charl__optimizer_begin(charl_optimizer *o)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape shape = {1, {o->set->buffer_elements}};
+    charl_tensor *from = NULL, *to = NULL;
+
+    if (o->before) {
+        CHARL_TRY(charl__tensor_view(o->set->buffers, CHARL_F32, &shape, 0, &from));
+        CHARL_TRY(charl__tensor_view(o->before, CHARL_F32, &shape, 0, &to));
+        CHARL_TRY(charl__tensor_copy(from, to));
+    }
+cleanup:
+    charl_tensor_release(from);
+    charl_tensor_release(to);
     return st;
 }
 

@@ -59,10 +59,19 @@ struct charl_optimizer {
     charl_buffer *scratch[CHARL_OPTIM_MAX_SCRATCH]; /* the rule's own */
     charl_buffer *table;   /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
     charl_buffer *partial; /* sums of ranges, level by level */
-    charl_buffer *norm;    /* f32[4]: norm, clip factor, may change, seen a bad one */
+    charl_buffer *norm;    /* charl_norm_record */
+    charl_buffer *ema;     /* arena, or NULL */
+    charl_buffer
+        *before; /* running statistics before the step; NULL: none, or nothing is skipped */
     charl_recording *recording;
     int64_t t; /* steps taken */
 };
+
+/** What kernels/grad_norm.cl leaves of a step. */
+typedef struct charl_norm_record {
+    float norm, factor, may_change;
+    uint32_t bad_steps, step_lo, step_hi, element_lo, element_hi;
+} charl_norm_record;
 
 /** A launch of a kernel whose parameters are those of kernels/optim.clh, then `own`. */
 typedef struct charl_optimizer_update {
@@ -91,5 +100,14 @@ charl_status charl__optimizer_warm_up(charl_optimizer *o) CHARL_MUST_CHECK;
 /** The gradient norm of the arena (grad_norm.c): bytes of scratch, and its launches. */
 int64_t charl__grad_norm_scratch(int64_t elements);
 charl_status charl__grad_norm_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
+/** Undo what a step that is skipped did to the running statistics. */
+charl_status charl__restore_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
+/** Before the graph of a step runs: remember the running statistics where steps may be skipped.
+ * Async. */
+charl_status charl__optimizer_begin(charl_optimizer *o) CHARL_MUST_CHECK;
+
+/** The moving average (ema.c): its arena, and its launch behind the update. */
+charl_status charl__ema_create(charl_optimizer *o) CHARL_MUST_CHECK;
+charl_status charl__ema_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
 
 #endif

@@ -164,6 +164,10 @@ static void check_model(checker *c)
 static void check_monitor(checker *c)
 {
     const charl_config *cfg = c->cfg;
+
+    if (cfg->train.early_stopping_patience > 0 && cfg->eval.interval.unit == CHARL_INTERVAL_OFF) {
+        wrong(c, "train", "early_stopping_patience", "needs evaluations: [eval] interval is 0");
+    }
     const bool accuracy = strcmp(cfg->checkpoint.monitor, "val/accuracy") == 0;
 
     if (accuracy != (cfg->checkpoint.mode == CHARL_MONITOR_MAX)) {

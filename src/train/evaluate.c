@@ -87,9 +87,11 @@ bool charl__trainer_is_best(charl__trainer *t, const charl_val_row *row)
     const double now = monitored(t, row), best = t->best_metric;
     const bool better = t->config->checkpoint.mode == CHARL_MONITOR_MAX ? now > best : now < best;
 
+    t->stale_evals++;
     if (isnan(now) || !(better || isnan(best))) {
         return false;
     }
+    t->stale_evals = 0;
     t->best_metric = now;
     t->best_step = t->step;
     return true;

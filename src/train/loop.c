@@ -115,6 +115,7 @@ static charl_status run_step(charl__trainer *t)
 
     charl_comm_mark(t->comm, t->step + 1, "forward and backward");
     CHARL_TRY(push_record(t));
+    CHARL_TRY(charl__optimizer_begin(t->optimizer));
     CHARL_TRY(charl_graph_run(t->train.g));
     CHARL_TRY(charl__feed_used(t->train_feed));
     if (charl__fault("train.kill")) {
@@ -143,23 +144,59 @@ cleanup:
     return st;
 }
 
-/* loss NULL: not read for this step. */
+/* "the gradient of fc1.weight": what was not finite first. */
+static const char *culprit(const charl_optimizer_report *r, char *text, size_t size)
+{
+    if (r->bad_param) {
+        snprintf(text, size, "the gradient of %s is not finite",
+                 charl_param_get_spec(r->bad_param)->name);
+    } else {
+        snprintf(text, size, "the gradient is too large for its norm");
+    }
+    return text;
+}
+
+/* Steps that were left out since this was asked last. */
+static void note_skipped(charl__trainer *t, const charl_optimizer_report *r)
+{
+    char text[512], what[320];
+
+    if (r->bad_steps > t->skipped_now && charl_comm_rank(t->comm) == 0) {
+        snprintf(text, sizeof text, "step %" PRId64 " was skipped: %s (%" PRId64 " skipped so far)",
+                 r->bad_step + 1, culprit(r, what, sizeof what), t->skipped_before + r->bad_steps);
+        charl__trainer_warn(t, text);
+    }
+    t->skipped_now = r->bad_steps;
+}
+
+/* Fail when a step was not finite, unless such steps are left out. loss NULL: not read for this
+ * step. What is looked at are sums over all ranks, so that all of them come to the same decision.
+ */
 static charl_status check_finite(charl__trainer *t, const double *loss, double *grad_norm)
 {
     charl_status st = CHARL_OK;
     charl_optimizer_report report;
-    char text[48] = "";
+    char text[48] = "", what[320];
 
     CHARL_TRY(charl_optimizer_get_report(t->optimizer, &report));
     *grad_norm = (double)report.grad_norm;
-    t->agreed = !report.finite || (loss && !isfinite(*loss)); /* both are sums over all ranks */
+    if (t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP) {
+        note_skipped(t, &report);
+        goto cleanup;
+    }
+    t->agreed = !report.finite || (loss && !isfinite(*loss));
     if (loss) {
         snprintf(text, sizeof text, "loss %g, ", *loss);
     }
+    CHARL_REQUIRE(report.finite, CHARL_ERR_NONFINITE,
+                  "step %" PRId64 ": %s (%sgradient norm %g at step %" PRId64
+                  "); the weights are those before it. Lower optimizer.learning_rate, set "
+                  "train.grad_clip, or train.on_nonfinite = skip",
+                  report.bad_step + 1, culprit(&report, what, sizeof what), text,
+                  (double)report.grad_norm, t->step);
     CHARL_REQUIRE(!t->agreed, CHARL_ERR_NONFINITE,
-                  "the loss or a gradient is not finite at or before step %" PRId64
-                  " (%sgradient norm %g); the weights have not "
-                  "changed since. Lower optimizer.learning_rate, or set train.grad_clip",
+                  "step %" PRId64 ": the loss is not finite (%sgradient norm %g). Lower "
+                  "optimizer.learning_rate, or set train.on_nonfinite = skip",
                   t->step, text, (double)report.grad_norm);
 cleanup:
     return st;
@@ -191,6 +228,7 @@ static charl_status log_row(charl__trainer *t, meter *m, charl_train_result *res
     row.eta_s = span / steps * (double)(t->end_step - t->step);
     result->loss = row.loss;
     st = check_finite(t, &row.loss, &row.grad_norm);
+    row.skipped = t->skipped_before + t->skipped_now;
     if (t->options->events.trained) { /* a row with the loss that ended the run is worth having */
         const charl_status written = t->options->events.trained(t->options->events.ctx, &row);
 
@@ -214,7 +252,13 @@ static charl_status evaluate_now(charl__trainer *t, bool *best)
     charl_val_row row;
 
     *best = false;
+    if (charl_optimizer_has_ema(t->optimizer)) { /* what is kept as the best is the average */
+        CHARL_TRY(charl_optimizer_exchange_ema(t->optimizer));
+    }
     CHARL_TRY(charl__trainer_evaluate(t, limit, &row));
+    if (charl_optimizer_has_ema(t->optimizer)) {
+        CHARL_TRY(charl_optimizer_exchange_ema(t->optimizer));
+    }
     row.best = *best = charl__trainer_is_best(t, &row);
     t->last_eval_s = charl__clock_s();
     if (t->options->events.evaluated) {
@@ -222,6 +266,14 @@ static charl_status evaluate_now(charl__trainer *t, bool *best)
     }
 cleanup:
     return st;
+}
+
+/* Evaluations have not become better for too long. */
+static bool is_over(const charl__trainer *t)
+{
+    const int64_t patience = t->config->train.early_stopping_patience;
+
+    return patience > 0 && t->stale_evals >= patience;
 }
 
 static bool due(const charl__trainer *t, charl_interval interval, double last_s)
@@ -290,8 +342,8 @@ static charl_status after_step(charl__trainer *t, meter *m)
     if (evaluate) {
         CHARL_TRY(evaluate_now(t, &best));
     }
-    if (save || (best && saves)) {
-        CHARL_TRY(charl__trainer_save(t, last));
+    if (save || (best && saves) || (is_over(t) && t->writes)) {
+        CHARL_TRY(charl__trainer_save(t, last || is_over(t)));
     }
     meter_go_on(t, m);
 cleanup:
@@ -304,7 +356,7 @@ static charl_status loop(charl__trainer *t, charl_train_result *result)
     meter m = {.begin_s = charl__clock_s()};
 
     CHARL_TRY(charl__feed_seek(t->train_feed, t->step));
-    while (t->step < t->end_step) {
+    while (t->step < t->end_step && !is_over(t)) {
         decision d;
         double loss = (double)NAN;
         bool logged;
@@ -428,6 +480,8 @@ cleanup:
     result->step = t.step;
     result->epoch = t.ds ? charl__trainer_epoch(&t) : 0.0;
     result->best_metric = t.ds ? t.best_metric : (double)NAN;
+    result->early = t.ds && is_over(&t);
+    result->skipped = t.skipped_before + t.skipped_now;
     result->best_step = t.ds ? t.best_step : -1;
     leave_alone(&t, st);
     charl__trainer_fini(&t);

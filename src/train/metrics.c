@@ -181,22 +181,25 @@ cleanup:
 charl_status charl__metrics_train(charl__metrics *m, const charl_train_row *r)
 {
     charl_status st = CHARL_OK;
-    char loss[32], norm[32], rate[32], tokens[64] = "";
+    char loss[32], norm[32], rate[32], tokens[64] = "", skipped[48] = "";
     const bool finite = isfinite(r->loss) && isfinite(r->grad_norm);
 
     if (r->tokens_per_s > 0) {
         snprintf(tokens, sizeof tokens, ",\"tokens_per_s\":%.6g", r->tokens_per_s);
+    }
+    if (r->skipped > 0) {
+        snprintf(skipped, sizeof skipped, ",\"skipped\":%" PRId64, r->skipped);
     }
     if (m->jsonl) {
         fprintf(m->jsonl,
                 "{\"event\":\"train\",\"step\":%" PRId64
                 ",\"epoch\":%.6g,\"loss\":%s,\"lr\":%.9g,\"grad_norm\":%s,\"samples\":%" PRId64
                 ",\"samples_per_s\":%s%s,\"step_ms\":%.4g,\"data_ms\":%.4g,\"comm_ms\":%.4g,\"mem_"
-                "bytes\":%" PRId64 ",\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
+                "bytes\":%" PRId64 "%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
                 r->step, r->epoch, number(r->loss, "null", loss), r->lr,
                 number(r->grad_norm, "null", norm), r->samples,
                 rounded(r->samples_per_s, "null", rate), tokens, r->step_ms, r->data_ms, r->comm_ms,
-                r->mem_bytes, r->elapsed_s, charl__clock_wall_s(),
+                r->mem_bytes, skipped, r->elapsed_s, charl__clock_wall_s(),
                 finite ? "" : ",\"nonfinite\":true");
         CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
     }

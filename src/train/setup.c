@@ -181,6 +181,11 @@ static charl_status build(charl__trainer *t)
         CHARL_TRY(create_feed(t, t->eval_split, false, &t->eval_feed));
         CHARL_TRY(build_graph(t, t->eval_feed, false, &t->eval));
     }
+    CHARL_REQUIRE(t->infers || t->eval.g || t->config->train.early_stopping_patience == 0,
+                  CHARL_ERR_CONFIG,
+                  "train.early_stopping_patience needs a validation set, %s has none; HINT "
+                  "data.val_split",
+                  t->data.path);
     CHARL_REQUIRE(charl_params_get_elements(t->params) > 0, CHARL_ERR_CONFIG,
                   "the model has nothing to train");
 cleanup:
@@ -234,6 +239,8 @@ static charl_status create_optimizer(charl__trainer *t)
     o.beta2 = given(c->optimizer.beta2, o.beta2);
     o.eps = (float)given(c->optimizer.eps, (double)o.eps);
     o.grad_clip = (float)c->train.grad_clip;
+    o.ema_decay = c->train.ema_decay;
+    o.skip_nonfinite = c->train.on_nonfinite == CHARL_NONFINITE_SKIP;
     CHARL_TRY(charl__optimizer_create(t->params, &o, t->steps, &t->optimizer));
     CHARL_TRY(charl__optimizer_warm_up(t->optimizer));
 cleanup:
@@ -304,6 +311,9 @@ static charl_status finish_alone(charl__trainer *t)
         CHARL_TRY(create_optimizer(t));
     }
     CHARL_TRY(charl_params_initialize(t->params, (uint64_t)t->config->run.seed));
+    if (!t->infers) {
+        CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));
+    }
 cleanup:
     return st;
 }

@@ -37,6 +37,25 @@ static void state_group(const charl_optimizer *o, int k, char text[48])
     snprintf(text, 48, "optim/%s", charl_optimizer_get_state_name(o, k));
 }
 
+static charl_status add_ema(charl__snapshot *s, const charl_optimizer *o,
+                            const charl_params *params)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < charl_params_get_count(params); i++) {
+        const charl_param *p = charl_params_get(params, i);
+        const charl_param_spec *spec = charl_param_get_spec(p);
+        float *data;
+
+        if (spec->trainable) {
+            CHARL_TRY(add(s, "ema", spec->name, &spec->shape, &data));
+            CHARL_TRY(charl_optimizer_read_ema(o, p, data));
+        }
+    }
+cleanup:
+    return st;
+}
+
 static charl_status add_states(charl__snapshot *s, const charl_optimizer *o, int k,
                                const charl_params *params)
 {
@@ -64,7 +83,7 @@ charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
     const int n_params = charl_params_get_count(t->params),
               n_states = charl_optimizer_get_state_count(t->optimizer);
 
-    s->capacity = (int64_t)n_params * (1 + n_states);
+    s->capacity = (int64_t)n_params * (2 + n_states);
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->data, &s->data));
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->group, &s->group));
@@ -75,6 +94,9 @@ charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
 
         CHARL_TRY(add(s, "model", spec->name, &spec->shape, &data));
         CHARL_TRY(charl_param_read(p, data));
+    }
+    if (charl_optimizer_has_ema(t->optimizer)) {
+        CHARL_TRY(add_ema(s, t->optimizer, t->params));
     }
     for (int k = 0; k < n_states; k++) {
         CHARL_TRY(add_states(s, t->optimizer, k, t->params));
@@ -115,16 +137,69 @@ cleanup:
     return st;
 }
 
-static charl_status restore_param(charl_checkpoint_reader *r, const char *path, charl_param *p)
+/* Weights from `group`; running statistics have no average. */
+static charl_status restore_param(charl_checkpoint_reader *r, const char *path, const char *group,
+                                  charl_param *p)
 {
     charl_status st = CHARL_OK;
     const charl_param_spec *spec = charl_param_get_spec(p);
     float *v = NULL;
 
-    CHARL_TRY(charl__snapshot_read(r, path, "model", spec->name, &spec->shape, &v));
+    CHARL_TRY(charl__snapshot_read(r, path, spec->trainable ? group : "model", spec->name,
+                                   &spec->shape, &v));
     CHARL_TRY(charl_param_write(p, v));
 cleanup:
     charl_free(v);
+    return st;
+}
+
+static bool has_ema(const charl_checkpoint_reader *r)
+{
+    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+        if (strcmp(charl_checkpoint_get_tensor(r, i)->group, "ema") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The average goes on where there was one, and else begins with the weights. */
+static charl_status restore_ema(charl__trainer *t, charl_checkpoint_reader *r, const char *path)
+{
+    charl_status st = CHARL_OK;
+    float *v = NULL;
+
+    for (int i = 0; i < charl_params_get_count(t->params); i++) {
+        const charl_param *p = charl_params_get(t->params, i);
+        const charl_param_spec *spec = charl_param_get_spec(p);
+
+        if (spec->trainable) {
+            CHARL_TRY(charl__snapshot_read(r, path, "ema", spec->name, &spec->shape, &v));
+            CHARL_TRY(charl_optimizer_write_ema(t->optimizer, p, v));
+            charl_free(v);
+            v = NULL;
+        }
+    }
+cleanup:
+    charl_free(v);
+    return st;
+}
+
+/* Which group the weights come from. */
+static charl_status choose_group(const charl__trainer *t, const charl_checkpoint_reader *r,
+                                 const char *path, const char **out)
+{
+    charl_status st = CHARL_OK;
+    const bool there = has_ema(r);
+
+    *out = "model";
+    CHARL_REQUIRE(
+        there || t->options->ema != CHARL_EMA_YES || !t->infers, CHARL_ERR_CHECKPOINT,
+        "%s has no moving average of the weights: it was trained with train.ema_decay = 0", path);
+    if (t->infers && there && t->options->ema != CHARL_EMA_NO) {
+        *out = "ema";
+    }
+cleanup:
     return st;
 }
 
@@ -167,15 +242,22 @@ charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader 
                                      const char *path, bool all)
 {
     charl_status st = CHARL_OK;
+    const char *group;
 
     CHARL_TRY(check_names(t, r, path));
+    CHARL_TRY(choose_group(t, r, path, &group));
     for (int i = 0; i < charl_params_get_count(t->params); i++) {
         charl_param *p = charl_params_get(t->params, i);
 
-        CHARL_TRY(restore_param(r, path, p));
+        CHARL_TRY(restore_param(r, path, group, p));
         for (int k = 0; all && k < charl_optimizer_get_state_count(t->optimizer); k++) {
             CHARL_TRY(restore_state(t->optimizer, k, p, r, path));
         }
+    }
+    if (all && charl_optimizer_has_ema(t->optimizer) && has_ema(r)) {
+        CHARL_TRY(restore_ema(t, r, path));
+    } else if (!t->infers) {
+        CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));
     }
 cleanup:
     return st;

@@ -11,7 +11,8 @@ typedef struct charl__snapshot {
     int64_t n, capacity;
 } charl__snapshot;
 
-/** Copy parameters and optimizer state. Call charl__snapshot_fini in any case. Blocks. */
+/** Copy parameters, their moving average if there is one, and optimizer state. Call
+ * charl__snapshot_fini in any case. Blocks. */
 charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s) CHARL_MUST_CHECK;
 void charl__snapshot_fini(charl__snapshot *s);
 void charl__snapshot_hash(const charl__snapshot *s, unsigned char digest[CHARL__SHA256_BYTES]);
@@ -23,8 +24,8 @@ charl_status charl__snapshot_read(charl_checkpoint_reader *r, const char *path, 
                                   const char *name, const charl_shape *shape,
                                   float **out) CHARL_MUST_CHECK;
 
-/** Weights (and with `all` optimizer state) from a checkpoint that is open. Errors: ERR_CHECKPOINT
- * when it is another model's, or holds more than this one. Blocks. */
+/** Weights (and with `all` optimizer state and moving average) from a checkpoint that is open.
+ * Errors: ERR_CHECKPOINT when it is another model's, or holds more than this one. Blocks. */
 charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader *r,
                                      const char *path, bool all) CHARL_MUST_CHECK;
 

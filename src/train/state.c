@@ -36,6 +36,8 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .slices = t->slices.total,
                                     .batch_size = t->config->train.batch_size,
                                     .best_metric = t->best_metric,
+                                    .stale_evals = t->stale_evals,
+                                    .skipped_steps = t->skipped_before + t->skipped_now,
                                     .world_size = charl_comm_size(t->comm),
                                     .device = d->name,
                                     .driver = d->driver,
@@ -309,6 +311,8 @@ charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
     if (all) {
         t->step = s->step;
         t->best_metric = s->best_metric;
+        t->stale_evals = s->stale_evals;
+        t->skipped_before = s->skipped_steps;
         charl_optimizer_set_steps(t->optimizer, s->optim_t);
         CHARL_TRY(restore_scale(t, s->loss_scale));
         t->resumed_step = t->saved_step = s->step;

@@ -43,6 +43,8 @@ typedef struct charl__trainer {
     int64_t step;        /* optimizer steps done: the whole cursor */
     double best_metric;
     int64_t best_step;
+    int64_t stale_evals;                 /* evaluations since the best */
+    int64_t skipped_before, skipped_now; /* steps left out: before this process, and in it */
 
     charl_run *run; /* rank 0 */
     bool writes;    /* checkpoints are wanted */
@@ -85,7 +87,8 @@ charl_status charl__trainer_run_eval(charl__trainer *t) CHARL_MUST_CHECK;
  * Collective. */
 charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches,
                                      charl_val_row *out) CHARL_MUST_CHECK;
-/** Its best and best_step, updated when row is better. Returns whether it is. */
+/** Its best, best_step and stale_evals, updated. Returns whether row is better than those before.
+ */
 bool charl__trainer_is_best(charl__trainer *t, const charl_val_row *row);
 
 /** Save a checkpoint of the present step, link it, remove old ones. A disk that fails is a warning
@@ -94,7 +97,8 @@ bool charl__trainer_is_best(charl__trainer *t, const charl_val_row *row);
 charl_status charl__trainer_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
 /** Resume or start as configured: afterwards parameters, state and cursor are set. Collective. */
 charl_status charl__trainer_resume(charl__trainer *t) CHARL_MUST_CHECK;
-/** Weights (and with `all` optimizer state and cursor) from a checkpoint. Local. */
+/** Weights (and with `all` optimizer state and cursor) from a checkpoint; a trainer that infers
+ * gets their moving average as its options say. Local. */
 charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all) CHARL_MUST_CHECK;
 
 /** Classes of the model that a checkpoint holds, where they follow from the data: extent of its

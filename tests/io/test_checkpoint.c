@@ -37,6 +37,7 @@ static void test_round_trip(void **state)
     const charl_checkpoint_state *got;
 
     (void)state;
+    s.c.state.skipped_steps = 3;
     charl_assert_ok(charl_checkpoint_save(path, &s.c));
     charl_assert_ok(charl_checkpoint_verify(path));
     charl_assert_ok(charl_checkpoint_open(path, &r));
@@ -53,6 +54,8 @@ static void test_round_trip(void **state)
     assert_int_equal(got->slices, 8);
     assert_int_equal(got->batch_size, 64);
     assert_true(isnan(got->best_metric));
+    assert_int_equal(got->stale_evals, 0);
+    assert_int_equal(got->skipped_steps, 3);
     assert_int_equal(got->world_size, 4);
     assert_string_equal(got->device, "pthread-test");
     assert_string_equal(got->driver, "3.1");

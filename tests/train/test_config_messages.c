@@ -67,11 +67,9 @@ static const struct {
      "conf/t.ini:6: [train] passes: \"2\" is not available in this version (available: auto, 1)"},
     {HEAD "[train]\nrecompute = yes\n", "conf/t.ini:6: [train] recompute: \"yes\" is not available "
                                         "in this version (available: auto, no)"},
-    {HEAD "[train]\nema_decay = 0.99\n",
-     "conf/t.ini:6: [train] ema_decay: \"0.99\" is not available in this version (available: 0)"},
-    {HEAD "[train]\nearly_stopping_patience = 3\n",
-     "conf/t.ini:6: [train] early_stopping_patience: \"3\" is not available in this version "
-     "(available: 0)"},
+    {HEAD "[train]\nema_decay = 1\n", "conf/t.ini:6: [train] ema_decay: 1 is outside [0,1)"},
+    {HEAD "[train]\nearly_stopping_patience = 3\n[eval]\ninterval = 0\n",
+     "conf/t.ini:6: [train] early_stopping_patience: needs evaluations: [eval] interval is 0"},
     {HEAD "[optimizer]\ntype = adadelta\n",
      "conf/t.ini:6: [optimizer] type: \"adadelta\" is not one of sgd, adam, adamw, lion, rmsprop, "
      "adagrad, lamb, adafactor, muon"},

@@ -1,0 +1,98 @@
+/* The moving average of the weights: one more arena, brought up to date by the last launch of a
+ * step. */
+#include "base/alloc.h"
+#include "optim/optimizer.h"
+
+charl_status charl__ema_create(charl_optimizer *o)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4,
+                                   "moving average of the weights", &o->ema));
+cleanup:
+    return st;
+}
+
+charl_status charl__ema_enqueue(const charl_optimizer *o)
+{
+    return charl__optimizer_update(
+        o, NULL,
+        &(charl_optimizer_update){.file = "ema",
+                                  .entry = "charl_ema",
+                                  .own = {charl__raw(CHARL_ARG_INOUT, o->ema),
+                                          charl__f32((float)(1.0 - o->config.ema_decay))}});
+}
+
+bool charl_optimizer_has_ema(const charl_optimizer *o)
+{
+    return o->ema != NULL;
+}
+
+charl_status charl_optimizer_exchange_ema(charl_optimizer *o)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(o->ema, CHARL_ERR_INVALID, "%s keeps no moving average", o->type->name);
+    CHARL_TRY(charl__launch(o->set->dev,
+                            &(charl_launch){.file = "ema",
+                                            .entry = "charl_exchange",
+                                            .global = {(size_t)o->set->elements},
+                                            .local = {CHARL_PARAM_ALIGN},
+                                            .args = {charl__raw(CHARL_ARG_INOUT, o->set->value),
+                                                     charl__raw(CHARL_ARG_INOUT, o->ema)}}));
+    CHARL_TRY(charl__params_refresh(o->set));
+cleanup:
+    return st;
+}
+
+static charl_status check(const charl_optimizer *o, const charl_param *p)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(o->ema && p->set == o->set && p->spec.trainable, CHARL_ERR_INVALID,
+                  "there is no moving average of %s", p->spec.name);
+cleanup:
+    return st;
+}
+
+charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_param *p, float *dst)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check(o, p));
+    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->ema, (size_t)p->offset * 4, dst,
+                                 (size_t)charl_shape_count(&p->spec.shape) * 4, true));
+cleanup:
+    return st;
+}
+
+charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p, const float *src)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check(o, p));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->ema, (size_t)p->offset * 4, src,
+                                  (size_t)charl_shape_count(&p->spec.shape) * 4, true));
+cleanup:
+    return st;
+}
+
+charl_status charl_optimizer_reset_ema(charl_optimizer *o)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; o->ema && i < o->set->count; i++) {
+        const charl_param *p = o->set->param[i];
+        float *v = NULL;
+
+        if (p->spec.trainable) {
+            CHARL_TRY(charl_alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
+            st = charl_param_read(p, v);
+            st = st == CHARL_OK ? charl_optimizer_write_ema(o, p, v) : st;
+            charl_free(v);
+            CHARL_TRY(st);
+        }
+    }
+cleanup:
+    return st;
+}

@@ -1,0 +1,175 @@
+/* The moving average of the weights, and steps that are left out. */
+#include "optim/suite.h"
+
+#include <math.h>
+
+static charl_params *set;
+static charl_optimizer *o;
+static int kind[MAX_ELEMENTS];
+
+static void begin(double ema_decay, bool skip)
+{
+    charl_optimizer_config config = charl_optimizer_defaults("adamw");
+
+    config.ema_decay = ema_decay;
+    config.skip_nonfinite = skip;
+    charl_assert_ok(open_set(&set));
+    charl_assert_ok(charl_optimizer_create(set, &config, &o));
+    map_arena(set, kind);
+}
+
+static void end(void)
+{
+    charl_optimizer_destroy(o);
+    charl_params_destroy(set);
+}
+
+static void step(int t, float bad)
+{
+    static float g[MAX_ELEMENTS];
+
+    make_gradient(kind, t, 1.0F, g);
+    g[set->param[3]->offset + 1000] += bad;
+    write_gradient(set, g);
+    charl_assert_ok(charl__optimizer_begin(o));
+    charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
+}
+
+static void test_average(void **state)
+{
+    static float p[MAX_ELEMENTS], e[MAX_ELEMENTS], before[MAX_ELEMENTS];
+    static double want[MAX_ELEMENTS];
+    const charl_param *c;
+
+    (void)state;
+    begin(0.75, false);
+    c = set->param[3];
+    charl_assert_ok(charl_optimizer_reset_ema(o));
+    charl_assert_ok(charl_param_read(c, p));
+    for (int i = 0; i < 2000; i++) {
+        want[i] = (double)p[i];
+    }
+    for (int t = 0; t < 5; t++) {
+        step(t, 0.0F);
+        charl_assert_ok(charl_param_read(c, p));
+        for (int i = 0; i < 2000; i++) {
+            want[i] = 0.75 * want[i] + 0.25 * (double)p[i];
+        }
+    }
+    charl_assert_ok(charl_optimizer_read_ema(o, c, e));
+    charl_assert_close(e, want, 2000, 1e-6);
+    charl_assert_ok(charl_optimizer_exchange_ema(o));
+    charl_assert_ok(charl_param_read(c, before));
+    charl_assert_same_bits(before, e, 2000);
+    charl_assert_ok(charl_optimizer_read_ema(o, c, before));
+    charl_assert_same_bits(before, p, 2000);
+    charl_assert_ok(charl_optimizer_exchange_ema(o));
+    step(6, NAN); /* changes neither */
+    charl_assert_ok(charl_optimizer_read_ema(o, c, before));
+    charl_assert_same_bits(before, e, 2000);
+    charl_assert_status(charl_optimizer_read_ema(o, set->param[1], e), CHARL_ERR_INVALID);
+    charl_assert_message("no moving average of stat");
+    end();
+}
+
+static void test_no_average(void **state)
+{
+    float v[70];
+
+    (void)state;
+    begin(0.0, false);
+    assert_false(charl_optimizer_has_ema(o));
+    charl_assert_ok(charl_optimizer_reset_ema(o));
+    charl_assert_status(charl_optimizer_exchange_ema(o), CHARL_ERR_INVALID);
+    charl_assert_status(charl_optimizer_write_ema(o, set->param[0], v), CHARL_ERR_INVALID);
+    end();
+}
+
+static void check_report(bool finite, int64_t bad_steps, int64_t bad_step, const char *name)
+{
+    charl_optimizer_report r;
+
+    charl_assert_ok(charl_optimizer_get_report(o, &r));
+    assert_int_equal(r.finite, finite);
+    assert_int_equal(r.bad_steps, bad_steps);
+    assert_int_equal(r.bad_step, bad_step);
+    if (name) {
+        assert_string_equal(charl_param_get_spec(r.bad_param)->name, name);
+    } else {
+        assert_null(r.bad_param);
+    }
+}
+
+/* A step that is left out changes nothing, running statistics included; the next one counts. */
+static void test_skipping(void **state)
+{
+    static const float statistics[4] = {5.0F, NAN, 6.0F, 7.0F};
+    static float before[MAX_ELEMENTS], after[MAX_ELEMENTS];
+    charl_step record = {.commit = 1};
+    charl_steps *steps = NULL;
+    float got[4];
+
+    (void)state;
+    begin(0.5, true);
+    charl_optimizer_destroy(o);
+    charl_assert_ok(charl__steps_create(dev, 2, &steps));
+    charl_assert_ok(charl__optimizer_create(
+        set, &(charl_optimizer_config){.type = "sgd", .skip_nonfinite = true}, steps, &o));
+    for (int t = 0; t < 4; t++) {
+        record.step_lo = (uint32_t)t + 100;
+        charl__optimizer_fill(o, lr_of(t), &record);
+        charl_assert_ok(charl__steps_push(steps, &record));
+        charl_assert_ok(charl__optimizer_begin(o));
+        if (t == 1) { /* as the graph of the step does */
+            charl_assert_ok(charl_param_write(set->param[1], statistics));
+        }
+        read_arena(set->value, before, set->elements);
+        {
+            static float g[MAX_ELEMENTS];
+
+            make_gradient(kind, t, 1.0F, g);
+            g[set->param[3]->offset + 1999] = t == 1 ? INFINITY : t == 3 ? 1e30F : 0.0F;
+            write_gradient(set, g);
+        }
+        charl_assert_ok(charl_optimizer_step(o, lr_of(t)));
+        read_arena(set->value, after, set->elements);
+        if (t % 2 == 1) {
+            charl_assert_same_bits(after, before, set->elements);
+        } else {
+            assert_memory_not_equal(after, before, (size_t)set->elements * sizeof *after);
+        }
+        check_report(t % 2 == 0, (t + 1) / 2,
+                     t == 0  ? 0
+                     : t < 3 ? 101
+                             : 103,
+                     t == 1 || t == 2 ? "c" : NULL);
+        charl_assert_ok(charl_param_read(set->param[1], got));
+        assert_true(got[0] == 3.0F && got[1] == 3.0F && got[3] == 3.0F);
+    }
+    charl__steps_destroy(steps);
+    end();
+}
+
+/* Without skipping the first bad step is the one that is told, however late it is asked for. */
+static void test_stopping(void **state)
+{
+    (void)state;
+    begin(0.0, false);
+    for (int t = 0; t < 4; t++) {
+        step(t, t == 1 || t == 3 ? -INFINITY : 0.0F);
+    }
+    check_report(false, 1, 0, "c"); /* an optimizer alone does not number its steps */
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_average),
+        cmocka_unit_test(test_no_average),
+        cmocka_unit_test(test_skipping),
+        cmocka_unit_test(test_stopping),
+    };
+
+    return charl_test_optim(tests, sizeof tests / sizeof tests[0]);
+}
