@@ -167,8 +167,8 @@ charl_status charl_import_cifar10(const char *const *train, int n_train, const c
 /** What a CSV file means. */
 typedef struct charl_csv_options {
     const char *label; /* column of the target, by header name or index from 0 (negative: from the
-                          end); NULL: the last */
-    bool regression;   /* the target is a number, not a class */
+                          end); NULL: the last; or several columns with commas between them */
+    bool regression;   /* targets are numbers; else one is a class, and several are each 0 or 1 */
     char separator;    /* 0: comma */
 } charl_csv_options;
 

@@ -56,7 +56,8 @@ typedef struct charl_val_row {
     int64_t step;
     double epoch;
     double loss;
-    double accuracy, top5; /* fractions; NaN where they do not apply */
+    double accuracy, top5; /* fractions; NaN where they do not apply. bce: the mean over labels */
+    double mae;            /* mse and huber: mean absolute error; else NaN */
     double perplexity;     /* exp(loss), of tokens or where asked for; 0 otherwise */
     bool best;
     double elapsed_s;

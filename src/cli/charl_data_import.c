@@ -204,7 +204,10 @@ static const struct argp_option import_options[] = {
      "The last part of the training samples becomes the validation set", 1},
     {"test", 't', "BATCH", 0,
      "cifar10: held-out batch: the validation set, or with --val-split the test set", 2},
-    {"label", 'l', "COLUMN", 0, "csv: the target, by name or number from 0 (default: the last)", 3},
+    {"label", 'l', "COLUMN", 0,
+     "csv: the target, by name or number from 0 (default: the last); A,B,C: several, each 0 or 1 "
+     "or, with --regression, a number",
+     3},
     {"regression", 'r', NULL, 0, "csv: the target is a number, not a class", 3},
     {"separator", 's', "CHAR", 0, "csv: in place of the comma; tab for tabulators", 3},
     {"tokenizer", 'k', "KIND", 0,

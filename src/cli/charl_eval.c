@@ -49,6 +49,9 @@ static charl_status print_row(const evaluation *e, const charl_val_row *row)
     if (!isnan(row->top5)) {
         printf(" top5=%.6f", row->top5);
     }
+    if (!isnan(row->mae)) {
+        printf(" mae=%.6g", row->mae);
+    }
     if (row->perplexity > 0) {
         printf(" perplexity=%.6g", row->perplexity);
     }

@@ -407,7 +407,8 @@ static charl_status on_evaluated(void *ctx, const charl_val_row *r)
 {
     charl_status st = CHARL_OK;
     charl__output *o = ctx;
-    char accuracy[48] = "", percent[48] = "", perplexity[64] = "", exponential[64] = "";
+    char accuracy[48] = "", percent[48] = "", perplexity[64] = "", exponential[64] = "",
+         mae[64] = "";
 
     if (o->rank != 0) {
         goto cleanup;
@@ -416,15 +417,18 @@ static charl_status on_evaluated(void *ctx, const charl_val_row *r)
         snprintf(accuracy, sizeof accuracy, " accuracy=%.4f", r->accuracy);
         snprintf(percent, sizeof percent, "  accuracy %.2f%%", 100.0 * r->accuracy);
     }
+    if (!isnan(r->mae)) {
+        snprintf(mae, sizeof mae, " mae=%.6g", r->mae);
+    }
     if (r->perplexity > 0) {
         snprintf(perplexity, sizeof perplexity, " perplexity=%.6g", r->perplexity);
         snprintf(exponential, sizeof exponential, "  perplexity %.4g", r->perplexity);
     }
-    say_line(o, "val step=%" PRId64 " epoch=%.4g loss=%.6g%s%s best=%s", r->step, r->epoch,
-             unsigned_nan(r->loss), accuracy, perplexity, r->best ? "yes" : "no");
+    say_line(o, "val step=%" PRId64 " epoch=%.4g loss=%.6g%s%s%s best=%s", r->step, r->epoch,
+             unsigned_nan(r->loss), accuracy, perplexity, mae, r->best ? "yes" : "no");
     if (o->bar && !is_quiet(o)) {
         erase_bar(o);
-        printf("          val  loss %.4f%s%s%s\n", r->loss, percent, exponential,
+        printf("          val  loss %.4f%s%s%s%s\n", r->loss, percent, exponential, mae,
                r->best ? "  best" : "");
     }
     if (o->metrics) {

@@ -22,7 +22,9 @@ typedef struct csv_import {
     charl__csv *csv;
     bool regression;
     int n_columns;
-    int label; /* column of the target */
+    int *label; /* [n_labels] columns of the targets */
+    int n_labels;
+    bool *is_label; /* [n_columns] */
     bool header;
     int64_t rows;
     bool ids;       /* every class is an integer from 0: the label itself */
@@ -102,6 +104,51 @@ cleanup:
     return st;
 }
 
+static charl_status add_label(csv_import *c, const char *name)
+{
+    charl_status st = CHARL_OK;
+    int column;
+
+    CHARL_TRY(find_label(c, name, &column));
+    CHARL_REQUIRE(!c->is_label[column], CHARL_ERR_CONFIG, "%s: column %s is a target twice",
+                  c->path, name);
+    c->is_label[column] = true;
+    c->label[c->n_labels++] = column;
+cleanup:
+    return st;
+}
+
+/* The columns of the targets. A name with a comma in it is one column where there is such a one. */
+static charl_status find_labels(csv_import *c, const char *wanted)
+{
+    charl_status st = CHARL_OK;
+    bool one = !wanted || !strchr(wanted, ',');
+    char *copy = NULL;
+
+    CHARL_TRY(charl_alloc_array(c->n_columns, sizeof *c->label, &c->label));
+    CHARL_TRY(charl_alloc_array(c->n_columns, sizeof *c->is_label, &c->is_label));
+    for (int i = 0; wanted && i < c->n_columns; i++) {
+        one = one || strcmp(charl__csv_field(c->csv, i), wanted) == 0;
+    }
+    if (one) {
+        CHARL_TRY(add_label(c, wanted));
+        goto cleanup;
+    }
+    CHARL_TRY(charl_strdup(wanted, &copy));
+    for (char *name = copy, *next; name; name = next) {
+        next = strchr(name, ',');
+        if (next) {
+            *next++ = '\0';
+        }
+        CHARL_TRY(add_label(c, name));
+    }
+    CHARL_REQUIRE(c->n_labels < c->n_columns, CHARL_ERR_CONFIG,
+                  "%s: every column is a target, and nothing is left to tell it from", c->path);
+cleanup:
+    charl_free(copy);
+    return st;
+}
+
 static charl_status read_first(csv_import *c, const charl_csv_options *csv)
 {
     charl_status st = CHARL_OK;
@@ -111,16 +158,16 @@ static charl_status read_first(csv_import *c, const charl_csv_options *csv)
     CHARL_REQUIRE(c->n_columns >= 2, CHARL_ERR_DATA,
                   "%s: %d column; a table needs a target and at least one more", c->path,
                   c->n_columns);
-    CHARL_TRY(find_label(c, csv->label, &c->label));
+    CHARL_TRY(find_labels(c, csv->label));
     for (int i = 0; i < c->n_columns; i++) {
         const char *field = charl__csv_field(c->csv, i);
 
-        if (i != c->label && field[0] && !parse_number(field, &ignored)) {
+        if (!c->is_label[i] && field[0] && !parse_number(field, &ignored)) {
             c->header = true;
         }
     }
     for (int i = 0; c->header && i < c->n_columns; i++) {
-        if (i != c->label) {
+        if (!c->is_label[i]) {
             CHARL_TRY(charl__text_printf(&c->columns, "%s%s", c->columns.length ? "\n" : "",
                                          charl__csv_field(c->csv, i)));
         }
@@ -142,12 +189,12 @@ cleanup:
 static charl_status note_record(csv_import *c)
 {
     charl_status st = CHARL_OK;
-    const char *label = charl__csv_field(c->csv, c->label);
+    const char *label = charl__csv_field(c->csv, c->label[0]);
     long id = 0;
     int index;
 
     c->rows++;
-    if (c->regression) {
+    if (c->regression || c->n_labels > 1) {
         goto cleanup;
     }
     CHARL_REQUIRE(label[0], CHARL_ERR_DATA, "%s:%lld: the label is missing", c->path,
@@ -197,25 +244,56 @@ cleanup:
     return st;
 }
 
-/* The current record as one row. y is i32 or f32. */
-static charl_status parse_record(csv_import *c, float *x, void *y)
+static charl_status parse_class(csv_import *c, int32_t *y)
 {
     charl_status st = CHARL_OK;
-    const char *label = charl__csv_field(c->csv, c->label);
+    const char *label = charl__csv_field(c->csv, c->label[0]);
     long id = 0;
     int index = 0;
 
+    CHARL_TRY(find_class(c, label, false, &index));
+    *y = c->ids && parse_index(label, &id) ? (int32_t)id : index;
+cleanup:
+    return st;
+}
+
+/* One of several labels: yes or no. */
+static charl_status parse_flag(const csv_import *c, int column, int32_t *y)
+{
+    charl_status st = CHARL_OK;
+    const char *field = charl__csv_field(c->csv, column);
+
+    CHARL_REQUIRE(
+        strcmp(field, "0") == 0 || strcmp(field, "1") == 0, CHARL_ERR_DATA,
+        "%s:%lld: column %d: \"%.40s\" is neither 0 nor 1, as each of several labels must "
+        "be; HINT targets that are numbers need --regression",
+        c->path, (long long)charl__csv_line(c->csv), column, field);
+    *y = field[0] - '0';
+cleanup:
+    return st;
+}
+
+/* The current record as one row. y is i32 or f32 [n_labels]. */
+static charl_status parse_record(csv_import *c, float *x, uint32_t *y)
+{
+    charl_status st = CHARL_OK;
+
     for (int i = 0; i < c->n_columns; i++) {
-        if (i != c->label) {
+        if (!c->is_label[i]) {
             CHARL_TRY(parse_field(c, i, x++));
         }
     }
-    if (c->regression) {
-        CHARL_TRY(parse_field(c, c->label, y));
-        goto cleanup;
+    for (int i = 0; i < c->n_labels; i++) {
+        void *at = &y[i];
+
+        if (c->regression) {
+            CHARL_TRY(parse_field(c, c->label[i], at));
+        } else if (c->n_labels > 1) {
+            CHARL_TRY(parse_flag(c, c->label[i], at));
+        } else {
+            CHARL_TRY(parse_class(c, at));
+        }
     }
-    CHARL_TRY(find_class(c, label, false, &index));
-    *(int32_t *)y = c->ids && parse_index(label, &id) ? (int32_t)id : index;
 cleanup:
     return st;
 }
@@ -223,21 +301,21 @@ cleanup:
 static charl_status second_pass(csv_import *c, charl__writer *w)
 {
     charl_status st = CHARL_OK;
-    const int k = c->n_columns - 1;
+    const int k = c->n_columns - c->n_labels, m = c->n_labels;
     float *x = NULL;
     uint32_t *y = NULL; /* i32 or f32 */
     int filled = 0;
     int n;
 
     CHARL_TRY(charl_alloc_array((int64_t)k * BLOCK_ROWS, sizeof *x, &x));
-    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, sizeof *y, &y));
+    CHARL_TRY(charl_alloc_array((int64_t)m * BLOCK_ROWS, sizeof *y, &y));
     CHARL_TRY(charl__csv_next(c->csv, &n));
     if (c->header) {
         CHARL_TRY(charl__csv_next(c->csv, &n));
     }
     while (n > 0) {
         CHARL_TRY(check_width(c, n));
-        CHARL_TRY(parse_record(c, x + (ptrdiff_t)k * filled, y + filled));
+        CHARL_TRY(parse_record(c, x + (ptrdiff_t)k * filled, y + (ptrdiff_t)m * filled));
         if (++filled == BLOCK_ROWS) {
             CHARL_TRY(charl__writer_put(w, x, y, filled));
             filled = 0;
@@ -259,7 +337,7 @@ static charl_status write_names(const csv_import *c, charl__writer *w)
     if (c->header) {
         CHARL_TRY(charl__writer_text(w, "columns", charl__text_string(&c->columns)));
     }
-    if (c->regression || c->ids) {
+    if (c->regression || c->n_labels > 1 || c->ids) {
         goto cleanup;
     }
     for (int i = 0; i < c->n_classes; i++) {
@@ -280,6 +358,8 @@ static void close_import(csv_import *c)
     }
     charl_free(c->names);
     charl_free(c->slots);
+    charl_free(c->label);
+    charl_free(c->is_label);
     charl__text_fini(&c->columns);
 }
 
@@ -304,8 +384,9 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     CHARL_TRY(first_pass(&c, csv));
     spec.kind = c.regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
     spec.values = c.regression;
-    spec.x_item = (charl_shape){1, {c.n_columns - 1}};
-    spec.y_item = c.regression ? (charl_shape){1, {1}} : (charl_shape){0, {0}};
+    spec.x_item = (charl_shape){1, {c.n_columns - c.n_labels}};
+    spec.y_item = (charl_shape){c.regression || c.n_labels > 1, {c.n_labels}};
+    spec.classes = c.n_labels > 1 && !c.regression ? 2 : 0;
     spec.rows = c.rows;
     CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
     CHARL_TRY(write_names(&c, w));

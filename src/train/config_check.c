@@ -169,11 +169,23 @@ static void check_monitor(checker *c)
         wrong(c, "train", "early_stopping_patience", "needs evaluations: [eval] interval is 0");
     }
     const bool accuracy = strcmp(cfg->checkpoint.monitor, "val/accuracy") == 0;
+    const bool error = strcmp(cfg->checkpoint.monitor, "val/mae") == 0;
+    const bool numbers = cfg->train.loss == CHARL_LOSS_MSE || cfg->train.loss == CHARL_LOSS_HUBER;
 
     if (accuracy != (cfg->checkpoint.mode == CHARL_MONITOR_MAX)) {
         wrong(c, "checkpoint", "mode",
               accuracy ? "val/accuracy grows as it gets better: write mode = max"
+              : error  ? "val/mae falls as it gets better: write mode = min"
                        : "val/loss falls as it gets better: write mode = min");
+    }
+    if (accuracy && numbers) {
+        wrong(c, "checkpoint", "monitor", "val/accuracy needs loss = cross_entropy or bce");
+    }
+    if (error && !numbers) {
+        wrong(c, "checkpoint", "monitor", "val/mae needs loss = mse or huber");
+    }
+    if ((cfg->eval.metrics & CHARL_METRIC_MAE) && !numbers) {
+        wrong(c, "eval", "metrics", "mae needs loss = mse or huber");
     }
     if (accuracy && !(cfg->eval.metrics & CHARL_METRIC_ACCURACY)) {
         wrong(c, "checkpoint", "monitor", "val/accuracy needs accuracy in [eval] metrics");

@@ -35,6 +35,11 @@ cleanup:
     return st;
 }
 
+static bool is_regression(const charl_config *config)
+{
+    return config->train.loss == CHARL_LOSS_MSE || config->train.loss == CHARL_LOSS_HUBER;
+}
+
 charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches, charl_val_row *out)
 {
     charl_status st = CHARL_OK;
@@ -47,6 +52,7 @@ charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches, cha
     *out = (charl_val_row){.step = t->step,
                            .epoch = charl__trainer_epoch(t),
                            .accuracy = (double)NAN,
+                           .mae = (double)NAN,
                            .top5 = (double)NAN};
     batches = max_batches > 0 && max_batches < batches ? max_batches : batches;
     CHARL_TRY(charl__feed_seek(t->eval_feed, 0));
@@ -63,9 +69,8 @@ charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches, cha
         (t->config->eval.metrics & CHARL_METRIC_PERPLEXITY)) {
         out->perplexity = exp(out->loss);
     }
-    if (count > CHARL__METRIC_CORRECT) {
-        out->accuracy = sum[CHARL__METRIC_CORRECT] / sum[CHARL__METRIC_WEIGHT];
-    }
+    *(is_regression(t->config) ? &out->mae : &out->accuracy) =
+        sum[CHARL__METRIC_QUALITY] / sum[CHARL__METRIC_WEIGHT];
     if (count > CHARL__METRIC_TOP5) {
         out->top5 = sum[CHARL__METRIC_TOP5] / sum[CHARL__METRIC_WEIGHT];
     }
@@ -78,6 +83,9 @@ static double monitored(const charl__trainer *t, const charl_val_row *row)
 {
     if (strcmp(t->config->checkpoint.monitor, "val/accuracy") == 0) {
         return row->accuracy;
+    }
+    if (strcmp(t->config->checkpoint.monitor, "val/mae") == 0) {
+        return row->mae;
     }
     return row->loss;
 }

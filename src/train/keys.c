@@ -164,8 +164,9 @@ const charl__key charl__keys[] = {
      "how often to validate: steps (500), epochs (1ep), time (30m); 0: never"},
     {"eval", "max_batches", CHARL__KEY_INT, AT(eval.max_batches), "0", "[0,1e12]", NULL, NULL, NULL, NULL,
      "validate on this many batches only; 0: on all"},
-    {"eval", "metrics", CHARL__KEY_SET, AT(eval.metrics), "loss, accuracy", NULL, "loss|accuracy|top5|perplexity", NULL, NULL, NULL,
-     "what to measure besides the loss; perplexity, its exponential, is always told of tokens"},
+    {"eval", "metrics", CHARL__KEY_SET, AT(eval.metrics), "loss, accuracy", NULL, "loss|accuracy|top5|perplexity|mae", NULL, NULL, NULL,
+     "what to measure besides the loss; perplexity, its exponential, is always told of tokens, and mae, the mean absolute error, with "
+     "loss = mse and huber; with loss = bce accuracy is that of single labels"},
 
     {"checkpoint", "interval", CHARL__KEY_INTERVAL, AT(checkpoint.interval), "1ep", NULL, NULL, NULL, NULL, NULL,
      "how often to save, besides the best: steps (500), epochs (1ep), time (30m); 0: only at the end and when stopped"},
@@ -173,7 +174,7 @@ const charl__key charl__keys[] = {
      "newest checkpoints to keep"},
     {"checkpoint", "keep_every", CHARL__KEY_INT, AT(checkpoint.keep_every), "0", "[0,1e12]", NULL, NULL, NULL, NULL,
      "also keep every checkpoint whose step is a multiple of this; 0: none"},
-    {"checkpoint", "monitor", CHARL__KEY_CHOICE, AT(checkpoint.monitor), "val/loss", NULL, "val/loss|val/accuracy", NULL, NULL, NULL,
+    {"checkpoint", "monitor", CHARL__KEY_CHOICE, AT(checkpoint.monitor), "val/loss", NULL, "val/loss|val/accuracy|val/mae", NULL, NULL, NULL,
      "value that decides which checkpoint is best"},
     {"checkpoint", "mode", CHARL__KEY_ENUM, AT(checkpoint.mode), "min", NULL, "min|max", NULL, NULL, NULL,
      "whether a small or a large value is good"},

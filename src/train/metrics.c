@@ -14,7 +14,7 @@
 
 static const char csv_header[] =
     "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib,"
-    "val/perplexity\n";
+    "val/perplexity,val/mae\n";
 
 enum { PATH_BYTES = 4096, LINE_BYTES = 4096 };
 
@@ -204,7 +204,7 @@ charl_status charl__metrics_train(charl__metrics *m, const charl_train_row *r)
         CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
     }
     if (m->csv) {
-        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,%s,,,%.9g,%s,%s,%.4f,\n", r->epoch, r->step,
+        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,%s,,,%.9g,%s,%s,%.4f,,\n", r->epoch, r->step,
                 r->elapsed_s, number(r->loss, "nan", loss), r->lr,
                 number(r->grad_norm, "nan", norm), rounded(r->samples_per_s, "nan", rate),
                 (double)r->mem_bytes / 1073741824.0);
@@ -217,8 +217,8 @@ cleanup:
 charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *r)
 {
     charl_status st = CHARL_OK;
-    char loss[32], accuracy[64] = "", top5[64] = "", perplexity[64] = "", value[32],
-                   exponential[32];
+    char loss[32], accuracy[64] = "", top5[64] = "", perplexity[64] = "", mae[64] = "", value[32],
+                   exponential[32], error[32];
 
     if (!isnan(r->accuracy)) {
         snprintf(accuracy, sizeof accuracy, ",\"accuracy\":%.9g", r->accuracy);
@@ -229,21 +229,25 @@ charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *r)
     if (r->perplexity > 0 && isfinite(r->perplexity)) {
         snprintf(perplexity, sizeof perplexity, ",\"perplexity\":%.9g", r->perplexity);
     }
+    if (!isnan(r->mae)) {
+        snprintf(mae, sizeof mae, ",\"mae\":%.9g", r->mae);
+    }
     if (m->jsonl) {
         fprintf(
             m->jsonl,
             "{\"event\":\"val\",\"step\":%" PRId64
-            ",\"epoch\":%.6g,\"loss\":%s%s%s%s,\"best\":%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
-            r->step, r->epoch, number(r->loss, "null", loss), accuracy, top5, perplexity,
+            ",\"epoch\":%.6g,\"loss\":%s%s%s%s%s,\"best\":%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
+            r->step, r->epoch, number(r->loss, "null", loss), accuracy, top5, perplexity, mae,
             r->best ? "true" : "false", r->elapsed_s, charl__clock_wall_s(),
             isfinite(r->loss) ? "" : ",\"nonfinite\":true");
         CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
     }
     if (m->csv) {
-        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,,%s,%s,,,,,%s\n", r->epoch, r->step, r->elapsed_s,
+        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,,%s,%s,,,,,%s,%s\n", r->epoch, r->step, r->elapsed_s,
                 number(r->loss, "nan", loss),
                 isnan(r->accuracy) ? "" : number(r->accuracy, "nan", value),
-                r->perplexity > 0 ? number(r->perplexity, "nan", exponential) : "");
+                r->perplexity > 0 ? number(r->perplexity, "nan", exponential) : "",
+                isnan(r->mae) ? "" : number(r->mae, "nan", error));
         CHARL_TRY(flush(m, m->csv, "metrics.csv"));
     }
 cleanup:

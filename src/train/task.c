@@ -45,6 +45,12 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
                       data->path, data->y_dtype == CHARL_I32 ? "several integer" : "real");
         *out = data->classes;
     } else {
+        CHARL_REQUIRE(config->train.loss != CHARL_LOSS_BCE || data->y_dtype != CHARL_I32 ||
+                          data->classes <= 2,
+                      CHARL_ERR_CONFIG,
+                      "train.loss = bce: labels are 0 or 1, those of %s go up to %lld; "
+                      "cross_entropy is for classes",
+                      data->path, (long long)data->classes - 1);
         *out = charl_shape_count(&data->y_shape);
     }
 cleanup:
@@ -151,7 +157,12 @@ static charl_var *build_metrics(const charl_config *config, charl_graph *g, char
 
     part[n++] = total(g, charl_mul(g, rows, weight));
     part[n++] = total(g, weight);
-    if (config->train.loss == CHARL_LOSS_CROSS_ENTROPY) {
+    if (config->train.loss == CHARL_LOSS_BCE) {
+        y = real_target(g, out, y);
+        part[n++] = total(g, charl_mul(g, charl_binary_accuracy(g, out, y), weight));
+    } else if (config->train.loss != CHARL_LOSS_CROSS_ENTROPY) {
+        part[n++] = total(g, charl_mul(g, charl_l1(g, out, real_target(g, out, y)), weight));
+    } else {
         part[n++] = total(g, charl_mul(g, per_sample(g, charl_correct(g, out, y, 1)), weight));
         if (config->eval.metrics & CHARL_METRIC_TOP5) {
             part[n++] = total(g, charl_mul(g, per_sample(g, charl_correct(g, out, y, 5)), weight));

@@ -22,7 +22,7 @@ charl_dtype charl__task_precision(const charl_config *config);
 enum {
     CHARL__METRIC_LOSS,
     CHARL__METRIC_WEIGHT,
-    CHARL__METRIC_CORRECT,
+    CHARL__METRIC_QUALITY, /* cross_entropy: right ones; bce: right parts; else: absolute errors */
     CHARL__METRIC_TOP5,
     CHARL__METRIC_COUNT
 };

@@ -301,6 +301,40 @@ static void csv_labels_and_headers(void **state)
     charl_dataset_close(ds);
 }
 
+static void csv_targets_may_be_several(void **state)
+{
+    const char *path = text_file("m.csv", "a,b,\"c,d\",e\n1,0,1,7\n0,2,0,8\n1,4,1,9\n");
+    const int64_t rows[] = {0, 1, 2};
+    const double numbers[] = {0, 7, 2, 8, 4, 9};
+    const int32_t flags[] = {1, 1, 0, 0, 1, 1};
+    charl_dataset_info info;
+    charl_dataset *ds;
+    int32_t y[6];
+    float v[6];
+
+    (void)state;
+    charl_assert_ok(charl_import_csv(path, &(charl_csv_options){.label = "b,3", .regression = true},
+                                     out, &replace));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.y_shape.dim[0], 2);
+    assert_string_equal(info.columns, "a\nc,d");
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, NULL, v));
+    charl_assert_close(v, numbers, 6, 0);
+    charl_dataset_close(ds);
+    charl_assert_ok(
+        charl_import_csv(path, &(charl_csv_options){.label = "0,2"}, out, &replace)); /* labels */
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.y_dtype, CHARL_I32);
+    assert_int_equal(info.classes, 2);
+    charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 3, NULL, y));
+    assert_memory_equal(y, flags, sizeof flags);
+    charl_dataset_close(ds);
+    charl_assert_ok(charl_import_csv(path, &(charl_csv_options){.label = "c,d"}, out, &replace));
+    ds = open_out(NULL, &info);
+    assert_int_equal(info.y_shape.ndim, 0); /* one column of that name */
+    charl_dataset_close(ds);
+}
+
 typedef struct bad_csv {
     const char *text;
     const char *label;
@@ -329,6 +363,10 @@ static void bad_csv_is_refused_with_its_line(void **state)
         {"a,b\n1,2\n", "c", CHARL_ERR_CONFIG, "no column \"c\""},
         {"a,b\n1,2\n", "2", CHARL_ERR_CONFIG, "column 2 of 2 columns"},
         {"a,b\n1,2\n", "-3", CHARL_ERR_CONFIG, "column -3"},
+        {"a,b,c\n1,2,3\n", "a,-3", CHARL_ERR_CONFIG, "column -3 is a target twice"},
+        {"a,b\n1,2\n", "a,b", CHARL_ERR_CONFIG, "every column is a target"},
+        {"a,b,c\n1,0,1\n1,1,2\n", "b,c", CHARL_ERR_DATA,
+         "bad.csv:3: column 2: \"2\" is neither 0 nor 1"},
     };
 
     (void)state;
@@ -530,6 +568,7 @@ int main(void)
         cmocka_unit_test(cifar_records_become_images),
         cmocka_unit_test(csv_becomes_a_table),
         cmocka_unit_test(csv_labels_and_headers),
+        cmocka_unit_test(csv_targets_may_be_several),
         cmocka_unit_test(bad_csv_is_refused_with_its_line),
         cmocka_unit_test(too_many_classes_hint_at_regression),
         cmocka_unit_test(npy_arrays_are_converted),

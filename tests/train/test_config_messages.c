@@ -100,7 +100,7 @@ static const struct {
     {HEAD "[eval]\ninterval = 3 weeks\n", "conf/t.ini:6: [eval] interval: \"3 weeks\" is not an "
                                           "interval: steps (500), epochs (1ep), time (30m) or 0"},
     {HEAD "[eval]\nmetrics = loss, f1\n",
-     "conf/t.ini:6: [eval] metrics: \"f1\" is not one of loss, accuracy, top5, perplexity"},
+     "conf/t.ini:6: [eval] metrics: \"f1\" is not one of loss, accuracy, top5, perplexity, mae"},
     {HEAD "[eval]\nmetrics = perplexity\n[train]\nloss = mse\n",
      "conf/t.ini:6: [eval] metrics: perplexity needs loss = cross_entropy"},
     {HEAD "[log]\nmetrics = jsonl, tensorboard\n",
@@ -116,6 +116,13 @@ static const struct {
      "conf/t.ini:6: [checkpoint] mode: val/loss falls as it gets better: write mode = min"},
     {HEAD "[checkpoint]\nmonitor = val/accuracy\nmode = max\n[eval]\nmetrics = loss\n",
      "conf/t.ini:6: [checkpoint] monitor: val/accuracy needs accuracy in [eval] metrics"},
+    {HEAD "[checkpoint]\nmonitor = val/accuracy\nmode = max\n[train]\nloss = huber\n",
+     "conf/t.ini:6: [checkpoint] monitor: val/accuracy needs loss = cross_entropy or bce"},
+    {HEAD "[checkpoint]\nmonitor = val/mae\n",
+     "conf/t.ini:6: [checkpoint] monitor: val/mae needs loss = mse or huber"},
+    {HEAD "[checkpoint]\nmonitor = val/mae\nmode = max\n[train]\nloss = mse\n",
+     "conf/t.ini:7: [checkpoint] mode: val/mae falls as it gets better: write mode = min"},
+    {HEAD "[eval]\nmetrics = mae\n", "conf/t.ini:6: [eval] metrics: mae needs loss = mse or huber"},
     {HEAD "[dist]\nallreduce = peer\n", "conf/t.ini:6: [dist] allreduce: peer is not available in "
                                         "this version (available: auto, window, tree, mpi)"},
     {HEAD "[dist]\nshard_optimizer = yes\n", "conf/t.ini:6: [dist] shard_optimizer: \"yes\" is not "

@@ -13,7 +13,7 @@
 
 static const char HEADER[] =
     "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib,"
-    "val/perplexity\n";
+    "val/perplexity,val/mae\n";
 
 static char *slurp(const char *dir, const char *name)
 {
@@ -68,26 +68,37 @@ static void assert_row(const char *line, const char *before, const char *after)
     assert_memory_equal(time, after, strlen(after));
 }
 
+static charl_val_row val_row(int64_t step, double loss, double accuracy, double top5)
+{
+    return (charl_val_row){.step = step,
+                           .epoch = (double)step / 10,
+                           .loss = loss,
+                           .accuracy = accuracy,
+                           .top5 = top5,
+                           .mae = (double)NAN,
+                           .best = true,
+                           .elapsed_s = 2};
+}
+
+/* With every value that classes do not have. */
+static charl_val_row regression_row(int64_t step)
+{
+    charl_val_row r = val_row(step, 0.25, (double)NAN, (double)NAN);
+
+    r.perplexity = 1.25;
+    r.mae = 0.125;
+    r.best = false;
+    r.elapsed_s = 3;
+    return r;
+}
+
 static void test_formats(void **state)
 {
     char *dir = charl_test_tempdir();
     const long live = charl__live();
     charl__metrics *m = NULL;
     const charl_train_row row = train_row(10, 1.8342);
-    const charl_val_row val = {.step = 10,
-                               .epoch = 1,
-                               .loss = 0.5,
-                               .accuracy = 0.75,
-                               .top5 = 0.875,
-                               .best = true,
-                               .elapsed_s = 2};
-    const charl_val_row plain = {.step = 20,
-                                 .epoch = 2,
-                                 .loss = 0.25,
-                                 .accuracy = (double)NAN,
-                                 .top5 = (double)NAN,
-                                 .perplexity = 1.25,
-                                 .elapsed_s = 3};
+    const charl_val_row val = val_row(10, 0.5, 0.75, 0.875), plain = regression_row(20);
     char want[1024];
     char *text;
     char *line2;
@@ -114,14 +125,15 @@ static void test_formats(void **state)
         "}\n");
     assert_row(strchr(line2, '\n') + 1,
                "{\"event\":\"val\",\"step\":20,\"epoch\":2,\"loss\":0.25,\"perplexity\":1.25,"
+               "\"mae\":0.125,"
                "\"best\":false,\"elapsed_"
                "s\":3.000",
                "}\n");
     free(text);
     snprintf(
         want, sizeof want,
-        "%s0.25,10,1.500,1.8342,,,0.001,2.5,1000,0.2500,\n1,10,2.000,,0.5,0.75,,,,,\n2,20,3.000,"
-        ",0.25,,,,,,1.25\n",
+        "%s0.25,10,1.500,1.8342,,,0.001,2.5,1000,0.2500,,\n1,10,2.000,,0.5,0.75,,,,,,\n2,20,3.000,"
+        ",0.25,,,,,,1.25,0.125\n",
         HEADER);
     assert_file(dir, "metrics.csv", want);
     assert_int_equal(charl__live(), live);
@@ -133,7 +145,8 @@ static void test_values_that_are_not_finite(void **state)
     char *dir = charl_test_tempdir();
     charl__metrics *m = NULL;
     const charl_train_row row = train_row(10, (double)INFINITY);
-    const charl_val_row val = {.step = 10, .loss = (double)NAN, .accuracy = 0, .top5 = (double)NAN};
+    const charl_val_row val = {
+        .step = 10, .loss = (double)NAN, .accuracy = 0, .top5 = (double)NAN, .mae = (double)NAN};
     char *text;
 
     (void)state;
@@ -149,7 +162,7 @@ static void test_values_that_are_not_finite(void **state)
     free(text);
     text = slurp(dir, "metrics.csv");
     assert_non_null(
-        strstr(text, "\n0.25,10,1.500,nan,,,0.001,2.5,1000,0.2500,\n0,10,0.000,,nan,0,,,,,\n"));
+        strstr(text, "\n0.25,10,1.500,nan,,,0.001,2.5,1000,0.2500,,\n0,10,0.000,,nan,0,,,,,,\n"));
     free(text);
     charl_test_tempdir_remove(dir);
 }
@@ -236,7 +249,7 @@ static void test_only_the_formats_asked_for(void **state)
     char *dir = charl_test_tempdir();
     charl__metrics *m = NULL;
     const charl_train_row row = train_row(1, 1);
-    const charl_val_row val = {.step = 1};
+    const charl_val_row val = {.step = 1, .mae = (double)NAN};
     char path[4096];
 
     (void)state;

@@ -1,0 +1,98 @@
+#!/bin/sh
+# Targets that are not one class: several numbers, several yes-or-no labels; and tables normalised by what is stored with
+# them, in training, evaluation and prediction, a constant column too.
+here=$(dirname "$0")
+. "$here/common.sh"
+
+# check WHAT PROGRAM: a Python program on standard input ends well.
+check() {
+    checks=$((checks + 1))
+    /usr/bin/python3 - >log 2>&1 || { fail "$1"; tail -n 4 log; }
+}
+if ! /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
+    echo "skipped: /usr/bin/python3 has no h5py"
+    exit 77
+fi
+
+# Columns of very different size, one of them constant; two numbers and three labels that follow from them.
+/usr/bin/python3 - <<'PY'
+import numpy
+r = numpy.random.RandomState(0)
+x = r.standard_normal((400, 4))
+with open("t.csv", "w") as f:
+    f.write("big,same,small,plain,left,right,p,q,s\n")
+    for v in x:
+        labels = [int(v[0] > 0), int(v[2] + v[3] > 0), int(v[3] > 1)]
+        row = [5e5 + 1e4 * v[0], 7, 1e-3 * v[2], v[3], 2 * v[0] - v[2], v[3] + 1] + labels
+        f.write(",".join("%.9g" % n for n in row) + "\n")
+PY
+expect 0 "numbers" "$bin/charl" data import csv t.csv -o n.h5 --label left,right --regression --val-split 0.25
+expect 0 "labels" "$bin/charl" data import csv t.csv -o l.h5 --label p,q,s --val-split 0.25
+cat >linear.ini <<'INI'
+[run]
+output_dir = run
+[data]
+path = n.h5
+[layer fc]
+type = linear
+[train]
+loss = mse
+epochs = 30
+batch_size = 30
+[optimizer]
+learning_rate = 0.03
+[checkpoint]
+monitor = val/mae
+[device]
+share = yes
+INI
+sed -i 's/^type = linear/&\nout = 2/' linear.ini
+expect 0 "regression" ranks 1 linear.ini
+says 30 " val .* mae=[0-9.]"
+expect 0 "regression on 3 ranks" ranks 3 linear.ini -q -o three train.slices=5
+expect 0 "regression again" ranks 1 linear.ini -q -o one train.slices=5
+same "regression" one three
+expect 0 "evaluation" "$bin/charl" eval linear.ini run/last.h5
+cp "$T/log" eval.log
+expect 0 "prediction" "$bin/charl" predict linear.ini run/last.h5 -o p.csv
+expect 0 "one step" ranks 1 linear.ini -q -o first train.max_steps=1 train.batch_size=300 data.shuffle=no \
+    optimizer.learning_rate=1e-30 optimizer.weight_decay=0 log.interval=1
+check "what the formula says" <<'PY'
+import csv, h5py, json, numpy, re
+with h5py.File("n.h5") as f:
+    train, val, y, yv = (f[n][:].astype("f8") for n in ("train/x", "val/x", "train/y", "val/y"))
+    mean, std = f["train/x"].attrs["mean"], f["train/x"].attrs["std"]
+assert std[1] == 1 and abs(mean[1] - 7) < 1e-6, (mean, std)
+assert numpy.allclose(mean, train.mean(0), rtol=1e-5) and numpy.allclose(std[[0, 2, 3]], train.std(0)[[0, 2, 3]], rtol=1e-4)
+def model(path, x):
+    with h5py.File(path) as f:
+        return (x - mean) / std @ f["model/fc.weight"][:].T.astype("f8") + f["model/fc.bias"][:]
+want = model("run/last.h5", val)
+rows = list(csv.DictReader(open("p.csv")))
+got = numpy.array([[float(r["prediction_%d" % k]) for k in (0, 1)] for r in rows])
+assert numpy.allclose(got, want, atol=1e-4), numpy.abs(got - want).max()
+mse, mae = ((want - yv) ** 2).mean(), numpy.abs(want - yv).mean()
+loss, error = (float(re.search(k + r"=([-+.0-9e]+)", open("eval.log").read()).group(1)) for k in ("loss", "mae"))
+assert numpy.isclose(loss, mse, rtol=1e-3) and numpy.isclose(error, mae, rtol=1e-3), (loss, mse, error, mae)
+assert mae < 0.05, "not learned: %g" % mae
+first = json.loads(open("first/metrics.jsonl").readline())
+assert first["event"] == "train" and numpy.isclose(first["loss"], ((model("first/last.h5", train) - y) ** 2).mean(), rtol=1e-4)
+PY
+
+sed -e 's/n.h5/l.h5/' -e 's/= run/= lrun/' -e 's/= mse/= bce/' -e 's/out = 2/out = 3/' -e '/monitor/s/.*/monitor = val\/accuracy\nmode = max/' \
+    linear.ini >labels.ini
+expect 0 "labels" ranks 2 labels.ini train.slices=2
+says 30 " val .* accuracy=0\.[0-9]|accuracy=1"
+expect 0 "labels: evaluation" "$bin/charl" eval labels.ini lrun/last.h5
+cp "$T/log" eval.log
+expect 0 "labels: prediction" "$bin/charl" predict labels.ini lrun/last.h5 -o q.csv
+check "accuracy of single labels" <<'PY'
+import csv, re
+rows = list(csv.DictReader(open("q.csv")))
+right = sum((float(r["probability_%d" % k]) > 0.5) == (r["target_%d" % k] == "1") for r in rows for k in range(3))
+accuracy = float(re.search(r"accuracy=([.0-9]+)", open("eval.log").read()).group(1))
+assert abs(accuracy - right / 3 / len(rows)) < 1e-6 and accuracy > 0.9, (accuracy, right)
+PY
+expect 2 "digits are not labels" ranks 1 mlp.ini -q -o x train.loss=bce
+says 1 "labels are 0 or 1, those of .* go up to 9"
+finish
