@@ -104,14 +104,20 @@ typedef struct charl_onnx_export {
     void *ctx;
 } charl_onnx_export;
 
-/** The part of a graph that its outputs depend on, appended to *out as an ONNX model. The graph
- * need not be compiled, nor have a device. Inputs keep their names, in the order of their making;
+/** An ONNX model: the bytes of head, then those of graph, which holds the weights and is not copied
+ * for being large. Start from {0}; charl__text_fini both on every path. */
+typedef struct charl_onnx_model {
+    charl__text head, graph;
+} charl_onnx_model;
+
+/** The part of a graph that its outputs depend on, as an ONNX model. The graph need not be
+ * compiled, nor have a device. Inputs keep their names, in the order of their making;
  * parameters become initializers under theirs.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CONFIG  an operator or element type that cannot be exported, naming the node; more
  * than 2 GiB; ERR_NOMEM; what `read` returns, and the graph's own error. */
 charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e,
-                               charl__text *out) CHARL_MUST_CHECK;
+                               charl_onnx_model *out) CHARL_MUST_CHECK;
 
 #endif

@@ -14,6 +14,8 @@ enum { VALUE_NAME = 1, VALUE_TYPE = 2 };
 enum { TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
 enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_SYMBOL = 2 };
 
+enum { SPARE = 1 << 16 }; /* bytes for what is not weights, at first */
+
 typedef struct walk {
     const charl_graph *g;
     const charl_onnx_export *e;
@@ -172,10 +174,25 @@ cleanup:
     return st;
 }
 
+static size_t weight_bytes(const walk *w)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < w->g->vars.count; i++) {
+        const charl_var *v = charl__var(w->g, i);
+
+        if (w->needed[v->id] && v->leaf == CHARL_LEAF_PARAM) {
+            bytes += (size_t)charl_shape_count(&v->type.shape) * sizeof(float);
+        }
+    }
+    return bytes;
+}
+
 static charl_status put_graph(walk *w)
 {
     charl_status st = CHARL_OK;
 
+    CHARL_TRY(charl__text_reserve(&w->x.graph, weight_bytes(w) + SPARE));
     CHARL_TRY(charl__wire_string(&w->x.graph, ONNX_GRAPH_NAME, w->e->name));
     CHARL_TRY(put_leaves(w));
     for (int i = 0; i < w->g->nodes.count; i++) {
@@ -204,7 +221,8 @@ cleanup:
     return st;
 }
 
-static charl_status put_model(const charl__text *graph, charl__text *out)
+/* The model's last field is the graph, which follows. */
+static charl_status put_head(size_t graph_bytes, charl__text *out)
 {
     charl_status st = CHARL_OK;
     charl__text opset = {0};
@@ -215,7 +233,7 @@ static charl_status put_model(const charl__text *graph, charl__text *out)
     CHARL_TRY(charl__wire_string(out, MODEL_PRODUCER, "charl"));
     CHARL_TRY(charl__wire_string(out, MODEL_VERSION, CHARL_VERSION));
     CHARL_TRY(charl__wire_text(out, MODEL_OPSET, &opset));
-    CHARL_TRY(charl__wire_text(out, MODEL_GRAPH, graph));
+    CHARL_TRY(charl__wire_begin(out, MODEL_GRAPH, graph_bytes));
 cleanup:
     charl__text_fini(&opset);
     return st;
@@ -235,11 +253,11 @@ static void walk_fini(walk *w)
     charl_free(w->x.names.item);
     charl_free(w->name);
     charl_free(w->needed);
-    charl__text_fini(&w->x.graph);
     charl__text_fini(&w->x.scratch);
 }
 
-charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e, charl__text *out)
+charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e,
+                               charl_onnx_model *out)
 {
     charl_status st = CHARL_OK;
     walk w = {.g = g, .e = e};
@@ -248,8 +266,10 @@ charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e,
     CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *w.needed, &w.needed));
     CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *w.name, &w.name));
     mark(&w);
-    CHARL_TRY(put_graph(&w));
-    CHARL_TRY(put_model(&w.x.graph, out));
+    st = put_graph(&w);
+    out->graph = w.x.graph; /* the caller's, also after failure */
+    CHARL_TRY(st);
+    CHARL_TRY(put_head(out->graph.length, &out->head));
 cleanup:
     walk_fini(&w);
     return st;

@@ -12,6 +12,20 @@
 
 enum { FIRST_CAPACITY = 128 };
 
+static charl_status grow(charl__text *t, size_t capacity)
+{
+    charl_status st = CHARL_OK;
+    const bool is_first = !t->data;
+
+    CHARL_TRY(charl_realloc(capacity, &t->data));
+    t->capacity = capacity;
+    if (is_first) {
+        t->data[0] = '\0';
+    }
+cleanup:
+    return st;
+}
+
 /* Room for `more` further bytes and the NUL. */
 static charl_status reserve(charl__text *t, size_t more)
 {
@@ -24,13 +38,19 @@ static charl_status reserve(charl__text *t, size_t more)
         capacity *= 2;
     }
     if (capacity > t->capacity) {
-        const bool is_first = !t->data;
+        CHARL_TRY(grow(t, capacity));
+    }
+cleanup:
+    return st;
+}
 
-        CHARL_TRY(charl_realloc(capacity, &t->data));
-        t->capacity = capacity;
-        if (is_first) {
-            t->data[0] = '\0';
-        }
+charl_status charl__text_reserve(charl__text *t, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(bytes < SIZE_MAX / 4, CHARL_ERR_NOMEM, "a text of %zu bytes", bytes);
+    if (t->length + bytes + 1 > t->capacity) {
+        CHARL_TRY(grow(t, t->length + bytes + 1));
     }
 cleanup:
     return st;

@@ -32,6 +32,9 @@ const char *charl__text_string(const charl__text *t);
 /** Whether `s` is longer than `suffix` and ends in it. */
 bool charl__ends_in(const char *s, const char *suffix);
 
+/** Take memory for `bytes` more bytes at once: nothing is moved until they are there. */
+charl_status charl__text_reserve(charl__text *t, size_t bytes) CHARL_MUST_CHECK;
+
 /** Forget the contents, keep the memory. */
 void charl__text_clear(charl__text *t);
 

@@ -51,12 +51,21 @@ cleanup:
     return st;
 }
 
-charl_status charl__wire_bytes(charl__text *t, int field, const void *data, size_t bytes)
+charl_status charl__wire_begin(charl__text *t, int field, size_t bytes)
 {
     charl_status st = CHARL_OK;
 
     CHARL_TRY(put_key(t, field, LENGTH));
     CHARL_TRY(put_varint(t, bytes));
+cleanup:
+    return st;
+}
+
+charl_status charl__wire_bytes(charl__text *t, int field, const void *data, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__wire_begin(t, field, bytes));
     CHARL_TRY(charl__text_append(t, data, bytes));
 cleanup:
     return st;

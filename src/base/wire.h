@@ -19,6 +19,8 @@ charl_status charl__wire_string(charl__text *t, int field, const char *value) CH
 /** bytes, or a nested message. */
 charl_status charl__wire_bytes(charl__text *t, int field, const void *data,
                                size_t bytes) CHARL_MUST_CHECK;
+/** The beginning of one whose `bytes` bytes follow elsewhere. */
+charl_status charl__wire_begin(charl__text *t, int field, size_t bytes) CHARL_MUST_CHECK;
 charl_status charl__wire_text(charl__text *t, int field, const charl__text *value) CHARL_MUST_CHECK;
 
 #endif

@@ -168,7 +168,8 @@ charl_status charl__export_onnx(charl_checkpoint_reader *r, const char *checkpoi
     charl_status st = CHARL_OK;
     onnx_export x = {.r = r, .checkpoint = checkpoint};
     charl_var *output = NULL;
-    charl__text model = {0};
+    charl_onnx_model model = {0};
+    charl__commit c = {.fd = -1};
 
     CHARL_TRY(open_config(&x, overrides, n_overrides));
     CHARL_TRY(open_data(&x));
@@ -181,9 +182,14 @@ charl_status charl__export_onnx(charl_checkpoint_reader *r, const char *checkpoi
                                                      .read = read_value,
                                                      .ctx = &x},
                                 &model));
-    CHARL_TRY(charl__commit_bytes(path, model.data, model.length));
+    CHARL_TRY(charl__commit_begin(path, &c));
+    CHARL_TRY(charl__commit_write(&c, model.head.data, model.head.length));
+    CHARL_TRY(charl__commit_write(&c, model.graph.data, model.graph.length));
+    CHARL_TRY(charl__commit_end(&c, NULL, NULL));
 cleanup:
-    charl__text_fini(&model);
+    charl__commit_fini(&c);
+    charl__text_fini(&model.head);
+    charl__text_fini(&model.graph);
     export_fini(&x);
     return st;
 }

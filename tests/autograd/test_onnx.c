@@ -66,6 +66,8 @@ static charl_status export(charl_graph *g, charl_var *output,
                            charl_status (*read)(void *, const charl_param_spec *, float *),
                            charl__text *out)
 {
+    charl_status st;
+    charl_onnx_model model = {0};
     static const char *const name = "output";
     int reads = 0;
     const charl_onnx_export e = {.name = "test",
@@ -75,7 +77,13 @@ static charl_status export(charl_graph *g, charl_var *output,
                                  .read = read,
                                  .ctx = &reads};
 
-    return charl__graph_onnx(g, &e, out);
+    st = charl__graph_onnx(g, &e, &model);
+    if (st == CHARL_OK) {
+        st = charl__text_append(out, model.graph.data, model.graph.length);
+    }
+    charl__text_fini(&model.head);
+    charl__text_fini(&model.graph);
+    return st;
 }
 
 static charl_status scenario(void *ctx)

@@ -129,6 +129,25 @@ static void test_failed_append_keeps_the_text(void **state)
     charl__text_fini(&t);
 }
 
+static void test_reserve(void **state)
+{
+    charl__text t = {0};
+    const char *data;
+
+    (void)state;
+    charl_assert_ok(charl__text_reserve(&t, 5000));
+    assert_string_equal(charl__text_string(&t), "");
+    data = t.data;
+    for (int i = 0; i < 500; i++) {
+        charl_assert_ok(charl__text_append(&t, "0123456789", 10));
+    }
+    assert_ptr_equal(t.data, data);
+    charl_assert_ok(charl__text_reserve(&t, 10));
+    assert_int_equal(t.length, 5000);
+    charl_assert_status(charl__text_reserve(&t, SIZE_MAX / 2), CHARL_ERR_NOMEM);
+    charl__text_fini(&t);
+}
+
 static void test_ends_in(void **state)
 {
     (void)state;
@@ -141,13 +160,10 @@ static void test_ends_in(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ends_in),
-        cmocka_unit_test(test_grows),
-        cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_json_string),
-        cmocka_unit_test(test_json_number),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_failed_append_keeps_the_text),
+        cmocka_unit_test(test_reserve),       cmocka_unit_test(test_ends_in),
+        cmocka_unit_test(test_grows),         cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_json_string),   cmocka_unit_test(test_json_number),
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_failed_append_keeps_the_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ static charl_status write_model(const charl_op_case *c, const char *stem)
     charl_status st = CHARL_OK;
     charl_graph *g = NULL;
     charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
-    charl__text text = {0};
+    charl_onnx_model model = {0};
     charl_onnx_export e = {.name = c->op->name,
                            .outputs = out,
                            .output_names = &output,
@@ -78,10 +78,12 @@ static charl_status write_model(const charl_op_case *c, const char *stem)
     }
     charl__apply(g, c->op, c->sample->attr, in, c->n_in, out);
     CHARL_TRY(charl_graph_status(g));
-    CHARL_TRY(charl__graph_onnx(g, &e, &text));
-    CHARL_TRY(write_file(stem, "onnx", text.data, text.length));
+    CHARL_TRY(charl__graph_onnx(g, &e, &model));
+    CHARL_TRY(charl__text_append(&model.head, model.graph.data, model.graph.length));
+    CHARL_TRY(write_file(stem, "onnx", model.head.data, model.head.length));
 cleanup:
-    charl__text_fini(&text);
+    charl__text_fini(&model.head);
+    charl__text_fini(&model.graph);
     charl_graph_destroy(g);
     return st;
 }
