@@ -141,7 +141,7 @@ typedef struct charl_config {
         const char *x;
         const char *y;
         double val_split;
-        int64_t window; /* tokens: predictions per sample, except for gpt */
+        int64_t window; /* tokens: predictions per sample; 0: auto */
         charl_normalize normalize;
         charl_augment augment;
         bool shuffle;

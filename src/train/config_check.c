@@ -128,7 +128,7 @@ static void check_gpt(checker *c)
                  cfg->model.n_head);
         wrong(c, "model", "n_kv_head", why);
     }
-    if (origin_of(cfg, "data", "window")->label && cfg->data.window != cfg->model.block_size) {
+    if (cfg->data.window > 0 && cfg->data.window != cfg->model.block_size) {
         wrong(c, "data", "window", "is model.block_size for type = gpt");
     }
 }
@@ -235,9 +235,6 @@ charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
     check_gpt(&c);
     check_monitor(&c);
     CHARL_TRY(c.st);
-    if (cfg->model.type == CHARL_MODEL_GPT) { /* as it will be printed, and read again */
-        cfg->data.window = cfg->model.block_size;
-    }
     for (int i = 0; i < charl__key_count; i++) {
         if (charl__keys[i].uses && cfg->detail->origins[i].label) {
             CHARL_TRY(note_unused(cfg, &charl__keys[i]));

@@ -12,7 +12,7 @@
 #include "train/config_groups.h"
 #include "train/trainer.h"
 
-enum { RUN_AHEAD = 4 };
+enum { RUN_AHEAD = 4, DEFAULT_WINDOW = 64 };
 
 static const float FIRST_SCALE = 65536.0F; /* of gradients in f16, to begin with */
 
@@ -42,7 +42,9 @@ charl_dataset_options charl__dataset_options(const charl_config *c)
     return (charl_dataset_options){.x = c->data.x[0] ? c->data.x : NULL,
                                    .y = c->data.y[0] ? c->data.y : NULL,
                                    .val_split = c->data.val_split,
-                                   .window = c->data.window};
+                                   .window = c->model.type == CHARL_MODEL_GPT ? c->model.block_size
+                                             : c->data.window > 0             ? c->data.window
+                                                                              : DEFAULT_WINDOW};
 }
 
 static charl_status open_data(charl__trainer *t)

@@ -15,6 +15,9 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
         CHARL_REQUIRE(type != CHARL_MODEL_GPT, CHARL_ERR_CONFIG,
                       "model.type = gpt reads tokens, %s holds %s; HINT charl data import text",
                       data->path, charl_dataset_kind_name(data->kind));
+        CHARL_REQUIRE(config->data.window == 0, CHARL_ERR_CONFIG,
+                      "data.window is of tokens, %s holds %s", data->path,
+                      charl_dataset_kind_name(data->kind));
         goto cleanup;
     }
     CHARL_REQUIRE(type == CHARL_MODEL_GPT || type == CHARL_MODEL_SEQUENTIAL, CHARL_ERR_CONFIG,

@@ -88,6 +88,11 @@ expect 2 "a normalisation" ranks 1 lm.ini --dry-run data.normalize=1/2
 says 1 "error: data.normalize: .*text.h5 holds tokens"
 expect 2 "a model for tokens" ranks 1 mlp.ini --dry-run model.type=gpt
 says 1 "error: model.type = gpt reads tokens, .*digits.h5 holds images"
+expect 2 "windows of images" ranks 1 mlp.ini --dry-run data.window=16
+says 1 "error: data.window is of tokens, .*digits.h5 holds images"
+expect 0 "windows of the default length" ranks 1 lm.ini --dry-run data.window=auto
+says 1 "windows of 64 tokens"
+expect 2 "augmentation" ranks 1 lm.ini --dry-run data.augment=flip
 sed 's/^type = embedding/type = relu/; /^vocab/d; /^dim/d' lm.ini >float.ini
 expect 2 "no embedding" ranks 1 float.ini --dry-run
 says 1 "error: embed"
