@@ -132,6 +132,10 @@ typedef struct charl_transformer_block_config {
     int mlp;           /* charl_block_mlp */
 } charl_transformer_block_config;
 
+typedef struct charl_rms_norm_config {
+    double eps; /* default 1e-5 */
+} charl_rms_norm_config;
+
 /** lstm and gru, named as in PyTorch. */
 typedef struct charl_recurrent_config {
     int64_t hidden_size; /* required */
@@ -153,8 +157,8 @@ void charl_model_destroy(charl_model *m);
 /** Append a layer. `config` points to the type's settings (copied), NULL for the defaults.
  *  Types: linear, conv2d, conv_transpose2d, batch_norm, group_norm, layer_norm, max_pool2d,
  * avg_pool2d, global_avg_pool, flatten, dropout, residual_block, embedding, position_embedding,
- * lstm, gru, and the activations. Local. Errors: ERR_CONFIG  unknown type, value out of range, name
- * taken ERR_NOMEM */
+ * lstm, gru, rms_norm, and the activations. Local. Errors: ERR_CONFIG  unknown type, value out of
+ * range, name taken ERR_NOMEM */
 charl_status charl_model_add(charl_model *m, const char *name, const char *type,
                              const void *config) CHARL_MUST_CHECK;
 

@@ -172,6 +172,22 @@ charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, cha
  * Errors: ERR_SHAPE when groups do not divide C, ERR_DTYPE. */
 charl_var *charl_group_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias,
                             int groups, float eps);
+/** out = x / sqrt(mean of x^2 + eps) * weight over the last axis.  x [..., C]  weight [C] or NULL.
+ * Local. Errors: ERR_SHAPE, ERR_DTYPE. */
+charl_var *charl_rms_norm(charl_graph *g, charl_var *x, charl_var *weight, float eps);
+
+typedef struct charl_layer_norm_args {
+    charl_var *weight, *bias; /* [C]; bias may be NULL */
+    float eps;
+} charl_layer_norm_args;
+/** The residual connection and the norm after it in one pass, and in one pass back: *sum = a + b,
+ * out = layer_norm(*sum).  a, b, *sum, out [..., C]; *sum is borrowed from the graph. Local.
+ * Errors: ERR_SHAPE, ERR_DTYPE. */
+charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b,
+                                const charl_layer_norm_args *args, charl_var **sum);
+/** The same with rms_norm. Local. */
+charl_var *charl_add_rms_norm(charl_graph *g, charl_var *a, charl_var *b, charl_var *weight,
+                              float eps, charl_var **sum);
 
 /** Rows of a table: out[..., c] = weight[x[...], c].  x [...] i32, each in [0, V)  weight [V, C]
  * out [..., C]. A token outside gives NaN and reads nothing. Local. Errors: ERR_SHAPE, ERR_DTYPE.

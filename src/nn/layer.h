@@ -82,7 +82,7 @@ extern const charl_layer_type charl__layer_linear, charl__layer_conv2d, charl__l
     charl__layer_global_avg_pool, charl__layer_flatten, charl__layer_dropout,
     charl__layer_conv_transpose2d, charl__layer_group_norm, charl__layer_residual_block,
     charl__layer_embedding, charl__layer_position_embedding, charl__layer_lstm, charl__layer_gru,
-    charl__layer_transformer_block;
+    charl__layer_transformer_block, charl__layer_rms_norm;
 extern const charl_layer_type charl__layer_activations[]; /* ends with a NULL name */
 
 #endif

@@ -21,6 +21,7 @@ static const charl_layer_type *const types[] = {
     &charl__layer_lstm,
     &charl__layer_gru,
     &charl__layer_transformer_block,
+    &charl__layer_rms_norm,
 };
 
 enum { N_TYPES = (int)(sizeof types / sizeof types[0]) };

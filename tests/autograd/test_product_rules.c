@@ -150,6 +150,28 @@ static charl_var *layer_norm_weight(charl_graph *g)
                             1e-5F);
 }
 
+static charl_var *rms_norm_weight(charl_graph *g)
+{
+    return charl_rms_norm(g, replicated(g, "x", SHAPE(3, 8)), replicated(g, "w", SHAPE(3)), 1e-5F);
+}
+
+static charl_var *add_norm_shapes(charl_graph *g)
+{
+    charl_var *sum;
+
+    return charl_add_rms_norm(g, replicated(g, "a", SHAPE(3, 8)), replicated(g, "b", SHAPE(1, 8)),
+                              replicated(g, "w", SHAPE(8)), 1e-5F, &sum);
+}
+
+static charl_var *add_norm_without_weight(charl_graph *g)
+{
+    const charl_layer_norm_args none = {.eps = 1e-5F};
+    charl_var *sum;
+
+    return charl_add_layer_norm(g, replicated(g, "a", SHAPE(3, 8)), replicated(g, "b", SHAPE(3, 8)),
+                                &none, &sum);
+}
+
 static charl_var *layer_norm_scalar(charl_graph *g)
 {
     return charl_layer_norm(g, in(g, "x", SHAPE(8), CHARL_BATCHED), NULL, NULL, 1e-5F);
@@ -181,6 +203,9 @@ static const struct {
     {pool_rank, CHARL_ERR_SHAPE, "is not [B, C, H, W]"},
     {global_pool_rank, CHARL_ERR_SHAPE, "3 extents"},
     {layer_norm_weight, CHARL_ERR_SHAPE, "does not fit the last axis"},
+    {rms_norm_weight, CHARL_ERR_SHAPE, "does not fit the last axis"},
+    {add_norm_shapes, CHARL_ERR_SHAPE, "operand 1 [1, 8] differs from x [3, 8]"},
+    {add_norm_without_weight, CHARL_ERR_INVALID, "operand 2 is NULL"},
     {layer_norm_scalar, CHARL_ERR_SHAPE, "no last axis"},
 };
 

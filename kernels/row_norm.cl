@@ -1,15 +1,30 @@
-/* layer_norm: over rows of n elements; h = (x - mean) * invstd with the row's mean and invstd = 1 / sqrt(variance + eps).
+/* row_norm: rows of n elements, h = (x - mean) * invstd. layer_norm: with the row's mean, invstd = 1 / sqrt(variance + eps);
+ * rms_norm: mean is 0 and invstd = 1 / sqrt(mean of x^2 + eps).
  *
- *   charl_normalize  out = h * w + b
- *   charl_gradient   out = invstd * (u - mean(u) - h * mean(u * h)), u = g * w
+ *   charl_normalize  out = h * w + b; with ADD, x being x + y, and sum = x + y
+ *   charl_gradient   out = invstd * (u - mean(u) - h * mean(u * h)), u = g * w, without mean(u) for rms_norm; with EXTRA, plus extra
  *   charl_stats      out[r] = (mean, invstd)
- *   charl_sums       out[s][0][c] = sum over the rows of slice s of g * h, out[s][1][c] = sum of g
+ *   charl_sums       out[s][0][c] = sum over the rows of slice s of g * h, and for layer_norm out[s][1][c] = sum of g
  *
- * Specialised by   ACT, of x, g and out (w, b and all sums are float); AFFINE: 0 neither w nor b, 1 w, 2 both (default 0); CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
+ * Specialised by   ACT      type of x, y, g, extra, sum and out; w, b and all sums over rows are float
+ *                  CENTRED  1 layer_norm, 0 rms_norm (default 1)
+ *                  AFFINE   0 neither w nor b, 1 w, 2 both (default 0)
+ *                  ADD      1: charl_normalize has y and sum (default 0)
+ *                  EXTRA    1: charl_gradient has extra (default 0)
+ *                  CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
  * Launch           src/autograd/rows.c; charl_sums: one work-item per slice and CHARL_VEC columns.
  * Numerics         fixed order (rows.clh), two passes for the variance; charl_sums: row r of a slice goes to accumulator r mod 4, then
- *                  (0 + 2) + (1 + 3).
+ *                  (0 + 2) + (1 + 3). A sum x + y is normalised before it is rounded to ACT.
  */
+#ifndef CENTRED
+#define CENTRED 1
+#endif
+#ifndef ADD
+#define ADD 0
+#endif
+#ifndef EXTRA
+#define EXTRA 0
+#endif
 #ifndef AFFINE
 #define AFFINE 0
 #endif
@@ -43,22 +58,35 @@ static inline void clear(charl_real *acc)
     }
 }
 
+/* Elements j .. of a row: x, or x + y. */
+static inline charl_real value(global const ACT *x, global const ACT *y, int j, int n)
+{
+#if ADD
+    return charl_load(x + j, n - j) + charl_load(y + j, n - j);
+#else
+    (void)y;
+    return charl_load(x + j, n - j);
+#endif
+}
+
 /* Mean and inverse standard deviation of a row; n is 0 for a row that does not exist. */
-static inline float2 stats(global const ACT *x, int n, float eps, int t, local float *scratch)
+static inline float2 stats(global const ACT *x, global const ACT *y, int n, float eps, int t, local float *scratch)
 {
     charl_real acc[CHARL_ROW_ACCS];
-    float mean, var;
+    float mean = 0.0f, var;
 
+#if CENTRED
     clear(acc);
     EACH(j, k)
     {
-        acc[k] = acc[k] + charl_load(x + j, n - j);
+        acc[k] = acc[k] + value(x, y, j, n);
     }
     mean = charl_row_sum(acc, scratch) / (float)n;
+#endif
     clear(acc);
     EACH(j, k)
     {
-        const charl_real d = charl_load(x + j, n - j) - mean;
+        const charl_real d = value(x, y, j, n) - mean;
 
         acc[k] = acc[k] + charl_keep(d * d, n - j, 0.0f);
     }
@@ -66,40 +94,60 @@ static inline float2 stats(global const ACT *x, int n, float eps, int t, local f
     return (float2)(mean, 1.0f / sqrt(var + eps));
 }
 
-kernel void charl_normalize(global const ACT *x, ulong x_at, global const float *w, ulong w_at, global const float *b, ulong b_at,
-                            global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
+#if ADD
+#define AND_Y     global const ACT *y, ulong y_at,
+#define AND_SUM   global ACT *sum, ulong sum_at,
+#define ROW_OF_Y(r) (y + y_at + (r) * size)
+#else
+#define AND_Y
+#define AND_SUM
+#define ROW_OF_Y(r) (x + x_at + (r) * size)
+#endif
+#if EXTRA
+#define AND_EXTRA global const ACT *extra, ulong extra_at,
+#else
+#define AND_EXTRA
+#endif
+
+kernel void charl_normalize(global const ACT *x, ulong x_at, AND_Y global const float *w, ulong w_at, global const float *b, ulong b_at,
+                            AND_SUM global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
 {
     (void)w, (void)w_at, (void)b, (void)b_at; /* AFFINE decides */
     ROWS(r)
     {
         const int n = r < rows ? (int)size : 0;
-        const float2 s = stats(x + x_at + r * size, n, eps, t, scratch);
+        global const ACT *xr = x + x_at + r * size, *yr = ROW_OF_Y(r);
+        const float2 s = stats(xr, yr, n, eps, t, scratch);
 
         for (int j = t * CHARL_VEC; j < n; j += CHARL_ROW_ITEMS * CHARL_VEC) {
-            charl_real y = (charl_load(x + x_at + r * size + j, n - j) - s.x) * s.y;
+            const charl_real v = value(xr, yr, j, n);
+            charl_real h = (v - s.x) * s.y;
 
 #if AFFINE > 0
-            y = y * charl_load(w + w_at + j, n - j);
+            h = h * charl_load(w + w_at + j, n - j);
 #endif
 #if AFFINE > 1
-            y = y + charl_load(b + b_at + j, n - j);
+            h = h + charl_load(b + b_at + j, n - j);
 #endif
-            charl_store(y, out + out_at + r * size + j, n - j);
+            charl_store(h, out + out_at + r * size + j, n - j);
+#if ADD
+            charl_store(v, sum + sum_at + r * size + j, n - j); /* last: sum may be an operand's memory */
+#endif
         }
     }
 }
 
 kernel void charl_gradient(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global const float *w, ulong w_at,
-                           global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
+                           AND_EXTRA global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
 {
     (void)w, (void)w_at;
     ROWS(r)
     {
         const int n = r < rows ? (int)size : 0;
         global const ACT *gr = g + g_at + r * size, *xr = x + x_at + r * size;
-        const float2 s = stats(xr, n, eps, t, scratch);
+        const float2 s = stats(xr, xr, n, eps, t, scratch);
         charl_real a[CHARL_ROW_ACCS], b[CHARL_ROW_ACCS];
-        float s0, s1;
+        float s0 = 0.0f, s1;
 
 #if AFFINE > 0
 #define U(j) (charl_load(gr + (j), n - (j)) * charl_load(w + w_at + (j), n - (j))) /* absent elements are 0 */
@@ -111,13 +159,22 @@ kernel void charl_gradient(global const ACT *g, ulong g_at, global const ACT *x,
         clear(b);
         EACH(j, k)
         {
+#if CENTRED
             a[k] = a[k] + U(j);
+#endif
             b[k] = b[k] + charl_keep(U(j) * H(j), n - j, 0.0f);
         }
+#if CENTRED
         s0 = charl_row_sum(a, scratch) / (float)n;
+#endif
         s1 = charl_row_sum(b, scratch) / (float)n;
         for (int j = t * CHARL_VEC; j < n; j += CHARL_ROW_ITEMS * CHARL_VEC) {
-            charl_store(s.y * (U(j) - s0 - H(j) * s1), out + out_at + r * size + j, n - j);
+            charl_real v = s.y * (U(j) - s0 - H(j) * s1);
+
+#if EXTRA
+            v = v + charl_load(extra + extra_at + r * size + j, n - j);
+#endif
+            charl_store(v, out + out_at + r * size + j, n - j);
         }
     }
 }
@@ -128,7 +185,7 @@ kernel void charl_stats(global const ACT *x, ulong x_at, global float *out, ulon
     ROWS(r)
     {
         const int n = r < rows ? (int)size : 0;
-        const float2 s = stats(x + x_at + r * size, n, eps, t, scratch);
+        const float2 s = stats(x + x_at + r * size, x, n, eps, t, scratch);
 
         if (r < rows && t == 0) {
             out[out_at + 2 * r] = s.x;
@@ -164,6 +221,9 @@ kernel void charl_sums(global const ACT *g, ulong g_at, global const ACT *x, ulo
             }
         }
     }
-    charl_store((a[0] + a[2]) + (a[1] + a[3]), out + out_at + s * 2 * size + c, left);
-    charl_store((b[0] + b[2]) + (b[1] + b[3]), out + out_at + (s * 2 + 1) * size + c, left);
+    out += out_at + s * (CENTRED ? 2 : 1) * size + c;
+    charl_store((a[0] + a[2]) + (a[1] + a[3]), out, left);
+#if CENTRED
+    charl_store((b[0] + b[2]) + (b[1] + b[3]), out + size, left);
+#endif
 }
