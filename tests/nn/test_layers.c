@@ -57,6 +57,15 @@ static const charl_pool2d_config wide = {.kernel = {3, 3}, .stride = {1, 2}, .pa
 static const charl_embedding_config embedding = {.vocab = 40, .dim = 12, .init_std = 0.02};
 static const charl_position_embedding_config position = {.block_size = 9, .init_std = 1.0};
 
+static const charl_conv_transpose2d_config up = {.channels = 3,
+                                                 .kernel = {3, 2},
+                                                 .stride = {2, 1},
+                                                 .padding = {1, 0},
+                                                 .output_padding = {1, 0},
+                                                 .dilation = {1, 1},
+                                                 .groups = 1,
+                                                 .bias = true};
+static const charl_group_norm_config pairs = {.groups = 3, .eps = 1e-5};
 static const charl_recurrent_config stacked = {.hidden_size = 16,
                                                .num_layers = 2,
                                                .dropout = 0.25,
@@ -110,6 +119,17 @@ static const struct layer_case {
      {2, {3, 7}},
      {2, {3, 7}},
      {{"l.weight", {1, {7}}, 0, 1.0F, false}, {"l.bias", {1, {7}}, 0, 0.0F, false}}},
+    {"conv_transpose2d",
+     &up,
+     {3, {4, 5, 4}},
+     {3, {3, 10, 5}},
+     {{"l.weight", {4, {4, 3, 3, 2}}, 0.23570226039551584, 0, false},
+      {"l.bias", {1, {3}}, 0.23570226039551584, 0, false}}},
+    {"group_norm",
+     &pairs,
+     {3, {6, 4, 4}},
+     {3, {6, 4, 4}},
+     {{"l.weight", {1, {6}}, 0, 1.0F, false}, {"l.bias", {1, {6}}, 0, 0.0F, false}}},
     {"rms_norm", NULL, {2, {3, 7}}, {2, {3, 7}}, {{"l.weight", {1, {7}}, 0, 1.0F, false}}},
     {"max_pool2d", &pool, {3, {2, 6, 5}}, {3, {2, 3, 2}}, {{0}}},
     {"max_pool2d", &wide, {3, {2, 6, 5}}, {3, {2, 6, 3}}, {{0}}},
