@@ -5,7 +5,7 @@
  *
  * first = position[0], or 0 with BEGINS. What does not fit into the cache is not written, and its out is NaN.
  *
- * Specialised by   D: see attention.clh; CHARL_VEC; BEGINS
+ * Specialised by   ACT (also of the cache), D: see attention.clh; CHARL_VEC; BEGINS
  * Launch           charl_take_in: pieces.clh over the B * T rows of 2 kv_heads * D columns. charl_continue: one work-item per 8 queries
  *                  of one head, groups of 1; by eight, head, row of the batch. The keys are lanes, LANES at a time.
  * Numerics         see attention.clh: the bits of attention over the whole sequence.
@@ -27,7 +27,7 @@ static inline bool fits(int first, int t_all, int n_all)
     return first >= 0 && first <= n_all - t_all;
 }
 
-kernel void charl_take_in(global const float *qkv, ulong qkv_at, global float *cache, ulong cache_at, global const int *position,
+kernel void charl_take_in(global const ACT *qkv, ulong qkv_at, global ACT *cache, ulong cache_at, global const int *position,
                        ulong position_at, int t_all, int n_all, int skip, ulong rows, ulong size, ulong span)
 {
 #if BEGINS
@@ -75,7 +75,7 @@ static inline float weigh(float *weight, int n, float scale, float *m, float *su
 }
 
 /* sums[c] = sums[c] * scale_down, then += weight[k] * value row k, for k < n */
-static inline void add_values(float *sums, const float *weight, global const float *values, long pitch, int n, float scale_down,
+static inline void add_values(float *sums, const float *weight, global const ACT *values, long pitch, int n, float scale_down,
                               bool first)
 {
     for (int c = 0; c < D; c += CHARL_VEC) {
@@ -89,8 +89,8 @@ static inline void add_values(float *sums, const float *weight, global const flo
     }
 }
 
-kernel void charl_continue(global const float *qkv, ulong qkv_at, global const float *cache, ulong cache_at, global const int *position,
-                           ulong position_at, global float *out, ulong out_at, int t_all, int n_all, int heads, int kv_heads,
+kernel void charl_continue(global const ACT *qkv, ulong qkv_at, global const ACT *cache, ulong cache_at, global const int *position,
+                           ulong position_at, global ACT *out, ulong out_at, int t_all, int n_all, int heads, int kv_heads,
                            float scale)
 {
     float queries[QUERIES * DP], panel[DP * LANES], block[QUERIES * LANES], weight[QUERIES * TILE], sums[QUERIES * DP];
@@ -113,7 +113,7 @@ kernel void charl_continue(global const float *qkv, ulong qkv_at, global const f
         sum[r] = good ? 0.0f : NAN;
     }
     for (int k0 = 0; k0 < n_k; k0 += TILE) {
-        global const float *keys = cache + cache_at + element(b, n_all, k0, 2 * kv_heads, kv);
+        global const ACT *keys = cache + cache_at + element(b, n_all, k0, 2 * kv_heads, kv);
         const int n = min(TILE, n_k - k0);
 
         for (int i = 0; i < n; i += LANES) {

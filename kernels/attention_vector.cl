@@ -1,6 +1,6 @@
 /* attention_vector: attention on CPUs; see attention.clh and attention_lanes.clh.
  *
- * Specialised by   D, CAUSAL, DROP: see attention.clh; CHARL_VEC
+ * Specialised by   ACT, D, CAUSAL, DROP: see attention.clh; CHARL_VEC
  * Launch           one work-item per LANES queries of one head, groups of 1; by block, head, row of the batch. The queries are
  *                  lanes. Scores of a tile of keys, outputs and the tile's rows lie in private memory, which the cache holds.
  * Numerics         see attention.clh.
@@ -70,7 +70,7 @@ static inline void weigh(float *block, int n, int diagonal, float scale, softmax
     }
 }
 
-kernel void attention_vector(global const float *qkv, ulong qkv_at, global float *out, ulong out_at, global float *lse,
+kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse,
                              ulong lse_at, ATTENTION_ARGS)
 {
     float queries[DP * LANES], sums[DP * LANES], block[TILE * LANES], rows[TILE * DP];

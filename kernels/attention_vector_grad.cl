@@ -3,9 +3,10 @@
  *   dv[k] = sum over q of p[q][k] f[q][k] gout[q]      ds = scale p (f (gout . v) - delta)      f: the factor of dropout
  *   dk[k] = sum over q of ds[q][k] q[q]                dq[q] = sum over k of ds[q][k] k[k]      delta = gout . out (- glse)
  *
- * Specialised by   D, CAUSAL, DROP: see attention.clh; CHARL_VEC; GLSE  1: there is a gradient glse of lse
+ * Specialised by   ACT, D, CAUSAL, DROP: see attention.clh; CHARL_VEC; GLSE  1: there is a gradient glse of lse
  * Launch           one work-item per key head of a row of the batch, groups of 1. The keys are lanes, LANES at a time; for each the
- *                  queries of all its heads go by. dq grows in global memory from one block of keys to the next.
+ *                  queries of all its heads go by. dq grows in global memory from one block of keys to the next: in place, or
+ *                  in sums [B, T, heads * D], f32, where ACT would round it each time.
  * Numerics         see attention.clh.
  */
 #ifndef GLSE
@@ -18,15 +19,19 @@
 #endif
 #include "attention_lanes.clh"
 
-/* dq[i] += sum over keys j < n_k of ds[i][j] * keys[j] for 8 queries from i on, of which `left` exist; from 0 if `first`.
+/* sums[i] += sum over keys j < n_k of ds[i][j] * keys[j] for 8 queries from i on, of which `left` exist; from 0 if `first`, to dq if
+ * `last`.
  * CAUSAL: query i + r sees keys j <= i + r + diagonal. */
-static inline void add_queries(global float *dq, long pitch, const float *ds, const float *keys, int n_k, int left, int seen, bool first)
+static inline void add_queries(global float *sums, long sums_pitch, global ACT *dq, long pitch, const float *ds, const float *keys,
+                               int n_k, int left, int seen, bool first, bool last)
 {
-#define TAKE(r) charl_real x##r = first || r >= left ? CHARL_SPLAT(0.0f) : charl_load(dq + r * pitch + c, D - c);
+#define TAKE(r) charl_real x##r = first || r >= left ? CHARL_SPLAT(0.0f) : charl_load(sums + r * sums_pitch + c, D - c);
 #define MAC(r)  x##r = fma(CHARL_SPLAT(ds[r * LANES + j]), key, x##r);
 #define GIVE(r)                                                                                                        \
-    if (r < left) {                                                                                                    \
+    if (r < left && last) {                                                                                            \
         charl_store(x##r, dq + r * pitch + c, D - c);                                                                  \
+    } else if (r < left) {                                                                                             \
+        charl_store(x##r, sums + r * sums_pitch + c, D - c);                                                           \
     }
 #define STEP(F)                                                                                                        \
     if (j < n_k) {                                                                                                     \
@@ -77,15 +82,17 @@ static inline void differentiate(float *p, float *ds, charl_int seen, float row_
     CHARL_VSTORE(CAUSAL ? select(CHARL_SPLAT(0.0f), dw, seen) : dw, ds);
 }
 
-kernel void attention_vector_grad(global const float *gout, ulong gout_at, global const float *qkv, ulong qkv_at,
+kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at,
                                   global const float *lse, ulong lse_at, global const float *dots, ulong dots_at,
-                                  global const float *glse, ulong glse_at, global float *dqkv, ulong dqkv_at, ATTENTION_ARGS)
+                                  global const float *glse, ulong glse_at, global float *sums, ulong sums_at, global ACT *dqkv,
+                                  ulong dqkv_at, ATTENTION_ARGS)
 {
     float keys[DP * LANES], values[DP * LANES], dk[DP * LANES], dv[DP * LANES], key_rows[LANES * DP];
     float query_rows[LANES * DP], gout_rows[LANES * DP], p[LANES * LANES], ds[LANES * LANES];
     const int columns = heads + 2 * kv_heads, group = heads / kv_heads;
     const int b = (int)(get_global_id(0) / (ulong)kv_heads), kv = (int)(get_global_id(0) % (ulong)kv_heads);
     const long pitch = (long)columns * D, out_pitch = (long)heads * D;
+    const long sums_pitch = sizeof(ACT) == sizeof(float) ? pitch : out_pitch;
     const charl_real one[2] = {CHARL_SPLAT(1.0f), CHARL_SPLAT(1.0f)};
 
 #if DROP
@@ -101,6 +108,7 @@ kernel void attention_vector_grad(global const float *gout, ulong gout_at, globa
     gout += gout_at;
     qkv += qkv_at;
     dqkv += dqkv_at;
+    sums = sizeof(ACT) == sizeof(float) ? (global float *)dqkv : sums + sums_at;
     for (int k0 = 0; k0 < t_all; k0 += LANES) {
         const int n_k = min(LANES, t_all - k0);
         const long k_at = element(b, t_all, k0, columns, heads + kv), v_at = k_at + (long)kv_heads * D;
@@ -115,7 +123,9 @@ kernel void attention_vector_grad(global const float *gout, ulong gout_at, globa
         for (int h = kv * group; h < (kv + 1) * group; h++) {
             for (int q0 = CAUSAL ? k0 : 0; q0 < t_all; q0 += LANES) {
                 const int n = min(LANES, t_all - q0), masked = CAUSAL && q0 == k0 ? n : 0;
-                global float *dq = dqkv + element(b, t_all, q0, columns, h);
+                const bool last = sizeof(ACT) != sizeof(float) && (CAUSAL ? q0 == k0 : k0 + LANES >= t_all);
+                global ACT *dq = dqkv + element(b, t_all, q0, columns, h);
+                global float *sum = sums + (sums_pitch == pitch ? element(b, t_all, q0, columns, h) : element(b, t_all, q0, heads, h));
                 const ulong row = (ulong)(((long)b * heads + h) * t_all + q0);
 
                 pack_rows(query_rows, qkv + element(b, t_all, q0, columns, h), pitch, n);
@@ -153,8 +163,8 @@ kernel void attention_vector_grad(global const float *gout, ulong gout_at, globa
                 add_rows_masked(dk, query_rows, ds, 0, masked, 0, false);
                 add_rows(dk, query_rows, ds, masked, n);
                 for (int i = 0; i < n; i += 8) {
-                    add_queries(dq + i * pitch, pitch, ds + i * LANES, key_rows, n_k, n - i, CAUSAL ? i + q0 - k0 + 1 : n_k,
-                                k0 == 0);
+                    add_queries(sum + i * sums_pitch, sums_pitch, dq + i * pitch, pitch, ds + i * LANES, key_rows, n_k,
+                                n - i, CAUSAL ? i + q0 - k0 + 1 : n_k, k0 == 0, last);
                 }
             }
         }

@@ -42,7 +42,7 @@ charl_status charl__attention_check(const charl_infer *inf, int k)
     const int columns = a->heads + 2 * a->kv_heads;
     char text[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(qkv->dtype == CHARL_F32, CHARL_ERR_DTYPE, "qkv is %s, not f32",
+    CHARL_REQUIRE(charl__is_float(qkv->dtype), CHARL_ERR_DTYPE, "qkv is %s, not a float",
                   charl_dtype_name(qkv->dtype));
     CHARL_REQUIRE(qkv->shape.ndim == 3 && qkv->shape.dim[2] > 0 && qkv->shape.dim[2] % columns == 0,
                   CHARL_ERR_SHAPE, "qkv %s is not [B, T, (%d + 2 * %d) * D]",
@@ -68,6 +68,7 @@ static charl_status infer(charl_infer *inf)
     inf->out[0] = inf->out[1] = inf->in[0];
     inf->out[0].shape = (charl_shape){3, {x.b, x.t, a->heads * x.d}};
     inf->out[1].shape = (charl_shape){3, {x.b, a->heads, x.t}};
+    inf->out[1].dtype = CHARL_F32;
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
@@ -81,8 +82,8 @@ static void specialise(const charl_enqueue *e, extents x, const char *extra, cha
     const int64_t first = a->batched ? x.b / e->slices->count * e->slices->first : 0;
 
     snprintf(defines, DEFINES,
-             "%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC 16\n", extra,
-             (long long)x.d, a->causal, a->p > 0.0F);
+             "%s%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC 16\n",
+             extra, charl__act_define(e->out[0]->dtype), (long long)x.d, a->causal, a->p > 0.0F);
     l->defines = defines;
     l->label = e->label;
     l->args[n++] = charl__i32((int32_t)x.t);
@@ -300,6 +301,7 @@ const charl_op charl_op_attention = {
     .formula = "out[q] = sum over keys k of softmax(scale * Q[q] . K[k]) * V[k], per head",
     .n_in = 1,
     .attr_size = sizeof(attention_attr),
+    .half = CHARL_HALF(0),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -322,8 +324,8 @@ static charl_status infer_grad(charl_infer *inf)
 
     CHARL_TRY(charl__attention_check(inf, 1));
     for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32, CHARL_ERR_DTYPE, "operand %d is %s, not f32",
-                      i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
+                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
     }
     x = charl__attention_extents(&inf->in[1].shape, a);
     CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[2].shape) &&
@@ -333,6 +335,9 @@ static charl_status infer_grad(charl_infer *inf)
                   CHARL_ERR_SHAPE, "gout, qkv, out and lse do not fit");
     inf->out[0] = inf->in[1];
     inf->workspace = row_count(&x, a) * (int64_t)sizeof(float);
+    if (inf->in[1].dtype != CHARL_F32) { /* dq, before it is rounded */
+        inf->workspace *= 1 + x.d;
+    }
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
@@ -345,6 +350,8 @@ static charl_status dot_rows(const charl_enqueue *e, const extents *x)
         e, &(charl_reduce){.expr = "a * b",
                            .a = charl__in(e->in[0]),
                            .b = charl__in(e->in[2]),
+                           .a_type = e->in[0]->dtype,
+                           .b_type = e->in[2]->dtype,
                            .n_in = 2,
                            .outer = row_count(x, e->attr),
                            .n = x->d,
@@ -375,8 +382,12 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     l.args[2] = charl__in(e->in[3]);
     l.args[3] = charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0);
     l.args[4] = charl__in(e->n_in > 4 ? e->in[4] : NULL);
-    l.args[5] = charl__out(e->out[0]);
-    specialise(e, x, e->n_in > 4 ? "#define GLSE 1\n" : "", &l, defines, 6);
+    l.args[5] = charl__raw(CHARL_ARG_INOUT, NULL);
+    if (e->in[1]->dtype != CHARL_F32) {
+        l.args[5] = charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, row_count(&x, a));
+    }
+    l.args[6] = charl__out(e->out[0]);
+    specialise(e, x, e->n_in > 4 ? "#define GLSE 1\n" : "", &l, defines, 7);
     CHARL_TRY(charl__launch(e->dev, &l));
 cleanup:
     return st;
@@ -466,6 +477,7 @@ const charl_op charl_op_attention_grad = {
     .n_in = 5,
     .n_optional = 1,
     .attr_size = sizeof(attention_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(2),
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,

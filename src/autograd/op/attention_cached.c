@@ -26,7 +26,7 @@ static charl_status infer(charl_infer *inf)
 
     CHARL_TRY(charl__attention_check(inf, 0));
     x = charl__attention_extents(&inf->in[0].shape, a);
-    CHARL_REQUIRE(inf->in[1].dtype == CHARL_F32 && cache->ndim == 3 && cache->dim[0] == x.b &&
+    CHARL_REQUIRE(charl__is_float(inf->in[1].dtype) && cache->ndim == 3 && cache->dim[0] == x.b &&
                       cache->dim[1] >= x.t && cache->dim[2] == 2 * a->kv_heads * x.d &&
                       inf->in[1].batch == inf->in[0].batch,
                   CHARL_ERR_SHAPE, "the cache %s is not [%lld, N, %lld] with N >= %lld",
@@ -66,7 +66,7 @@ static charl_status keep(const charl_enqueue *e, const extents *x, int64_t posit
 
     snprintf(defines, sizeof defines, "#define D %lld\n#define BEGINS %d\n", (long long)x->d,
              a->begins);
-    return charl__pieces_launch(e, &l, 6, x->b * x->t, 2 * a->kv_heads * x->d, CHARL_F32);
+    return charl__pieces_launch(e, &l, 6, x->b * x->t, 2 * a->kv_heads * x->d, e->in[0]->dtype);
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -86,7 +86,8 @@ static charl_status enqueue(const charl_enqueue *e)
                                            charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0)));
         goto cleanup;
     }
-    snprintf(defines, sizeof defines, "#define D %lld\n#define CHARL_VEC 16\n", (long long)x.d);
+    snprintf(defines, sizeof defines, "%s#define D %lld\n#define CHARL_VEC 16\n",
+             charl__act_define(e->in[0]->dtype), (long long)x.d);
     CHARL_TRY(charl__launch(
         e->dev, &(charl_launch){
                     .file = "attention_cached",
@@ -230,6 +231,7 @@ const charl_op charl_op_attention_cached = {
     .n_in = 3,
     .n_optional = 1,
     .attr_size = sizeof(attention_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .effect = true,
     .infer = infer,
     .enqueue = enqueue,
