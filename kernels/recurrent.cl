@@ -10,7 +10,8 @@
  * r, z, n, q's third part. Arguments named `step`, `inner` and `carry` are of the current step, [B, ..]: see
  * src/autograd/recurrence.h.
  *
- * Specialised by   BIAS            1: q has a bias (default 0)
+ * Specialised by   ACT             type of pre, h and their gradients, the series that are operands and results; all else is float
+ *                  BIAS            1: q has a bias (default 0)
  *                  SAVED_GRADIENT  1: saved has a gradient of its own (default 0)
  *                  CHARL_VEC       see math.clh
  * Launch           pieces.clh, over [B, H].
@@ -30,7 +31,7 @@
 #define SERIES(x, parts) (x + x##_at + (r * steps + t) * (parts) * size + c)
 #define STEP(x, parts)   (x + x##_at + r * (parts) * size + c)
 
-kernel void charl_lstm(global const float *pre, ulong pre_at, global const float *inner, ulong inner_at, global float *h, ulong h_at,
+kernel void charl_lstm(global const ACT *pre, ulong pre_at, global const float *inner, ulong inner_at, global ACT *h, ulong h_at,
                        global float *saved, ulong saved_at, global float *step, ulong step_at, ulong steps, ulong t, ulong rows,
                        ulong size, ulong span)
 {
@@ -38,7 +39,8 @@ kernel void charl_lstm(global const float *pre, ulong pre_at, global const float
     {
         const ulong r = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
         const long left = (long)(size - c);
-        global const float *p = SERIES(pre, 4), *q = STEP(inner, 4);
+        global const ACT *p = SERIES(pre, 4);
+        global const float *q = STEP(inner, 4);
         global float *s = SERIES(saved, 5);
         charl_real i = LOAD(p), f = LOAD(p + size), g = LOAD(p + 2 * size), o = LOAD(p + 3 * size), cell, y;
 
@@ -67,12 +69,12 @@ kernel void charl_lstm(global const float *pre, ulong pre_at, global const float
     }
 }
 
-kernel void charl_lstm_gradient(global const float *gh, ulong gh_at, global const float *saved, ulong saved_at,
+kernel void charl_lstm_gradient(global const ACT *gh, ulong gh_at, global const float *saved, ulong saved_at,
 #if SAVED_GRADIENT
                                 global const float *gsaved, ulong gsaved_at,
 #endif
                                 global const float *step, ulong step_at, global float *carry, ulong carry_at, global float *inner,
-                                ulong inner_at, global float *out, ulong out_at, ulong steps, ulong t, ulong rows, ulong size,
+                                ulong inner_at, global ACT *out, ulong out_at, ulong steps, ulong t, ulong rows, ulong size,
                                 ulong span)
 {
     CHARL_EACH_PIECE(u)
@@ -80,7 +82,8 @@ kernel void charl_lstm_gradient(global const float *gh, ulong gh_at, global cons
         const ulong r = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
         const long left = (long)(size - c);
         global const float *s = SERIES(saved, 5);
-        global float *to = SERIES(out, 4), *q = STEP(inner, 4);
+        global ACT *to = SERIES(out, 4);
+        global float *q = STEP(inner, 4);
         const charl_real i = LOAD(s), f = LOAD(s + size), g = LOAD(s + 2 * size), o = LOAD(s + 3 * size);
         const charl_real y = charl_tanh(LOAD(s + 4 * size));
         const charl_real before = t > 0 ? LOAD(s - size) : CHARL_SPLAT(0.0f);
@@ -124,20 +127,20 @@ kernel void charl_lstm_gradient(global const float *gh, ulong gh_at, global cons
     }
 }
 
-kernel void charl_gru(global const float *pre, ulong pre_at, global const float *inner, ulong inner_at,
+kernel void charl_gru(global const ACT *pre, ulong pre_at, global const float *inner, ulong inner_at,
 #if BIAS
                       global const float *bias, ulong bias_at,
 #endif
-                      global float *h, ulong h_at, global float *saved, ulong saved_at, global float *step, ulong step_at, ulong steps,
+                      global ACT *h, ulong h_at, global float *saved, ulong saved_at, global float *step, ulong step_at, ulong steps,
                       ulong t, ulong rows, ulong size, ulong span)
 {
     CHARL_EACH_PIECE(u)
     {
         const ulong r = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
         const long left = (long)(size - c);
-        global const float *p = SERIES(pre, 3);
-        global float *s = SERIES(saved, 4), *y = SERIES(h, 1);
-        const charl_real before = t > 0 ? LOAD(y - size) : CHARL_SPLAT(0.0f);
+        global const ACT *p = SERIES(pre, 3);
+        global float *s = SERIES(saved, 4);
+        const charl_real before = t > 0 ? LOAD(STEP(step, 1)) : CHARL_SPLAT(0.0f);
         charl_real q[3], reset, update, fresh;
 
         for (int k = 0; k < 3; k++) {
@@ -154,18 +157,18 @@ kernel void charl_gru(global const float *pre, ulong pre_at, global const float 
         STORE(fresh, s + 2 * size);
         STORE(q[2], s + 3 * size);
         fresh = (1.0f - update) * fresh + update * before;
-        STORE(fresh, y);
+        STORE(fresh, SERIES(h, 1));
         STORE(fresh, STEP(step, 1));
     }
 }
 
-kernel void charl_gru_gradient(global const float *gh, ulong gh_at, global const float *h, ulong h_at, global const float *saved,
+kernel void charl_gru_gradient(global const ACT *gh, ulong gh_at, global const ACT *h, ulong h_at, global const float *saved,
                                ulong saved_at,
 #if SAVED_GRADIENT
                                global const float *gsaved, ulong gsaved_at,
 #endif
                                global const float *step, ulong step_at, global float *carry, ulong carry_at, global float *inner,
-                               ulong inner_at, global float *out, ulong out_at, global float *out_inner, ulong out_inner_at,
+                               ulong inner_at, global ACT *out, ulong out_at, global ACT *out_inner, ulong out_inner_at,
                                ulong steps, ulong t, ulong rows, ulong size, ulong span)
 {
     CHARL_EACH_PIECE(u)

@@ -17,8 +17,8 @@ charl_status charl__recurrence_check(const charl_infer *inf, int series, int par
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     for (int i = 0; i < inf->n_in; i++) {
-        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32, CHARL_ERR_DTYPE, "operand %d is %s, not f32",
-                      i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
+                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
     }
     CHARL_REQUIRE(s->ndim == 3 && s->dim[1] > 0 && m->ndim == 2 && m->dim[1] > 0 &&
                       m->dim[0] == gates * m->dim[1] && s->dim[2] == parts * m->dim[1] &&
@@ -37,9 +37,12 @@ charl_type charl__recurrence_series(const charl_type *series, const charl_type *
     return t;
 }
 
-int64_t charl__recurrence_workspace(int64_t batch, int64_t hidden, int gates)
+int64_t charl__recurrence_workspace(int64_t batch, const charl_type *w)
 {
-    return batch * hidden * (2 + gates) * (int64_t)sizeof(float);
+    const int64_t sums = w->shape.dim[0], hidden = w->shape.dim[1];
+    const int64_t weights = w->dtype != CHARL_F32 ? sums * hidden : 0;
+
+    return (batch * (2 * hidden + sums) + weights) * (int64_t)sizeof(float);
 }
 
 static charl_tensor part_of(const charl_tensor *workspace, int64_t at, int64_t rows,
@@ -58,14 +61,18 @@ charl_recurrence charl__recurrence_of(const charl_enqueue *e, const charl_shape 
     const int64_t batch = series->dim[0], hidden = w->shape.dim[1],
                   gates = w->shape.dim[0] / hidden;
 
-    return (charl_recurrence){.batch = batch,
-                              .steps = series->dim[1],
-                              .hidden = hidden,
-                              .gates = (int)gates,
-                              .state = part_of(e->workspace, 0, batch, hidden),
-                              .carry = part_of(e->workspace, batch * hidden, batch, hidden),
-                              .inner =
-                                  part_of(e->workspace, 2 * batch * hidden, batch, gates * hidden)};
+    return (charl_recurrence){
+        .act = w->dtype,
+        .batch = batch,
+        .steps = series->dim[1],
+        .hidden = hidden,
+        .gates = (int)gates,
+        .state = part_of(e->workspace, 0, batch, hidden),
+        .carry = part_of(e->workspace, batch * hidden, batch, hidden),
+        .inner = part_of(e->workspace, 2 * batch * hidden, batch, gates * hidden),
+        .w = w->dtype == CHARL_F32
+                 ? *w
+                 : part_of(e->workspace, (2 + gates) * batch * hidden, gates * hidden, hidden)};
 }
 
 charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrence *r, bool back,
@@ -73,7 +80,7 @@ charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrenc
 {
     charl_status st = CHARL_OK;
     const charl_gemm product = {.a = back ? &r->inner : &r->state,
-                                .b = w,
+                                .b = &r->w,
                                 .out = back ? &r->state : &r->inner,
                                 .m = r->batch,
                                 .n = back ? r->hidden : r->gates * r->hidden,
@@ -81,13 +88,18 @@ charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrenc
                                 .b_kind = back ? CHARL_GEMM_PLAIN : CHARL_GEMM_TRANSPOSED,
                                 .label = e->label};
 
+    if (w->dtype != CHARL_F32) {
+        charl_tensor f32 = r->w;
+
+        CHARL_TRY(charl__tensor_convert(w, &f32));
+    }
     for (int64_t i = 0; i < r->steps; i++) {
         if (i > 0) {
             CHARL_TRY(charl__gemm(e->dev, &product));
         }
         cell->args[n_args] = charl__i64(r->steps);
         cell->args[n_args + 1] = charl__i64(back ? r->steps - 1 - i : i);
-        CHARL_TRY(charl__pieces_launch(e, cell, n_args + 2, r->batch, r->hidden, CHARL_F32));
+        CHARL_TRY(charl__pieces_launch(e, cell, n_args + 2, r->batch, r->hidden, r->act));
     }
 cleanup:
     return st;

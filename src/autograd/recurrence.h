@@ -5,6 +5,8 @@
  *  The steps of one row of the batch follow each other in memory, [B, T, ...], but a product wants
  * the rows of one step together. So three of the workspace's parts belong to the current step:
  *
+ *  In half types the series and w_hh are half-size; h is not rounded on its way to the next step.
+ *
  *      forward   inner [B, G*H] = state @ w^T     the cell reads inner, writes state [B, H] = h
  *      backward  state [B, H]   = inner @ w       the cell reads state and carry [B, H], writes
  * inner (the gradient of the product) and carry (what goes to the step before by itself)
@@ -13,11 +15,12 @@
 
 typedef struct charl_recurrence {
     int64_t batch, steps, hidden;
-    int gates; /* G: 4 for lstm, 3 for gru */
-    charl_tensor state, inner, carry;
+    int gates;       /* G: 4 for lstm, 3 for gru */
+    charl_dtype act; /* of the series; within the loop everything is f32 */
+    charl_tensor state, inner, carry, w;
 } charl_recurrence;
 
-/** Shape rule: operand `series` is f32 [B, T, parts * H] and operand `w`, w_hh, is f32 [G * H, H],
+/** Shape rule: operand `series` is [B, T, parts * H] and operand `w`, w_hh, is [G * H, H], floats,
  * the same for all rows. Errors: ERR_SHAPE, ERR_DTYPE. */
 charl_status charl__recurrence_check(const charl_infer *inf, int series, int parts, int w,
                                      int gates) CHARL_MUST_CHECK;
@@ -25,8 +28,8 @@ charl_status charl__recurrence_check(const charl_infer *inf, int series, int par
 /** [B, T, parts * H] for series [B, T, ...] and w_hh. */
 charl_type charl__recurrence_series(const charl_type *series, const charl_type *w, int parts);
 
-/** Bytes of workspace for `batch` rows. */
-int64_t charl__recurrence_workspace(int64_t batch, int64_t hidden, int gates);
+/** Bytes of workspace for `batch` rows, with w_hh in f32 where it is half-size. */
+int64_t charl__recurrence_workspace(int64_t batch, const charl_type *w);
 
 /** Extents and workspace parts of an operator whose operands are as checked. */
 charl_recurrence charl__recurrence_of(const charl_enqueue *e, const charl_shape *series,

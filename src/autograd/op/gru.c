@@ -24,7 +24,8 @@ static charl_status infer(charl_infer *inf)
     inf->n_out = 2;
     inf->out[0] = charl__recurrence_series(pre, w, 1);
     inf->out[1] = charl__recurrence_series(pre, w, SAVED);
-    inf->workspace = charl__recurrence_workspace(pre->shape.dim[0], w->shape.dim[1], GATES);
+    inf->out[1].dtype = CHARL_F32;
+    inf->workspace = charl__recurrence_workspace(pre->shape.dim[0], w);
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
@@ -42,9 +43,9 @@ static charl_status enqueue(const charl_enqueue *e)
         cell.defines = "#define BIAS 1\n";
         cell.args[a++] = charl__in(e->in[2]);
     }
-    cell.args[a++] = charl__inout(e->out[0]);
+    cell.args[a++] = charl__out(e->out[0]);
     cell.args[a++] = charl__out(e->out[1]);
-    cell.args[a++] = charl__out(&r.state);
+    cell.args[a++] = charl__inout(&r.state);
     return charl__recurrence_run(e, &r, false, e->in[1], &cell, a);
 }
 
@@ -120,6 +121,7 @@ const charl_op charl_op_gru = {
                "q_n); h = (1 - z) n + z h[t-1]",
     .n_in = 3,
     .n_optional = 1,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -151,7 +153,7 @@ static charl_status infer_grad(charl_infer *inf)
                   CHARL_ERR_SHAPE, "gradients and saved values have other rows or steps");
     inf->n_out = 2;
     inf->out[0] = inf->out[1] = charl__recurrence_series(gh, w, GATES);
-    inf->workspace = charl__recurrence_workspace(gh->shape.dim[0], w->shape.dim[1], GATES);
+    inf->workspace = charl__recurrence_workspace(gh->shape.dim[0], w);
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
@@ -241,6 +243,7 @@ const charl_op charl_op_gru_grad = {
     .formula = "the gradients of both parts of gru's sums, from the last step to the first",
     .n_in = 5,
     .n_optional = 1,
+    .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(3),
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,

@@ -19,8 +19,8 @@ static charl_status infer(charl_infer *inf)
     inf->n_out = 2;
     inf->out[0] = charl__recurrence_series(&inf->in[0], &inf->in[1], 1);
     inf->out[1] = charl__recurrence_series(&inf->in[0], &inf->in[1], SAVED);
-    inf->workspace =
-        charl__recurrence_workspace(inf->in[0].shape.dim[0], inf->in[1].shape.dim[1], GATES);
+    inf->out[1].dtype = CHARL_F32;
+    inf->workspace = charl__recurrence_workspace(inf->in[0].shape.dim[0], &inf->in[1]);
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
@@ -90,6 +90,7 @@ const charl_op charl_op_lstm = {
     .formula =
         "i, f, g, o = pre[t] + w_hh h[t-1]; c = s(f) c[t-1] + s(i) tanh(g); h = s(o) tanh(c)",
     .n_in = 2,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -118,8 +119,7 @@ static charl_status infer_grad(charl_infer *inf)
                       (inf->n_in < 4 || charl_shape_equal(&inf->in[3].shape, &inf->in[1].shape)),
                   CHARL_ERR_SHAPE, "gradients and saved values have other rows or steps");
     inf->out[0] = charl__recurrence_series(&inf->in[0], &inf->in[2], GATES);
-    inf->workspace =
-        charl__recurrence_workspace(inf->in[0].shape.dim[0], inf->in[2].shape.dim[1], GATES);
+    inf->workspace = charl__recurrence_workspace(inf->in[0].shape.dim[0], &inf->in[2]);
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
@@ -205,6 +205,7 @@ const charl_op charl_op_lstm_grad = {
     .formula = "the gradient of lstm's sums, from the last step to the first",
     .n_in = 4,
     .n_optional = 1,
+    .half = CHARL_HALF(0) | CHARL_HALF(2),
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,
