@@ -52,6 +52,11 @@ typedef enum charl_loss_type {
     CHARL_LOSS_BCE,
     CHARL_LOSS_HUBER
 } charl_loss_type;
+typedef enum charl_recompute {
+    CHARL_RECOMPUTE_AUTO,
+    CHARL_RECOMPUTE_NO,
+    CHARL_RECOMPUTE_YES
+} charl_recompute;
 typedef enum charl_nonfinite_rule {
     CHARL_NONFINITE_STOP,
     CHARL_NONFINITE_SKIP
@@ -180,7 +185,7 @@ typedef struct charl_config {
         double grad_clip;
         int precision;      /* charl_precision */
         int64_t loss_scale; /* 0: dynamic */
-        const char *recompute;
+        int recompute;      /* charl_recompute */
         double ema_decay;
         int64_t early_stopping_patience;
         int on_nonfinite; /* charl_nonfinite_rule */

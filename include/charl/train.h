@@ -34,8 +34,10 @@ typedef struct charl_train_info {
     const char *resumed;                   /* checkpoint path, or "" */
     int64_t memory_bytes, memory_capacity; /* planned on this device */
     int64_t activation_bytes;
-    int launches;    /* per training step */
-    int collectives; /* inside a step, besides the gradients */
+    bool recomputes;         /* activations are computed again for the backward pass */
+    int64_t recompute_saves; /* bytes of them that need not be kept */
+    int launches;            /* per training step */
+    int collectives;         /* inside a step, besides the gradients */
 } charl_train_info;
 
 /** One logged training step; times are means since the last row. */

@@ -48,13 +48,14 @@ static bool check_share(charl_graph *g, const charl_node *n, int i, const charl_
 static void visit(charl_graph *g, charl_node *n)
 {
     charl_var *gout[CHARL_OP_MAX_OUT] = {0}, *gin[CHARL_OP_MAX_IN] = {0};
+    charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
     bool needed[CHARL_OP_MAX_IN] = {false};
     charl_backward b = {.g = g,
                         .attr = n->attr,
                         .n_in = n->n_in,
                         .n_out = n->n_out,
-                        .in = n->in,
-                        .out = n->out,
+                        .in = in,
+                        .out = out,
                         .gout = gout,
                         .gin = gin,
                         .needed = needed};
@@ -69,6 +70,13 @@ static void visit(charl_graph *g, charl_node *n)
     }
     if (!any) {
         return;
+    }
+    charl__graph_compute_again(g, n);
+    for (int i = 0; i < n->n_in; i++) {
+        in[i] = n->in[i]->again ? n->in[i]->again : n->in[i];
+    }
+    for (int k = 0; k < n->n_out; k++) {
+        out[k] = n->out[k]->again ? n->out[k]->again : n->out[k];
     }
     snprintf(g->scope, sizeof g->scope, "%s", n->name);
     if (!n->op->backward) {

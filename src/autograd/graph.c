@@ -5,6 +5,7 @@
  */
 #include "autograd/graph_private.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +37,7 @@ charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, c
     g->dev = dev;
     g->training = true;
     g->bucket_elements = INT64_MAX;
+    g->first_part_again = INT_MAX;
     if (slices) {
         g->slices = *slices;
     } else {
@@ -252,6 +254,7 @@ charl_status charl__node_new(charl_graph *g, const charl_op *op, const void *att
     CHARL_TRY(charl_alloc(sizeof *n, &n));
     n->op = op;
     n->position = g->nodes.count;
+    n->part = g->has_gradients ? 0 : g->part;
     CHARL_TRY(charl_strdup(charl__graph_next_name(g, op->name, name, sizeof name), &n->name));
     if (op->attr_size) {
         CHARL_TRY(charl_alloc(op->attr_size, &n->attr));

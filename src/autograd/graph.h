@@ -30,6 +30,9 @@ void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t);
  * (charl__params_allocate_gradients). */
 charl_status charl__graph_prepare(charl_graph *g) CHARL_MUST_CHECK;
 
+/** Bytes of activations that the graph will need, before any are allocated. Prepares the graph. */
+charl_status charl__graph_measure(charl_graph *g, int64_t *bytes) CHARL_MUST_CHECK;
+
 /** Number of buckets that one run reports, and their ranges in the order reported. Compiled graphs
  * only. */
 int charl__graph_bucket_count(const charl_graph *g);

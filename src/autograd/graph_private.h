@@ -29,6 +29,7 @@ struct charl_var {
     charl_var *grad;
     bool late;            /* of a parameter: its gradient is final only after all other nodes */
     charl_var *completed; /* charl_batch_sum of this PARTIAL */
+    charl_var *again;     /* the same value, computed again for the backward pass */
 
     /* The plan. Vars with the same root share memory. */
     charl_var *root_link; /* NULL: its own root */
@@ -49,6 +50,7 @@ struct charl_node {
     charl_var *in[CHARL_OP_MAX_IN];
     charl_var *out[CHARL_OP_MAX_OUT];
     int64_t workspace;
+    int part; /* of the model, counted from 1; 0: of none */
     bool live;
     charl_var *scratch; /* pseudo var that stands for the workspace in the plan; NULL if none */
     int launch_first, launch_last;
@@ -83,6 +85,9 @@ struct charl_graph {
 
     charl_params *params; /* the one set that its parameters come from; NULL without parameters */
     bool has_gradients;
+    bool recompute;       /* parts are computed again in front of their backward pass */
+    int parts, part;      /* marked so far; being built, or 0 */
+    int first_part_again; /* the parts from this one on have been looked at by the backward pass */
 
     struct charl__kv_cache *cache; /* borrowed; NULL: none */
     bool begins;                   /* the sequence in the cache */
@@ -98,7 +103,7 @@ struct charl_graph {
     void *ready_ctx;
     int64_t bucket_elements;
 
-    bool planned, compiled;
+    bool planned, placed, compiled;
     charl_buffer **segment;
     int64_t *segment_bytes;
     int n_segments;
@@ -136,6 +141,10 @@ charl_status charl__node_new(charl_graph *g, const charl_op *op, const void *att
 extern const charl_op charl__op_batch_sum; /* PARTIAL -> REPLICATED, by the collective callback */
 extern const charl_op charl__op_spread; /* a finished gradient into the lanes of the arena, so that
                                            the tree gives it back */
+
+/** Append the part of the model that node n belongs to once more, unless that has been done or the
+ * part is the last; afterwards vars that have been computed again have `again`. */
+void charl__graph_compute_again(charl_graph *g, const charl_node *n);
 
 /* The passes of compile, in order. */
 void charl__graph_mark_live(charl_graph *g);

@@ -166,7 +166,8 @@ cleanup:
     return st;
 }
 
-charl_status charl__graph_plan_memory(charl_graph *g)
+/* Lifetimes and offsets; nothing is allocated. */
+static charl_status place_all(charl_graph *g)
 {
     charl_status st = CHARL_OK;
     charl_var **todo = NULL, **near = NULL;
@@ -188,13 +189,44 @@ charl_status charl__graph_plan_memory(charl_graph *g)
     for (int i = 0; i < n; i++) {
         CHARL_TRY(place(g, todo, i, todo[i], near));
     }
+    g->placed = true;
+cleanup:
+    charl_free(todo);
+    charl_free(near);
+    return st;
+}
+
+charl_status charl__graph_measure(charl_graph *g, int64_t *bytes)
+{
+    charl_status st = CHARL_OK;
+
+    *bytes = 0;
+    CHARL_TRY(charl__graph_prepare(g));
+    if (!g->placed) {
+        CHARL_TRY(place_all(g));
+    }
+    for (int s = 0; s < g->n_segments; s++) {
+        *bytes += g->segment_bytes[s];
+    }
+cleanup:
+    if (st != CHARL_OK) {
+        charl__graph_keep_error(g, st);
+    }
+    return st;
+}
+
+charl_status charl__graph_plan_memory(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    if (!g->placed) {
+        CHARL_TRY(place_all(g));
+    }
     CHARL_TRY(charl_alloc_array(g->n_segments, sizeof *g->segment, &g->segment));
     for (int s = 0; s < g->n_segments; s++) {
         CHARL_TRY(charl__buffer_create(g->dev, (size_t)g->segment_bytes[s], "activations",
                                        &g->segment[s]));
     }
 cleanup:
-    charl_free(todo);
-    charl_free(near);
     return st;
 }

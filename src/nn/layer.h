@@ -43,6 +43,7 @@ typedef struct charl_layer_type {
     const void *defaults;
     const charl_layer_key *keys;
     int n_keys;
+    bool is_block; /* composite: a part of the model by itself */
     charl_var *(*build)(const charl_layer_build *b, charl_var *x);
 } charl_layer_type;
 

@@ -283,15 +283,33 @@ charl_var *charl__graph_refuse(charl_graph *g, const char *reason)
     return charl__graph_fail(g, CHARL_ERR_SHAPE, "%s", reason);
 }
 
+/* Where parts begin: at each composite layer, and every so many others, so that what enters them
+ * and what a part holds are about as much. */
+static bool begins_part(const charl_model *m, int i, int length)
+{
+    const bool block = m->layer[i].type->is_block;
+
+    return i == 0 || block || m->layer[i - 1].type->is_block ||
+           (int64_t)length * length >= m->count;
+}
+
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x)
 {
+    int length = 0; /* of the part */
+
     for (int i = 0; i < m->count && x; i++) {
         const charl_layer *l = &m->layer[i];
         const charl_layer_build b = {.g = g, .set = set, .name = l->name, .config = l->config};
 
+        if (begins_part(m, i, length)) {
+            charl_graph_part_begin(g);
+            length = 0;
+        }
+        length++;
         charl_graph_scope_begin(g, l->name);
         x = l->type->build(&b, x);
         charl_graph_scope_end(g);
     }
+    charl_graph_part_end(g);
     return x;
 }

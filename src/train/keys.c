@@ -112,8 +112,9 @@ const charl__key charl__keys[] = {
     {"train", "loss_scale", CHARL__KEY_INT, AT(train.loss_scale), "dynamic", "[1,16777216]", "dynamic", NULL, NULL, NULL,
      "precision = f16: gradients are computed times this power of two; dynamic: from 65536, halved when one overflows (that "
      "step changes nothing), doubled every 2000 steps"},
-    {"train", "recompute", CHARL__KEY_STRING, AT(train.recompute), "auto", NULL, NULL, NULL, "auto|no", NULL,
-     "compute activations again instead of keeping them"},
+    {"train", "recompute", CHARL__KEY_ENUM, AT(train.recompute), "auto", NULL, "auto|no|yes", NULL, NULL, NULL,
+     "keep only what enters a block of the model and compute the rest again for the backward pass: less memory, about a third more work, "
+     "the same bits; auto: when memory would not suffice"},
     {"train", "ema_decay", CHARL__KEY_FLOAT, AT(train.ema_decay), "0", "[0,1)", NULL, NULL, NULL, NULL,
      "of a moving average of the weights, which evaluation, prediction and the best checkpoint then go by, such as 0.999; 0: none"},
     {"train", "early_stopping_patience", CHARL__KEY_INT, AT(train.early_stopping_patience), "0", "[0,1e9]", NULL, NULL, NULL, NULL,

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "train/config_groups.h"
 #include "train/trainer.h"
 
@@ -155,6 +156,7 @@ static charl_status build_graph(charl__trainer *t, charl__feed *feed, bool train
 
     CHARL_TRY(charl_graph_create(t->dev, &t->slices, &task->g));
     charl_graph_set_training(task->g, training);
+    charl_graph_set_recompute(task->g, training && t->recomputes);
     task->classes = t->data.classes;
     charl__task_build(t->config, t->model, t->params, feed, t->steps, task);
     st = charl__graph_prepare(task->g);
@@ -162,6 +164,40 @@ static charl_status build_graph(charl__trainer *t, charl__feed *feed, bool train
         st = CHARL_ERR_CONFIG;
     }
     CHARL_TRY(st);
+cleanup:
+    return st;
+}
+
+/* Whether activations have room beside what is there and what is still to come: gradients, sums,
+ * the optimizer's state and scratch. */
+static bool has_room(const charl__trainer *t, int64_t activations)
+{
+    enum { ARENAS = 6 };
+    const charl_device_memory m = charl_device_get_memory(t->dev);
+    const int64_t arenas = t->params->elements * 4 * (ARENAS + t->slices.n_lanes);
+
+    return !charl__fault("train.memory") && activations + arenas <= m.capacity - m.in_use;
+}
+
+/* The training graph; one that computes activations again where that is asked for or they have no
+ * room. */
+static charl_status build_training(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const int mode = t->config->train.recompute;
+    int64_t kept, again;
+
+    CHARL_TRY(build_graph(t, t->train_feed, true, &t->train));
+    CHARL_TRY(charl__graph_measure(t->train.g, &kept));
+    if (mode == CHARL_RECOMPUTE_NO || (mode == CHARL_RECOMPUTE_AUTO && has_room(t, kept))) {
+        goto cleanup;
+    }
+    charl_graph_destroy(t->train.g);
+    t->train = (charl__task){0};
+    t->recomputes = true;
+    CHARL_TRY(build_graph(t, t->train_feed, true, &t->train));
+    CHARL_TRY(charl__graph_measure(t->train.g, &again));
+    t->recompute_saves = kept - again;
 cleanup:
     return st;
 }
@@ -177,7 +213,7 @@ static charl_status build(charl__trainer *t)
     CHARL_TRY(charl_params_create(&t->params));
     if (!t->infers) {
         CHARL_TRY(create_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_feed));
-        CHARL_TRY(build_graph(t, t->train_feed, true, &t->train));
+        CHARL_TRY(build_training(t));
     }
     if (t->data.rows[t->eval_split] > 0) {
         CHARL_TRY(create_feed(t, t->eval_split, false, &t->eval_feed));

@@ -33,6 +33,8 @@ typedef struct charl__trainer {
     bool brings_rows;        /* set before init, with infers: rows come from charl__feed_put */
     int64_t classes;         /* set before init: at least so many, whatever the data say */
     charl__task train, eval; /* eval.g NULL: nothing to validate on */
+    bool recomputes;         /* activations, for the backward pass */
+    int64_t recompute_saves; /* bytes */
     charl__sync *sync;
     charl_optimizer *optimizer;
     charl_schedule schedule;

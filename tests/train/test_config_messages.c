@@ -65,8 +65,8 @@ static const struct {
      "conf/t.ini:7: [train] loss_scale: must be a power of two"},
     {HEAD "[train]\npasses = 2\n",
      "conf/t.ini:6: [train] passes: \"2\" is not available in this version (available: auto, 1)"},
-    {HEAD "[train]\nrecompute = yes\n", "conf/t.ini:6: [train] recompute: \"yes\" is not available "
-                                        "in this version (available: auto, no)"},
+    {HEAD "[train]\nrecompute = maybe\n",
+     "conf/t.ini:6: [train] recompute: \"maybe\" is not one of auto, no, yes"},
     {HEAD "[train]\nema_decay = 1\n", "conf/t.ini:6: [train] ema_decay: 1 is outside [0,1)"},
     {HEAD "[train]\nearly_stopping_patience = 3\n[eval]\ninterval = 0\n",
      "conf/t.ini:6: [train] early_stopping_patience: needs evaluations: [eval] interval is 0"},

@@ -98,6 +98,7 @@ const charl_layer_type charl__layer_residual_block = {
     .name = "residual_block",
     .help = "convolutions with a shortcut around them",
     .build = build,
+    .is_block = true,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(keys),
 };

@@ -141,6 +141,7 @@ const charl_layer_type charl__layer_transformer_block = {
     .name = "transformer_block",
     .help = "x + attention(norm(x)), then x + mlp(norm(x))",
     .build = build,
+    .is_block = true,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(keys),
 };

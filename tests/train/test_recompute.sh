@@ -1,0 +1,51 @@
+#!/bin/sh
+# Activations that are computed again change no bit: a gpt and a convolutional network with dropout and batch norm, on one
+# rank and on two; and the plan tells what is saved.
+here=$(dirname "$0")
+. "$here/common.sh"
+
+awk 'BEGIN { for (i = 0; i < 1500; i++) printf "%c", 97 + (i * i + i / 7) % 23 }' >text.txt
+"$bin/charl" data import text -o text.h5 text.txt >log 2>&1 || { cat log; exit 1; }
+cat >gpt.ini <<'INI'
+[run]
+output_dir = run
+[data]
+path = text.h5
+val_split = 0.1
+[model]
+type = gpt
+n_layer = 3
+n_head = 2
+n_embd = 16
+block_size = 16
+dropout = 0.2
+[train]
+batch_size = 16
+slices = 8
+max_steps = 3
+[log]
+interval = 1
+[eval]
+interval = 0
+[device]
+share = yes
+INI
+
+for model in gpt cnn; do
+    set -- $model.ini -q eval.interval=0 train.max_steps=3 log.interval=1
+    expect 0 "$model" ranks 1 "$@" run.output_dir=whole train.recompute=no
+    for n in 1 2; do
+        expect 0 "$model, $n ranks" ranks $n "$@" train.recompute=yes
+        same "$model on $n ranks" whole run
+        rm -rf run
+    done
+    rm -rf whole
+done
+
+expect 0 "the plan" ranks 1 gpt.ini --dry-run train.recompute=yes
+says 1 "blocks are recomputed for the backward pass, which saves 0.[1-9] MiB"
+expect 0 "the plan with room" ranks 1 gpt.ini --dry-run
+says 0 "recomputed"
+expect 0 "the plan without room" env CHARL_FAULT=train.memory:1 "$bin/charl-train" gpt.ini --dry-run
+says 1 "blocks are recomputed for the backward pass, which saves 0.[1-9] MiB"
+finish
