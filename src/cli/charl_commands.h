@@ -18,6 +18,7 @@ int charl__devices_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);
 int charl__eval_main(const char *path, int argc, char **argv);
 int charl__predict_main(const char *path, int argc, char **argv);
+int charl__generate_main(const char *path, int argc, char **argv);
 
 /** Start MPI, run `work` on the communicator of all ranks and end MPI. Returns its exit code, or
  * that of a failure to start that all ranks share; a rank that fails alone does not return. */

@@ -153,7 +153,7 @@ cleanup:
     return st;
 }
 
-static bool has_ema(const charl_checkpoint_reader *r)
+bool charl__snapshot_has_ema(const charl_checkpoint_reader *r)
 {
     for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
         if (strcmp(charl_checkpoint_get_tensor(r, i)->group, "ema") == 0) {
@@ -190,7 +190,7 @@ static charl_status choose_group(const charl__trainer *t, const charl_checkpoint
                                  const char *path, const char **out)
 {
     charl_status st = CHARL_OK;
-    const bool there = has_ema(r);
+    const bool there = charl__snapshot_has_ema(r);
 
     *out = "model";
     CHARL_REQUIRE(
@@ -222,7 +222,7 @@ cleanup:
 }
 
 /* The checkpoint may hold nothing that the model does not have: it would be lost without a word. */
-static charl_status check_names(const charl__trainer *t, const charl_checkpoint_reader *r,
+static charl_status check_names(const charl_params *params, const charl_checkpoint_reader *r,
                                 const char *path)
 {
     charl_status st = CHARL_OK;
@@ -230,9 +230,22 @@ static charl_status check_names(const charl__trainer *t, const charl_checkpoint_
     for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
         const charl_checkpoint_tensor *c = charl_checkpoint_get_tensor(r, i);
 
-        CHARL_REQUIRE(charl_params_find(t->params, c->name), CHARL_ERR_CHECKPOINT,
+        CHARL_REQUIRE(charl_params_find(params, c->name), CHARL_ERR_CHECKPOINT,
                       "%s has /%s/%s, which the model does not have: it belongs to another model",
                       path, c->group, c->name);
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__snapshot_restore_weights(charl_params *params, charl_checkpoint_reader *r,
+                                             const char *path, const char *group)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_names(params, r, path));
+    for (int i = 0; i < charl_params_get_count(params); i++) {
+        CHARL_TRY(restore_param(r, path, group, charl_params_get(params, i)));
     }
 cleanup:
     return st;
@@ -244,17 +257,14 @@ charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader 
     charl_status st = CHARL_OK;
     const char *group;
 
-    CHARL_TRY(check_names(t, r, path));
     CHARL_TRY(choose_group(t, r, path, &group));
-    for (int i = 0; i < charl_params_get_count(t->params); i++) {
-        charl_param *p = charl_params_get(t->params, i);
-
-        CHARL_TRY(restore_param(r, path, group, p));
-        for (int k = 0; all && k < charl_optimizer_get_state_count(t->optimizer); k++) {
-            CHARL_TRY(restore_state(t->optimizer, k, p, r, path));
+    CHARL_TRY(charl__snapshot_restore_weights(t->params, r, path, group));
+    for (int i = 0; all && i < charl_params_get_count(t->params); i++) {
+        for (int k = 0; k < charl_optimizer_get_state_count(t->optimizer); k++) {
+            CHARL_TRY(restore_state(t->optimizer, k, charl_params_get(t->params, i), r, path));
         }
     }
-    if (all && charl_optimizer_has_ema(t->optimizer) && has_ema(r)) {
+    if (all && charl_optimizer_has_ema(t->optimizer) && charl__snapshot_has_ema(r)) {
         CHARL_TRY(restore_ema(t, r, path));
     } else if (!t->infers) {
         CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));

@@ -24,6 +24,12 @@ charl_status charl__snapshot_read(charl_checkpoint_reader *r, const char *path, 
                                   const char *name, const charl_shape *shape,
                                   float **out) CHARL_MUST_CHECK;
 
+/** Whether a checkpoint holds a moving average of the weights. */
+bool charl__snapshot_has_ema(const charl_checkpoint_reader *r);
+/** Weights from `group` ("model" or "ema") of a checkpoint that is open. Errors: ERR_CHECKPOINT
+ * when it is another model's, or holds more than this one. Blocks. */
+charl_status charl__snapshot_restore_weights(charl_params *params, charl_checkpoint_reader *r,
+                                             const char *path, const char *group) CHARL_MUST_CHECK;
 /** Weights (and with `all` optimizer state and moving average) from a checkpoint that is open.
  * Errors: ERR_CHECKPOINT when it is another model's, or holds more than this one. Blocks. */
 charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader *r,

@@ -18,7 +18,7 @@ BEGIN {
     # shape.h holds plain values (element types, extents) that every layer speaks of
     n = split("base:status base:shape base:version device:device tensor:tensor tensor:params autograd:graph " \
         "autograd:ops autograd:gradcheck nn:nn nn:layers nn:model nn:models nn:init nn:loss optim:optim optim:schedule " \
-        "dist:comm io:dataset io:tokenizer io:image io:checkpoint io:safetensors io:loader io:import io:export train:config train:train train:trainer", pair, " ")
+        "dist:comm io:dataset io:tokenizer io:image io:checkpoint io:safetensors io:loader io:import io:export train:config train:train train:generate train:trainer", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); owner[p[2]] = p[1] }
     n = split("CL/:device mpi.h:dist hdf5:io jansson:io pcre2:io ini.h:train zlib.h:io png.h:io jpeglib.h:io jerror.h:io hwloc:dist", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); confined[p[1]] = p[2] }

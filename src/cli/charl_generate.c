@@ -1,0 +1,192 @@
+/* charl generate: text from a trained language model, printed as it comes. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "charl/generate.h"
+#include "cli/charl_commands.h"
+
+enum { MAX_OVERRIDES = 64 };
+
+enum { KEY_TEMPERATURE = 0x100, KEY_TOP_K, KEY_TOP_P, KEY_SEED, KEY_NO_CACHE };
+
+typedef struct generation {
+    charl_generate_options options;
+    int64_t seed;     /* -1: run.seed */
+    bool to_terminal; /* where control characters would steer it */
+    int64_t pieces;   /* of text so far; the first is the prompt */
+    double first_s;   /* when the first token was there */
+} generation;
+
+/* A number that is finite, at least 0 and, with `most`, at most that. */
+static error_t parse_number(const char *option, const char *value, double most, double *out)
+{
+    char *end;
+
+    *out = strtod(value, &end);
+    if (end == value || *end != '\0' || !isfinite(*out) || *out < 0.0 ||
+        (most > 0.0 && *out > most)) {
+        return charl__cli_bad_option(option, value,
+                                     most > 0.0 ? "must be a number above 0, at most 1"
+                                                : "must be a number, at least 0");
+    }
+    return 0;
+}
+
+static error_t parse_top_p(const char *value, double *out)
+{
+    const error_t code = parse_number("--top-p", value, 1.0, out);
+
+    return code == 0 && *out == 0.0
+               ? charl__cli_bad_option("--top-p", value, "must be a number above 0, at most 1")
+               : code;
+}
+
+static error_t parse_generate(int key, char *arg, struct argp_state *state)
+{
+    generation *g = state->input;
+
+    switch (key) {
+    case 'p':
+        g->options.prompt = arg;
+        g->options.prompt_bytes = strlen(arg);
+        return 0;
+    case 'n':
+        return charl__cli_parse_int("--tokens", arg, 1, INT32_MAX, &g->options.tokens);
+    case KEY_TEMPERATURE:
+        return parse_number("--temperature", arg, 0.0, &g->options.temperature);
+    case KEY_TOP_K:
+        return charl__cli_parse_int("--top-k", arg, 1, INT32_MAX, &g->options.top_k);
+    case KEY_TOP_P:
+        return parse_top_p(arg, &g->options.top_p);
+    case KEY_SEED:
+        return charl__cli_parse_int("--seed", arg, 0, INT64_MAX, &g->seed);
+    case KEY_NO_CACHE:
+        g->options.no_cache = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void put_on_terminal(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        const unsigned char c = (unsigned char)text[i];
+
+        putchar((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ? '?' : c);
+    }
+}
+
+static charl_status put(void *ctx, const char *text, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+    generation *g = ctx;
+
+    if (g->pieces == 0) {
+        charl__cli_restore_signals(); /* the device is open, and its driver may have taken them */
+    }
+    if (g->to_terminal) {
+        put_on_terminal(text, bytes);
+    } else {
+        fwrite(text, 1, bytes, stdout);
+    }
+    CHARL_REQUIRE(fflush(stdout) == 0, CHARL_ERR_DISK, "standard output could not be written: %s",
+                  strerror(errno));
+    if (++g->pieces == 2) {
+        g->first_s = charl__clock_s();
+    }
+cleanup:
+    return st;
+}
+
+/* Building graphs and kernels belongs to the first token: the rate is that of the others. */
+static void say_rate(const generation *g, double begun_s)
+{
+    const int64_t n = g->pieces - 1;
+
+    fprintf(stderr, "charl: %" PRId64 " tokens, the first after %.2f s", n, g->first_s - begun_s);
+    if (n > 1) {
+        fprintf(stderr, ", then %.1f per second",
+                (double)(n - 1) / (charl__clock_s() - g->first_s));
+    }
+    fprintf(stderr, "\n");
+}
+
+static int load_and_generate(generation *g, const charl__cli_operands *operands)
+{
+    charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
+    const double begun_s = charl__clock_s();
+    charl_config *config;
+    charl_status st;
+
+    for (int i = 2; i < operands->count; i++) {
+        overrides[i - 2].text = operands->values[i];
+    }
+    st = charl_config_load(operands->values[0], overrides, operands->count - 2, &config);
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    g->options.seed = (uint64_t)(g->seed >= 0 ? g->seed : config->run.seed);
+    st = charl_generate(config, operands->values[1], &g->options, put, g);
+    charl_config_destroy(config);
+    if (g->pieces > 0) {
+        putchar('\n');
+    }
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    fflush(stdout);
+    say_rate(g, begun_s);
+    return CHARL__EXIT_OK;
+}
+
+int charl__generate_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"prompt", 'p', "TEXT", 0, "The text to continue", 1},
+        {"tokens", 'n', "N", 0, "How many tokens (default 200)", 1},
+        {"temperature", KEY_TEMPERATURE, "T", 0,
+         "Below 1 bolder, above 1 wilder; 0: always the most probable token (default 0.8)", 2},
+        {"top-k", KEY_TOP_K, "K", 0, "Only the K most probable tokens (default: all)", 2},
+        {"top-p", KEY_TOP_P, "P", 0,
+         "Only the most probable tokens that together reach the probability P (default 1: all)", 2},
+        {"seed", KEY_SEED, "N", 0, "The same seed gives the same text (default: run.seed)", 2},
+        {"no-cache", KEY_NO_CACHE, NULL, 0,
+         "Compute the whole window for every token: slower, the same text", 3},
+        {0}};
+    static const struct argp argp = {
+        options,
+        parse_generate,
+        "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
+        "Continue a text with the weights of a checkpoint, and print it as it comes.\v"
+        "Text becomes tokens and back by the tokenizer in the data set that data.path names; "
+        "where that has moved, data.path=FILE. The model sees a window of at most block_size "
+        "tokens (data.window, if it is sequential), which slides on when the text is longer; from "
+        "then on each token costs the whole window.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + MAX_OVERRIDES};
+    generation g = {.options = {.tokens = 200, .temperature = 0.8, .top_p = 1.0},
+                    .seed = -1,
+                    .to_terminal = isatty(STDOUT_FILENO)};
+    const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &g);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (g.options.prompt_bytes == 0) {
+        return charl__cli_error(CHARL__EXIT_USAGE, "--prompt \"Once upon a time\"",
+                                g.options.prompt
+                                    ? "--prompt: the text is empty, and a model can only continue"
+                                    : "--prompt is missing: a model can only continue a text");
+    }
+    return load_and_generate(&g, &operands);
+}

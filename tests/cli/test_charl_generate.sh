@@ -1,0 +1,159 @@
+#!/bin/sh
+# charl generate: text that depends on the seed alone, the same with and without the cache, also when the window slides; what it refuses.
+. "$(dirname "$0")/charl.sh"
+
+if ! "$charl" devices >out 2>&1; then
+    echo "skipped: no device"
+    exit 77
+fi
+
+# train CONFIG
+train() {
+    if ! "$bin/charl-train" "$1" --progress=none >out 2>&1; then
+        echo "charl-train $1 failed:"
+        cat out
+        exit 1
+    fi
+}
+
+# config FILE RUN [KEY=VALUE]...: a tiny gpt
+config() {
+    file=$1
+    cat >"$file" <<INI
+[run]
+output_dir = $2
+[data]
+path = t.h5
+[model]
+type = gpt
+n_layer = 2
+n_head = 2
+n_embd = 32
+block_size = 24
+$(shift 2 && printf '%s\n' "$@")
+[train]
+max_steps = 20
+batch_size = 8
+[optimizer]
+type = adamw
+learning_rate = 3e-3
+INI
+}
+
+# write FILE ARGUMENT...: the text of charl generate ARGUMENT... in FILE
+write() {
+    file=$1
+    shift
+    if ! "$charl" generate "$@" >"$file" 2>err; then
+        echo "FAIL: charl generate $*"
+        cat err
+        failed=1
+    fi
+}
+
+# same A B WHAT
+same() {
+    cmp "$1" "$2" || { echo "FAIL: $3"; failed=1; }
+}
+
+i=0
+while [ $i -lt 40 ]; do
+    echo "The quick brown fox $i jumps over the lazy dog, and the dog sleeps."
+    i=$((i + 1))
+done >t.txt
+expect 0 'tokenizer  chars' data import text t.txt --tokenizer chars --val-split 0.2 -o t.h5
+config c.ini run
+train c.ini
+ck=run/checkpoints/step-00000020.h5
+
+# Greedy: 7 tokens of prompt and 40 more, so that the window of 24 slides.
+write greedy c.ini $ck --prompt 'The dog' --tokens 40 --temperature 0
+write full c.ini $ck --prompt 'The dog' --tokens 40 --temperature 0 --no-cache
+same greedy full "the cache changes the text"
+if [ "$(wc -c <greedy)" -ne 48 ] || [ "$(head -c 7 greedy)" != "The dog" ]; then # and a newline
+    echo "FAIL: not the prompt and 40 characters:"
+    cat greedy
+    failed=1
+fi
+grep -q '^charl: 40 tokens, the first after .* s, then .* per second$' err || { echo "FAIL: no rate"; failed=1; }
+
+# Sampling: the seed decides, by default run.seed.
+write a c.ini $ck -p 'The dog' -n 40
+write b c.ini $ck -p 'The dog' -n 40 --seed 42
+write c c.ini $ck -p 'The dog' -n 40 --seed 43 --top-k 9 --top-p 0.95 --temperature 1.5
+write d c.ini $ck -p 'The dog' -n 40 --seed 43 --top-k 9 --top-p 0.95 --temperature 1.5 --no-cache
+write e c.ini $ck -p 'The dog' -n 40 --seed 43
+write f c.ini $ck -p 'The dog' -n 40 --seed 43 --top-k 1
+same a b "run.seed is not the default"
+same c d "the cache changes the draws"
+same f greedy "one candidate is not greedy"
+if cmp -s a e || cmp -s c e; then
+    echo "FAIL: seed or cut do not matter"
+    failed=1
+fi
+# A prompt longer than the window.
+long='the lazy dog, and the dog sleeps. The quick brown fox'
+write a c.ini $ck -p "$long" -n 5 --temperature 0
+write b c.ini $ck -p "$(printf '%s' "$long" | tail -c 24)" -n 5 --temperature 0
+tail -c 30 a >a.end
+tail -c 30 b >b.end
+same a.end b.end "what lies before the window matters"
+
+# Rotary positions and shared keys; a sequential model, without a cache.
+config r.ini rotary 'positions = rotary' 'n_kv_head = 1'
+train r.ini
+write a r.ini rotary/last.h5 -p 'The' -n 30 --temperature 0
+write b r.ini rotary/last.h5 -p 'The' -n 30 --temperature 0 --no-cache
+same a b "the cache changes the text of a model with rotary positions"
+cat >s.ini <<'INI'
+[run]
+output_dir = bigram
+[data]
+path = t.h5
+window = 16
+[layer wte]
+type = embedding
+vocab = 43
+dim = 8
+[layer head]
+type = linear
+out = 43
+[train]
+max_steps = 5
+batch_size = 8
+INI
+vocab=$("$charl" data info t.h5 | sed -n 's/.*vocabulary of \([0-9]*\).*/\1/p')
+sed -i "s/43/$vocab/" s.ini
+train s.ini
+write a s.ini bigram/last.h5 -p 'The' -n 30
+
+# What it refuses.
+expect 2 '--prompt is missing' generate c.ini $ck
+hint '--prompt "Once'
+expect 2 'the text is empty' generate c.ini $ck --prompt ''
+expect 2 '--top-k' generate c.ini $ck -p T --top-k 0
+expect 2 '--top-p' generate c.ini $ck -p T --top-p 0
+expect 2 '--top-p' generate c.ini $ck -p T --top-p 1.5
+expect 2 '--temperature' generate c.ini $ck -p T --temperature -1
+expect 2 '--temperature' generate c.ini $ck -p T --temperature warm
+expect 2 '--tokens' generate c.ini $ck -p T --tokens 0
+expect 2 '--seed' generate c.ini $ck -p T --seed -1
+expect 3 'none.h5' generate c.ini $ck -p T data.path=none.h5
+expect 3 '#' generate c.ini $ck -p 'The dog #1'
+expect 5 'no-such.h5' generate c.ini no-such.h5 -p T
+expect 5 'it belongs to another model' generate c.ini $ck -p T model.n_layer=1
+expect 5 'it belongs to another model' generate c.ini bigram/last.h5 -p T
+expect 2 'model.type = mlp does not generate text' generate c.ini $ck -p T model.type=mlp
+sed 's/out = .*/out = 7/' s.ini >seven.ini
+expect 2 'the model.s output for 16 tokens is \[1, 16, 7\]' generate seven.ini bigram/last.h5 -p T
+expect 0 tokens data import text t.txt --tokenizer bytes -o bytes.h5
+expect 5 "was trained on $vocab tokens, the tokenizer of bytes.h5 has 256" generate c.ini $ck -p T data.path=bytes.h5
+hint 'data.path=FILE'
+printf '\1\0\2\0\3\0' >three.bin
+expect 0 tokens data import tokens three.bin -o three.h5
+expect 3 'tokenizer' generate c.ini $ck -p T data.path=three.h5
+if [ -w /dev/full ] && "$charl" generate c.ini $ck -p T -n 3 >/dev/full 2>err; then
+    echo "FAIL: a full disk is no success"
+    failed=1
+fi
+exit $failed
