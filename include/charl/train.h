@@ -153,6 +153,7 @@ charl_status charl_train_export(const char *checkpoint, const charl_config_overr
 /** The model's answer for one sample. */
 typedef struct charl_prediction {
     int64_t row;                    /* in the split or of the files */
+    int64_t n_rows;                 /* of all that is predicted */
     const char *file;               /* where the sample is an image file, else NULL */
     int64_t step;                   /* of the checkpoint */
     const charl_dataset_info *data; /* where the row comes from, or what its classes are called */

@@ -19,7 +19,8 @@ typedef struct prediction {
     const char *split; /* NULL: not given */
     charl_image_files files;
     int ema;
-    const char *out; /* NULL: standard output */
+    const char *out;    /* NULL: standard output */
+    const char *format; /* NULL: the output's name decides */
     charl_config *config;
     const char *checkpoint;
     charl__predict_rows rows;
@@ -44,10 +45,11 @@ static error_t parse_predict(int key, char *arg, struct argp_state *state)
         p->rows.all = true;
         return 0;
     case KEY_FORMAT:
+        p->format = arg;
         p->rows.jsonl = strcmp(arg, "jsonl") == 0;
-        return p->rows.jsonl || strcmp(arg, "csv") == 0
+        return p->rows.jsonl || strcmp(arg, "csv") == 0 || strcmp(arg, "hdf5") == 0
                    ? 0
-                   : charl__cli_bad_option("--format", arg, "must be csv or jsonl");
+                   : charl__cli_bad_option("--format", arg, "must be csv, jsonl or hdf5");
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -64,6 +66,9 @@ static charl_status open_output(prediction *p)
     if (!p->out) {
         p->rows.file = stdout;
         goto cleanup;
+    }
+    if (p->rows.h5_path) {
+        goto cleanup; /* made when the first row is known */
     }
     if (!in_place) {
         CHARL_REQUIRE((size_t)snprintf(p->temporary, sizeof p->temporary, "%s.tmp-%ld", p->out,
@@ -85,6 +90,10 @@ static charl_status close_output(prediction *p)
 
     if (!p->out) {
         goto cleanup; /* standard output is checked by charl__cli_end */
+    }
+    if (p->rows.h5_path) {
+        CHARL_TRY(charl__prediction_file_finish(p->rows.h5));
+        goto cleanup;
     }
     good = fflush(p->rows.file) == 0 && (!p->temporary[0] || fsync(fileno(p->rows.file)) == 0);
     good = fclose(p->rows.file) == 0 && good;
@@ -168,6 +177,13 @@ static bool is_override(const char *text)
     return equals && dot && dot < equals && !(slash && slash < equals);
 }
 
+static bool is_h5_name(const char *path)
+{
+    const char *dot = path ? strrchr(path, '.') : NULL;
+
+    return dot && (strcmp(dot, ".h5") == 0 || strcmp(dot, ".hdf5") == 0);
+}
+
 /* Sort the operands after the checkpoint into overrides and images, and load the configuration. */
 static charl_status load(prediction *p, const charl__cli_operands *operands)
 {
@@ -199,6 +215,11 @@ static charl_status load(prediction *p, const charl__cli_operands *operands)
     p->rows.loss = p->config->train.loss;
     CHARL_REQUIRE(!p->rows.all || p->rows.loss == CHARL_LOSS_CROSS_ENTROPY, CHARL_ERR_CONFIG,
                   "--all: only train.loss = cross_entropy has classes");
+    if (p->format ? strcmp(p->format, "hdf5") == 0 : is_h5_name(p->out)) {
+        CHARL_REQUIRE(p->out, CHARL_ERR_CONFIG, "--format hdf5 needs a file; HINT -o FILE.h5");
+        p->rows.h5_path = p->out;
+        p->rows.files = &p->files;
+    }
     CHARL_REQUIRE(!p->split || p->files.count == 0, CHARL_ERR_CONFIG,
                   "--split is for the configured data, not for image files");
 cleanup:
@@ -222,7 +243,8 @@ int charl__predict_main(const char *path, int argc, char **argv)
     static const struct argp_option options[] = {
         {"split", 's', "NAME", 0, "val (default), train or test", 0},
         {"output", 'o', "OUT", 0, "Write to this file, not to standard output", 0},
-        {"format", KEY_FORMAT, "csv|jsonl", 0, "csv (default) or one JSON object per line", 0},
+        {"format", KEY_FORMAT, "csv|jsonl|hdf5", 0,
+         "csv (default), one JSON object per line, or HDF5 (default for OUT.h5)", 0},
         {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
         {"all", KEY_ALL, NULL, 0, "The probabilities of all classes too", 0},
         {0}};

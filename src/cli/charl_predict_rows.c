@@ -66,8 +66,8 @@ static charl_status put_key(charl__predict_rows *o, const char *key)
                     : charl__text_append(&o->line, ",", 1);
 }
 
-static double value_of(const charl__predict_rows *o, const charl_prediction *p, bool output,
-                       int64_t i)
+double charl__predict_value(const charl__predict_rows *o, const charl_prediction *p, bool output,
+                            int64_t i)
 {
     if (!output) {
         return p->labels ? (double)p->labels[i] : (double)p->targets[i];
@@ -85,15 +85,15 @@ static charl_status put_values(charl__predict_rows *o, const charl_prediction *p
 
     CHARL_TRY(charl__text_append(&o->line, "[", list));
     for (int64_t i = 0; i < n; i++) {
-        CHARL_TRY(charl__text_printf(&o->line, "%s%.9g", i ? "," : "", value_of(o, p, output, i)));
+        CHARL_TRY(charl__text_printf(&o->line, "%s%.9g", i ? "," : "",
+                                     charl__predict_value(o, p, output, i)));
     }
     CHARL_TRY(charl__text_append(&o->line, "]", list));
 cleanup:
     return st;
 }
 
-/* Softmax; returns the first of the largest. */
-static int64_t find_probabilities(const charl_prediction *p, double *out)
+int64_t charl__predict_classes(const charl_prediction *p, double *out)
 {
     double sum = 0.0;
     int64_t best = 0;
@@ -114,7 +114,7 @@ static int64_t find_probabilities(const charl_prediction *p, double *out)
 static charl_status put_classes(charl__predict_rows *o, const charl_prediction *p)
 {
     charl_status st = CHARL_OK;
-    const int64_t best = find_probabilities(p, o->probability);
+    const int64_t best = charl__predict_classes(p, o->probability);
     const char *names = p->data->class_names;
 
     if (p->labels) {
@@ -230,9 +230,14 @@ charl_status charl__predict_rows_write(charl__predict_rows *o, const charl_predi
     if (o->rows == 0) {
         o->step = p->step;
         CHARL_TRY(charl_alloc_array(p->n_outputs, sizeof *o->probability, &o->probability));
-        if (!o->jsonl) {
+        if (!o->jsonl && !o->h5_path) {
             CHARL_TRY(put_header(o, p));
         }
+    }
+    o->rows++;
+    if (o->h5_path) {
+        CHARL_TRY(charl__predict_h5_write(o, p));
+        goto cleanup;
     }
     CHARL_TRY(put_name(o, p));
     if (o->loss == CHARL_LOSS_CROSS_ENTROPY) {
@@ -241,7 +246,6 @@ charl_status charl__predict_rows_write(charl__predict_rows *o, const charl_predi
         CHARL_TRY(put_numbers(o, p));
     }
     CHARL_TRY(charl__text_printf(&o->line, "%s\n", o->jsonl ? "}" : ""));
-    o->rows++;
     CHARL_REQUIRE(fwrite(o->line.data, 1, o->line.length, o->file) == o->line.length,
                   CHARL_ERR_DISK, "predictions could not be written: %s", strerror(errno));
 cleanup:
@@ -251,6 +255,10 @@ cleanup:
 void charl__predict_rows_fini(charl__predict_rows *o)
 {
     charl__text_fini(&o->line);
+    charl__prediction_file_destroy(o->h5);
+    charl_free(o->values);
     charl_free(o->probability);
+    o->h5 = NULL;
+    o->values = NULL;
     o->probability = NULL;
 }

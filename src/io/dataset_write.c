@@ -13,18 +13,14 @@
 #include "base/hash.h"
 #include "io/commit.h"
 #include "io/dataset_file.h"
-#include "io/h5.h"
+#include "io/h5_array.h"
 #include "io/h5_driver.h"
 
 enum { MAX_STATS = 8192, MAX_TEXT = 60000 };
 
 typedef struct output {
-    char name[64]; /* "/train/x" */
-    charl_dtype dtype;
-    charl_shape item;
+    charl__h5_array array;
     size_t item_bytes;
-    hid_t dataset;
-    int64_t rows, done;
     uint32_t *crc; /* per block */
     int64_t n_blocks;
 } output;
@@ -46,62 +42,24 @@ struct charl__writer {
     double *square;
 };
 
-static hid_t memory_type(charl_dtype dtype)
-{
-    return dtype == CHARL_U8    ? H5T_NATIVE_UINT8
-           : dtype == CHARL_U16 ? H5T_NATIVE_UINT16
-           : dtype == CHARL_U32 ? H5T_NATIVE_UINT32
-           : dtype == CHARL_I32 ? H5T_NATIVE_INT32
-                                : H5T_NATIVE_FLOAT;
-}
-
-/* A contiguous dataset whose space is there from the beginning and never filled twice. */
-static charl_status create_dataset(charl__writer *w, const char *name, charl_dtype dtype,
-                                   const hsize_t *dims, int ndim, hid_t *out)
-{
-    charl_status st = CHARL_OK;
-    hid_t space = H5I_INVALID_HID;
-    hid_t create = H5I_INVALID_HID;
-    hid_t link = H5I_INVALID_HID;
-    const hid_t type = memory_type(dtype);
-
-    charl__h5_begin();
-    CHARL_H5_OPEN(CHARL_ERR_DISK, space, H5Screate_simple(ndim, dims, NULL), "%s", w->path);
-    CHARL_H5_OPEN(CHARL_ERR_DISK, create, H5Pcreate(H5P_DATASET_CREATE), "%s", w->path);
-    CHARL_H5(CHARL_ERR_DISK, H5Pset_layout(create, H5D_CONTIGUOUS), "%s", w->path);
-    CHARL_H5(CHARL_ERR_DISK, H5Pset_alloc_time(create, H5D_ALLOC_TIME_EARLY), "%s", w->path);
-    CHARL_H5(CHARL_ERR_DISK, H5Pset_fill_time(create, H5D_FILL_TIME_NEVER), "%s", w->path);
-    CHARL_H5_OPEN(CHARL_ERR_DISK, link, H5Pcreate(H5P_LINK_CREATE), "%s", w->path);
-    CHARL_H5(CHARL_ERR_DISK, H5Pset_create_intermediate_group(link, 1), "%s", w->path);
-    CHARL_H5_OPEN(CHARL_ERR_DISK, *out,
-                  H5Dcreate2(w->h5, name, type, space, link, create, H5P_DEFAULT),
-                  "%s: %s cannot be created", w->path, name);
-cleanup:
-    charl__h5_close(&link);
-    charl__h5_close(&create);
-    charl__h5_close(&space);
-    return st;
-}
-
 static charl_status add_output(charl__writer *w, output *o, charl_dtype dtype,
                                const charl_shape *item)
 {
     charl_status st = CHARL_OK;
-    hsize_t dims[CHARL_MAX_DIMS + 1] = {(hsize_t)o->rows};
     const int64_t count = charl_shape_count(item);
 
     CHARL_REQUIRE(count > 0 && item->ndim < CHARL_MAX_DIMS &&
-                      count <= INT64_MAX / 16 / (o->rows ? o->rows : 1),
-                  CHARL_ERR_DATA, "%s: rows of %s have no or too many elements", w->path, o->name);
-    o->dtype = dtype;
-    o->item = *item;
+                      count <= INT64_MAX / 16 / (o->array.rows ? o->array.rows : 1),
+                  CHARL_ERR_DATA, "%s: rows of %s have no or too many elements", w->path,
+                  o->array.name);
+    o->array.path = w->path;
+    o->array.dtype = dtype;
+    o->array.item = *item;
     o->item_bytes = (size_t)count * charl_dtype_size(dtype);
-    for (int i = 0; i < item->ndim; i++) {
-        dims[i + 1] = (hsize_t)item->dim[i];
-    }
-    o->n_blocks = (o->rows * (int64_t)o->item_bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
+    o->n_blocks =
+        (o->array.rows * (int64_t)o->item_bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
     CHARL_TRY(charl_alloc_array(o->n_blocks, sizeof *o->crc, &o->crc));
-    CHARL_TRY(create_dataset(w, o->name, dtype, dims, item->ndim + 1, &o->dataset));
+    CHARL_TRY(charl__h5_array_create(&o->array, w->h5));
 cleanup:
     return st;
 }
@@ -137,14 +95,15 @@ static charl_status add_outputs(charl__writer *w)
         if (w->segment[s] == 0) {
             continue;
         }
-        snprintf(w->x[s].name, sizeof w->x[s].name, "/%s/%s", split, tokens ? "tokens" : "x");
-        w->x[s].rows = w->segment[s];
+        snprintf(w->x[s].array.name, sizeof w->x[s].array.name, "/%s/%s", split,
+                 tokens ? "tokens" : "x");
+        w->x[s].array.rows = w->segment[s];
         CHARL_TRY(add_output(w, &w->x[s], spec->x_dtype, &spec->x_item));
         if (tokens) {
             continue;
         }
-        snprintf(w->y[s].name, sizeof w->y[s].name, "/%s/y", split);
-        w->y[s].rows = w->segment[s];
+        snprintf(w->y[s].array.name, sizeof w->y[s].array.name, "/%s/y", split);
+        w->y[s].array.rows = w->segment[s];
         CHARL_TRY(add_output(w, &w->y[s], spec->values ? CHARL_F32 : CHARL_I32, &spec->y_item));
     }
 cleanup:
@@ -207,7 +166,7 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
     w->commit.fd = -1;
     w->max_label = -1;
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
-        w->x[s].dataset = w->y[s].dataset = H5I_INVALID_HID;
+        w->x[s].array.dataset = w->y[s].array.dataset = H5I_INVALID_HID;
     }
     CHARL_TRY(charl_strdup(path, &w->path));
     CHARL_TRY(plan_segments(w, opt->val_split));
@@ -231,7 +190,7 @@ charl_status charl__writer_text(charl__writer *w, const char *name, const char *
 /* Checksums of the next `bytes` bytes of the array. */
 static void fold_crc(output *o, const unsigned char *p, int64_t bytes)
 {
-    int64_t at = o->done * (int64_t)o->item_bytes;
+    int64_t at = o->array.done * (int64_t)o->item_bytes;
 
     while (bytes > 0) {
         const int64_t block = at / CHARL__BLOCK_BYTES;
@@ -248,30 +207,11 @@ static void fold_crc(output *o, const unsigned char *p, int64_t bytes)
 static charl_status append(charl__writer *w, output *o, const void *data, int64_t n)
 {
     charl_status st = CHARL_OK;
-    hid_t file_space = H5I_INVALID_HID;
-    hid_t mem_space = H5I_INVALID_HID;
-    hsize_t start[CHARL_MAX_DIMS + 1] = {(hsize_t)o->done};
-    hsize_t count[CHARL_MAX_DIMS + 1] = {(hsize_t)n};
 
-    charl__h5_begin();
-    for (int i = 0; i < o->item.ndim; i++) {
-        count[i + 1] = (hsize_t)o->item.dim[i];
-    }
-    CHARL_H5_OPEN(CHARL_ERR_DISK, file_space, H5Dget_space(o->dataset), "%s", w->path);
-    CHARL_H5_OPEN(CHARL_ERR_DISK, mem_space, H5Screate_simple(o->item.ndim + 1, count, NULL), "%s",
-                  w->path);
-    CHARL_H5(CHARL_ERR_DISK,
-             H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL), "%s",
-             w->path);
-    CHARL_H5(CHARL_ERR_DISK,
-             H5Dwrite(o->dataset, memory_type(o->dtype), mem_space, file_space, H5P_DEFAULT, data),
-             "%s: %s cannot be written", w->path, o->name);
     fold_crc(o, data, n * (int64_t)o->item_bytes);
-    o->done += n;
+    CHARL_TRY(charl__h5_array_append(&o->array, data, n));
     CHARL_TRY(charl__h5_io_check(&w->io, w->path, -1));
 cleanup:
-    charl__h5_close(&mem_space);
-    charl__h5_close(&file_space);
     return st;
 }
 
@@ -355,7 +295,7 @@ charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, i
 
     CHARL_TRY(check_put(w, x, y, n));
     for (int s = 0; s < CHARL_SPLIT_COUNT && n > 0; s++) {
-        const int64_t room = w->segment[s] - w->x[s].done;
+        const int64_t room = w->segment[s] - w->x[s].array.done;
         const int64_t k = room < n ? room : n;
 
         if (k == 0) {
@@ -403,16 +343,16 @@ static charl_status write_stats(charl__writer *w)
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
     const output *x = &w->x[CHARL_SPLIT_TRAIN];
     const char *layout = w->spec.kind == CHARL_DATASET_TOKENS ? "tokens"
-                         : x->item.ndim == 3                  ? "NCHW"
+                         : x->array.item.ndim == 3            ? "NCHW"
                                                               : "rows";
     float *values = NULL;
     double n = 0;
 
-    CHARL_TRY(charl__h5_set_text(&site, x->dataset, "layout", layout));
+    CHARL_TRY(charl__h5_set_text(&site, x->array.dataset, "layout", layout));
     if (w->n_stats == 0) {
         goto cleanup;
     }
-    n = (double)x->rows * (double)(charl_shape_count(&x->item) / w->n_stats);
+    n = (double)x->array.rows * (double)(charl_shape_count(&x->array.item) / w->n_stats);
     CHARL_TRY(charl_alloc_array(w->n_stats, 2 * sizeof *values, &values));
     for (int c = 0; c < w->n_stats; c++) {
         const double mean = w->sum[c] / n;
@@ -422,8 +362,8 @@ static charl_status write_stats(charl__writer *w)
         values[c] = (float)(w->shift[c] + mean);
         values[w->n_stats + c] = std > 0 ? std : 1.0F; /* a constant column is left as it is */
     }
-    CHARL_TRY(write_floats(w, x->dataset, "mean", values, w->n_stats));
-    CHARL_TRY(write_floats(w, x->dataset, "std", values + w->n_stats, w->n_stats));
+    CHARL_TRY(write_floats(w, x->array.dataset, "mean", values, w->n_stats));
+    CHARL_TRY(write_floats(w, x->array.dataset, "std", values + w->n_stats, w->n_stats));
 cleanup:
     charl_free(values);
     return st;
@@ -432,20 +372,17 @@ cleanup:
 static charl_status write_checksums(charl__writer *w, const output *o)
 {
     charl_status st = CHARL_OK;
-    const hsize_t dims[1] = {(hsize_t)o->n_blocks};
-    hid_t dataset = H5I_INVALID_HID;
-    char name[80];
+    charl__h5_array crc = {
+        .path = w->path, .dtype = CHARL_U32, .rows = o->n_blocks, .dataset = H5I_INVALID_HID};
 
-    if (o->dataset < 0) {
+    if (o->array.dataset < 0) {
         goto cleanup;
     }
-    snprintf(name, sizeof name, "/crc%s", o->name);
-    CHARL_TRY(create_dataset(w, name, CHARL_U32, dims, 1, &dataset));
-    CHARL_H5(CHARL_ERR_DISK,
-             H5Dwrite(dataset, H5T_NATIVE_UINT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, o->crc),
-             "%s: %s cannot be written", w->path, name);
+    snprintf(crc.name, sizeof crc.name, "/crc%.70s", o->array.name);
+    CHARL_TRY(charl__h5_array_create(&crc, w->h5));
+    CHARL_TRY(charl__h5_array_append(&crc, o->crc, o->n_blocks));
 cleanup:
-    charl__h5_close(&dataset);
+    charl__h5_close(&crc.dataset);
     return st;
 }
 
@@ -467,14 +404,14 @@ charl_status charl__writer_array(charl__writer *w, const char *name, const charl
                                  int64_t rows, const uint32_t *data)
 {
     charl_status st = CHARL_OK;
-    output o = {.dataset = H5I_INVALID_HID, .rows = rows};
+    output o = {.array = {.dataset = H5I_INVALID_HID, .rows = rows}};
 
-    snprintf(o.name, sizeof o.name, "%s", name);
+    snprintf(o.array.name, sizeof o.array.name, "%s", name);
     CHARL_TRY(add_output(w, &o, CHARL_U32, item));
     CHARL_TRY(append(w, &o, data, rows));
     CHARL_TRY(write_checksums(w, &o));
 cleanup:
-    charl__h5_close(&o.dataset);
+    charl__h5_close(&o.array.dataset);
     charl_free(o.crc);
     return st;
 }
@@ -483,8 +420,8 @@ static void close_handles(charl__writer *w)
 {
     charl__h5_begin();
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
-        charl__h5_close(&w->x[s].dataset);
-        charl__h5_close(&w->y[s].dataset);
+        charl__h5_close(&w->x[s].array.dataset);
+        charl__h5_close(&w->y[s].array.dataset);
     }
     charl__h5_close(&w->h5);
 }

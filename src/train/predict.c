@@ -229,6 +229,7 @@ static charl_status predict_all(charl__trainer *t, const origin *from,
         for (int64_t i = 0; i < count; i++) {
             const charl_prediction p = {
                 .row = first + i,
+                .n_rows = n,
                 .file = files ? files->paths[first + i] : NULL,
                 .step = from->step,
                 .data = &t->data,

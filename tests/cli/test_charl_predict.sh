@@ -120,6 +120,24 @@ else
     skipped "data that are not charl's" "/usr/bin/python3 has no h5py"
 fi
 
+if [ -n "$h5py" ]; then
+    expect 0 'rows=83 accuracy=.* file=p.h5' predict c.ini $ck -o p.h5
+    expect 0 'rows=83' predict c.ini $ck --format hdf5 -o same.bin
+    cat >check_h5.py <<'PY'
+import csv, h5py, numpy
+every = list(csv.DictReader(open("all.csv")))
+with h5py.File("p.h5") as f, h5py.File("same.bin") as g:
+    assert sorted(f) == ["label", "output", "predicted"] and f.attrs["step"] == 24, list(f)
+    assert f["output"].shape == (83, 10) and f["output"].dtype == "f4" and f["label"].shape == (83,)
+    assert [int(r["label"]) for r in every] == list(f["label"]) and [int(r["predicted"]) for r in every] == list(f["predicted"])
+    want = numpy.array([[float(r["p_%d" % k]) for k in range(10)] for r in every], "f4")
+    assert numpy.allclose(f["output"], want, rtol=2e-7) and (f["output"][:] == g["output"][:]).all()
+PY
+    check "HDF5 holds the same" /usr/bin/python3 check_h5.py
+fi
+expect 2 'format hdf5 needs a file' predict c.ini $ck --format hdf5
+expect 8 'no/such' predict c.ini $ck -o no/such/folder.h5
+
 # Names of classes, which CSV must quote.
 printf 'a,b,kind\n' >k.csv
 for i in 1 2 3 4 5 6 7 8; do
@@ -180,6 +198,7 @@ PY
     train b.ini
     expect 0 'rows=64' predict b.ini brun/last.h5 --split train -o b.csv
     expect 0 'rows=64' predict b.ini brun/last.h5 --split train --format jsonl -o b.jsonl
+    expect 0 'rows=64' predict b.ini brun/last.h5 --split train -o pairs.h5
     cat >check_pairs2.py <<'PY'
 import csv, json
 rows, lines = list(csv.DictReader(open("b.csv"))), [json.loads(l) for l in open("b.jsonl")]
@@ -191,6 +210,11 @@ for r, l in zip(rows, lines):
     assert all(0 <= p <= 1 for p in l["probability"])
     right += sum((p > 0.5) == (t > 0.5) for t, p in zip(l["target"], l["probability"]))
 assert right > 96, right
+import h5py, numpy
+with h5py.File("pairs.h5") as f:
+    assert sorted(f) == ["output", "target"] and f["target"].shape == (64, 2), list(f)
+    assert numpy.allclose(f["output"], [l["probability"] for l in lines], rtol=2e-7)
+    assert (f["target"][:] == numpy.array([l["target"] for l in lines], "f4")).all()
 PY
     check "probabilities" /usr/bin/python3 check_pairs2.py
 else
@@ -204,7 +228,7 @@ expect 5 'fc1.weight' predict c.ini $ck model.hidden=17 -o no.csv
 expect 2 'hiden: unknown key (did you mean hidden?)' predict c.ini $ck model.hiden=17 -o no.csv
 expect 2 'none.ini: ' predict none.ini $ck -o no.csv
 expect 2 'CHECKPOINT is missing' predict c.ini
-expect 2 'format xml: must be csv or jsonl' predict c.ini $ck --format xml
+expect 2 'format xml: must be csv, jsonl or hdf5' predict c.ini $ck --format xml
 expect 8 'no/such/folder.csv.tmp-[0-9]*: No such file' predict c.ini $ck -o no/such/folder.csv
 expect 2 'the name of the output file is too long' predict c.ini $ck -o "$(printf '%04096d' 0)"
 expect 8 'cannot write run: ' predict c.ini $ck -o run

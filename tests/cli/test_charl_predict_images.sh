@@ -65,8 +65,9 @@ expect 0 '^charl: images step=240 rows=70 file=same.csv' predict c.ini $ck same 
 expect 0 'rows=70' predict c.ini $ck wide -o wide.csv
 expect 0 'rows=70' predict c.ini $ck large -o large.csv
 expect 0 'rows=72' predict c.ini $ck same/009.png "same/001.png" same --format jsonl --all -o some.jsonl
+expect 0 'rows=70 file=same.h5' predict c.ini $ck same -o same.h5
 cat >compare.py <<'PY'
-import csv, json
+import csv, h5py, json
 val, same, wide, large = (list(csv.DictReader(open(n + ".csv"))) for n in ("val", "same", "wide", "large"))
 some = [json.loads(line) for line in open("some.jsonl")]
 assert list(same[0]) == ["file", "predicted", "probability"], same[0]
@@ -79,6 +80,10 @@ assert sum(v["label"] == r["predicted"] for v, r in zip(val, large)) >= 52, "not
 assert list(some[0]) == ["file", "predicted", "probability", "probabilities"], some[0]
 assert [s["file"] for s in some[:3]] == ["same/009.png", "same/001.png", "same/000.png"]
 assert some[1]["predicted"] == int(same[1]["predicted"]) and len(some[1]["probabilities"]) == 10
+with h5py.File("same.h5") as f:
+    assert sorted(f) == ["file", "output", "predicted"], list(f)
+    assert [n.decode() for n in f["file"]] == [r["file"] for r in same]
+    assert [int(r["predicted"]) for r in same] == list(f["predicted"])
 PY
 check "the same answers, and right ones" /usr/bin/python3 compare.py
 

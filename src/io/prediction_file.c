@@ -1,0 +1,204 @@
+/* Rows are gathered into blocks, one buffer per array. */
+#include "io/prediction_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/commit.h"
+#include "io/h5_array.h"
+#include "io/h5_driver.h"
+
+enum { BLOCK_ROWS = 256, OUTPUT = 0, PREDICTED, TARGET, N_ARRAYS };
+
+struct charl__prediction_file {
+    char *path;
+    charl__prediction_spec spec;
+    charl__commit commit;
+    charl__h5_io io;
+    hid_t h5;
+    charl__h5_array array[N_ARRAYS];
+    unsigned char *block[N_ARRAYS]; /* NULL: there is no such array */
+    size_t row_bytes[N_ARRAYS];
+    int64_t filled;
+};
+
+static charl_status add_array(charl__prediction_file *f, int k, const char *name, charl_dtype dtype,
+                              charl_shape item)
+{
+    charl_status st = CHARL_OK;
+    charl__h5_array *a = &f->array[k];
+
+    snprintf(a->name, sizeof a->name, "/%s", name);
+    a->path = f->path;
+    a->dtype = dtype;
+    a->item = item;
+    a->rows = f->spec.rows;
+    f->row_bytes[k] = (size_t)charl_shape_count(&item) * charl_dtype_size(dtype);
+    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, f->row_bytes[k], &f->block[k]));
+    CHARL_TRY(charl__h5_array_create(a, f->h5));
+cleanup:
+    return st;
+}
+
+/* Names as strings of one length, as long as the longest. */
+static charl_status write_names(charl__prediction_file *f, const charl_image_files *files)
+{
+    charl_status st = CHARL_OK;
+    const hsize_t dims[1] = {(hsize_t)files->count};
+    hid_t space = H5I_INVALID_HID, type = H5I_INVALID_HID, dataset = H5I_INVALID_HID;
+    size_t longest = 1;
+    char *names = NULL;
+
+    for (int64_t i = 0; i < files->count; i++) {
+        const size_t n = strlen(files->paths[i]);
+
+        longest = n > longest ? n : longest;
+    }
+    CHARL_TRY(charl_alloc_array(files->count, longest, &names));
+    for (int64_t i = 0; i < files->count; i++) {
+        memcpy(names + (size_t)i * longest, files->paths[i], strlen(files->paths[i]));
+    }
+    CHARL_H5_OPEN(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", f->path);
+    CHARL_H5_OPEN(CHARL_ERR_DISK, type, H5Tcopy(H5T_C_S1), "%s", f->path);
+    CHARL_H5(CHARL_ERR_DISK, H5Tset_size(type, longest), "%s", f->path);
+    CHARL_H5(CHARL_ERR_DISK, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s", f->path);
+    CHARL_H5_OPEN(CHARL_ERR_DISK, dataset,
+                  H5Dcreate2(f->h5, "/file", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                  "%s: /file cannot be created", f->path);
+    CHARL_H5(CHARL_ERR_DISK, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, names),
+             "%s: /file cannot be written", f->path);
+cleanup:
+    charl__h5_close(&dataset);
+    charl__h5_close(&type);
+    charl__h5_close(&space);
+    charl_free(names);
+    return st;
+}
+
+static charl_status open_file(charl__prediction_file *f)
+{
+    charl_status st = CHARL_OK;
+    const charl__prediction_spec *spec = &f->spec;
+    const charl__h5_site site = {CHARL_ERR_DISK, f->path};
+    const charl_shape scalar = {0, {0}}, targets = {1, {spec->targets}};
+    hid_t fapl = H5I_INVALID_HID;
+
+    CHARL_TRY(charl__commit_begin(f->path, &f->commit));
+    f->io.fd = f->commit.fd;
+    CHARL_TRY(charl__h5_driver_fapl(&f->io, &fapl));
+    charl__h5_begin();
+    CHARL_H5_OPEN(CHARL_ERR_DISK, f->h5,
+                  H5Fcreate(f->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
+                  "%s: cannot be created", f->path);
+    CHARL_TRY(charl__h5_set_text(&site, f->h5, "charl_format", "predictions"));
+    CHARL_TRY(charl__h5_set_i64(&site, f->h5, "step", spec->step));
+    CHARL_TRY(add_array(f, OUTPUT, "output", CHARL_F32, (charl_shape){1, {spec->outputs}}));
+    if (spec->classes) {
+        CHARL_TRY(add_array(f, PREDICTED, "predicted", CHARL_I32, scalar));
+    }
+    if (spec->targets > 0) {
+        CHARL_TRY(add_array(f, TARGET, spec->labels ? "label" : "target",
+                            spec->labels ? CHARL_I32 : CHARL_F32,
+                            spec->labels && spec->targets == 1 ? scalar : targets));
+    }
+    if (spec->files) {
+        CHARL_TRY(write_names(f, spec->files));
+    }
+cleanup:
+    charl__h5_close(&fapl);
+    return st;
+}
+
+charl_status charl__prediction_file_create(const char *path, const charl__prediction_spec *spec,
+                                           charl__prediction_file **out)
+{
+    charl_status st = CHARL_OK;
+    charl__prediction_file *f = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *f, &f));
+    f->spec = *spec;
+    f->commit.fd = -1;
+    f->h5 = H5I_INVALID_HID;
+    for (int k = 0; k < N_ARRAYS; k++) {
+        f->array[k].dataset = H5I_INVALID_HID;
+    }
+    CHARL_TRY(charl_strdup(path, &f->path));
+    CHARL_TRY(open_file(f));
+    *out = f;
+    f = NULL;
+cleanup:
+    charl__prediction_file_destroy(f);
+    return st;
+}
+
+static charl_status flush(charl__prediction_file *f)
+{
+    charl_status st = CHARL_OK;
+
+    for (int k = 0; k < N_ARRAYS && f->filled > 0; k++) {
+        if (f->block[k]) {
+            CHARL_TRY(charl__h5_array_append(&f->array[k], f->block[k], f->filled));
+        }
+    }
+    f->filled = 0;
+    CHARL_TRY(charl__h5_io_check(&f->io, f->path, -1));
+cleanup:
+    return st;
+}
+
+charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output,
+                                        int32_t predicted, const void *target)
+{
+    charl_status st = CHARL_OK;
+    const void *const from[N_ARRAYS] = {output, &predicted, target};
+
+    for (int k = 0; k < N_ARRAYS; k++) {
+        if (f->block[k]) {
+            memcpy(f->block[k] + (size_t)f->filled * f->row_bytes[k], from[k], f->row_bytes[k]);
+        }
+    }
+    if (++f->filled == BLOCK_ROWS) {
+        CHARL_TRY(flush(f));
+    }
+cleanup:
+    return st;
+}
+
+static void close_handles(charl__prediction_file *f)
+{
+    for (int k = 0; k < N_ARRAYS; k++) {
+        charl__h5_close(&f->array[k].dataset);
+    }
+    charl__h5_close(&f->h5);
+}
+
+charl_status charl__prediction_file_finish(charl__prediction_file *f)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(flush(f));
+    CHARL_INVARIANT(f->array[OUTPUT].done == f->spec.rows);
+    close_handles(f);
+    CHARL_TRY(charl__h5_io_check(&f->io, f->path, -1));
+    CHARL_TRY(charl__commit_end(&f->commit, NULL, NULL));
+cleanup:
+    return st;
+}
+
+void charl__prediction_file_destroy(charl__prediction_file *f)
+{
+    if (!f) {
+        return;
+    }
+    close_handles(f);
+    if (f->path) {
+        charl__commit_fini(&f->commit);
+    }
+    for (int k = 0; k < N_ARRAYS; k++) {
+        charl_free(f->block[k]);
+    }
+    charl_free(f->path);
+    charl_free(f);
+}
