@@ -3,13 +3,15 @@
  *   charl_max            out = the largest element, arg = its index in the plane, the first of equals; NaN is larger than all; a
  *                        window that lies outside altogether gives -infinity and -1
  *   charl_max_gradient   out[p] = sum of g over the windows that cover p and whose arg is p
+ *   charl_max_scatter    the same, for CPUs
  *   charl_mean           out = sum over the window / (KH * KW); outside counts as 0
  *   charl_mean_gradient  out[p] = sum of g over the windows that cover p / (KH * KW)
  *
  * Specialised by   ACT; KH KW SH SW PH PW DH DW: kernel, stride, padding, dilation (defaults 2 2 2 2 0 0 1 1)
- * Launch           1-D; each work-item computes `span` elements of out.
+ * Launch           1-D; each work-item computes `span` elements of out, of charl_max_scatter `span` planes.
  * Numerics         a mean adds row by row; a gradient adds windows in ascending order. No atomics: every element of a gradient looks for
- *                  the windows that cover it.
+ *                  the windows that cover it, and charl_max_scatter walks through the windows of a plane, which has half types only
+ *                  where no windows overlap: a sum is rounded once.
  */
 #ifndef KH
 #define KH 2
@@ -22,18 +24,54 @@
 #define DW 1
 #endif
 
-#define EACH(i) for (ulong i = get_global_id(0) * span, end = min(i + span, count); i < end; i++)
+#if PH == 0 && PW == 0
+#define INSIDE(a, b) true /* without padding all windows are inside */
+#define FIRST        (y * w + z)
+#else
+#define INSIDE(a, b) ((a) >= 0 & (a) < h & (b) >= 0 & (b) < w)
+#define FIRST        (-1)
+#endif
+
+/* An element of planes of some height and width; counted on, because dividing for every element costs more than a window. */
+typedef struct {
+    ulong plane;
+    int y, x;
+} place;
+
+static inline place place_of(ulong i, int height, int width)
+{
+    const int p = (int)(i % (ulong)(height * width));
+    const place at = {i / (ulong)(height * width), p / width, p % width};
+
+    return at;
+}
+
+static inline void advance(place *at, int height, int width)
+{
+    if (++at->x == width) {
+        at->x = 0;
+        if (++at->y == height) {
+            at->y = 0;
+            at->plane++;
+        }
+    }
+}
+
+/* This work-item's elements i of planes of that size. */
+#define EACH(i, at, height, width)                                                                                     \
+    ulong i = get_global_id(0) * span;                                                                                 \
+    const ulong end = min(i + span, count);                                                                            \
+    for (place at = place_of(i, height, width); i < end; i++, advance(&at, height, width))
 
 kernel void charl_max(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, global int *arg, ulong arg_at,
                       ulong count, ulong span, int h, int w, int oh, int ow)
 {
-    EACH(i)
+    EACH(i, to, oh, ow)
     {
-        const ulong plane = i / (ulong)(oh * ow);
-        const int p = (int)(i % (ulong)(oh * ow)), y = p / ow * SH - PH, z = p % ow * SW - PW;
-        global const ACT *in = x + x_at + plane * (ulong)h * (ulong)w;
+        const int y = to.y * SH - PH, z = to.x * SW - PW;
+        global const ACT *in = x + x_at + to.plane * (ulong)h * (ulong)w;
         float best = -INFINITY;
-        int at = -1;
+        int at = FIRST;
 
 #pragma unroll
         for (int r = 0; r < KH; r++) {
@@ -41,13 +79,13 @@ kernel void charl_max(global const ACT *x, ulong x_at, global ACT *out, ulong ou
             for (int s = 0; s < KW; s++) {
                 const int a = y + r * DH, b = z + s * DW;
 
-                if (a >= 0 && a < h && b >= 0 && b < w) {
+                if (INSIDE(a, b)) {
                     const float v = charl_get(in + a * w + b);
 
-                    if (v > best || v != v || at < 0) {
-                        best = v;
-                        at = a * w + b;
-                    }
+                    const bool larger = (v > best) | (v != v) | (at < 0); /* no branch: it would be a guess */
+
+                    best = larger ? v : best;
+                    at = larger ? a * w + b : at;
                 }
             }
         }
@@ -59,11 +97,10 @@ kernel void charl_max(global const ACT *x, ulong x_at, global ACT *out, ulong ou
 kernel void charl_mean(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, ulong count, ulong span, int h, int w,
                        int oh, int ow)
 {
-    EACH(i)
+    EACH(i, to, oh, ow)
     {
-        const ulong plane = i / (ulong)(oh * ow);
-        const int p = (int)(i % (ulong)(oh * ow)), y = p / ow * SH - PH, z = p % ow * SW - PW;
-        global const ACT *in = x + x_at + plane * (ulong)h * (ulong)w;
+        const int y = to.y * SH - PH, z = to.x * SW - PW;
+        global const ACT *in = x + x_at + to.plane * (ulong)h * (ulong)w;
         float sum = 0.0f;
 
 #pragma unroll
@@ -72,7 +109,7 @@ kernel void charl_mean(global const ACT *x, ulong x_at, global ACT *out, ulong o
             for (int s = 0; s < KW; s++) {
                 const int a = y + r * DH, b = z + s * DW;
 
-                if (a >= 0 && a < h && b >= 0 && b < w) {
+                if (INSIDE(a, b)) {
                     sum += charl_get(in + a * w + b);
                 }
             }
@@ -92,10 +129,10 @@ static inline int window_of(int at, int tap, int stride, int windows)
 kernel void charl_max_gradient(global const ACT *g, ulong g_at, global const int *arg, ulong arg_at, global ACT *out,
                                ulong out_at, ulong count, ulong span, int h, int w, int oh, int ow)
 {
-    EACH(i)
+    EACH(i, to, h, w)
     {
-        const ulong plane = i / (ulong)(h * w), from = plane * (ulong)oh * (ulong)ow;
-        const int p = (int)(i % (ulong)(h * w)), y = p / w + PH, z = p % w + PW;
+        const ulong from = to.plane * (ulong)oh * (ulong)ow;
+        const int p = to.y * w + to.x, y = to.y + PH, z = to.x + PW;
         float sum = 0.0f;
 
 #pragma unroll
@@ -115,13 +152,54 @@ kernel void charl_max_gradient(global const ACT *g, ulong g_at, global const int
     }
 }
 
+/* Whether the window at (y, z) covers element p. */
+static inline bool covers(int y, int z, int p, int h, int w)
+{
+    bool any = false;
+
+#pragma unroll
+    for (int r = 0; r < KH; r++) {
+#pragma unroll
+        for (int s = 0; s < KW; s++) {
+            const int a = y + r * DH, b = z + s * DW;
+
+            any |= INSIDE(a, b) & (a * w + b == p);
+        }
+    }
+    return any;
+}
+
+kernel void charl_max_scatter(global const ACT *g, ulong g_at, global const int *arg, ulong arg_at, global ACT *out,
+                              ulong out_at, ulong count, ulong span, int h, int w, int oh, int ow)
+{
+    const ulong size = (ulong)h * (ulong)w, windows = (ulong)oh * (ulong)ow, first = get_global_id(0) * span;
+
+    for (ulong plane = first; plane < min(first + span, count); plane++) {
+        global ACT *to = out + out_at + plane * size;
+        ulong i = plane * windows;
+
+        for (ulong k = 0; k < size; k++) {
+            charl_put(0.0f, to + k);
+        }
+        for (int y = 0; y < oh; y++) {
+            for (int z = 0; z < ow; z++, i++) {
+                const int p = arg[arg_at + i];
+
+                if (covers(y * SH - PH, z * SW - PW, p, h, w)) {
+                    charl_put(charl_get(to + p) + charl_get(g + g_at + i), to + p);
+                }
+            }
+        }
+    }
+}
+
 kernel void charl_mean_gradient(global const ACT *g, ulong g_at, global ACT *out, ulong out_at, ulong count, ulong span,
                                 int h, int w, int oh, int ow)
 {
-    EACH(i)
+    EACH(i, to, h, w)
     {
-        const ulong plane = i / (ulong)(h * w), from = plane * (ulong)oh * (ulong)ow;
-        const int p = (int)(i % (ulong)(h * w)), y = p / w + PH, z = p % w + PW;
+        const ulong from = to.plane * (ulong)oh * (ulong)ow;
+        const int y = to.y + PH, z = to.x + PW;
         float sum = 0.0f;
 
 #pragma unroll

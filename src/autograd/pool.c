@@ -69,12 +69,12 @@ cleanup:
     return st;
 }
 
-charl_status charl__pool_launch(const charl_enqueue *e, const char *entry, bool gradient)
+static charl_status launch(const charl_enqueue *e, const char *entry, bool gradient, int64_t count,
+                           int64_t span)
 {
     const charl_window *w = &((const charl_pool *)e->attr)->win;
     const charl_shape *in = &e->in[0]->shape, *out = &e->out[0]->shape;
     const charl_shape *image = gradient ? out : in, *small = gradient ? in : out;
-    const int64_t count = charl__tensor_count(e->out[0]), span = charl__span(e->dev, count, 1);
     char defines[256];
     int a = 0;
     charl_launch l = {.file = "pool", .entry = entry, .defines = defines, .label = e->label};
@@ -102,6 +102,28 @@ charl_status charl__pool_launch(const charl_enqueue *e, const char *entry, bool 
     l.args[a++] = charl__i32((int32_t)small->dim[3]);
     charl__span_launch(e->dev, count, span, &l);
     return charl__launch(e->dev, &l);
+}
+
+charl_status charl__pool_launch(const charl_enqueue *e, const char *entry, bool gradient)
+{
+    const int64_t count = charl__tensor_count(e->out[0]);
+
+    return launch(e, entry, gradient, count, charl__span(e->dev, count, 1));
+}
+
+charl_status charl__pool_launch_max_gradient(const charl_enqueue *e)
+{
+    const charl_window *w = &((const charl_pool *)e->attr)->win;
+    const charl_shape *image = &e->out[0]->shape;
+    const int64_t size = image->dim[2] * image->dim[3];
+    const bool overlap = w->stride[0] <= w->dilation[0] * (w->kernel[0] - 1) ||
+                         w->stride[1] <= w->dilation[1] * (w->kernel[1] - 1);
+
+    if (!charl__is_ungrouped(e->dev) || (overlap && e->out[0]->dtype != CHARL_F32) || size == 0) {
+        return charl__pool_launch(e, "charl_max_gradient", true);
+    }
+    return launch(e, "charl_max_scatter", true, image->dim[0] * image->dim[1],
+                  (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) + size - 1) / size);
 }
 
 charl_pool_walk charl__pool_walk(const charl_shape *image, const charl_shape *out)

@@ -118,7 +118,7 @@ cleanup:
 
 static charl_status enqueue_grad(const charl_enqueue *e)
 {
-    return charl__pool_launch(e, "charl_max_gradient", true);
+    return charl__pool_launch_max_gradient(e);
 }
 
 static void reference_grad(const charl_reference *r)
