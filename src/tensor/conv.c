@@ -23,6 +23,17 @@ static charl_gemm_window image_under_taps(const charl_conv *c)
     return w;
 }
 
+/* Each tap is its pixel: the image is a matrix [channel, pixel] as it lies. */
+static bool is_pointwise(const charl_conv *c)
+{
+    for (int d = 0; d < 2; d++) {
+        if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 charl_gemm charl__conv_forward(const charl_conv *c, bool bias)
 {
     const int64_t og = c->o / c->groups, cg = c->c / c->groups,
@@ -33,7 +44,7 @@ charl_gemm charl__conv_forward(const charl_conv *c, bool bias)
         .m = og,
         .n = pixels,
         .k = cg * taps,
-        .b_kind = CHARL_GEMM_WINDOW,
+        .b_kind = is_pointwise(c) ? CHARL_GEMM_PLAIN : CHARL_GEMM_WINDOW,
         .bias_kind = bias ? CHARL_GEMM_BIAS_ROWS : CHARL_GEMM_NO_BIAS,
         .window = image_under_taps(c),
         .count = c->batch * c->groups,
@@ -55,8 +66,8 @@ charl_gemm charl__conv_input_gradient(const charl_conv *c)
         .m = cg,
         .n = image,
         .k = og * taps,
-        .a_kind = CHARL_GEMM_TAPS,
-        .b_kind = CHARL_GEMM_WINDOW,
+        .a_kind = is_pointwise(c) ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_TAPS,
+        .b_kind = is_pointwise(c) ? CHARL_GEMM_PLAIN : CHARL_GEMM_WINDOW,
         .window = {.image = {(int)c->oh, (int)c->ow}, .row = (int)c->w},
         .count = c->batch * c->groups,
         .inner = c->groups,
@@ -88,7 +99,7 @@ charl_gemm charl__conv_weight_gradient(const charl_conv *c, int64_t rows)
         .m = og,
         .n = cg * taps,
         .k = rows > 0 ? pixels : 0,
-        .b_kind = CHARL_GEMM_WINDOW_T,
+        .b_kind = is_pointwise(c) ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_WINDOW_T,
         .window = image_under_taps(c),
         .segments = rows,
         .a_segment = c->o * pixels,

@@ -404,7 +404,14 @@ static const conv_attr strided_dgrad = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {7,
 static const conv_attr grouped_dgrad = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {5, 4}};
 static const conv_attr large_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {17, 19}};
 
+static const conv_attr k1_dgrad = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 2, {5, 7}};
+
 static const charl_op_sample samples_dgrad[] = {
+    {.in = {CHARL_B(F32, 8, 6, 5, 7), CHARL_R(F32, 6, 2, 1, 1)},
+     .attr = &k1_dgrad,
+     .lo = -1,
+     .hi = 1,
+     .terms = 280},
     {.in = {CHARL_B(F32, 8, 3, 5, 6), CHARL_R(F32, 3, 2, 3, 3)},
      .attr = &k3_dgrad,
      .lo = -1,
@@ -536,6 +543,11 @@ static void reference_wgrad(const charl_reference *r)
 }
 
 static const charl_op_sample samples_wgrad[] = {
+    {.in = {CHARL_B(F32, 16, 5, 5, 7), CHARL_B(F32, 16, 3, 5, 7)},
+     .attr = &k1,
+     .lo = -1,
+     .hi = 1,
+     .terms = 560},
     {.in = {CHARL_B(F32, 16, 2, 26, 26), CHARL_B(F32, 16, 1, 26, 26)},
      .attr = &k3,
      .lo = -1,
