@@ -19,8 +19,10 @@ charl_status charl__pieces_launch(const charl_enqueue *e, charl_launch *l, int n
     const char *given = l->defines;
     char defines[DEFINES];
 
-    CHARL_INVARIANT(snprintf(defines, sizeof defines, "%s%s#define CHARL_VEC %d\n",
-                             given ? given : "", charl__act_define(act), vec) < DEFINES);
+    CHARL_INVARIANT(snprintf(defines, sizeof defines, "%s%s#define CHARL_VEC %d\n%s",
+                             given ? given : "", charl__act_define(act), vec,
+                             pieces < INT32_MAX ? "#define CHARL_PIECE_INDEX uint\n" : "") <
+                    DEFINES);
     if (pieces == 0) {
         goto cleanup;
     }

@@ -273,7 +273,7 @@ static void test_gradient_operators(void **state)
             CHARL_ERR_SHAPE, "differ");
     x = IN(F32, BATCHED, 8, 4);
     charl__apply(g, &charl_op_cross_entropy_grad, &smoothing,
-                 (charl_var *[]){x, x, IN(I32, BATCHED, 8)}, 3, out);
+                 (charl_var *[]){x, x, IN(I32, BATCHED, 8), x}, 4, out);
     refused(out[0], CHARL_ERR_SHAPE, "one f32 per row");
 }
 

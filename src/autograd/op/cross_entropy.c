@@ -3,16 +3,19 @@
  *  out[b] = w[b] * -sum over c of q[b, c] log_softmax(x)[b, c],  q = (1 - s) at the label, plus s /
  * C everywhere d/dx   = w[b] * (softmax(x) - q),  d/dw = out / w
  *
- * The gradient recomputes the softmax from the logits instead of keeping it.
+ * Output 1, the logarithm of the sum of exp(x) of each row, is kept for the gradient, which is one
+ * pass over the logits and may take their place in memory: there is never a softmax beside them.
  */
+#include "autograd/pieces.h"
 #include "autograd/rows.h"
 
 #include <math.h>
 
 #include "charl/ops.h"
 
-/* `first` is the operand that holds the logits; the label and maybe the weight follow. */
-static charl_status check_operands(const charl_infer *inf, int first)
+/* `first` is the operand that holds the logits; the label follows. `weight` is the one that holds
+ * the weights, where there are some. */
+static charl_status check_operands(const charl_infer *inf, int first, int weight)
 {
     charl_status st = CHARL_OK;
     const charl_type *x = &inf->in[first], *label = &inf->in[first + 1];
@@ -26,10 +29,10 @@ static charl_status check_operands(const charl_infer *inf, int first)
                   charl_shape_format(&x->shape, a), charl_shape_format(&label->shape, b));
     CHARL_REQUIRE(x->shape.dim[x->shape.ndim - 1] > 0, CHARL_ERR_SHAPE, "logits %s have no classes",
                   charl_shape_format(&x->shape, a));
-    CHARL_REQUIRE(
-        inf->n_in < first + 3 || (inf->in[first + 2].dtype == CHARL_F32 &&
-                                  charl_shape_equal(&inf->in[first + 2].shape, &label->shape)),
-        CHARL_ERR_SHAPE, "the weight is not f32 %s", charl_shape_format(&label->shape, a));
+    CHARL_REQUIRE(inf->n_in <= weight || (inf->in[weight].dtype == CHARL_F32 &&
+                                          charl_shape_equal(&inf->in[weight].shape, &label->shape)),
+                  CHARL_ERR_SHAPE, "the weight is not f32 %s",
+                  charl_shape_format(&label->shape, a));
 cleanup:
     return st;
 }
@@ -38,26 +41,34 @@ static charl_status infer(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(check_operands(inf, 0));
+    CHARL_TRY(check_operands(inf, 0, 2));
     inf->out[0] = inf->in[0];
     inf->out[0].dtype = CHARL_F32;
     inf->out[0].shape.ndim--;
+    inf->out[1] = inf->out[0];
+    inf->n_out = 2;
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
 }
 
-static charl_status launch(const charl_enqueue *e, const char *entry, const charl_tensor *logits,
-                           bool weight)
+static const char *defines_of(bool weight, float smoothing)
+{
+    static const char *const defines[2][2] = {
+        {"", "#define SMOOTHING 1\n"},
+        {"#define WEIGHT 1\n", "#define WEIGHT 1\n#define SMOOTHING 1\n"}};
+
+    return defines[weight][smoothing != 0.0F];
+}
+
+static charl_status enqueue(const charl_enqueue *e)
 {
     charl_status st = CHARL_OK;
+    const charl_tensor *logits = e->in[0];
     const float smoothing = *(const float *)e->attr;
     charl_rows plan;
     charl_launch l = {
-        .file = "cross_entropy", .entry = entry, .defines = plan.defines, .label = e->label};
-    const char *const defines[2][2] = {
-        {"", "#define SMOOTHING 1\n"},
-        {"#define WEIGHT 1\n", "#define WEIGHT 1\n#define SMOOTHING 1\n"}};
+        .file = "cross_entropy", .entry = "charl_loss", .defines = plan.defines, .label = e->label};
     int64_t rows, n, inner;
     int a = 0;
 
@@ -65,12 +76,13 @@ static charl_status launch(const charl_enqueue *e, const char *entry, const char
     if (rows == 0) {
         goto cleanup;
     }
-    CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines[weight][smoothing != 0.0F], &plan));
+    CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines_of(e->n_in > 2, smoothing), &plan));
     charl__rows_store(&plan, logits->dtype);
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
     l.args[a++] = charl__out(e->out[0]);
+    l.args[a++] = charl__out(e->out[1]);
     l.args[a++] = charl__i64(rows);
     l.args[a++] = charl__i64(plan.per_item);
     l.args[a++] = charl__i64(n);
@@ -82,9 +94,13 @@ cleanup:
     return st;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+/* The gradient of lse with respect to the logits is the softmax. */
+static charl_var *through_lse(const charl_backward *b)
 {
-    return launch(e, "charl_loss", e->in[0], e->n_in > 2);
+    charl_shape s = charl_var_get_type(b->gout[1]).shape;
+
+    s.dim[s.ndim++] = 1;
+    return charl_mul(b->g, charl_softmax(b->g, b->in[0]), charl_reshape(b->g, b->gout[1], s));
 }
 
 static void backward(const charl_backward *b)
@@ -92,20 +108,24 @@ static void backward(const charl_backward *b)
     const float smoothing = *(const float *)b->attr;
     charl_var *out[CHARL_OP_MAX_OUT];
 
-    if (b->needed[0]) {
+    if (b->needed[0] && b->gout[0]) {
         charl__apply(b->g, &charl_op_cross_entropy_grad, &smoothing,
-                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->n_in > 2 ? b->in[2] : NULL},
-                     b->n_in + 1, out);
+                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->out[1],
+                                     b->n_in > 2 ? b->in[2] : NULL},
+                     5, out);
         b->gin[0] = out[0];
     }
-    if (b->n_in > 2 && b->needed[2]) {
+    if (b->needed[0] && b->gout[1]) {
+        b->gin[0] = b->gin[0] ? charl_add(b->g, b->gin[0], through_lse(b)) : through_lse(b);
+    }
+    if (b->n_in > 2 && b->needed[2] && b->gout[0]) {
         b->gin[2] = charl_mul(b->g, b->gout[0],
                               charl_cross_entropy(b->g, b->in[0], b->in[1], NULL, smoothing));
     }
 }
 
-/* log softmax of row x at j */
-static double log_probability(const double *x, int64_t n, int64_t j)
+/* log of the sum of exp over row x */
+static double log_sum_exp(const double *x, int64_t n)
 {
     double m = x[0], s = 0.0;
 
@@ -115,7 +135,7 @@ static double log_probability(const double *x, int64_t n, int64_t j)
     for (int64_t c = 0; c < n; c++) {
         s += exp(x[c] - m);
     }
-    return x[j] - m - log(s);
+    return m + log(s);
 }
 
 static double target(double label, int64_t c, int64_t n, double smoothing)
@@ -133,11 +153,13 @@ static void reference(const charl_reference *r)
 
     charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
     for (int64_t i = 0; i < rows; i++) {
+        const double *row = r->in[0] + i * n, lse = log_sum_exp(row, n);
         double sum = 0.0;
 
         for (int64_t c = 0; c < n; c++) {
-            sum -= target(r->in[1][i], c, n, smoothing) * log_probability(r->in[0] + i * n, n, c);
+            sum -= target(r->in[1][i], c, n, smoothing) * (row[c] - lse);
         }
+        r->out[1][i] = lse;
         r->out[0][i] = sum * (r->n_in > 2 ? r->in[2][i] : 1.0);
     }
 }
@@ -146,11 +168,13 @@ static charl_status infer_grad(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(check_operands(inf, 1));
+    CHARL_TRY(check_operands(inf, 1, 4));
     inf->out[0] = inf->in[1];
-    CHARL_REQUIRE(inf->in[0].dtype == CHARL_F32 &&
-                      charl_shape_equal(&inf->in[0].shape, &inf->in[2].shape),
-                  CHARL_ERR_SHAPE, "the gradient of the loss is not one f32 per row");
+    for (int i = 0; i < 4; i += 3) {
+        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32 &&
+                          charl_shape_equal(&inf->in[i].shape, &inf->in[2].shape),
+                      CHARL_ERR_SHAPE, "operand %d, gout or lse, is not one f32 per row", i);
+    }
     CHARL_TRY(charl__infer_rows(inf));
 cleanup:
     return st;
@@ -158,7 +182,21 @@ cleanup:
 
 static charl_status enqueue_grad(const charl_enqueue *e)
 {
-    return launch(e, "charl_gradient", e->in[1], e->n_in > 3);
+    const charl_tensor *x = e->in[1];
+    const float smoothing = *(const float *)e->attr;
+    charl_launch l = {.file = "cross_entropy",
+                      .entry = "charl_gradient",
+                      .defines = defines_of(e->n_in > 4, smoothing)};
+    int64_t rows, n, inner;
+    int a = 0;
+
+    charl__split_axis(&x->shape, x->shape.ndim - 1, &rows, &n, &inner);
+    for (int i = 0; i < e->n_in; i++) {
+        l.args[a++] = charl__in(e->in[i]);
+    }
+    l.args[a++] = charl__out(e->out[0]);
+    l.args[a++] = charl__f32(smoothing);
+    return charl__pieces_launch(e, &l, a, rows, n, x->dtype);
 }
 
 static void reference_grad(const charl_reference *r)
@@ -169,54 +207,55 @@ static void reference_grad(const charl_reference *r)
 
     charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
     for (int64_t i = 0; i < rows; i++) {
-        const double g = r->in[0][i] * (r->n_in > 3 ? r->in[3][i] : 1.0);
+        const double g = r->in[0][i] * (r->n_in > 4 ? r->in[4][i] : 1.0);
 
         for (int64_t c = 0; c < n; c++) {
-            r->out[0][i * n + c] = g * (exp(log_probability(r->in[1] + i * n, n, c)) -
-                                        target(r->in[2][i], c, n, smoothing));
+            r->out[0][i * n + c] =
+                g * (exp(r->in[1][i * n + c] - r->in[3][i]) - target(r->in[2][i], c, n, smoothing));
         }
     }
 }
 
 static const float plain = 0.0F, smooth = 0.1F;
 static const charl_op_sample samples_grad[] = {
-    {.in = {CHARL_R(F32, 3), CHARL_R(F32, 3, 5), CHARL_R(I32, 3)},
-     .n_in = 3,
+    {.in = {CHARL_R(F32, 3), CHARL_R(F32, 3, 5), CHARL_R(I32, 3), CHARL_R(F32, 3)},
+     .n_in = 4,
      .attr = &plain,
      .int_end = 5,
      .terms = 5,
      .lo = -3,
      .hi = 3},
-    {.in = {CHARL_R(F32, 3), CHARL_R(F32, 3, 5), CHARL_R(I32, 3)},
-     .n_in = 3,
+    {.in = {CHARL_R(F32, 3), CHARL_R(F32, 3, 5), CHARL_R(I32, 3), CHARL_R(F32, 3)},
+     .n_in = 4,
      .attr = &plain,
      .int_end = 20,
      .terms = 5,
      .lo = -3,
      .hi = 3},
-    {.in = {CHARL_R(F32, 7), CHARL_R(F32, 7, 100), CHARL_R(I32, 7), CHARL_R(F32, 7)},
-     .n_in = 4,
+    {.in = {CHARL_R(F32, 7), CHARL_R(F32, 7, 100), CHARL_R(I32, 7), CHARL_R(F32, 7),
+            CHARL_R(F32, 7)},
+     .n_in = 5,
      .attr = &smooth,
      .int_end = 100,
      .terms = 100,
      .lo = -3,
      .hi = 3},
-    {.in = {CHARL_R(F32, 2), CHARL_R(F32, 2, 1003), CHARL_R(I32, 2)},
-     .n_in = 3,
+    {.in = {CHARL_R(F32, 2), CHARL_R(F32, 2, 1003), CHARL_R(I32, 2), CHARL_R(F32, 2)},
+     .n_in = 4,
      .attr = &smooth,
      .int_end = 1003,
      .terms = 1003,
      .lo = -3,
      .hi = 3},
-    {.in = {CHARL_B(F32, 8, 5), CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5)},
-     .n_in = 3,
+    {.in = {CHARL_B(F32, 8, 5), CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5), CHARL_B(F32, 8, 5)},
+     .n_in = 4,
      .attr = &plain,
      .int_end = 37,
      .terms = 37,
      .lo = -3,
      .hi = 3},
-    {.in = {CHARL_B(F32, 16), CHARL_B(F32, 16, 10), CHARL_B(I32, 16)},
-     .n_in = 3,
+    {.in = {CHARL_B(F32, 16), CHARL_B(F32, 16, 10), CHARL_B(I32, 16), CHARL_B(F32, 16)},
+     .n_in = 4,
      .attr = &plain,
      .int_end = 10,
      .terms = 10,
@@ -226,10 +265,11 @@ static const charl_op_sample samples_grad[] = {
 
 const charl_op charl_op_cross_entropy_grad = {
     .name = "cross_entropy_grad",
-    .formula = "out = g * w * (softmax(x) - q)",
-    .n_in = 4,
+    .formula = "out = g * w * (exp(x - lse) - q)",
+    .n_in = 5,
     .n_optional = 1,
     .attr_size = sizeof(float), /* label smoothing */
+    .in_place = true,
     .half = CHARL_HALF(1),
     .infer = infer_grad,
     .enqueue = enqueue_grad,
@@ -313,7 +353,8 @@ static const charl_op_sample samples[] = {
 
 const charl_op charl_op_cross_entropy = {
     .name = "cross_entropy",
-    .formula = "out[...] = -w[...] * sum over c of q[..., c] log_softmax(x)[..., c]",
+    .formula = "out0[...] = -w[...] * sum over c of q[..., c] log_softmax(x)[..., c], out1 = log "
+               "sum exp(x)",
     .n_in = 3,
     .n_optional = 1,
     .attr_size = sizeof(float), /* label smoothing */
