@@ -149,6 +149,28 @@ void charl__graph_on_ready(charl_graph *g, charl__ready_fn fn, void *ctx, int64_
     g->bucket_elements = bucket_elements > 0 ? bucket_elements : 1;
 }
 
+void charl__graph_use_gradients(charl_graph *g, charl_buffer *gradients)
+{
+    g->gradients = gradients;
+}
+
+void charl__graph_share_activations(charl_graph *g, const charl_graph *other)
+{
+    g->arena_of = other;
+}
+
+const char *charl__graph_collective(const charl_graph *g)
+{
+    for (int i = 0; i < g->nodes.count; i++) {
+        const charl_node *n = charl__node(g, i);
+
+        if (n->live && n->op == &charl__op_batch_sum) {
+            return n->name;
+        }
+    }
+    return NULL;
+}
+
 /* Keep the first error: what follows from it would only confuse. */
 charl_var *charl__graph_keep_error(charl_graph *g, charl_status st)
 {

@@ -21,6 +21,16 @@ void charl__graph_on_collective(charl_graph *g, charl__collective_fn fn, void *c
 /** Report gradients in buckets of at least bucket_elements, in the order of the arena. */
 void charl__graph_on_ready(charl_graph *g, charl__ready_fn fn, void *ctx, int64_t bucket_elements);
 
+/** Leave gradients in the lanes of `gradients` (borrowed), as many as the graph's slices have,
+ * instead of the arena of the set. */
+void charl__graph_use_gradients(charl_graph *g, charl_buffer *gradients);
+/** Use the activation memory of `other`, which is compiled, as far as it suffices: a run of one
+ * graph then overwrites what the other has left, kept vars included. */
+void charl__graph_share_activations(charl_graph *g, const charl_graph *other);
+/** Name of a node that needs a sum over the whole batch in the middle of a run, or NULL. Prepared
+ * graphs only. */
+const char *charl__graph_collective(const charl_graph *g);
+
 /** Let input v use `t` (retained; same type and count) instead of memory of its own: a data set
  * shared by graphs, a ring. */
 void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t);

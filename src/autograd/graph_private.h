@@ -96,6 +96,8 @@ struct charl_graph {
 
     charl_steps *steps; /* borrowed, or own_steps */
     charl_steps *own_steps;
+    charl_buffer *gradients;     /* where gradients go instead of the set's arena; borrowed */
+    const charl_graph *arena_of; /* graph whose activations may be overwritten, or NULL */
     uint64_t runs;
     charl__collective_fn collective;
     void *collective_ctx;

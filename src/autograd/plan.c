@@ -224,8 +224,14 @@ charl_status charl__graph_plan_memory(charl_graph *g)
     }
     CHARL_TRY(charl_alloc_array(g->n_segments, sizeof *g->segment, &g->segment));
     for (int s = 0; s < g->n_segments; s++) {
-        CHARL_TRY(charl__buffer_create(g->dev, (size_t)g->segment_bytes[s], "activations",
-                                       &g->segment[s]));
+        const charl_graph *other = g->arena_of;
+
+        if (other && s < other->n_segments && other->segment_bytes[s] >= g->segment_bytes[s]) {
+            g->segment[s] = charl__buffer_retain(other->segment[s]);
+        } else {
+            CHARL_TRY(charl__buffer_create(g->dev, (size_t)g->segment_bytes[s], "activations",
+                                           &g->segment[s]));
+        }
     }
 cleanup:
     return st;

@@ -47,8 +47,9 @@ charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out)
     } else if (root->grad_of) {
         const charl_params *set = root->grad_of->set;
 
-        CHARL_TRY(charl__tensor_view(set->grad, v->type.dtype, &v->type.shape,
-                                     root->grad_of->offset + j * set->elements, out));
+        CHARL_TRY(charl__tensor_view(v->g->gradients ? v->g->gradients : set->grad, v->type.dtype,
+                                     &v->type.shape, root->grad_of->offset + j * set->elements,
+                                     out));
     } else {
         CHARL_TRY(charl__tensor_view(v->g->segment[root->segment], v->type.dtype, &v->type.shape,
                                      root->offset / size + j * n, out));

@@ -14,7 +14,8 @@ static charl_status compile(charl_graph *g)
         CHARL_TRY(charl__params_allocate_gradients(g->params, g->slices.n_lanes,
                                                    charl__graph_is_whole(g), NULL));
     }
-    CHARL_REQUIRE(!g->params || !g->has_gradients || g->params->n_lanes == g->slices.n_lanes,
+    CHARL_REQUIRE(!g->params || !g->has_gradients || g->gradients ||
+                      g->params->n_lanes == g->slices.n_lanes,
                   CHARL_ERR_INVALID, "the gradient arena has %d lanes, this graph %d",
                   g->params->n_lanes, g->slices.n_lanes);
     if (!g->steps) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "autograd/op.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "charl/ops.h"
@@ -333,6 +334,26 @@ static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl
     return v;
 }
 
+/* Rows [first, first + rows) of what a feed delivers for each step. */
+typedef struct part {
+    int64_t first, rows;
+} part;
+
+static charl_var *bound_rows(charl_graph *g, const char *name, charl_tensor *t, part p)
+{
+    charl_tensor *rows = NULL;
+    charl_var *v = NULL;
+    const charl_status st = charl__tensor_view(t->buffer, t->dtype, &(charl_shape){1, {p.rows}},
+                                               t->offset + p.first, &rows);
+
+    if (st == CHARL_OK) {
+        v = bound(g, name, rows, CHARL_BATCHED);
+        charl_tensor_release(rows); /* the graph has its own hold */
+        return v;
+    }
+    return charl__graph_fail(g, st, "%s", charl_error_message());
+}
+
 static void attach_tokens(charl__feed *f, charl_graph *g, charl_var *source, charl_var *row,
                           charl__feed_vars *out)
 {
@@ -345,7 +366,7 @@ static void attach_tokens(charl__feed *f, charl_graph *g, charl_var *source, cha
     }
 }
 
-static void attach_rows(charl__feed *f, charl_graph *g, charl_var *source, charl_var *row,
+static void attach_rows(charl__feed *f, charl_graph *g, charl_var *source, charl_var *row, part p,
                         charl__feed_vars *out)
 {
     const charl_augment none = {.flip = false}, *augment = f->o.augment ? f->o.augment : &none;
@@ -357,29 +378,31 @@ static void attach_rows(charl__feed *f, charl_graph *g, charl_var *source, charl
     out->x = charl__augment_images(augment, g, out->x, shift, scale, 0);
     out->y = charl_gather_rows(g, y, row, NULL, NULL);
     if (f->mixes) {
-        partner = bound(g, "partner", f->partner, CHARL_BATCHED);
+        partner = bound_rows(g, "partner", f->partner, p);
         partner_x = charl_gather_rows(g, source, partner, shift, scale);
         partner_x = charl__augment_images(augment, g, partner_x, shift, scale, f->o.batch);
-        out->share = bound(g, "share", f->share, CHARL_BATCHED);
+        out->share = bound_rows(g, "share", f->share, p);
         out->x = charl__mixup(g, out->x, partner_x, out->share);
         out->partner_y = charl_gather_rows(g, y, partner, NULL, NULL);
     }
 }
 
-void charl__feed_attach(charl__feed *f, charl_graph *g, charl__feed_vars *out)
+void charl__feed_attach(charl__feed *f, charl_graph *g, int64_t first, int64_t rows,
+                        charl__feed_vars *out)
 {
+    const part p = {first, rows};
     charl_var *row, *source;
 
     *out = (charl__feed_vars){NULL};
     charl_graph_scope_begin(g, "data");
-    row = bound(g, "row", f->row, CHARL_BATCHED);
+    row = bound_rows(g, "row", f->row, p);
     source = bound(g, "x", f->x, CHARL_REPLICATED);
     if (f->window > 0) {
         attach_tokens(f, g, source, row, out);
     } else {
-        attach_rows(f, g, source, row, out);
+        attach_rows(f, g, source, row, p, out);
     }
-    out->weight = bound(g, "weight", f->weight, CHARL_BATCHED);
+    out->weight = bound_rows(g, "weight", f->weight, p);
     charl_graph_scope_end(g);
 }
 

@@ -58,7 +58,9 @@ typedef struct charl__feed_vars {
     charl_var *partner_y; /* mixup: the targets of the samples that are mixed into x; else NULL */
     charl_var *share;     /* mixup: f32 [rows], the part of y; the partner has the rest */
 } charl__feed_vars;
-void charl__feed_attach(charl__feed *f, charl_graph *g, charl__feed_vars *out);
+/** Let g read rows [first, first + rows) of this rank's part of a batch. */
+void charl__feed_attach(charl__feed *f, charl_graph *g, int64_t first, int64_t rows,
+                        charl__feed_vars *out);
 
 /** Deliver steps from `step` on. */
 charl_status charl__feed_seek(charl__feed *f, int64_t step) CHARL_MUST_CHECK;

@@ -109,6 +109,49 @@ static charl_status push_record(charl__trainer *t)
     return charl__steps_push(t->steps, &record);
 }
 
+/* The lanes of the loss that a pass has left: the next one overwrites them. */
+static charl_status keep_loss(charl__trainer *t, int i, const charl__task *task)
+{
+    charl_status st = CHARL_OK;
+    float lanes[CHARL_MAX_LANES];
+
+    CHARL_TRY(
+        charl_tensor_read(charl_var_get_tensor(task->metrics), lanes,
+                          (size_t)charl__passes_slices(t->passes, i)->n_lanes * sizeof lanes[0]));
+    charl__passes_fold_number(t->passes, i, lanes);
+cleanup:
+    return st;
+}
+
+/* Forward and backward. With several passes the loss is read only for steps that are logged. */
+static charl_status run_graphs(charl__trainer *t, bool logged)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_graph_run(t->train.g));
+    for (int i = 0; t->passes && i < charl__passes_count(t->passes); i++) {
+        const charl__task *task = i > 0 ? &t->more[i - 1] : &t->train;
+
+        if (i > 0) {
+            CHARL_TRY(charl_graph_run(task->g));
+        }
+        if (logged) {
+            CHARL_TRY(keep_loss(t, i, task));
+        }
+        CHARL_TRY(charl__passes_fold(t->passes, i));
+    }
+    if (t->passes && t->sync) {
+        CHARL_TRY(charl__sync_ready(t->sync, 0, t->params->elements));
+    }
+cleanup:
+    return st;
+}
+
+static bool is_logged(const charl__trainer *t, int64_t step)
+{
+    return step % t->config->log.interval == 0 || step == t->end_step;
+}
+
 static charl_status run_step(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
@@ -116,7 +159,7 @@ static charl_status run_step(charl__trainer *t)
     charl_comm_mark(t->comm, t->step + 1, "forward and backward");
     CHARL_TRY(push_record(t));
     CHARL_TRY(charl__optimizer_begin(t->optimizer));
-    CHARL_TRY(charl_graph_run(t->train.g));
+    CHARL_TRY(run_graphs(t, is_logged(t, t->step + 1)));
     CHARL_TRY(charl__feed_used(t->train_feed));
     if (charl__fault("train.kill")) {
         raise(SIGKILL);
@@ -136,9 +179,12 @@ static charl_status read_loss(charl__trainer *t, double *loss)
     charl_status st = CHARL_OK;
     float lanes[CHARL_MAX_LANES], sum;
 
-    CHARL_TRY(charl_tensor_read(charl_var_get_tensor(t->train.metrics), lanes,
-                                (size_t)t->slices.n_lanes * sizeof lanes[0]));
-    CHARL_TRY(charl__sync_sum(t->sync, lanes, 1, &sum));
+    if (!t->passes) {
+        CHARL_TRY(charl_tensor_read(charl_var_get_tensor(t->train.metrics), lanes,
+                                    (size_t)t->slices.n_lanes * sizeof lanes[0]));
+    }
+    CHARL_TRY(
+        charl__sync_sum(t->sync, t->passes ? charl__passes_number(t->passes) : lanes, 1, &sum));
     *loss = (double)(sum / (float)t->config->train.batch_size);
 cleanup:
     return st;
@@ -372,7 +418,7 @@ static charl_status loop(charl__trainer *t, charl_train_result *result)
         }
         CHARL_TRY(run_step(t));
         m.steps++;
-        logged = t->step % t->config->log.interval == 0 || t->step == t->end_step;
+        logged = is_logged(t, t->step);
         if (logged) {
             CHARL_TRY(log_row(t, &m, result));
             loss = result->loss;

@@ -149,16 +149,27 @@ static charl_status create_feed(charl__trainer *t, charl_split split, bool train
     return charl__feed_create(&o, out);
 }
 
-static charl_status build_graph(charl__trainer *t, charl__feed *feed, bool training,
+/* The rows of some slices within this rank's part of the batch. */
+static void set_rows(const charl__trainer *t, const charl_slices *slices, charl__task *task)
+{
+    const int64_t rows = t->rows / t->slices.count;
+
+    task->first = (slices->first - t->slices.first) * rows;
+    task->rows = slices->count * rows;
+}
+
+static charl_status build_graph(charl__trainer *t, const charl_slices *slices, bool training,
                                 charl__task *task)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(charl_graph_create(t->dev, &t->slices, &task->g));
+    CHARL_TRY(charl_graph_create(t->dev, slices, &task->g));
+    set_rows(t, slices, task);
     charl_graph_set_training(task->g, training);
     charl_graph_set_recompute(task->g, training && t->recomputes);
     task->classes = t->data.classes;
-    charl__task_build(t->config, t->model, t->params, feed, t->steps, task);
+    charl__task_build(t->config, t->model, t->params, training ? t->train_feed : t->eval_feed,
+                      t->steps, task);
     st = charl__graph_prepare(task->g);
     if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
         st = CHARL_ERR_CONFIG;
@@ -184,10 +195,11 @@ static bool has_room(const charl__trainer *t, int64_t activations)
 static charl_status build_training(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
+    const charl_slices *first = t->passes ? charl__passes_slices(t->passes, 0) : &t->slices;
     const int mode = t->config->train.recompute;
     int64_t kept, again;
 
-    CHARL_TRY(build_graph(t, t->train_feed, true, &t->train));
+    CHARL_TRY(build_graph(t, first, true, &t->train));
     CHARL_TRY(charl__graph_measure(t->train.g, &kept));
     if (mode == CHARL_RECOMPUTE_NO || (mode == CHARL_RECOMPUTE_AUTO && has_room(t, kept))) {
         goto cleanup;
@@ -195,9 +207,28 @@ static charl_status build_training(charl__trainer *t)
     charl_graph_destroy(t->train.g);
     t->train = (charl__task){0};
     t->recomputes = true;
-    CHARL_TRY(build_graph(t, t->train_feed, true, &t->train));
+    CHARL_TRY(build_graph(t, first, true, &t->train));
     CHARL_TRY(charl__graph_measure(t->train.g, &again));
     t->recompute_saves = kept - again;
+cleanup:
+    return st;
+}
+
+/* The passes after the first. Nothing in them may wait for the rest of the batch. */
+static charl_status build_passes(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const char *name;
+
+    for (int i = 1; t->passes && i < charl__passes_count(t->passes); i++) {
+        CHARL_TRY(build_graph(t, charl__passes_slices(t->passes, i), true, &t->more[i - 1]));
+    }
+    name = t->passes ? charl__graph_collective(t->train.g) : NULL;
+    CHARL_REQUIRE(!name, CHARL_ERR_CONFIG,
+                  "train.passes = %d: %s is a sum over the whole batch in the middle of a step, as "
+                  "batch norm and "
+                  "shared weights need it; HINT train.recompute saves memory too",
+                  charl__passes_count(t->passes), name);
 cleanup:
     return st;
 }
@@ -211,13 +242,17 @@ static charl_status build(charl__trainer *t)
     CHARL_TRY(charl__task_outputs(t->config, &t->data, &outputs));
     CHARL_TRY(charl__task_model(t->config, outputs, &t->model));
     CHARL_TRY(charl_params_create(&t->params));
+    if (!t->infers && t->config->train.passes > 1) {
+        CHARL_TRY(charl__passes_create(&t->slices, (int)t->config->train.passes, &t->passes));
+    }
     if (!t->infers) {
         CHARL_TRY(create_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_feed));
         CHARL_TRY(build_training(t));
+        CHARL_TRY(build_passes(t));
     }
     if (t->data.rows[t->eval_split] > 0) {
         CHARL_TRY(create_feed(t, t->eval_split, false, &t->eval_feed));
-        CHARL_TRY(build_graph(t, t->eval_feed, false, &t->eval));
+        CHARL_TRY(build_graph(t, &t->slices, false, &t->eval));
     }
     CHARL_REQUIRE(t->infers || t->eval.g || t->config->train.early_stopping_patience == 0,
                   CHARL_ERR_CONFIG,
@@ -240,7 +275,7 @@ static charl_status compile(charl__trainer *t, charl__task *task, bool training)
     if (t->sync) {
         charl__graph_on_collective(task->g, charl__sync_collective, t->sync);
     }
-    if (t->sync && training) {
+    if (t->sync && training && !t->passes) {
         const double elements = t->config->dist.bucket_mb * 1048576.0 / 4.0;
         const int64_t least =
             (t->params->elements + 47) / 48; /* at most so many buckets are on their way */
@@ -251,6 +286,30 @@ static charl_status compile(charl__trainer *t, charl__task *task, bool training)
     }
     CHARL_TRY(charl_graph_compile(task->g));
     CHARL_TRY(charl_graph_warm_up(task->g));
+cleanup:
+    return st;
+}
+
+/* The passes of a step run one after another, so they share the memory of the largest, which is the
+ * last. */
+static charl_status compile_training(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const int n = t->passes ? charl__passes_count(t->passes) : 1;
+    const charl_graph *largest = n > 1 ? t->more[n - 2].g : NULL;
+
+    if (t->passes) {
+        CHARL_TRY(charl__passes_prepare(t->passes, t->params));
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        charl__task *task = i > 0 ? &t->more[i - 1] : &t->train;
+
+        if (t->passes && task->g) {
+            charl__graph_use_gradients(task->g, charl__passes_gradients(t->passes));
+            charl__graph_share_activations(task->g, task->g == largest ? NULL : largest);
+        }
+        CHARL_TRY(compile(t, task, true));
+    }
 cleanup:
     return st;
 }
@@ -343,7 +402,7 @@ static charl_status finish_alone(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(compile(t, &t->train, true));
+    CHARL_TRY(compile_training(t));
     CHARL_TRY(compile(t, &t->eval, false));
     if (!t->infers) {
         CHARL_TRY(create_optimizer(t));
@@ -396,6 +455,10 @@ cleanup:
 void charl__trainer_fini(charl__trainer *t)
 {
     charl_graph_destroy(t->train.g);
+    for (int i = 0; t->passes && i < charl__passes_count(t->passes) - 1; i++) {
+        charl_graph_destroy(t->more[i].g);
+    }
+    charl__passes_destroy(t->passes);
     charl_graph_destroy(t->eval.g);
     charl_optimizer_destroy(t->optimizer);
     charl__feed_destroy(t->train_feed);

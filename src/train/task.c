@@ -199,7 +199,7 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
 
     charl__graph_set_steps(g, steps);
     charl_graph_set_precision(g, charl__task_precision(config));
-    charl__feed_attach(feed, g, &in);
+    charl__feed_attach(feed, g, task->first, task->rows, &in);
     out = charl_model_build(model, g, params, activations(g, in.x));
     check_output(config, g, out, in.y, task->classes);
     charl_graph_scope_begin(g, "loss");

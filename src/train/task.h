@@ -29,14 +29,15 @@ enum {
 
 typedef struct charl__task {
     charl_graph *g;
-    int64_t classes; /* of the data, for cross_entropy: the model puts out at least so many */
+    int64_t first, rows; /* of this rank's part of a batch */
+    int64_t classes;     /* of the data, for cross_entropy: the model puts out at least so many */
     charl_var *metrics;
     charl_var *output; /* of the model, f32 [rows, ...]; kept in evaluation graphs, else NULL */
 } charl__task;
 
-/** Append data, model, loss and metrics to a graph that has been created, with the task's classes
- * set; for training also the gradients, seeded by the step record's loss_seed. The first error is
- * the graph's. */
+/** Append data, model, loss and metrics to a graph that has been created, with the task's rows
+ * and classes set; for training also the gradients, seeded by the step record's loss_seed. The
+ * first error is the graph's. */
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__feed *feed, charl_steps *steps, charl__task *task);
 

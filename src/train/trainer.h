@@ -6,6 +6,7 @@
 #include "charl/optim.h"
 #include "charl/train.h"
 #include "optim/optimizer.h"
+#include "train/passes.h"
 #include "train/sync.h"
 #include "train/task.h"
 
@@ -33,8 +34,10 @@ typedef struct charl__trainer {
     bool brings_rows;        /* set before init, with infers: rows come from charl__feed_put */
     int64_t classes;         /* set before init: at least so many, whatever the data say */
     charl__task train, eval; /* eval.g NULL: nothing to validate on */
-    bool recomputes;         /* activations, for the backward pass */
-    int64_t recompute_saves; /* bytes */
+    charl__passes *passes;   /* several per step, of which train is the first; NULL: one */
+    charl__task more[CHARL_MAX_SLICES - 1]; /* the passes after the first */
+    bool recomputes;                        /* activations, for the backward pass */
+    int64_t recompute_saves;                /* bytes */
     charl__sync *sync;
     charl_optimizer *optimizer;
     charl_schedule schedule;

@@ -64,7 +64,7 @@ static charl_status start(bench *b, const charl__feed_options *o)
     b->rows = o->rows;
     CHARL_TRY(charl__feed_create(o, &b->feed));
     CHARL_TRY(charl_graph_create(dev, NULL, &b->g));
-    charl__feed_attach(b->feed, b->g, &in);
+    charl__feed_attach(b->feed, b->g, 0, o->rows, &in);
     b->x = in.x;
     b->y = in.y;
     b->weight = in.weight;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Activations that are computed again change no bit: a gpt and a convolutional network with dropout and batch norm, on one
-# rank and on two; and the plan tells what is saved.
+# What saves memory changes no bit, on one rank and on two. Activations that are computed again: a gpt and a convolutional
+# network with dropout and batch norm; the plan tells what is saved. Several passes per step: a gpt and a perceptron.
 here=$(dirname "$0")
 . "$here/common.sh"
 
@@ -41,6 +41,25 @@ for model in gpt cnn; do
     done
     rm -rf whole
 done
+
+set -- mlp.ini -q eval.interval=0 train.max_steps=3 log.interval=1 train.grad_clip=0.5
+expect 0 "mlp" ranks 1 "$@" run.output_dir=whole
+for case in 1:3 2:2 3:2; do # ranks:passes; of three ranks the first has two of the eight slices
+    expect 0 "mlp, $case" ranks ${case%:*} "$@" train.passes=${case#*:}
+    same "mlp, $case" whole run
+    rm -rf run
+done
+rm -rf whole
+set -- gpt.ini -q model.tie_weights=no
+expect 0 "gpt" ranks 2 "$@" run.output_dir=whole
+expect 0 "gpt, passes" ranks 1 "$@" train.passes=4 train.recompute=yes
+same "gpt in passes" whole run
+rm -rf whole run
+
+expect 2 "passes and batch norm" ranks 2 cnn.ini train.passes=2
+says 1 "error: .*train.passes = 2: bn1.* is a sum over the whole batch"
+expect 2 "too many passes" ranks 2 mlp.ini train.passes=5
+says 1 "error: .*train.passes = 5, but a rank here has 4 of the 8 slices"
 
 expect 0 "the plan" ranks 1 gpt.ini --dry-run train.recompute=yes
 says 1 "blocks are recomputed for the backward pass, which saves 0.[1-9] MiB"

@@ -1,0 +1,40 @@
+#ifndef CHARL_TRAIN_PASSES_H
+#define CHARL_TRAIN_PASSES_H
+/** Several forward and backward passes per step, where memory does not suffice for one: each over
+ * some of a rank's slices.
+ *
+ *  A pass leaves the partial sums of its slices in an arena of its own. They are added up as a
+ * binary counter counts, along the fixed tree over all slices (base/tree.h), so that the gradient
+ * arena ends with the lanes that one pass would have left, to the bit; what the counter has to hold
+ * meanwhile lies in further arenas, at most the logarithm of the slices.
+ */
+#include "base/tree.h"
+#include "tensor/params.h"
+
+typedef struct charl__passes charl__passes;
+
+/** Divide a rank's slices into `n` passes. Owned. Local. Errors: ERR_CONFIG when n is more than the
+ * slices; ERR_NOMEM. */
+charl_status charl__passes_create(const charl_slices *mine, int n,
+                                  charl__passes **out) CHARL_MUST_CHECK;
+void charl__passes_destroy(charl__passes *p); /* NULL is a no-op */
+
+int charl__passes_count(const charl__passes *p);
+/** The slices of pass i. */
+const charl_slices *charl__passes_slices(const charl__passes *p, int i);
+
+/** Allocate the arenas, and record the additions; the set has its gradients. Errors: ERR_NOMEM,
+ * ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__passes_prepare(charl__passes *p, charl_params *set) CHARL_MUST_CHECK;
+/** Where the passes leave their partial sums: lanes of set->elements floats. Borrowed. */
+charl_buffer *charl__passes_gradients(const charl__passes *p);
+/** Enqueue the additions that follow pass i; after the last, the gradient arena of the set is
+ * complete. Async. */
+charl_status charl__passes_fold(charl__passes *p, int i) CHARL_MUST_CHECK;
+
+/** The same for one number: `lanes` of pass i; after the last pass charl__passes_number gives the
+ * rank's lanes. */
+void charl__passes_fold_number(charl__passes *p, int i, const float *lanes);
+const float *charl__passes_number(const charl__passes *p);
+
+#endif

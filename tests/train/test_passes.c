@@ -1,0 +1,89 @@
+/* Passes of a step: whatever a rank's slices and their number, the lanes are those of one pass. */
+#include "support/support.h"
+
+#include <string.h>
+
+#include "train/passes.h"
+
+/* The tree over slices [lo, hi), which start at an aligned one. */
+static float fold(const float *slice, int lo, int hi)
+{
+    float copy[CHARL_MAX_SLICES], *part[CHARL_MAX_SLICES];
+
+    memcpy(copy, slice + lo, (size_t)(hi - lo) * sizeof *slice);
+    for (int i = 0; i < hi - lo; i++) {
+        part[i] = &copy[i];
+    }
+    charl__tree_fold(part, hi - lo, 1);
+    return copy[0];
+}
+
+static void check(const charl_slices *mine, int n, const float *slice)
+{
+    charl__passes *p = NULL;
+    int next = mine->first;
+
+    charl_assert_ok(charl__passes_create(mine, n, &p));
+    assert_int_equal(charl__passes_count(p), n);
+    for (int i = 0; i < n; i++) {
+        const charl_slices *s = charl__passes_slices(p, i);
+        float lanes[CHARL_MAX_LANES];
+
+        assert_true(s->first == next && s->count >= 1 && s->total == mine->total);
+        next += s->count;
+        for (int j = 0; j < s->n_lanes; j++) {
+            lanes[j] = fold(slice, s->lane_lo[j], s->lane_hi[j]);
+        }
+        charl__passes_fold_number(p, i, lanes);
+    }
+    assert_int_equal(next, mine->first + mine->count);
+    for (int j = 0; j < mine->n_lanes; j++) {
+        const float want = fold(slice, mine->lane_lo[j], mine->lane_hi[j]);
+
+        charl_assert_same_bits(&charl__passes_number(p)[j], &want, 1);
+    }
+    charl__passes_destroy(p);
+}
+
+static void test_lanes(void **state)
+{
+    static const int totals[] = {1, 2, 3, 7, 8, 12, 13, 16, 63, 64};
+    float slice[CHARL_MAX_SLICES];
+
+    (void)state;
+    charl_test_fill(slice, CHARL_MAX_SLICES, -1.0F, 1.0F, 4);
+    for (size_t k = 0; k < sizeof totals / sizeof *totals; k++) {
+        for (int size = 1; size <= 5 && size <= totals[k]; size++) {
+            for (int rank = 0; rank < size; rank++) {
+                charl_slices mine;
+
+                charl_assert_ok(charl__slices_block(totals[k], rank, size, &mine));
+                for (int n = 1; n <= mine.count; n++) {
+                    check(&mine, n, slice);
+                }
+            }
+        }
+    }
+}
+
+static void test_too_many(void **state)
+{
+    charl__passes *p = NULL;
+    charl_slices mine;
+
+    (void)state;
+    charl_assert_ok(charl__slices_block(8, 1, 3, &mine));
+    charl_assert_status(charl__passes_create(&mine, 4, &p), CHARL_ERR_CONFIG);
+    charl_assert_message("train.passes = 4, but a rank here has 3 of the 8 slices");
+    assert_null(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_too_many),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
