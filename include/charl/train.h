@@ -142,13 +142,13 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
  * format. .safetensors: every weight and buffer in f32 under its PyTorch name. .onnx: the whole
  * computation of the evaluation graph, from rows as they lie in the data file (which is opened for
  * their shape and statistics) to outputs as the loss reads them. `overrides` replace values of the
- * checkpoint's configuration.
+ * checkpoint's configuration. ema: a charl_ema_choice.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CONFIG  no such format, or a layer that it has no form for; ERR_DATA,
  * ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
 charl_status charl_train_export(const char *checkpoint, const charl_config_override *overrides,
-                                int n_overrides, const char *path) CHARL_MUST_CHECK;
+                                int n_overrides, int ema, const char *path) CHARL_MUST_CHECK;
 
 /** The model's answer for one sample. */
 typedef struct charl_prediction {

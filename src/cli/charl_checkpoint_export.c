@@ -7,10 +7,11 @@
 #include "charl/train.h"
 #include "cli/charl_commands.h"
 
-enum { MAX_OVERRIDES = 64 };
+enum { MAX_OVERRIDES = 64, KEY_EMA = 0x100 };
 
 typedef struct making {
     const char *out;
+    int ema; /* of export */
     char *const *values;
     int count;
 } making;
@@ -19,11 +20,15 @@ static error_t parse_output(int key, char *arg, struct argp_state *state)
 {
     making *m = state->input;
 
-    if (key == 'o') {
+    switch (key) {
+    case 'o':
         m->out = arg;
         return 0;
+    case KEY_EMA:
+        return charl__cli_parse_ema(arg, &m->ema);
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
-    return ARGP_ERR_UNKNOWN;
 }
 
 /* Read the command line of either command. Returns -1 to go on. */
@@ -62,7 +67,7 @@ static int export_file(void *ctx)
     for (int i = 1; i < m->count; i++) {
         overrides[i - 1].text = m->values[i];
     }
-    st = charl_train_export(m->values[0], overrides, m->count - 1, m->out);
+    st = charl_train_export(m->values[0], overrides, m->count - 1, m->ema, m->out);
     return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
 }
 
@@ -71,6 +76,7 @@ int charl__checkpoint_export_main(const char *path, int argc, char **argv)
     static const struct argp_option options[] = {
         {"output", 'o', "FILE", 0, "The file to write (required): NAME.safetensors or NAME.onnx",
          0},
+        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
         {0}};
     static const struct argp argp = {
         options,

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "charl/train.h"
+#include "train/snapshot.h"
 #include "train/task.h"
 
 bool charl__is_safetensors(const char *path)
@@ -31,27 +32,29 @@ static charl_status read_model(const charl_checkpoint_reader *r, charl_model **o
 }
 
 charl_status charl_train_export(const char *checkpoint, const charl_config_override *overrides,
-                                int n_overrides, const char *path)
+                                int n_overrides, int ema, const char *path)
 {
     charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
     charl_model *model = NULL;
+    charl__export e = {
+        .checkpoint = checkpoint, .overrides = overrides, .n_overrides = n_overrides, .path = path};
     const bool onnx = charl__ends_in(path, ".onnx");
 
     CHARL_REQUIRE(onnx || charl__is_safetensors(path), CHARL_ERR_CONFIG,
                   "%s: the name of an export ends in .safetensors or .onnx", path);
-    CHARL_TRY(charl_checkpoint_open(checkpoint, &r));
+    CHARL_TRY(charl_checkpoint_open(checkpoint, &e.r));
+    CHARL_TRY(charl__snapshot_group(e.r, checkpoint, ema, &e.group));
     if (onnx) {
-        CHARL_TRY(charl__export_onnx(r, checkpoint, overrides, n_overrides, path));
+        CHARL_TRY(charl__export_onnx(&e));
     } else {
         CHARL_REQUIRE(n_overrides == 0, CHARL_ERR_CONFIG,
                       "%s: safetensors holds weights only, which no setting changes", path);
-        CHARL_TRY(read_model(r, &model));
-        CHARL_TRY(charl__export_safetensors(r, model, path));
+        CHARL_TRY(read_model(e.r, &model));
+        CHARL_TRY(charl__export_safetensors(&e, model));
     }
 cleanup:
     charl_model_destroy(model);
-    charl_checkpoint_close(r);
+    charl_checkpoint_close(e.r);
     return st;
 }
 
@@ -66,7 +69,7 @@ charl_status charl__export_beside(const char *checkpoint, charl_export_format fo
     }
     CHARL_TRY(charl__text_printf(&path, "%s/%s.%s", dir, name,
                                  charl_config_choice_name("checkpoint", "export", (int)format)));
-    CHARL_TRY(charl_train_export(checkpoint, NULL, 0, charl__text_string(&path)));
+    CHARL_TRY(charl_train_export(checkpoint, NULL, 0, CHARL_EMA_AUTO, charl__text_string(&path)));
 cleanup:
     charl__text_fini(&path);
     return st;

@@ -19,17 +19,24 @@ bool charl__batches_name(const char *name, char *text, size_t bytes);
 charl_status charl__export_beside(const char *checkpoint, charl_export_format format,
                                   const char *dir, const char *name) CHARL_MUST_CHECK;
 
-/** Every weight and buffer of a checkpoint as safetensors. A weight that two layers of its `model`
- * share is there under both names; NULL: no such model is known. Errors: ERR_DISK, ERR_CHECKPOINT,
- * ERR_NOMEM. */
-charl_status charl__export_safetensors(charl_checkpoint_reader *r, const charl_model *model,
-                                       const char *path) CHARL_MUST_CHECK;
+/** What is exported where. Borrowed. */
+typedef struct charl__export {
+    charl_checkpoint_reader *r;
+    const char *checkpoint; /* its path */
+    const char *group;      /* of trained weights: "model" or "ema" */
+    const charl_config_override *overrides;
+    int n_overrides;
+    const char *path;
+} charl__export;
+
+/** Every weight and buffer as safetensors. A weight that two layers of `model` share is there under
+ * both names; NULL: no such model is known. Errors: ERR_DISK, ERR_CHECKPOINT, ERR_NOMEM. */
+charl_status charl__export_safetensors(const charl__export *e,
+                                       const charl_model *model) CHARL_MUST_CHECK;
 
 /** The evaluation graph with its weights as an ONNX model: see docs/exporting.md. Opens the data
  * file, no device. Errors: ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM. */
-charl_status charl__export_onnx(charl_checkpoint_reader *r, const char *checkpoint,
-                                const charl_config_override *overrides, int n_overrides,
-                                const char *path) CHARL_MUST_CHECK;
+charl_status charl__export_onnx(const charl__export *e) CHARL_MUST_CHECK;
 
 /** Give every parameter of `set` the value of the tensor of its name, F32, F16 or BF16. A tensor
  * that `model` does not have is refused, except for counts of batches of its batch norms and equal

@@ -18,8 +18,7 @@
 static const char shift_name[] = "input.shift", scale_name[] = "input.scale";
 
 typedef struct onnx_export {
-    charl_checkpoint_reader *r;
-    const char *checkpoint;
+    const charl__export *e;
     charl_config *config;
     charl_dataset *ds;
     charl_dataset_info data;
@@ -41,8 +40,9 @@ static charl_status read_value(void *ctx, const charl_param_spec *spec, float *d
     if (own) {
         memcpy(dst, own, (size_t)x->norm.count * sizeof *own);
     } else {
-        CHARL_TRY(
-            charl__snapshot_read(x->r, x->checkpoint, "model", spec->name, &spec->shape, &stored));
+        CHARL_TRY(charl__snapshot_read(x->e->r, x->e->checkpoint,
+                                       spec->trainable ? x->e->group : "model", spec->name,
+                                       &spec->shape, &stored));
         memcpy(dst, stored, (size_t)charl_shape_count(&spec->shape) * sizeof *stored);
     }
 cleanup:
@@ -50,17 +50,16 @@ cleanup:
     return st;
 }
 
-static charl_status open_config(onnx_export *x, const charl_config_override *overrides,
-                                int n_overrides)
+static charl_status open_config(onnx_export *x)
 {
     charl_status st = CHARL_OK;
-    const char *text = charl_checkpoint_get_config_resolved(x->r);
+    const char *text = charl_checkpoint_get_config_resolved(x->e->r);
 
     /* Paths are absolute in it. */
-    st = charl_config_parse("/config/resolved", text, strlen(text), overrides, n_overrides,
-                            &x->config);
+    st = charl_config_parse("/config/resolved", text, strlen(text), x->e->overrides,
+                            x->e->n_overrides, &x->config);
     if (st == CHARL_ERR_CONFIG) {
-        charl__error_prefix("%s: ", x->checkpoint);
+        charl__error_prefix("%s: ", x->e->checkpoint);
     }
     CHARL_TRY(st);
 cleanup:
@@ -75,14 +74,14 @@ static charl_status open_data(onnx_export *x)
 
     CHARL_REQUIRE(x->config->data.path[0], CHARL_ERR_CONFIG,
                   "%s does not say which data it was trained on; HINT give data.path=FILE",
-                  x->checkpoint);
+                  x->e->checkpoint);
     st = charl_dataset_open(x->config->data.path, &o, &x->ds);
     CHARL_REQUIRE(st == CHARL_OK, st,
                   "%s; HINT the data say what a sample looks like; if they moved, give "
                   "data.path=FILE",
                   charl_error_message());
     charl_dataset_get_info(x->ds, &x->data);
-    CHARL_TRY(charl__checkpoint_classes(x->config, x->checkpoint, &classes));
+    CHARL_TRY(charl__checkpoint_classes(x->config, x->e->checkpoint, &classes));
     x->data.classes = classes > x->data.classes ? classes : x->data.classes;
     if (x->data.kind != CHARL_DATASET_TOKENS) {
         CHARL_TRY(charl__normalization_init(&x->norm, &x->data, &x->config->data.normalize));
@@ -160,18 +159,16 @@ static void export_fini(onnx_export *x)
     charl_config_destroy(x->config);
 }
 
-charl_status charl__export_onnx(charl_checkpoint_reader *r, const char *checkpoint,
-                                const charl_config_override *overrides, int n_overrides,
-                                const char *path)
+charl_status charl__export_onnx(const charl__export *e)
 {
     static const char *const output_name = "output";
     charl_status st = CHARL_OK;
-    onnx_export x = {.r = r, .checkpoint = checkpoint};
+    onnx_export x = {.e = e};
     charl_var *output = NULL;
     charl_onnx_model model = {0};
     charl__commit c = {.fd = -1};
 
-    CHARL_TRY(open_config(&x, overrides, n_overrides));
+    CHARL_TRY(open_config(&x));
     CHARL_TRY(open_data(&x));
     CHARL_TRY(build(&x, &output));
     CHARL_TRY(charl__graph_onnx(x.g,
@@ -182,7 +179,7 @@ charl_status charl__export_onnx(charl_checkpoint_reader *r, const char *checkpoi
                                                      .read = read_value,
                                                      .ctx = &x},
                                 &model));
-    CHARL_TRY(charl__commit_begin(path, &c));
+    CHARL_TRY(charl__commit_begin(e->path, &c));
     CHARL_TRY(charl__commit_write(&c, model.head.data, model.head.length));
     CHARL_TRY(charl__commit_write(&c, model.graph.data, model.graph.length));
     CHARL_TRY(charl__commit_end(&c, NULL, NULL));

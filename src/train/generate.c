@@ -132,10 +132,11 @@ static charl_status load_weights(generator *t)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
+    const char *group;
 
     CHARL_TRY(charl_checkpoint_open(t->checkpoint, &r));
-    CHARL_TRY(charl__snapshot_restore_weights(t->params, r, t->checkpoint,
-                                              charl__snapshot_has_ema(r) ? "ema" : "model"));
+    CHARL_TRY(charl__snapshot_group(r, t->checkpoint, CHARL_EMA_AUTO, &group));
+    CHARL_TRY(charl__snapshot_restore_weights(t->params, r, t->checkpoint, group));
     t->loaded = true;
 cleanup:
     charl_checkpoint_close(r);

@@ -94,28 +94,29 @@ static void bundle_fini(bundle *b)
     charl_free(b->tensor);
 }
 
-charl_status charl__export_safetensors(charl_checkpoint_reader *r, const charl_model *model,
-                                       const char *path)
+charl_status charl__export_safetensors(const charl__export *e, const charl_model *model)
 {
     charl_status st = CHARL_OK;
     const int layers = model ? charl_model_get_count(model) : 0;
-    const int64_t count = charl_checkpoint_get_count(r), most = 2 * count + layers + 1;
-    bundle b = {.steps = charl_checkpoint_get_state(r)->step};
+    const int64_t count = charl_checkpoint_get_count(e->r), most = 2 * count + layers + 1;
+    bundle b = {.steps = charl_checkpoint_get_state(e->r)->step};
 
     CHARL_TRY(charl_alloc_array(most, sizeof *b.tensor, &b.tensor));
     CHARL_TRY(charl_alloc_array(most, sizeof *b.data, &b.data));
     CHARL_TRY(charl_alloc_array(count + layers + 1, sizeof *b.name, &b.name));
     for (int64_t i = 0; i < count; i++) {
-        const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(r, i);
+        const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(e->r, i);
 
         if (strcmp(t->group, "model") == 0) {
-            CHARL_TRY(add_weight(&b, r, t));
+            const charl_checkpoint_tensor *chosen = charl_checkpoint_find(e->r, e->group, t->name);
+
+            CHARL_TRY(add_weight(&b, e->r, chosen ? chosen : t)); /* no average of statistics */
         }
     }
     for (int i = 0; i < layers; i++) {
         add_tie(&b, model, i);
     }
-    CHARL_TRY(charl_safetensors_save(path, b.tensor, b.n));
+    CHARL_TRY(charl_safetensors_save(e->path, b.tensor, b.n));
 cleanup:
     bundle_fini(&b);
     return st;

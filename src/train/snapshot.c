@@ -153,7 +153,7 @@ cleanup:
     return st;
 }
 
-bool charl__snapshot_has_ema(const charl_checkpoint_reader *r)
+static bool has_ema(const charl_checkpoint_reader *r)
 {
     for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
         if (strcmp(charl_checkpoint_get_tensor(r, i)->group, "ema") == 0) {
@@ -185,20 +185,16 @@ cleanup:
     return st;
 }
 
-/* Which group the weights come from. */
-static charl_status choose_group(const charl__trainer *t, const charl_checkpoint_reader *r,
-                                 const char *path, const char **out)
+charl_status charl__snapshot_group(const charl_checkpoint_reader *r, const char *path, int ema,
+                                   const char **out)
 {
     charl_status st = CHARL_OK;
-    const bool there = charl__snapshot_has_ema(r);
+    const bool there = has_ema(r);
 
-    *out = "model";
+    *out = there && ema != CHARL_EMA_NO ? "ema" : "model";
     CHARL_REQUIRE(
-        there || t->options->ema != CHARL_EMA_YES || !t->infers, CHARL_ERR_CHECKPOINT,
+        there || ema != CHARL_EMA_YES, CHARL_ERR_CHECKPOINT,
         "%s has no moving average of the weights: it was trained with train.ema_decay = 0", path);
-    if (t->infers && there && t->options->ema != CHARL_EMA_NO) {
-        *out = "ema";
-    }
 cleanup:
     return st;
 }
@@ -257,14 +253,14 @@ charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader 
     charl_status st = CHARL_OK;
     const char *group;
 
-    CHARL_TRY(choose_group(t, r, path, &group));
+    CHARL_TRY(charl__snapshot_group(r, path, t->infers ? t->options->ema : CHARL_EMA_NO, &group));
     CHARL_TRY(charl__snapshot_restore_weights(t->params, r, path, group));
     for (int i = 0; all && i < charl_params_get_count(t->params); i++) {
         for (int k = 0; k < charl_optimizer_get_state_count(t->optimizer); k++) {
             CHARL_TRY(restore_state(t->optimizer, k, charl_params_get(t->params, i), r, path));
         }
     }
-    if (all && charl_optimizer_has_ema(t->optimizer) && charl__snapshot_has_ema(r)) {
+    if (all && charl_optimizer_has_ema(t->optimizer) && has_ema(r)) {
         CHARL_TRY(restore_ema(t, r, path));
     } else if (!t->infers) {
         CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));

@@ -17,6 +17,11 @@ charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s) C
 void charl__snapshot_fini(charl__snapshot *s);
 void charl__snapshot_hash(const charl__snapshot *s, unsigned char digest[CHARL__SHA256_BYTES]);
 
+/** The group that trained weights are taken from, "model" or "ema", by a charl_ema_choice. Errors:
+ * ERR_CHECKPOINT when there is no average. */
+charl_status charl__snapshot_group(const charl_checkpoint_reader *r, const char *path, int ema,
+                                   const char **out) CHARL_MUST_CHECK;
+
 /** One tensor of a checkpoint, which the model has as f32 of `shape`: *out is the caller's, also
  * after failure (NULL or not). `path` is for messages. Errors: ERR_CHECKPOINT, ERR_NOMEM. Blocks.
  */
@@ -24,8 +29,6 @@ charl_status charl__snapshot_read(charl_checkpoint_reader *r, const char *path, 
                                   const char *name, const charl_shape *shape,
                                   float **out) CHARL_MUST_CHECK;
 
-/** Whether a checkpoint holds a moving average of the weights. */
-bool charl__snapshot_has_ema(const charl_checkpoint_reader *r);
 /** Weights from `group` ("model" or "ema") of a checkpoint that is open. Errors: ERR_CHECKPOINT
  * when it is another model's, or holds more than this one. Blocks. */
 charl_status charl__snapshot_restore_weights(charl_params *params, charl_checkpoint_reader *r,

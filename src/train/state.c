@@ -364,6 +364,20 @@ cleanup:
     return st;
 }
 
+static charl_status start_from(charl__trainer *t, const char *path)
+{
+    charl_status st = CHARL_OK;
+
+    if (charl__is_safetensors(path)) {
+        CHARL_TRY(charl__import_safetensors(path, t->model, t->params));
+        CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));
+    } else {
+        CHARL_TRY(charl__trainer_load(t, path, false));
+    }
+cleanup:
+    return st;
+}
+
 charl_status charl__trainer_resume(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
@@ -379,9 +393,7 @@ charl_status charl__trainer_resume(charl__trainer *t)
         st = charl__trainer_load(t, path, true);
         t->supersedes = is_named(t->config->run.resume);
     } else if (t->options->init_from) {
-        st = charl__is_safetensors(t->options->init_from)
-                 ? charl__import_safetensors(t->options->init_from, t->model, t->params)
-                 : charl__trainer_load(t, t->options->init_from, false);
+        st = start_from(t, t->options->init_from);
     }
     CHARL_TRY(charl__trainer_agree(t, st));
     /* After the weights to begin with were read: they may lie there. */

@@ -64,6 +64,10 @@ expect 2 'B is missing' checkpoint average a.h5 -o no.h5
 expect 2 'o FILE is missing' checkpoint average a.h5 b.h5
 
 expect 0 '^a.safetensors: [0-9]* bytes$' checkpoint export a.h5 -o a.safetensors
+expect 0 '^a.safetensors: ' checkpoint export a.h5 -o a.safetensors --ema=no
+expect 5 'f1.h5 has no moving average of the weights' checkpoint export f1.h5 -o no.safetensors --ema=yes
+expect 2 'no.safetensors: safetensors holds weights only' checkpoint export a.h5 -o no.safetensors data.path=x
+expect 2 'a.h5: /config/resolved:1: ' checkpoint export a.h5 -o no.onnx
 expect 2 'no.pt: the name of an export ends in .safetensors or .onnx' checkpoint export a.h5 -o no.pt
 expect 2 'o FILE is missing' checkpoint export a.h5
 expect 5 'short.h5: ' checkpoint export short.h5 -o no.safetensors

@@ -242,7 +242,7 @@ MODELS = {
     "mlp": (DIGITS, "[model]\ntype = mlp\nhidden = 24, 12\nactivation = silu\ndropout = 0.1\n", []),
     "cnn": (DIGITS, "[model]\ntype = cnn\nchannels = 4, 8\nhidden = 16\nbatch_norm = yes\n", []),
     "layers": (DIGITS, LAYERS, []),
-    "given mean": (DIGITS, "[model]\ntype = mlp\nhidden = 8\n", ["data.normalize=120/64"]),
+    "given mean": (DIGITS, "[model]\ntype = mlp\nhidden = 8\n", ["data.normalize=120/64", "train.ema_decay=0.5"]),
     "resnet": (DIGITS, "[model]\ntype = resnet\ndepth = 20\nwidth = 4\n", []),
     "regression": (NUMBERS, "[model]\ntype = mlp\nhidden = 16\nactivation = tanh\n",
                    ["train.loss=mse"]),

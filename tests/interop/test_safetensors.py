@@ -127,9 +127,28 @@ def weights_after_start(config, folder, name):
     """Start from a file, train one step at a rate of next to nothing, and export."""
     output = folder / f"from-{name}"
     run(0, BIN / "charl-train", "-q", config, "-o", output, "--init-from", folder / name,
-        "train.max_steps=1", "optimizer.learning_rate=1e-30", "optimizer.weight_decay=0")
+        "train.max_steps=1", "optimizer.learning_rate=1e-30", "optimizer.weight_decay=0",
+        "train.ema_decay=0.9")  # the average is exported: it begins with these weights
     run(0, BIN / "charl", "checkpoint", "export", output / "last.h5", "-o", output / "x.safetensors")
     return load(output / "x.safetensors")
+
+
+def check_average(folder):
+    """Where there is a moving average of the weights, that is what others get."""
+    import h5py  # pylint: disable=import-outside-toplevel
+
+    output = folder / "averaged"
+    run(0, BIN / "charl-train", "-q", folder / "config.ini", "-o", output, "train.ema_decay=0.5",
+        "optimizer.learning_rate=0.1")
+    for ema, group in (("auto", "ema"), ("yes", "ema"), ("no", "model")):
+        run(0, BIN / "charl", "checkpoint", "export", output / "last.h5", "-o",
+            output / "x.safetensors", f"--ema={ema}")
+        got = load(output / "x.safetensors")
+        with h5py.File(output / "last.h5") as f:
+            check(np.array_equal(got["fc2.weight"].numpy(), f[f"{group}/fc2.weight"][...])
+                  and not np.array_equal(f["ema/fc2.weight"][...], f["model/fc2.weight"][...])
+                  and np.array_equal(got["bn1.running_var"].numpy(), f["model/bn1.running_var"][...]),
+                  f"--ema={ema} is not /{group}")
 
 
 def check_start(config, folder):
@@ -262,6 +281,7 @@ def main():
             return 0
         check_start(config, folder)
         check_refused(config, folder)
+        check_average(folder)
         check_tied(folder)
         check_gpt(folder)
     return 0
