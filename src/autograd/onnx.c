@@ -93,6 +93,9 @@ static charl_status put_call(const charl_onnx_node *n, const charl_onnx_call *c,
     if (!c->out) {
         CHARL_TRY(new_name(n, out));
     }
+    for (int k = 0; c->out && k < n->n_out; k++) {
+        n->x->defined |= c->out == n->outs[k] ? 1U << k : 0U;
+    }
     charl__text_clear(t);
     for (int i = 0; i < CHARL_OP_MAX_IN && c->in[i]; i++) {
         CHARL_TRY(charl__wire_string(t, NODE_INPUT, c->in[i]));

@@ -24,7 +24,9 @@ typedef struct charl_onnx_node {
     int n_in;
     const char *const *in; /* names of values */
     const charl_type *in_type;
-    const char *out; /* the name to define: of output 0, the only one that is exported */
+    int n_out;
+    const char *const *outs; /* the names to define; NULL for an output that nobody reads */
+    const char *out;         /* outs[0], the only output of most */
     const charl_type *out_type;
 } charl_onnx_node;
 

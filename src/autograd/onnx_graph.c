@@ -120,6 +120,8 @@ static charl_status put_leaves(walk *w)
         snprintf(text, sizeof text, "%s", charl_var_get_name(v));
         if (v->leaf == CHARL_LEAF_CONSTANT) { /* not unique */
             snprintf(text, sizeof text, "constant/%d", v->id);
+        } else if (v->node && v != v->node->out[0]) {
+            snprintf(text, sizeof text, "%s/out%d", v->node->name, v->id);
         }
         CHARL_TRY(charl_strdup(text, &name));
         w->name[v->id] = name;
@@ -136,10 +138,24 @@ cleanup:
     return st;
 }
 
+static charl_status translate(charl__onnx *x, const charl_op *op, const charl_onnx_node *n)
+{
+    x->defined = 0;
+    if (op->onnx) {
+        op->onnx(n);
+    } else {
+        charl_onnx_call c = {.type = op->onnx_type, .out = n->out};
+
+        memcpy(c.in, n->in, (size_t)n->n_in * sizeof *c.in);
+        charl__onnx_call(n, &c);
+    }
+    return x->status;
+}
+
 static charl_status put_node(walk *w, const charl_node *node)
 {
     charl_status st = CHARL_OK;
-    const char *in[CHARL_OP_MAX_IN];
+    const char *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT] = {NULL};
     charl_type in_type[CHARL_OP_MAX_IN];
     const charl_onnx_node n = {.x = &w->x,
                                .name = node->name,
@@ -147,6 +163,8 @@ static charl_status put_node(walk *w, const charl_node *node)
                                .n_in = node->n_in,
                                .in = in,
                                .in_type = in_type,
+                               .n_out = node->n_out,
+                               .outs = out,
                                .out = w->name[node->out[0]->id],
                                .out_type = &node->out[0]->type};
 
@@ -154,22 +172,17 @@ static charl_status put_node(walk *w, const charl_node *node)
         in[i] = w->name[node->in[i]->id];
         in_type[i] = node->in[i]->type;
     }
+    for (int k = 0; k < node->n_out; k++) {
+        out[k] = w->name[node->out[k]->id];
+    }
     CHARL_REQUIRE(charl__onnx_knows(node->op), CHARL_ERR_CONFIG,
                   "ONNX: %s: operator %s cannot be exported", node->name, node->op->name);
-    for (int k = 1; k < node->n_out; k++) {
-        CHARL_REQUIRE(!w->needed[node->out[k]->id], CHARL_ERR_CONFIG,
+    CHARL_TRY(translate(&w->x, node->op, &n));
+    for (int k = 0; k < node->n_out; k++) {
+        CHARL_REQUIRE(!out[k] || w->x.defined >> k & 1U, CHARL_ERR_CONFIG,
                       "ONNX: %s: output %d of operator %s cannot be exported", node->name, k,
                       node->op->name);
     }
-    if (node->op->onnx) {
-        node->op->onnx(&n);
-    } else {
-        charl_onnx_call c = {.type = node->op->onnx_type, .out = n.out};
-
-        memcpy(c.in, in, (size_t)node->n_in * sizeof *in);
-        charl__onnx_call(&n, &c);
-    }
-    st = w->x.status;
 cleanup:
     return st;
 }

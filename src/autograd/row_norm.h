@@ -39,4 +39,8 @@ charl_status charl__row_norm_wgrad_infer(charl_infer *inf) CHARL_MUST_CHECK;
 charl_status charl__row_norm_wgrad_enqueue(const charl_enqueue *e) CHARL_MUST_CHECK;
 void charl__row_norm_wgrad_reference(const charl_reference *r);
 
+struct charl_onnx_node;
+void charl__row_norm_onnx(const struct charl_onnx_node *n);
+void charl__row_norm_add_onnx(const struct charl_onnx_node *n);
+
 #endif

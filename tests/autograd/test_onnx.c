@@ -193,6 +193,19 @@ static void test_refusals(void **state)
     refuse(g, x, CHARL_ERR_SHAPE, "matmul");
 }
 
+/* What an operator keeps for its gradient only. */
+static void test_further_output(void **state)
+{
+    charl_graph *g = new_graph();
+    charl_var *out[CHARL_OP_MAX_OUT];
+    charl_var *in[] = {charl_input(g, "pre", CHARL_F32, (charl_shape){3, {2, 1, 4}}, CHARL_BATCHED),
+                       charl_input(g, "w", CHARL_F32, (charl_shape){2, {4, 1}}, CHARL_REPLICATED)};
+
+    (void)state;
+    charl__apply(g, charl__op_find("lstm"), NULL, in, 2, out);
+    refuse(g, out[1], CHARL_ERR_CONFIG, "ONNX: lstm: output 1 of operator lstm cannot be exported");
+}
+
 static void test_no_device(void **state)
 {
     charl_graph *g = new_graph();
@@ -208,6 +221,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_model), cmocka_unit_test(test_faults),
                                        cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_further_output),
                                        cmocka_unit_test(test_no_device)};
 
     return cmocka_run_group_tests(tests, setup, teardown);

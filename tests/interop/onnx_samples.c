@@ -1,7 +1,7 @@
 /* onnx_samples DIR: every operator that has an ONNX form, at every sample of its table, as
- * DIR/OPERATOR-K.onnx with inputs OPERATOR-K.inI (f32, u8 or int64, as the model takes them) and
- * the wanted output 0, OPERATOR-K.out (f64, by the operator's reference). Prints one line per
- * model, and per sample that an operator refuses. */
+ * DIR/OPERATOR-K.J.onnx for each output J, with inputs OPERATOR-K.J.inI (f32, u8 or int64, as the
+ * model takes them) and the wanted output OPERATOR-K.J.out (f64, by the operator's reference).
+ * Prints one line per model, and per sample that an operator refuses. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,16 +55,16 @@ static charl_status no_params(void *ctx, const charl_param_spec *spec, float *ds
     return CHARL_OK;
 }
 
-static charl_status write_model(const charl_op_case *c, const char *stem)
+static charl_status write_model(const charl_op_case *c, int output, const char *stem)
 {
-    static const char *const output = "out";
+    static const char *const output_name = "out";
     charl_status st = CHARL_OK;
     charl_graph *g = NULL;
     charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
     charl_onnx_model model = {0};
     charl_onnx_export e = {.name = c->op->name,
-                           .outputs = out,
-                           .output_names = &output,
+                           .outputs = &out[output],
+                           .output_names = &output_name,
                            .n_outputs = 1,
                            .read = no_params};
 
@@ -90,7 +90,7 @@ cleanup:
 
 /* ONNX has no element type for it here, nothing to compute, or no word on what lies outside of the
  * domain, such as a token outside of the table, where charl says NaN. */
-static bool is_left_out(const charl_op_case *c)
+static bool is_left_out(const charl_op_case *c, int output)
 {
     bool out = false;
 
@@ -98,10 +98,37 @@ static bool is_left_out(const charl_op_case *c)
         out = out || !charl__onnx_dtype(c->in_type[i].dtype) ||
               charl_shape_count(&c->in_type[i].shape) == 0;
     }
-    for (int64_t i = 0; i < charl_shape_count(&c->out_type[0].shape); i++) {
-        out = out || !isfinite(c->want[0][i]);
+    for (int64_t i = 0; i < charl_shape_count(&c->out_type[output].shape); i++) {
+        out = out || !isfinite(c->want[output][i]);
     }
-    return out || !charl__onnx_dtype(c->out_type[0].dtype);
+    return out || !charl__onnx_dtype(c->out_type[output].dtype);
+}
+
+/* Output j of the case as a model. An operator may keep further outputs for its gradient alone. */
+static charl_status write_output(const charl_op_case *c, int j, const char *stem)
+{
+    charl_status st = CHARL_OK;
+
+    if (is_left_out(c, j)) {
+        goto cleanup;
+    }
+    st = write_model(c, j, stem);
+    if (st == CHARL_ERR_CONFIG) {
+        if (j == 0) {
+            printf("refused %s: %s\n", stem, charl_error_message());
+        }
+        st = CHARL_OK;
+        goto cleanup;
+    }
+    CHARL_TRY(st);
+    for (int i = 0; i < c->n_in; i++) {
+        CHARL_TRY(write_input(c, stem, i));
+    }
+    CHARL_TRY(write_file(stem, "out", c->want[j],
+                         (size_t)charl_shape_count(&c->out_type[j].shape) * sizeof(double)));
+    printf("model %s\n", stem);
+cleanup:
+    return st;
 }
 
 static charl_status write_sample(const charl_op *op, int k)
@@ -110,24 +137,11 @@ static charl_status write_sample(const charl_op *op, int k)
     charl_op_case c;
     char stem[128];
 
-    snprintf(stem, sizeof stem, "%s-%d", op->name, k);
     CHARL_TRY(charl__op_case_create(op, &op->samples[k], CHARL_F32, 1, &c));
-    if (is_left_out(&c)) {
-        goto cleanup;
+    for (int j = 0; j < c.n_out; j++) {
+        snprintf(stem, sizeof stem, "%s-%d.%d", op->name, k, j);
+        CHARL_TRY(write_output(&c, j, stem));
     }
-    st = write_model(&c, stem);
-    if (st == CHARL_ERR_CONFIG) {
-        printf("refused %s: %s\n", stem, charl_error_message());
-        st = CHARL_OK;
-        goto cleanup;
-    }
-    CHARL_TRY(st);
-    for (int i = 0; i < c.n_in; i++) {
-        CHARL_TRY(write_input(&c, stem, i));
-    }
-    CHARL_TRY(write_file(stem, "out", c.want[0],
-                         (size_t)charl_shape_count(&c.out_type[0].shape) * sizeof(double)));
-    printf("model %s\n", stem);
 cleanup:
     charl__op_case_destroy(&c);
     return st;

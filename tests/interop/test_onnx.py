@@ -251,6 +251,7 @@ MODELS = {
     "gru": (TEXT, SEQUENCE.format("gru"), ["data.window=24"]),
     "upsample": (DIGITS, UPSAMPLE, []),
     "gpt": (TEXT, GPT + "bias = yes\n", []),
+    "gpt llama": (TEXT, GPT + "positions = rotary\nnorm = rms\nmlp = swiglu\n", []),
     "gpt rotary": (TEXT, GPT + "positions = rotary\nn_kv_head = 2\ntie_weights = no\n", []),
 }
 

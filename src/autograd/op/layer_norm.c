@@ -1,6 +1,5 @@
 /* layer_norm, and add_layer_norm, which adds a residual first; layer_norm_grad is the gradient of
  * x, layer_norm_wgrad those of weight and bias. See row_norm.h. */
-#include "autograd/onnx.h"
 #include "autograd/row_norm.h"
 #include "charl/ops.h"
 
@@ -31,19 +30,6 @@ static const charl_op_sample samples[] = {
      .terms = 768},
 };
 
-static void onnx(const charl_onnx_node *n)
-{
-    const charl_shape *s = &n->in_type[0].shape;
-    const float eps = ((const charl_row_norm *)n->attr)->eps;
-    const char *one = n->n_in > 1 ? n->in[1] : charl__onnx_fill(n, 1.0F, s->dim[s->ndim - 1]);
-
-    charl__onnx_call(n, &(charl_onnx_call){
-                            .type = "LayerNormalization",
-                            .in = {n->in[0], one, n->n_in > 2 ? n->in[2] : NULL},
-                            .out = n->out,
-                            .attr = {{"axis", .i = -1}, {"epsilon", .is_float = true, .f = eps}}});
-}
-
 const charl_op charl_op_layer_norm = {
     .name = "layer_norm",
     .formula = "out = (x - mean) / sqrt(var + eps) * weight + bias, over the last axis",
@@ -55,7 +41,7 @@ const charl_op charl_op_layer_norm = {
     .enqueue = charl__row_norm_enqueue,
     .backward = charl__row_norm_backward,
     .reference = charl__row_norm_reference,
-    .onnx = onnx,
+    .onnx = charl__row_norm_onnx,
     CHARL_SAMPLES(samples),
 };
 
@@ -106,6 +92,7 @@ const charl_op charl_op_add_layer_norm = {
     .enqueue = charl__row_norm_add_enqueue,
     .backward = charl__row_norm_add_backward,
     .reference = charl__row_norm_add_reference,
+    .onnx = charl__row_norm_add_onnx,
     CHARL_SAMPLES(samples_add),
 };
 

@@ -29,6 +29,7 @@ const charl_op charl_op_rms_norm = {
     .enqueue = charl__row_norm_enqueue,
     .backward = charl__row_norm_backward,
     .reference = charl__row_norm_reference,
+    .onnx = charl__row_norm_onnx,
     CHARL_SAMPLES(samples),
 };
 
@@ -77,6 +78,7 @@ const charl_op charl_op_add_rms_norm = {
     .enqueue = charl__row_norm_add_enqueue,
     .backward = charl__row_norm_add_backward,
     .reference = charl__row_norm_add_reference,
+    .onnx = charl__row_norm_add_onnx,
     CHARL_SAMPLES(samples_add),
 };
 
