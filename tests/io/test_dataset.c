@@ -284,6 +284,8 @@ static void tokens_as_stored(void **state)
     charl_assert_status(charl_dataset_read_tokens(ds, CHARL_SPLIT_VAL, 0, 101, tokens),
                         CHARL_ERR_DATA);
     charl_assert_message("1050 in row 50 is not in [0, 1050)");
+    charl_assert_status(charl_dataset_verify(ds), CHARL_ERR_DATA);
+    charl_assert_message("1050 in row 50 is not in [0, 1050)");
     charl_dataset_close(ds);
 }
 

@@ -66,7 +66,8 @@ says 1 "host is not available in this version"
 expect 0 "the binding is left alone" ranks 2 mlp.ini --dry-run device.cpu_bind=none
 
 # Rows of metrics are JSON.
-expect 0 "rows" ranks 1 mlp.ini eval.interval=1 checkpoint.interval=1
+expect 0 "rows" ranks 1 mlp.ini eval.interval=1 checkpoint.interval=1 eval.metrics="loss, perplexity"
+says 10 " val .* perplexity="
 checks=$((checks + 1))
 /usr/bin/python3 -c "
 import json, math
