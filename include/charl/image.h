@@ -3,8 +3,8 @@
 /** Image files: decoding PNG and JPEG to samples of one size, and importing folders of them.
  *
  *  What a library is missing for at build time is refused when it is met. Colours are read as sRGB;
- * a picture with transparency is put on white; 16-bit channels are rounded to 8. Orientation tags
- * of cameras are not followed. Nothing here is collective.
+ * a picture with transparency is put on white; 16-bit channels are rounded to 8. JPEG files are
+ * turned as their Exif orientation asks. Nothing here is collective.
  */
 #include "charl/dataset.h"
 

@@ -11,6 +11,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
+enum { EXIF_MARKER = JPEG_APP0 + 1 };
 enum { MAX_SCANS = 100 }; /* of a progressive file; ten are usual, and each costs a pass */
 
 typedef struct decoder {
@@ -21,6 +22,7 @@ typedef struct decoder {
     char message[JMSG_LENGTH_MAX];
     const char *path;
     charl__pixels *out;
+    int orientation;
     charl_status st;
 } decoder;
 
@@ -55,6 +57,18 @@ static void on_progress(j_common_ptr jpeg)
     }
 }
 
+static int find_orientation(const decoder *d)
+{
+    int found = 1;
+
+    for (jpeg_saved_marker_ptr m = d->jpeg.marker_list; m && found == 1; m = m->next) {
+        if (m->marker == EXIF_MARKER) {
+            found = charl__exif_orientation(m->data, m->data_length);
+        }
+    }
+    return found;
+}
+
 static charl_status begin(decoder *d)
 {
     charl_status st = CHARL_OK;
@@ -63,6 +77,7 @@ static charl_status begin(decoder *d)
                   CHARL_ERR_DATA, "%s: CMYK colours, as for print; HINT convert it to RGB",
                   d->path);
     CHARL_TRY(charl__pixels_create(d->path, d->jpeg.image_height, d->jpeg.image_width, d->out));
+    d->orientation = find_orientation(d);
     d->jpeg.out_color_space = JCS_RGB;
     d->jpeg.dct_method = JDCT_ISLOW; /* exact integer arithmetic */
 cleanup:
@@ -78,6 +93,7 @@ static bool run(decoder *d, const unsigned char *data, size_t bytes)
     jpeg_create_decompress(&d->jpeg);
     d->jpeg.progress = &d->progress;
     jpeg_mem_src(&d->jpeg, data, bytes);
+    jpeg_save_markers(&d->jpeg, EXIF_MARKER, 0xffff);
     jpeg_read_header(&d->jpeg, TRUE);
     d->st = begin(d);
     if (d->st != CHARL_OK) {
@@ -110,6 +126,7 @@ charl_status charl__jpeg_decode(const char *path, const unsigned char *data, siz
     jpeg_destroy_decompress(&d.jpeg);
     CHARL_REQUIRE(good, CHARL_ERR_DATA, "%s: damaged or truncated JPEG file: %s", path, d.message);
     CHARL_TRY(d.st);
+    CHARL_TRY(charl__pixels_orient(out, d.orientation));
 cleanup:
     return st;
 }

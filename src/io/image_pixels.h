@@ -23,6 +23,11 @@ charl_status charl__png_decode(const char *path, const unsigned char *data, size
 charl_status charl__jpeg_decode(const char *path, const unsigned char *data, size_t bytes,
                                 charl__pixels *out) CHARL_MUST_CHECK;
 
+/** The orientation, 1 to 8, in an APP1 segment of a JPEG file; 1, as it is, where it holds none. */
+int charl__exif_orientation(const unsigned char *data, size_t bytes);
+/** Turn and mirror a picture as the orientation asks. Errors: ERR_NOMEM. */
+charl_status charl__pixels_orient(charl__pixels *p, int orientation) CHARL_MUST_CHECK;
+
 /** The picture as a sample, u8 [channels, height, width]. Errors: ERR_NOMEM. */
 charl_status charl__pixels_resize(const charl__pixels *in, const charl_image_format *format,
                                   unsigned char *out) CHARL_MUST_CHECK;

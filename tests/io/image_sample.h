@@ -1,12 +1,13 @@
 #ifndef CHARL_TESTS_IO_IMAGE_SAMPLE_H
 #define CHARL_TESTS_IO_IMAGE_SAMPLE_H
 /** Image files for tests, written with the libraries that read them. */
-#include <jpeglib.h>
-#include <png.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <jpeglib.h> /* needs stdio.h before it */
+#include <png.h>
 
 #include "support/support.h"
 

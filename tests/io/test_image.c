@@ -137,6 +137,70 @@ static void jpeg_is_read(void **state)
     }
 }
 
+/* Puts `exif` behind the first marker of the JPEG file `data`. */
+static void put_with_exif(const unsigned char *data, size_t n, const unsigned char *exif)
+{
+    static unsigned char file[65536];
+
+    memcpy(file, data, 2);
+    memcpy(file + 2, exif, 36);
+    memcpy(file + 38, data + 2, n - 2);
+    put_file(path_of("o.jpg"), file, n + 36);
+}
+
+/* The corner that is bright, clockwise from top left. */
+static int bright_corner(int64_t height, int64_t width)
+{
+    unsigned char out[32 * 16];
+    int found = -1;
+
+    charl_assert_ok(read_as("o.jpg", size(1, height, width), out));
+    for (int c = 0; c < 4; c++) {
+        const int64_t y = c < 2 ? 0 : height - 1, x = c == 1 || c == 2 ? width - 1 : 0;
+
+        if (out[y * width + x] > 200) {
+            assert_int_equal(found, -1);
+            found = c;
+        }
+    }
+    return found;
+}
+
+/* A photo with one bright corner, at every orientation and in both byte orders. */
+static void photos_are_turned_upright(void **state)
+{
+    static const int corner[9] = {0, 0, 1, 2, 3, 0, 1, 2, 3};
+    static const unsigned char big[] = {'M', 'M', 0,    42, 0, 0, 0, 8, 0,
+                                        1,   1,   0x12, 0,  3, 0, 0, 0, 1};
+    static unsigned char data[65536], pixels[32 * 16];
+    unsigned char exif[36] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f',  0, 0, 'I', 'I', 42,
+                              0,    8,    0, 0,  0,   1,   0,   0x12, 1, 3, 0,   1,   0};
+    size_t n;
+
+    (void)state;
+    for (int i = 0; i < 32 * 16; i++) {
+        pixels[i] = i / 32 < 8 && i % 32 < 16 ? 255 : 0; /* top left */
+    }
+    put_jpeg(path_of("o.jpg"), 32, 16, JCS_GRAYSCALE, false, pixels);
+    n = get_file(path_of("o.jpg"), data, sizeof data);
+    for (int o = 0; o <= 8; o++) { /* 0 is none */
+        exif[28] = (unsigned char)o;
+        put_with_exif(data, n, exif);
+        assert_int_equal(bright_corner(o >= 5 ? 32 : 16, o >= 5 ? 16 : 32), corner[o]);
+    }
+    memcpy(exif + 10, big, sizeof big);
+    exif[28] = 0;
+    exif[29] = 6;
+    put_with_exif(data, n, exif);
+    assert_int_equal(bright_corner(32, 16), 1);
+    exif[14] = 0xff; /* a directory far outside */
+    put_with_exif(data, n, exif);
+    assert_int_equal(bright_corner(16, 32), 0);
+    exif[4] = 'X'; /* something else */
+    put_with_exif(data, n, exif);
+    assert_int_equal(bright_corner(16, 32), 0);
+}
+
 static void pictures_are_brought_to_size(void **state)
 {
     /* 6 x 2: black, white, black in thirds. */
@@ -327,6 +391,7 @@ int main(void)
         cmocka_unit_test(right_size_is_copied_exactly),
         cmocka_unit_test(every_kind_of_png_is_read),
         cmocka_unit_test(jpeg_is_read),
+        cmocka_unit_test(photos_are_turned_upright),
         cmocka_unit_test(pictures_are_brought_to_size),
         cmocka_unit_test(a_mean_keeps_its_brightness),
         cmocka_unit_test(huge_pictures_are_refused_unread),
