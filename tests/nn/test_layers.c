@@ -83,6 +83,13 @@ static const charl_transformer_block_config llama = {.heads = 2,
                                                      .causal = true,
                                                      .mlp = CHARL_BLOCK_SWIGLU};
 
+static const charl_transformer_block_config rms_block = {.heads = 2,
+                                                         .depth = 1,
+                                                         .init_std = 0.5,
+                                                         .rope_theta = 10000,
+                                                         .causal = true,
+                                                         .norm = CHARL_BLOCK_RMS_NORM};
+
 static const struct layer_case {
     const char *type;
     const void *config;
@@ -183,6 +190,20 @@ static const struct layer_case {
           {.name = "l.ln_2.weight", .shape = {1, {8}}, .constant = 1.0F},
           {.name = "l.mlp.c_fc.weight", .shape = {2, {12, 8}}, .deviation = 0.5},
           {.name = "l.mlp.c_proj.weight", .shape = {2, {8, 6}}, .deviation = 0.35355339059327379}}},
+    {.type = "transformer_block", /* normalised without a mean */
+     .config = &rms_block,
+     .in = {2, {5, 8}},
+     .out = {2, {5, 8}},
+     .param = {{.name = "l.ln_1.weight", .shape = {1, {8}}, .constant = 1.0F},
+               {.name = "l.attn.c_attn.weight", .shape = {2, {24, 8}}, .deviation = 0.5},
+               {.name = "l.attn.c_proj.weight",
+                .shape = {2, {8, 8}},
+                .deviation = 0.35355339059327379},
+               {.name = "l.ln_2.weight", .shape = {1, {8}}, .constant = 1.0F},
+               {.name = "l.mlp.c_fc.weight", .shape = {2, {32, 8}}, .deviation = 0.5},
+               {.name = "l.mlp.c_proj.weight",
+                .shape = {2, {8, 32}},
+                .deviation = 0.35355339059327379}}},
     {.type = "embedding",
      .config = &embedding,
      .in = {1, {7}},

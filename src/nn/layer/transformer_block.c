@@ -19,16 +19,45 @@ static charl_var *project(const charl_layer_build *b, const char *suffix, charl_
 static charl_var *normalize(const charl_layer_build *b, const char *suffix, charl_var *x)
 {
     const config *c = b->config;
-    const char *name = c->norm == CHARL_BLOCK_RMS_NORM ? "rms_norm" : "layer_norm";
-    const charl_layer_type *type = charl__layer_type_find(name);
-    charl_norm_config norm;
+    charl_norm_config norm = *(const charl_norm_config *)charl__layer_layer_norm.defaults;
 
-    if (!type) {
-        return charl__graph_refuse(b->g, "there is no rms_norm in this version");
+    if (c->norm == CHARL_BLOCK_RMS_NORM) {
+        return charl__layer_build_inside(b, suffix, &charl__layer_rms_norm,
+                                         charl__layer_rms_norm.defaults, x);
     }
-    norm = *(const charl_norm_config *)type->defaults;
     norm.bias = c->bias;
-    return charl__layer_build_inside(b, suffix, type, &norm, x);
+    return charl__layer_build_inside(b, suffix, &charl__layer_layer_norm, &norm, x);
+}
+
+static charl_var *affine(const charl_layer_build *b, const char *suffix, int64_t width, float value)
+{
+    const charl_param_spec spec = {.shape = {1, {width}},
+                                   .init = {CHARL_INIT_CONSTANT, value, 0.0F}};
+
+    return charl__layer_param(b, suffix, &spec);
+}
+
+/* *sum = x + y, and ln_2 of it. Training does both in one pass, forward and backward, with the same
+ * bits; inference keeps the two operators, which an exported model names. */
+static charl_var *add_and_normalize(const charl_layer_build *b, charl_var *x, charl_var *y,
+                                    charl_var **sum)
+{
+    const config *c = b->config;
+    const int64_t width = charl_var_get_type(x).shape.dim[2];
+    const charl_norm_config *layer = charl__layer_layer_norm.defaults;
+    const charl_rms_norm_config *rms = charl__layer_rms_norm.defaults;
+    charl_layer_norm_args args = {.eps = (float)layer->eps};
+
+    if (!charl_graph_is_training(b->g)) {
+        *sum = charl_add(b->g, x, y);
+        return normalize(b, "ln_2", *sum);
+    }
+    args.weight = affine(b, "ln_2.weight", width, 1.0F);
+    if (c->norm == CHARL_BLOCK_RMS_NORM) {
+        return charl_add_rms_norm(b->g, x, y, args.weight, (float)rms->eps, sum);
+    }
+    args.bias = c->bias ? affine(b, "ln_2.bias", width, 0.0F) : NULL;
+    return charl_add_layer_norm(b->g, x, y, &args, sum);
 }
 
 /* Standard deviation of what is added to the residual path. */
@@ -83,7 +112,6 @@ static charl_var *transform(const charl_layer_build *b, charl_var *x, int64_t wi
     const bool gated = c->mlp == CHARL_BLOCK_SWIGLU;
     const int64_t hidden = hidden_width(c, width);
 
-    x = normalize(b, "ln_2", x);
     x = project(b, "mlp.c_fc", x, gated ? 2 * hidden : hidden, c->init_std);
     charl_graph_scope_begin(b->g, "mlp");
     x = gated ? charl_swiglu(b->g, x) : charl_gelu(b->g, x, c->mlp == CHARL_BLOCK_GELU_TANH);
@@ -96,6 +124,7 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     const config *c = b->config;
     const charl_shape in = charl_var_get_type(x).shape;
     const int64_t width = in.ndim == 3 ? in.dim[2] : 0;
+    charl_var *sum;
 
     if (in.ndim != 3) {
         return charl__graph_refuse(b->g, "a transformer block needs [batch, positions, features]");
@@ -106,8 +135,8 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     if (c->kv_heads && c->heads % c->kv_heads != 0) {
         return charl__graph_refuse(b->g, "heads is not a multiple of kv_heads");
     }
-    x = charl_add(b->g, x, attend(b, x, width));
-    return charl_add(b->g, x, transform(b, x, width));
+    x = add_and_normalize(b, x, attend(b, x, width), &sum);
+    return charl_add(b->g, sum, transform(b, x, width));
 }
 
 static const config defaults = {
