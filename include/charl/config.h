@@ -179,8 +179,8 @@ typedef struct charl_config {
         int64_t max_steps; /* -1: epochs decide */
         int64_t batch_size;
         int64_t slices; /* 0: auto, see charl_config_slices */
-        int64_t passes;
-        int loss; /* charl_loss_type */
+        int64_t passes; /* 0: auto */
+        int loss;       /* charl_loss_type */
         double label_smoothing;
         double grad_clip;
         int precision;      /* charl_precision */

@@ -34,6 +34,7 @@ typedef struct charl_train_info {
     const char *resumed;                   /* checkpoint path, or "" */
     int64_t memory_bytes, memory_capacity; /* planned on this device */
     int64_t activation_bytes;
+    int passes;              /* per step, on this rank */
     bool recomputes;         /* activations are computed again for the backward pass */
     int64_t recompute_saves; /* bytes of them that need not be kept */
     int launches;            /* per training step */

@@ -195,6 +195,9 @@ static void print_plan(const charl__output *o, const charl_train_info *i,
     printf("  memory   %s of %s on this device, %s of it activations\n",
            bytes_text(i->memory_bytes, a), bytes_text(i->memory_capacity, b),
            bytes_text(i->activation_bytes, c));
+    if (i->passes > 1) {
+        printf("  passes   %d per step\n", i->passes);
+    }
     if (i->recomputes) {
         printf("  again    blocks are recomputed for the backward pass, which saves %s\n",
                bytes_text(i->recompute_saves > 0 ? i->recompute_saves : 0, a));

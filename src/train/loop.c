@@ -468,6 +468,7 @@ charl_status charl__trainer_report(charl__trainer *t)
         .memory_bytes = memory.peak,
         .memory_capacity = memory.capacity,
         .activation_bytes = g.activation_bytes,
+        .passes = t->n_passes,
         .recomputes = t->recomputes,
         .recompute_saves = t->recompute_saves,
         .launches = g.launches,

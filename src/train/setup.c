@@ -190,9 +190,9 @@ static bool has_room(const charl__trainer *t, int64_t activations)
     return !charl__fault("train.memory") && activations + arenas <= m.capacity - m.in_use;
 }
 
-/* The training graph; one that computes activations again where that is asked for or they have no
- * room. */
-static charl_status build_training(charl__trainer *t)
+/* The graph of the first pass; one that computes activations again where that is asked for or they
+ * have no room. */
+static charl_status build_first(charl__trainer *t, bool *room)
 {
     charl_status st = CHARL_OK;
     const charl_slices *first = t->passes ? charl__passes_slices(t->passes, 0) : &t->slices;
@@ -201,7 +201,8 @@ static charl_status build_training(charl__trainer *t)
 
     CHARL_TRY(build_graph(t, first, true, &t->train));
     CHARL_TRY(charl__graph_measure(t->train.g, &kept));
-    if (mode == CHARL_RECOMPUTE_NO || (mode == CHARL_RECOMPUTE_AUTO && has_room(t, kept))) {
+    *room = has_room(t, kept);
+    if (mode == CHARL_RECOMPUTE_NO || (mode == CHARL_RECOMPUTE_AUTO && *room)) {
         goto cleanup;
     }
     charl_graph_destroy(t->train.g);
@@ -210,26 +211,90 @@ static charl_status build_training(charl__trainer *t)
     CHARL_TRY(build_graph(t, first, true, &t->train));
     CHARL_TRY(charl__graph_measure(t->train.g, &again));
     t->recompute_saves = kept - again;
+    *room = has_room(t, again);
 cleanup:
     return st;
 }
 
-/* The passes after the first. Nothing in them may wait for the rest of the batch. */
-static charl_status build_passes(charl__trainer *t)
+static void discard_training(charl__trainer *t)
+{
+    charl_graph_destroy(t->train.g);
+    for (int i = 0; t->passes && i < charl__passes_count(t->passes) - 1; i++) {
+        charl_graph_destroy(t->more[i].g);
+        t->more[i] = (charl__task){0};
+    }
+    charl__passes_destroy(t->passes);
+    t->train = (charl__task){0};
+    t->passes = NULL;
+    t->recomputes = false;
+    t->recompute_saves = 0;
+}
+
+/* The graphs of a step, in place of those there are. With several passes on any rank all have the
+ * gradients of a pass added up, even those of one. */
+static charl_status build_training(charl__trainer *t, int passes, bool several, bool *room)
 {
     charl_status st = CHARL_OK;
     const char *name;
 
-    for (int i = 1; t->passes && i < charl__passes_count(t->passes); i++) {
+    discard_training(t);
+    if (several) {
+        CHARL_TRY(charl__passes_create(&t->slices, passes, &t->passes));
+    }
+    CHARL_TRY(build_first(t, room));
+    for (int i = 1; i < passes; i++) {
         CHARL_TRY(build_graph(t, charl__passes_slices(t->passes, i), true, &t->more[i - 1]));
     }
-    name = t->passes ? charl__graph_collective(t->train.g) : NULL;
+    name = several ? charl__graph_collective(t->train.g) : NULL;
     CHARL_REQUIRE(!name, CHARL_ERR_CONFIG,
                   "train.passes = %d: %s is a sum over the whole batch in the middle of a step, as "
-                  "batch norm and "
-                  "shared weights need it; HINT train.recompute saves memory too",
-                  charl__passes_count(t->passes), name);
+                  "batch norm and shared weights need it; HINT train.recompute saves memory too",
+                  passes, name);
 cleanup:
+    return st;
+}
+
+/* As many passes as are asked for, or the fewest that have room. */
+static charl_status choose_passes(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const int given = (int)t->config->train.passes;
+    bool room;
+    int n = given > 0 ? given : 1;
+
+    CHARL_TRY(build_training(t, n, n > 1, &room));
+    while (given == 0 && !room && n < t->slices.count && !charl__graph_collective(t->train.g)) {
+        n = 2 * n < t->slices.count ? 2 * n : t->slices.count;
+        CHARL_TRY(build_training(t, n, true, &room));
+    }
+    t->n_passes = n;
+cleanup:
+    return st;
+}
+
+/* The ranks may have chosen differently. */
+static charl_status settle_passes(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    int *all = NULL, most = 1;
+    bool room;
+
+    if (t->infers || t->config->train.passes > 0) {
+        goto cleanup;
+    }
+    st = charl_alloc_array(charl_comm_size(t->comm), sizeof *all, &all);
+    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl_comm_allgather(t->comm, &t->n_passes, sizeof *all, all));
+    for (int r = 0; r < charl_comm_size(t->comm); r++) {
+        most = all[r] > most ? all[r] : most;
+    }
+    if (most > 1 && t->n_passes < most) {
+        t->n_passes = most < t->slices.count ? most : t->slices.count;
+        st = build_training(t, t->n_passes, true, &room);
+    }
+    CHARL_TRY(charl__trainer_agree(t, st));
+cleanup:
+    charl_free(all);
     return st;
 }
 
@@ -242,13 +307,9 @@ static charl_status build(charl__trainer *t)
     CHARL_TRY(charl__task_outputs(t->config, &t->data, &outputs));
     CHARL_TRY(charl__task_model(t->config, outputs, &t->model));
     CHARL_TRY(charl_params_create(&t->params));
-    if (!t->infers && t->config->train.passes > 1) {
-        CHARL_TRY(charl__passes_create(&t->slices, (int)t->config->train.passes, &t->passes));
-    }
     if (!t->infers) {
         CHARL_TRY(create_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_feed));
-        CHARL_TRY(build_training(t));
-        CHARL_TRY(build_passes(t));
+        CHARL_TRY(choose_passes(t));
     }
     if (t->data.rows[t->eval_split] > 0) {
         CHARL_TRY(create_feed(t, t->eval_split, false, &t->eval_feed));
@@ -437,6 +498,7 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
     charl_comm_mark(t->comm, 0, "setup: data");
     st = prepare_alone(t);
     CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(settle_passes(t));
     st = charl__sync_create(t->comm, config->dist.allreduce, &t->slices, t->params, &t->sync);
     t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     CHARL_TRY(st);
@@ -454,11 +516,7 @@ cleanup:
 
 void charl__trainer_fini(charl__trainer *t)
 {
-    charl_graph_destroy(t->train.g);
-    for (int i = 0; t->passes && i < charl__passes_count(t->passes) - 1; i++) {
-        charl_graph_destroy(t->more[i].g);
-    }
-    charl__passes_destroy(t->passes);
+    discard_training(t);
     charl_graph_destroy(t->eval.g);
     charl_optimizer_destroy(t->optimizer);
     charl__feed_destroy(t->train_feed);

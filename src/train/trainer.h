@@ -34,7 +34,8 @@ typedef struct charl__trainer {
     bool brings_rows;        /* set before init, with infers: rows come from charl__feed_put */
     int64_t classes;         /* set before init: at least so many, whatever the data say */
     charl__task train, eval; /* eval.g NULL: nothing to validate on */
-    charl__passes *passes;   /* several per step, of which train is the first; NULL: one */
+    int n_passes;            /* per step, on this rank */
+    charl__passes *passes;   /* train is the first; NULL: every rank has one */
     charl__task more[CHARL_MAX_SLICES - 1]; /* the passes after the first */
     bool recomputes;                        /* activations, for the backward pass */
     int64_t recompute_saves;                /* bytes */

@@ -44,7 +44,7 @@ done
 
 set -- mlp.ini -q eval.interval=0 train.max_steps=3 log.interval=1 train.grad_clip=0.5
 expect 0 "mlp" ranks 1 "$@" run.output_dir=whole
-for case in 1:3 2:2 3:2; do # ranks:passes; of three ranks the first has two of the eight slices
+for case in 1:3 3:2; do # ranks:passes; of three ranks the first has two of the eight slices
     expect 0 "mlp, $case" ranks ${case%:*} "$@" train.passes=${case#*:}
     same "mlp, $case" whole run
     rm -rf run
@@ -67,4 +67,12 @@ expect 0 "the plan with room" ranks 1 gpt.ini --dry-run
 says 0 "recomputed"
 expect 0 "the plan without room" env CHARL_FAULT=train.memory:1 "$bin/charl-train" gpt.ini --dry-run
 says 1 "blocks are recomputed for the backward pass, which saves 0.[1-9] MiB"
+expect 0 "the plan without room for blocks either" env CHARL_FAULT=train.memory:* "$bin/charl-train" mlp.ini --dry-run
+says 1 "passes   8 per step"
+CHARL_FAULT=train.memory@1:*
+export CHARL_FAULT
+expect 0 "one rank without room" ranks 2 mlp.ini -q eval.interval=0 train.max_steps=3 log.interval=1 train.grad_clip=0.5
+unset CHARL_FAULT
+expect 0 "both with room" ranks 2 mlp.ini -q eval.interval=0 train.max_steps=3 log.interval=1 train.grad_clip=0.5 run.output_dir=whole
+same "one rank without room" whole run
 finish
