@@ -128,8 +128,8 @@ typedef struct charl_window {
 /** Cross-correlation as in PyTorch.  x [B, C, H, W]  w [O, C/groups, KH, KW]  bias [O] or NULL  out
  * [B, O, OH, OW], OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1. Padding is multiplied
  * as zeros. Errors: ERR_SHAPE, ERR_DTYPE; ERR_INVALID for a window that makes no sense. Cost:
- * 2*B*O*OH*OW*C/groups*KH*KW flop, as much for each of the two gradients (stride^2 times that for
- * the one of x). */
+ * 2*B*O*OH*OW*C/groups*KH*KW flop, as much for each of the two gradients; with a stride that of x
+ * needs memory for x once more. */
 charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
                         const charl_window *win, int groups);
 /** Transposed convolution as in PyTorch: what the gradient of its input is to conv2d. */

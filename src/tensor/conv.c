@@ -31,7 +31,7 @@ static bool is_pointwise(const charl_conv *c)
             return false;
         }
     }
-    return true;
+    return c->h == c->oh && c->w == c->ow;
 }
 
 charl_gemm charl__conv_forward(const charl_conv *c, bool bias)
@@ -87,6 +87,44 @@ charl_gemm charl__conv_input_gradient(const charl_conv *c)
         p.window.divide[d] = c->stride[d];
     }
     return p;
+}
+
+static int gcd(int a, int b)
+{
+    return b == 0 ? a : gcd(b, a % b);
+}
+
+charl_conv_phase charl__conv_phase(const charl_conv *c, const int at[2])
+{
+    charl_conv_phase p = {{0}, {0}, {0}};
+
+    for (int d = 0; d < 2; d++) {
+        const int s = c->stride[d];
+
+        p.step[d] = s / gcd(c->dilation[d], s);
+        while (p.first[d] < c->kernel[d] &&
+               (at[d] + c->padding[d] - p.first[d] * c->dilation[d]) % s != 0) {
+            p.first[d]++;
+        }
+        p.count[d] = (c->kernel[d] - p.first[d] + p.step[d] - 1) / p.step[d];
+    }
+    return p;
+}
+
+charl_gemm charl__conv_phase_gradient(const charl_conv *c, const charl_conv_phase *p,
+                                      const int at[2])
+{
+    charl_conv phase = *c;
+
+    for (int d = 0; d < 2; d++) {
+        phase.kernel[d] = p->count[d];
+        phase.stride[d] = 1;
+        phase.dilation[d] = p->step[d] * c->dilation[d] / c->stride[d];
+        phase.padding[d] = (at[d] + c->padding[d] - p->first[d] * c->dilation[d]) / c->stride[d];
+    }
+    phase.h = (c->h + c->stride[0] - 1) / c->stride[0];
+    phase.w = (c->w + c->stride[1] - 1) / c->stride[1];
+    return charl__conv_input_gradient(&phase);
 }
 
 charl_gemm charl__conv_weight_gradient(const charl_conv *c, int64_t rows)

@@ -21,8 +21,20 @@ int64_t charl__conv_extent(const charl_conv *c, int axis, int64_t n);
 /** The product that gives out = conv(x, weight) + bias; operands are the caller's to fill in: a =
  * weight, b = x, bias [o], out. */
 charl_gemm charl__conv_forward(const charl_conv *c, bool bias);
-/** d x: a = weight, b = d out, out = d x. */
+/** d x in one product: a = weight, b = d out, out = d x. With a stride most factors are 0. */
 charl_gemm charl__conv_input_gradient(const charl_conv *c);
+
+/** Taps of the pixels of x whose coordinates modulo the stride are `at`: first, first + step, ...,
+ * count of them (0: none). */
+typedef struct charl_conv_phase {
+    int first[2], step[2], count[2]; /* H, W */
+} charl_conv_phase;
+
+charl_conv_phase charl__conv_phase(const charl_conv *c, const int at[2]);
+/** d x at these pixels, with any stride: a = the weight at these taps [o, c/groups, count], b = d
+ * out, out [batch, c, ceil(h / stride), ceil(w / stride)]. */
+charl_gemm charl__conv_phase_gradient(const charl_conv *c, const charl_conv_phase *p,
+                                      const int at[2]);
 /** d weight as one product per slice of `rows` samples: a = d out, b = x, out [batch / rows, o,
  * c/groups, kh, kw]. */
 charl_gemm charl__conv_weight_gradient(const charl_conv *c, int64_t rows);

@@ -4,6 +4,7 @@
  * The three are one trilinear form, so that each one's gradients are the other two.
  */
 #include "autograd/conv2d.h"
+#include "autograd/conv_phase.h"
 #include "autograd/gemm_slices.h"
 #include "autograd/onnx.h"
 #include "charl/ops.h"
@@ -226,6 +227,9 @@ static void reference(const charl_reference *r)
     }
 }
 
+/* Operands in [-1, 1); terms of the longest sum. */
+#define DRAWN(a, n) .attr = &(a), .lo = -1, .hi = 1, .terms = (n)
+
 static const conv_attr k3 = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {0, 0}};
 static const conv_attr k5 = {{{5, 5}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
 static const conv_attr k1 = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
@@ -234,48 +238,17 @@ static const conv_attr depthwise = {{{3, 3}, {2, 2}, {1, 1}, {1, 1}}, 6, {0, 0}}
 static const conv_attr grouped = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {0, 0}};
 
 static const charl_op_sample samples[] = {
-    {.in = {CHARL_B(F32, 8, 2, 5, 6), CHARL_R(F32, 3, 2, 3, 3), CHARL_R(F32, 3)},
-     .attr = &k3,
-     .lo = -1,
-     .hi = 1,
-     .terms = 54},
-    {.in = {CHARL_B(F32, 8, 1, 12, 11), CHARL_R(F32, 9, 1, 5, 5), CHARL_R(F32, 9)},
-     .attr = &k5,
-     .lo = -1,
-     .hi = 1,
-     .terms = 448},
-    {.in = {CHARL_B(F32, 8, 3, 4, 3), CHARL_R(F32, 2, 3, 1, 1)},
-     .n_in = 2,
-     .attr = &k1,
-     .lo = -1,
-     .hi = 1,
-     .terms = 96},
+    {.in = {CHARL_B(F32, 8, 2, 5, 6), CHARL_R(F32, 3, 2, 3, 3), CHARL_R(F32, 3)}, DRAWN(k3, 54)},
+    {.in = {CHARL_B(F32, 8, 1, 12, 11), CHARL_R(F32, 9, 1, 5, 5), CHARL_R(F32, 9)}, DRAWN(k5, 448)},
+    {.in = {CHARL_B(F32, 8, 3, 4, 3), CHARL_R(F32, 2, 3, 1, 1)}, .n_in = 2, DRAWN(k1, 96)},
     {.in = {CHARL_B(F32, 8, 2, 7, 9), CHARL_R(F32, 3, 2, 3, 2), CHARL_R(F32, 3)},
-     .attr = &strided,
-     .lo = -1,
-     .hi = 1,
-     .terms = 96},
+     DRAWN(strided, 96)},
     {.in = {CHARL_B(F32, 8, 6, 5, 5), CHARL_R(F32, 6, 1, 3, 3), CHARL_R(F32, 6)},
-     .attr = &depthwise,
-     .lo = -1,
-     .hi = 1,
-     .terms = 72},
+     DRAWN(depthwise, 72)},
     {.in = {CHARL_B(F32, 8, 4, 5, 4), CHARL_R(F32, 6, 2, 2, 3), CHARL_R(F32, 6)},
-     .attr = &grouped,
-     .lo = -1,
-     .hi = 1,
-     .terms = 224},
-    {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1)},
-     .attr = &k1,
-     .lo = -1,
-     .hi = 1,
-     .terms = 2},
-    {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 13, 16, 3, 3)},
-     .n_in = 2,
-     .attr = &k3,
-     .lo = -1,
-     .hi = 1,
-     .terms = 646},
+     DRAWN(grouped, 224)},
+    {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1)}, DRAWN(k1, 2)},
+    {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 13, 16, 3, 3)}, .n_in = 2, DRAWN(k3, 646)},
 };
 
 static void onnx(const charl_onnx_node *n)
@@ -324,6 +297,7 @@ static charl_status infer_dgrad(charl_infer *inf)
     const conv_attr *t = inf->attr;
     const charl_shape *gout = &inf->in[0].shape, *w = &inf->in[1].shape;
     charl_shape out = {0}, x;
+    charl_conv c;
     char a[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(check_images(inf, 2));
@@ -335,6 +309,8 @@ static charl_status infer_dgrad(charl_infer *inf)
                   "%s is not the shape of the output", charl_shape_format(gout, a));
     inf->out[0] = (charl_type){inf->in[0].dtype, x, CHARL_REPLICATED};
     CHARL_TRY(charl__infer_rows(inf));
+    c = describe(t, &x, w, gout);
+    inf->workspace = charl__conv_phases_workspace(&c);
 cleanup:
     return st;
 }
@@ -346,6 +322,9 @@ static charl_status enqueue_dgrad(const charl_enqueue *e)
 
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
+    }
+    if (charl__conv_phases_workspace(&c) > 0) {
+        return charl__conv_phases(e, &c);
     }
     p.a = e->in[1];
     p.b = e->in[0];
@@ -386,15 +365,19 @@ static void reference_dgrad(const charl_reference *r)
             }
         } while (next_place(&c, &l));
     }
-    /* every tap adds a product for every input pixel; where no output pixel belongs to it, with a 0
+    /* a tap adds a product to every input pixel of its phase; where the output has ended, with a 0
      */
     for (int64_t i = 0; i < charl_shape_count(&r->in_type[1].shape); i++) {
         const double zero = r->in[1][i] * 0.0;
         const int64_t taps = (int64_t)c.kernel[0] * c.kernel[1], cg = c.c / c.groups;
         const int64_t channel = i / (taps * cg) / (c.o / c.groups) * cg + i / taps % cg;
+        const int64_t th = i % taps / c.kernel[1] * c.dilation[0] - c.padding[0];
+        const int64_t tw = i % c.kernel[1] * c.dilation[1] - c.padding[1];
 
         for (int64_t k = 0; k < c.batch * c.h * c.w; k++) {
-            r->out[0][(k / (c.h * c.w) * c.c + channel) * c.h * c.w + k % (c.h * c.w)] += zero;
+            if ((k / c.w % c.h - th) % c.stride[0] == 0 && (k % c.w - tw) % c.stride[1] == 0) {
+                r->out[0][(k / (c.h * c.w) * c.c + channel) * c.h * c.w + k % (c.h * c.w)] += zero;
+            }
         }
     }
 }
@@ -404,34 +387,16 @@ static const conv_attr strided_dgrad = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {7,
 static const conv_attr grouped_dgrad = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {5, 4}};
 static const conv_attr large_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {17, 19}};
 
+static const conv_attr gaps_dgrad = {{{2, 3}, {4, 2}, {0, 2}, {2, 2}}, 1, {6, 7}};
 static const conv_attr k1_dgrad = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 2, {5, 7}};
 
 static const charl_op_sample samples_dgrad[] = {
-    {.in = {CHARL_B(F32, 8, 6, 5, 7), CHARL_R(F32, 6, 2, 1, 1)},
-     .attr = &k1_dgrad,
-     .lo = -1,
-     .hi = 1,
-     .terms = 280},
-    {.in = {CHARL_B(F32, 8, 3, 5, 6), CHARL_R(F32, 3, 2, 3, 3)},
-     .attr = &k3_dgrad,
-     .lo = -1,
-     .hi = 1,
-     .terms = 240},
-    {.in = {CHARL_B(F32, 8, 3, 4, 3), CHARL_R(F32, 3, 2, 3, 2)},
-     .attr = &strided_dgrad,
-     .lo = -1,
-     .hi = 1,
-     .terms = 96},
-    {.in = {CHARL_B(F32, 8, 6, 7, 4), CHARL_R(F32, 6, 2, 2, 3)},
-     .attr = &grouped_dgrad,
-     .lo = -1,
-     .hi = 1,
-     .terms = 224},
-    {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 16, 9, 3, 3)},
-     .attr = &large_dgrad,
-     .lo = -1,
-     .hi = 1,
-     .terms = 646},
+    {.in = {CHARL_B(F32, 8, 6, 5, 7), CHARL_R(F32, 6, 2, 1, 1)}, DRAWN(k1_dgrad, 280)},
+    {.in = {CHARL_B(F32, 8, 5, 1, 4), CHARL_R(F32, 5, 3, 2, 3)}, DRAWN(gaps_dgrad, 120)},
+    {.in = {CHARL_B(F32, 8, 3, 5, 6), CHARL_R(F32, 3, 2, 3, 3)}, DRAWN(k3_dgrad, 240)},
+    {.in = {CHARL_B(F32, 8, 3, 4, 3), CHARL_R(F32, 3, 2, 3, 2)}, DRAWN(strided_dgrad, 96)},
+    {.in = {CHARL_B(F32, 8, 6, 7, 4), CHARL_R(F32, 6, 2, 2, 3)}, DRAWN(grouped_dgrad, 224)},
+    {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 16, 9, 3, 3)}, DRAWN(large_dgrad, 646)},
 };
 
 /* The transposed convolution: what strides left over at the end is output_padding. */
@@ -543,46 +508,14 @@ static void reference_wgrad(const charl_reference *r)
 }
 
 static const charl_op_sample samples_wgrad[] = {
-    {.in = {CHARL_B(F32, 16, 5, 5, 7), CHARL_B(F32, 16, 3, 5, 7)},
-     .attr = &k1,
-     .lo = -1,
-     .hi = 1,
-     .terms = 560},
-    {.in = {CHARL_B(F32, 16, 2, 26, 26), CHARL_B(F32, 16, 1, 26, 26)},
-     .attr = &k3,
-     .lo = -1,
-     .hi = 1,
-     .terms = 10816},
-    {.in = {CHARL_B(F32, 8, 3, 5, 6), CHARL_B(F32, 8, 2, 5, 6)},
-     .attr = &k3,
-     .lo = -1,
-     .hi = 1,
-     .terms = 240},
-    {.in = {CHARL_B(F32, 16, 3, 4, 3), CHARL_B(F32, 16, 2, 7, 9)},
-     .attr = &strided,
-     .lo = -1,
-     .hi = 1,
-     .terms = 192},
-    {.in = {CHARL_B(F32, 8, 6, 7, 4), CHARL_B(F32, 8, 4, 5, 4)},
-     .attr = &grouped,
-     .lo = -1,
-     .hi = 1,
-     .terms = 224},
-    {.in = {CHARL_B(F32, 8, 6, 3, 3), CHARL_B(F32, 8, 6, 5, 5)},
-     .attr = &depthwise,
-     .lo = -1,
-     .hi = 1,
-     .terms = 72},
-    {.in = {CHARL_B(F32, 8, 34, 9, 8), CHARL_B(F32, 8, 15, 9, 8)},
-     .attr = &k3,
-     .lo = -1,
-     .hi = 1,
-     .terms = 576},
-    {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1)},
-     .attr = &k1,
-     .lo = -1,
-     .hi = 1,
-     .terms = 1},
+    {.in = {CHARL_B(F32, 16, 5, 5, 7), CHARL_B(F32, 16, 3, 5, 7)}, DRAWN(k1, 560)},
+    {.in = {CHARL_B(F32, 16, 2, 26, 26), CHARL_B(F32, 16, 1, 26, 26)}, DRAWN(k3, 10816)},
+    {.in = {CHARL_B(F32, 8, 3, 5, 6), CHARL_B(F32, 8, 2, 5, 6)}, DRAWN(k3, 240)},
+    {.in = {CHARL_B(F32, 16, 3, 4, 3), CHARL_B(F32, 16, 2, 7, 9)}, DRAWN(strided, 192)},
+    {.in = {CHARL_B(F32, 8, 6, 7, 4), CHARL_B(F32, 8, 4, 5, 4)}, DRAWN(grouped, 224)},
+    {.in = {CHARL_B(F32, 8, 6, 3, 3), CHARL_B(F32, 8, 6, 5, 5)}, DRAWN(depthwise, 72)},
+    {.in = {CHARL_B(F32, 8, 34, 9, 8), CHARL_B(F32, 8, 15, 9, 8)}, DRAWN(k3, 576)},
+    {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1)}, DRAWN(k1, 1)},
 };
 
 const charl_op charl_op_conv2d_wgrad = {
