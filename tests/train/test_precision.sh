@@ -34,6 +34,43 @@ for p in bf16 f16; do
     rm -rf s
 done
 
+# Transformers and residual networks: their programs take a CPU a minute to build.
+if [ -n "$long" ]; then
+    seq 1 1500 >text.txt
+    "$bin/charl" data import text text.txt -o text.h5 --val-split 0.1 >/dev/null || exit 1
+    cat >gpt.ini <<'INI'
+[run]
+output_dir = run
+seed = 6
+[data]
+path = text.h5
+[model]
+type = gpt
+n_layer = 2
+n_head = 4
+n_embd = 32
+block_size = 16
+dropout = 0.1
+[train]
+max_steps = 12
+batch_size = 16
+[log]
+interval = 1
+[device]
+share = yes
+INI
+    sed 's/^dropout.*/n_kv_head = 2\nmlp = swiglu\npositions = rotary\ntie_weights = no/' gpt.ini >llama.ini
+    sed 's/^type = cnn/type = resnet\ndepth = 20\nwidth = 4/; /^channels/d; /^hidden/d; /^dropout/d; /^batch_norm/d' cnn.ini >resnet.ini
+    for model in gpt llama resnet; do
+        for p in bf16 f16; do
+            for n in 1 3; do
+                expect 0 "$model in $p on $n ranks" ranks $n $model.ini -q -o $model-$p-$n train.precision=$p
+            done
+            same "$model in $p on 3 ranks" $model-$p-1 $model-$p-3
+        done
+    done
+fi
+
 # Another precision goes on from the f32 weights of a checkpoint, and says so.
 cp -r bf16-1 other
 expect 0 "bf16 continued in f16" ranks 1 cnn.ini -o other train.precision=f16 train.epochs=3
