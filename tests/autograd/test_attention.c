@@ -96,28 +96,29 @@ static void refused(void **state)
 /* Scale 0 is 1 / sqrt(D), and no key heads are as many as heads. */
 static void defaults(void **state)
 {
-    charl_var *x = input(SHAPE(2, 5, 96)), *a, *b;
-    float in[960], first[320], second[320];
+    charl_var *x = input(SHAPE(2, 5, 120)), *a, *b;
+    float in[1200], first[400], second[400];
 
     (void)state;
     a = charl_attention(g, x, &(charl_attention_args){.heads = 2});
-    b = charl_attention(g, x, &(charl_attention_args){.heads = 2, .kv_heads = 2, .scale = 0.25F});
+    b = charl_attention(g, x,
+                        &(charl_attention_args){.heads = 2, .kv_heads = 2, .scale = 0.223606798F});
     charl_graph_keep(g, a);
     charl_graph_keep(g, b);
     charl_assert_ok(charl_graph_compile(g));
-    fill(in, 960);
-    write(x, in, 960);
+    fill(in, 1200);
+    write(x, in, 1200);
     charl_assert_ok(charl_graph_run(g));
-    read(a, first, 320);
-    read(b, second, 320);
+    read(a, first, 400);
+    read(b, second, 400);
     assert_memory_equal(first, second, sizeof first);
 }
 
 /* Dropout is for training graphs: an inference graph gives the bits of p = 0. */
 static void no_dropout_at_inference(void **state)
 {
-    charl_var *x = input(SHAPE(1, 5, 96)), *a, *b;
-    float in[480], first[160], second[160];
+    charl_var *x = input(SHAPE(1, 5, 120)), *a, *b;
+    float in[600], first[200], second[200];
 
     (void)state;
     charl_graph_set_training(g, false);
@@ -126,11 +127,11 @@ static void no_dropout_at_inference(void **state)
     charl_graph_keep(g, a);
     charl_graph_keep(g, b);
     charl_assert_ok(charl_graph_compile(g));
-    fill(in, 480);
-    write(x, in, 480);
+    fill(in, 600);
+    write(x, in, 600);
     charl_assert_ok(charl_graph_run(g));
-    read(a, first, 160);
-    read(b, second, 160);
+    read(a, first, 200);
+    read(b, second, 200);
     assert_memory_equal(first, second, sizeof first);
 }
 
@@ -166,15 +167,17 @@ static void causal_sees_nothing_ahead(void **state)
 /* With one position lse = scale q . k: its gradient alone is that of q and k, and none of v. */
 static void gradient_of_lse(void **state)
 {
-    static const float in[6] = {1, 2, 3, 4, 5, 6}, want[6] = {0.75F, 1, 0.25F, 0.5F, 0, 0};
-    charl_var *x = input(SHAPE(1, 1, 6)), *out[CHARL_OP_MAX_OUT], *loss;
-    float dx[6];
+    enum { D = 20, N = 3 * D };
+    charl_var *x = input(SHAPE(1, 1, N)), *out[CHARL_OP_MAX_OUT], *loss;
     const charl_op *op = charl__op_find("attention");
     const void *attr = NULL;
+    float in[N], dx[N];
 
     (void)state;
     for (int i = 0; i < op->n_samples; i++) { /* the sample of one head and scale 1/4 */
-        attr = op->samples[i].in[0].shape.dim[2] == 3 ? op->samples[i].attr : attr;
+        const charl_shape *s = &op->samples[i].in[0].shape;
+
+        attr = s->dim[1] == 1 && s->dim[2] == N ? op->samples[i].attr : attr;
     }
     assert_non_null(attr);
     charl_graph_require_gradient(g, x);
@@ -182,11 +185,14 @@ static void gradient_of_lse(void **state)
     loss = charl_sum(g, charl_sum(g, charl_flatten(g, out[1]), 1, false), 0, false);
     charl_graph_backward(g, charl_batch_sum(g, loss), NULL);
     charl_assert_ok(charl_graph_compile(g));
-    write(x, in, 6);
+    fill(in, N);
+    write(x, in, N);
     charl_assert_ok(charl_graph_run(g));
-    read(charl_var_gradient(x), dx, 6);
-    for (int i = 0; i < 6; i++) {
-        assert_true(fabsf(dx[i] - want[i]) < 1e-6F);
+    read(charl_var_gradient(x), dx, N);
+    for (int i = 0; i < D; i++) {
+        assert_true(fabsf(dx[i] - in[D + i] / 4) < 1e-6F);
+        assert_true(fabsf(dx[D + i] - in[i] / 4) < 1e-6F);
+        assert_true(dx[2 * D + i] == 0.0F);
     }
 }
 

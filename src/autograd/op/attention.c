@@ -19,6 +19,7 @@
 #include "charl/ops.h"
 
 enum { MAX_D = 256, LANES = 32, DEFINES = 160 };
+enum { TILE = 64, GROUP = 256, LOCAL_BYTES = 40960 }; /* of the form with work-groups */
 
 typedef charl_attention_attr attention_attr;
 typedef charl_attention_extents extents;
@@ -74,6 +75,15 @@ cleanup:
     return st;
 }
 
+/* Both forms give the same bits. */
+static bool in_groups(const charl_device *dev)
+{
+    const charl_device_info *info = charl_device_get_info(dev);
+
+    return !charl__is_ungrouped(dev) && info->max_group >= GROUP &&
+           info->local_bytes >= LOCAL_BYTES;
+}
+
 /* What stands in front of every kernel, and the arguments that end every list. */
 static void specialise(const charl_enqueue *e, extents x, const char *extra, charl_launch *l,
                        char *defines, int n)
@@ -82,8 +92,9 @@ static void specialise(const charl_enqueue *e, extents x, const char *extra, cha
     const int64_t first = a->batched ? x.b / e->slices->count * e->slices->first : 0;
 
     snprintf(defines, DEFINES,
-             "%s%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC 16\n",
-             extra, charl__act_define(e->out[0]->dtype), (long long)x.d, a->causal, a->p > 0.0F);
+             "%s%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC %d\n",
+             extra, charl__act_define(e->out[0]->dtype), (long long)x.d, a->causal, a->p > 0.0F,
+             in_groups(e->dev) ? 1 : 16);
     l->defines = defines;
     l->label = e->label;
     l->args[n++] = charl__i32((int32_t)x.t);
@@ -97,20 +108,26 @@ static void specialise(const charl_enqueue *e, extents x, const char *extra, cha
     l->args[n++] = charl__f32(1.0F / (1.0F - a->p));
 }
 
+/* A work-item per `cpu` rows of each of `heads` heads, or a group per tile of them. */
+static void share_out(const charl_enqueue *e, extents x, int heads, int64_t cpu, charl_launch *l)
+{
+    const bool groups = in_groups(e->dev);
+    const int64_t rows = groups ? TILE : cpu;
+
+    l->local[0] = groups ? GROUP : 1;
+    l->global[0] = (size_t)(x.b * heads * ((x.t + rows - 1) / rows)) * l->local[0];
+}
+
 charl_status charl__attention_forward(const charl_enqueue *e, const charl_tensor *qkv,
                                       const charl_tensor *out, charl_arg lse)
 {
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents(&qkv->shape, a);
     char defines[DEFINES];
-    charl_launch l = {
-        .file = "attention_vector",
-        .entry = "attention_vector",
-        .args = {charl__in(qkv), charl__out(out), lse},
-        .global = {(size_t)(x.b * a->heads * ((x.t + LANES - 1) / LANES))},
-        .local = {1},
-    };
+    const char *name = in_groups(e->dev) ? "attention_local" : "attention_vector";
+    charl_launch l = {.file = name, .entry = name, .args = {charl__in(qkv), charl__out(out), lse}};
 
+    share_out(e, x, a->heads, LANES, &l);
     specialise(e, x, "", &l, defines, 3);
     return charl__launch(e->dev, &l);
 }
@@ -240,10 +257,10 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 9, 80)}, .attr = &dropped, .lo = -2, .hi = 2, .terms = 20},
     {.in = {CHARL_R(F32, 1, 203, 60)}, .attr = &one_head, .lo = -4, .hi = 4, .terms = 203},
     {.in = {CHARL_R(F32, 1, 64, 60)}, .attr = &one_head, .lo = -4, .hi = 4, .terms = 64},
-    {.in = {CHARL_R(F32, 2, 131, 48)}, .attr = &one_open, .lo = -3, .hi = 3, .terms = 131},
+    {.in = {CHARL_R(F32, 2, 131, 60)}, .attr = &one_open, .lo = -3, .hi = 3, .terms = 131},
     {.in = {CHARL_R(F32, 1, 70, 60)}, .attr = &dropped_one, .lo = -2, .hi = 2, .terms = 70},
-    {.in = {CHARL_R(F32, 1, 1, 3)}, .attr = &one_open, .lo = -2, .hi = 2},
-    {.in = {CHARL_R(F32, 2, 0, 3)}, .attr = &one_open, .lo = -2, .hi = 2},
+    {.in = {CHARL_R(F32, 1, 1, 60)}, .attr = &one_open, .lo = -2, .hi = 2, .terms = 20},
+    {.in = {CHARL_R(F32, 2, 0, 60)}, .attr = &one_open, .lo = -2, .hi = 2},
 };
 
 /* Part of qkv as [B, kv_heads, group, T, D]: `heads` heads from column `first` on. `last` is the
@@ -360,35 +377,44 @@ static charl_status dot_rows(const charl_enqueue *e, const extents *x)
                            .scale = 1.0F});
 }
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static charl_status launch_grad(const charl_enqueue *e, const extents *x, charl_launch l)
 {
-    charl_status st = CHARL_OK;
-    const attention_attr *a = e->attr;
-    const extents x = charl__attention_extents(&e->in[1]->shape, a);
     char defines[DEFINES];
-    charl_launch l = {
-        .file = "attention_vector_grad",
-        .entry = "attention_vector_grad",
-        .global = {(size_t)(x.t > 0 ? x.b * a->kv_heads : 0)},
-        .local = {1},
-    };
 
-    if (row_count(&x, a) == 0) {
-        goto cleanup;
-    }
-    CHARL_TRY(dot_rows(e, &x));
     l.args[0] = charl__in(e->in[0]);
     l.args[1] = charl__in(e->in[1]);
     l.args[2] = charl__in(e->in[3]);
     l.args[3] = charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0);
     l.args[4] = charl__in(e->n_in > 4 ? e->in[4] : NULL);
-    l.args[5] = charl__raw(CHARL_ARG_INOUT, NULL);
-    if (e->in[1]->dtype != CHARL_F32) {
-        l.args[5] = charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, row_count(&x, a));
-    }
+    l.args[5] = charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, row_count(x, e->attr));
     l.args[6] = charl__out(e->out[0]);
-    specialise(e, x, e->n_in > 4 ? "#define GLSE 1\n" : "", &l, defines, 7);
-    CHARL_TRY(charl__launch(e->dev, &l));
+    specialise(e, *x, e->n_in > 4 ? "#define GLSE 1\n" : "", &l, defines, 7);
+    return charl__launch(e->dev, &l);
+}
+
+static charl_status enqueue_grad(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const attention_attr *a = e->attr;
+    const extents x = charl__attention_extents(&e->in[1]->shape, a);
+    charl_launch all = {.file = "attention_vector_grad", .entry = "attention_vector_grad"},
+                 queries = {.file = "attention_local_grad", .entry = "charl_queries"},
+                 keys = {.file = "attention_local_grad", .entry = "charl_keys"};
+
+    if (row_count(&x, a) == 0) {
+        goto cleanup;
+    }
+    CHARL_TRY(dot_rows(e, &x));
+    share_out(e, x, a->heads, x.t, &queries);
+    share_out(e, x, a->kv_heads, x.t, &keys);
+    all.global[0] = keys.global[0]; /* without groups a work-item has all rows of a key head */
+    all.local[0] = keys.local[0];
+    if (!in_groups(e->dev)) {
+        CHARL_TRY(launch_grad(e, &x, all));
+    } else {
+        CHARL_TRY(launch_grad(e, &x, queries));
+        CHARL_TRY(launch_grad(e, &x, keys));
+    }
 cleanup:
     return st;
 }
@@ -457,18 +483,13 @@ static const charl_op_sample samples_grad[] = {
     {.in = GRAD(B, 8, 7, 2, 6, 20), .attr = &plain, .lo = -1, .hi = 1, .terms = 20},
     {.in = GRAD(B, 8, 1, 3, 9, 20), .attr = &causal, .lo = -1, .hi = 1, .terms = 20},
     {.in = GRAD(B, 8, 33, 3, 9, 20), .attr = &causal, .lo = -1, .hi = 1, .terms = 99},
-    {.in = GRAD(B, 8, 12, 4, 8, 20), .n_in = 4, .attr = &grouped, .lo = -1, .hi = 1, .terms = 48},
+    {.in = GRAD(B, 8, 12, 4, 8, 20), .attr = &grouped, .lo = -1, .hi = 1, .terms = 48},
     {.in = GRAD(B, 8, 9, 2, 4, 20), .attr = &dropped, .lo = -1, .hi = 1, .terms = 36},
-    {.in = GRAD(R, 1, 203, 1, 3, 20),
-     .n_in = 4,
-     .attr = &one_head,
-     .lo = -1,
-     .hi = 1,
-     .terms = 812},
-    {.in = GRAD(R, 2, 131, 1, 3, 16), .attr = &one_open, .lo = -1, .hi = 1, .terms = 512},
+    {.in = GRAD(R, 1, 203, 1, 3, 20), .attr = &one_head, .lo = -1, .hi = 1, .terms = 812},
+    {.in = GRAD(R, 2, 131, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1, .terms = 512},
     {.in = GRAD(R, 1, 70, 1, 3, 20), .attr = &dropped_one, .lo = -1, .hi = 1, .terms = 280},
-    {.in = GRAD(R, 1, 1, 1, 3, 1), .attr = &one_open, .lo = -1, .hi = 1},
-    {.in = GRAD(R, 2, 0, 1, 3, 1), .attr = &one_open, .lo = -1, .hi = 1},
+    {.in = GRAD(R, 1, 1, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1, .terms = 20},
+    {.in = GRAD(R, 2, 0, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1},
 };
 
 const charl_op charl_op_attention_grad = {
