@@ -49,16 +49,27 @@ cleanup:
     return st;
 }
 
+static charl_status add_norm(charl_model *m, const charl_gpt_config *c)
+{
+    charl_status st = CHARL_OK;
+    charl_norm_config norm;
+
+    if (c->norm == CHARL_BLOCK_RMS_NORM) {
+        CHARL_TRY(charl_model_add(m, "ln_f", "rms_norm", NULL));
+        goto cleanup;
+    }
+    CHARL_TRY(charl_layer_defaults("layer_norm", &norm));
+    norm.bias = c->bias;
+    CHARL_TRY(charl_model_add(m, "ln_f", "layer_norm", &norm));
+cleanup:
+    return st;
+}
+
 static charl_status add_head(charl_model *m, const charl_gpt_config *c)
 {
     charl_status st = CHARL_OK;
-    const bool rms = c->norm == CHARL_BLOCK_RMS_NORM;
-    charl_norm_config norm;
     charl_linear_config head;
 
-    CHARL_TRY(charl_layer_defaults(rms ? "rms_norm" : "layer_norm", &norm));
-    norm.bias = c->bias;
-    CHARL_TRY(charl_model_add(m, "ln_f", rms ? "rms_norm" : "layer_norm", &norm));
     CHARL_TRY(charl_layer_defaults("linear", &head));
     head.out = c->vocab;
     head.bias = false;
@@ -80,6 +91,7 @@ charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *c)
                   (long long)c->n_head);
     CHARL_TRY(add_embeddings(m, c));
     CHARL_TRY(add_blocks(m, c));
+    CHARL_TRY(add_norm(m, c));
     CHARL_TRY(add_head(m, c));
 cleanup:
     return st;

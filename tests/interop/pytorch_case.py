@@ -80,6 +80,10 @@ class Case:
     def classes(self, y):
         return int(y.max()) + 1
 
+    def groups(self, model):
+        """The parameters as PyTorch's optimizers take them."""
+        return model.parameters()
+
     def ini(self, data, output):
         lines = ["[run]", "seed = 7", f"output_dir = {output}",
                  "[data]", f"path = {data}", "shuffle = no", "[model]", *self.model_ini(),
@@ -152,15 +156,15 @@ def load_model(model, arrays):
 
 def build_optimizer(case, model):
     if case.optimizer == "sgd":
-        return torch.optim.SGD(model.parameters(), lr=case.lr, momentum=0.9,
+        return torch.optim.SGD(case.groups(model), lr=case.lr, momentum=0.9,
                                weight_decay=case.weight_decay, nesterov=case.nesterov)
     if case.optimizer == "rmsprop":
-        return torch.optim.RMSprop(model.parameters(), lr=case.lr, momentum=0.9,
+        return torch.optim.RMSprop(case.groups(model), lr=case.lr, momentum=0.9,
                                    weight_decay=case.weight_decay)
     if case.optimizer == "adagrad":
-        return torch.optim.Adagrad(model.parameters(), lr=case.lr, weight_decay=case.weight_decay)
+        return torch.optim.Adagrad(case.groups(model), lr=case.lr, weight_decay=case.weight_decay)
     kind = torch.optim.Adam if case.optimizer == "adam" else torch.optim.AdamW
-    return kind(model.parameters(), lr=case.lr, weight_decay=case.weight_decay)
+    return kind(case.groups(model), lr=case.lr, weight_decay=case.weight_decay)
 
 
 def load_optimizer(case, model, optimizer, groups, t):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Transformers give the same numbers as PyTorch: GPT-2's kind, and Llama's with rotary positions,
-SwiGLU and grouped key and value heads.
+RMS norm, SwiGLU and grouped key and value heads.
 
 How they are compared: pytorch_case.py. CHARL_TEST_SHORT=1: GPT-2's kind only.
 """
@@ -13,6 +13,15 @@ from pytorch_case import BIN, SHORT, Case, compare_cases, compare_ranks, h5py, n
 
 LAYERS, HEADS, WIDTH, WINDOW = 2, 4, 32, 24
 functional = nn.functional
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * self.weight
 
 
 class LayerNorm(nn.Module):
@@ -119,6 +128,12 @@ class Gpt(Case):
     def build_model(self, x, classes):
         return Model(self, classes)
 
+    def groups(self, model):
+        """Vectors do not decay: nanoGPT's rule, charl's default for gpt."""
+        matrices = [p for p in model.parameters() if p.dim() > 1]
+        vectors = [p for p in model.parameters() if p.dim() <= 1]
+        return [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
+
     def classes(self, y):
         return self.vocab
 
@@ -134,8 +149,11 @@ class Gpt(Case):
 class Llama(Gpt):
     bias, tied, rotary, gated, kv_heads = False, False, True, True, 2
 
+    def norm(self):
+        return RMSNorm(WIDTH)
+
     def model_ini(self):
-        return [*super().model_ini(), "mlp = swiglu", "positions = rotary",
+        return [*super().model_ini(), "norm = rms", "mlp = swiglu", "positions = rotary",
                 f"n_kv_head = {self.kv_heads}"]
 
 

@@ -116,6 +116,7 @@ static void test_gpt_like_llama(void **state)
                           .n_embd = 32,
                           .block_size = 6,
                           .vocab = 9,
+                          .norm = CHARL_BLOCK_RMS_NORM,
                           .mlp = CHARL_BLOCK_SWIGLU,
                           .positions = CHARL_GPT_ROTARY};
     net n;

@@ -33,7 +33,7 @@ interval = 1
 [device]
 share = yes
 INI
-sed 's/^dropout.*/n_kv_head = 2\nmlp = swiglu\npositions = rotary\ntie_weights = no/' gpt.ini >llama.ini
+sed 's/^dropout.*/n_kv_head = 2\nnorm = rms\nmlp = swiglu\npositions = rotary\ntie_weights = no/' gpt.ini >llama.ini
 
 for n in 1 3 8; do
     expect 0 "gpt on $n ranks" ranks $n gpt.ini -q -o gpt-$n
