@@ -21,6 +21,9 @@
 charl_status charl_safetensors_save(const char *path, const charl_checkpoint_tensor *tensors,
                                     int64_t n_tensors) CHARL_MUST_CHECK;
 
+/** Whether this build can read them: it was made with libjansson. Local. */
+bool charl_safetensors_can_read(void);
+
 typedef struct charl_safetensors charl_safetensors;
 
 /** Open `path` and check everything but the contents of the tensors: length and form of the header,

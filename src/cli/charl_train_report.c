@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "charl/device.h"
+#include "charl/safetensors.h"
 #include "cli/charl_train.h"
 #include "cli/cli.h"
 #include "nn/layer.h"
@@ -26,6 +27,8 @@ void charl__train_print_version(void)
         printf(" %s", t->name);
     }
     printf("\n  optimizers: sgd adam adamw lion rmsprop adagrad\n  all-reduce: window tree mpi\n");
+    printf("  safetensors: %s, onnx: written\n",
+           charl_safetensors_can_read() ? "read and written" : "written (no libjansson)");
 }
 
 static const char *kind_name(charl_device_kind kind)

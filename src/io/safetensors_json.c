@@ -22,6 +22,11 @@ void charl__safetensors_free(charl__safetensors_entry *entries, int64_t n)
 
 #include <jansson.h>
 
+bool charl_safetensors_can_read(void)
+{
+    return true;
+}
+
 /* Of a tensor, for messages. */
 typedef struct place {
     const char *path, *name;
@@ -166,6 +171,11 @@ cleanup:
 }
 
 #else
+
+bool charl_safetensors_can_read(void)
+{
+    return false;
+}
 
 charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes,
                                       charl__safetensors_entry **out, int64_t *n)
