@@ -38,7 +38,7 @@ says out "--fast-dev-run"
 expect short-help 0 "$train" -h
 expect version 0 "$train" --version
 says out "charl-train "
-says out "safetensors: .*written"
+says out "onnx: written"
 expect no-config 2 "$train"
 says err "which configuration?"
 expect bad-option 2 "$train" --bogus

@@ -133,6 +133,22 @@ def weights_after_start(config, folder, name):
     return load(output / "x.safetensors")
 
 
+def check_mean(config, folder, output):
+    """The mean of checkpoints is evaluated, exported and started from, but not resumed."""
+    mean = folder / "mean.h5"
+    steps = [output / "checkpoints" / f"step-{n:08d}.h5" for n in (10, 20)]
+    run(0, BIN / "charl", "checkpoint", "average", *steps, "-o", mean)
+    got = []
+    for path in (*steps, mean):
+        run(0, BIN / "charl", "checkpoint", "export", path, "-o", folder / "one.safetensors")
+        got.append(load(folder / "one.safetensors")["fc1.weight"].double())
+    check(torch.equal(((got[0] + got[1]) / 2).float(), got[2].float()), "not the mean")
+    run(0, BIN / "charl", "eval", config, mean)
+    run(0, BIN / "charl-train", "-q", config, "-o", folder / "from-mean", "--init-from", mean)
+    said = run(5, BIN / "charl-train", "-q", config, "-o", folder / "no", f"--resume={mean}")
+    check("mean.h5 holds weights only and cannot be resumed" in said and "--init-from" in said, said)
+
+
 def check_average(folder):
     """Where there is a moving average of the weights, that is what others get."""
     import h5py  # pylint: disable=import-outside-toplevel
@@ -265,6 +281,7 @@ def main():
         run(0, BIN / "charl-train", "-q", config)
         check((output / "best.safetensors").exists(), "there is no best.safetensors")
         check_forward(config, output, data)
+        check_mean(config, folder, output)
         (folder / "blocked" / "last.safetensors").mkdir(parents=True)
         said = run(0, BIN / "charl-train", config, "-o", folder / "blocked")
         check("warning" in said and "last.safetensors: exists and is not a regular file" in said,
