@@ -76,7 +76,7 @@ static void every_kind_of_png_is_read(void **state)
                                        false,
                                        4,
                                        {{9, 8, 7}, {1, 2, 3}, {255, 0, 0}, {0, 0, 255}}};
-    unsigned char out[12];
+    unsigned char out[18];
 
     (void)state;
     put_png(path_of("g.png"), &(png_sample){.width = 4, .height = 1, .depth = 8}, gray, 4);
