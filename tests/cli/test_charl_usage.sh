@@ -17,7 +17,7 @@ expect 0 'charl data verify' data --help
 expect 2 'no such command: verfy' data verfy x
 hint 'did you mean `charl data verify`'
 for command in 'data import' 'data make' 'data info' 'data verify' 'checkpoint show' 'checkpoint verify' \
-    'checkpoint diff' 'checkpoint average' 'checkpoint export' devices selftest eval predict; do
+    'checkpoint diff' 'checkpoint average' 'checkpoint export' devices selftest eval predict generate; do
     # shellcheck disable=SC2086
     expect 0 "^Usage: charl $command " $command --help
     # shellcheck disable=SC2086
@@ -25,7 +25,7 @@ for command in 'data import' 'data make' 'data info' 'data verify' 'checkpoint s
     hint "charl $command --help"
 done
 
-for command in generate report bench; do
+for command in report bench; do
     expect 2 "charl $command is not available in this version" "$command" x
     if "$charl" --help | grep -q "charl $command"; then
         echo "help lists charl $command"
