@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-enum { GROUP = 256, PANEL = 32, MAX_PANELS = 12, MAX_TILES = 48 };
+enum { GROUP = 256, PANEL = 32, MAX_PANELS = 12, MAX_TILES = 48, LONGEST_LINE = 1024 };
 
 static int64_t at_least_one(int64_t x)
 {
@@ -154,6 +154,41 @@ static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l,
     l->args[22] = charl__i32(0);
 }
 
+/* Floats of an image row with the zeros that gemm_plane.cl reads around it. */
+static int64_t plane_line(const charl_gemm_window *w)
+{
+    const int64_t last = (int64_t)(w->taps[1] - 1) * w->tap_step[1];
+    const int64_t lowest = w->shift[1] + (last < 0 ? last : 0);
+    const int64_t highest = w->shift[1] + (last > 0 ? last : 0);
+    const int64_t margin = lowest < 0 ? -lowest : 0;
+    const int64_t read = ceil_div(w->row, 16) * 16 * w->step[1] + (highest > 0 ? highest : 0);
+
+    return ceil_div(margin + (read > w->image[1] ? read : w->image[1]) + 16, 16) * 16;
+}
+
+/* One channel in and out, in f32: what gemm_plane.cl does, with the same bits. */
+static bool is_plane(const charl_gemm *p)
+{
+    const charl_gemm_window *w = &p->window;
+
+    return p->form == CHARL_GEMM_AUTO && p->m == 1 && p->b_kind == CHARL_GEMM_WINDOW &&
+           p->k == (int64_t)w->taps[0] * w->taps[1] && w->divide[0] == 1 && w->divide[1] == 1 &&
+           p->leaves <= 1 && p->segments <= 1 && w->taps[0] <= 16 && p->a->dtype == CHARL_F32 &&
+           p->out->dtype == CHARL_F32 && plane_line(w) <= LONGEST_LINE;
+}
+
+static void shape_plane(const charl_gemm *p, charl_launch *l, char *text, size_t bytes)
+{
+    const int n = define_common(p, text, bytes);
+
+    snprintf(text + n, bytes - (size_t)n, "#define LINE %d\n", (int)plane_line(&p->window));
+    l->file = l->entry = "gemm_plane";
+    l->global[0] = (size_t)at_least_one(p->count);
+    l->local[0] = 1;
+    l->args[21] = charl__i32(0);
+    l->args[22] = charl__i32(0);
+}
+
 charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
 {
     charl_status st = CHARL_OK;
@@ -191,6 +226,8 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
     if (is_local(dev, p->form)) {
         CHARL_INVARIANT(p->leaves <= 1);
         shape_local(dev, p, &l, defines, sizeof defines);
+    } else if (is_plane(p)) {
+        shape_plane(p, &l, defines, sizeof defines);
     } else {
         shape_vector(dev, p, &l, defines, sizeof defines);
     }

@@ -15,12 +15,22 @@
 
 static charl_device *dev;
 
-static const charl_gemm_form forms[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_VECTOR_SMALL,
+static const charl_gemm_form forms[] = {CHARL_GEMM_AUTO, CHARL_GEMM_VECTOR, CHARL_GEMM_VECTOR_SMALL,
                                         CHARL_GEMM_LOCAL, CHARL_GEMM_LOCAL_LARGE};
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
 /* Few different windows, since each is a program of its own. */
 static const charl_conv geometry[] = {
+    {.batch = 2,
+     .c = 3,
+     .h = 9,
+     .w = 20,
+     .o = 3,
+     .groups = 3,
+     .kernel = {3, 2},
+     .stride = {2, 1},
+     .padding = {1, 2},
+     .dilation = {1, 2}},
     {.batch = 2,
      .c = 3,
      .h = 7,
