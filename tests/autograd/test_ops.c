@@ -390,6 +390,9 @@ static void test_op(void **state)
     for (int i = 0; i < op->n_samples; i++) {
         charl_op_case c;
 
+        if (half == CHARL_F16 && sliced && !charl__env_is_on(CHARL_ENV_TEST_LONG)) {
+            break; /* what depends on the shape bf16 has shown */
+        }
         charl_assert_ok(
             charl__op_case_create(op, &op->samples[i], half, charl_test_seed() + (uint64_t)i, &c));
         if (!is_chosen(&c)) {
