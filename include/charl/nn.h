@@ -94,6 +94,7 @@ typedef struct charl_dropout_config {
 
 typedef struct charl_activation_config {
     double slope; /* leaky_relu only; default 0.01 */
+    double alpha; /* elu only; default 1 */
 } charl_activation_config;
 
 typedef struct charl_embedding_config {

@@ -26,7 +26,9 @@ charl_var *charl_lerp(charl_graph *g, charl_var *a, charl_var *b, charl_var *w);
 /* Activations and functions of one operand, any shape. NaN in gives NaN out. */
 charl_var *charl_relu(charl_graph *g, charl_var *x); /**< out = x > 0 ? x : 0 */
 charl_var *charl_leaky_relu(charl_graph *g, charl_var *x,
-                            float slope);               /**< out = x > 0 ? x : slope * x */
+                            float slope); /**< out = x > 0 ? x : slope * x */
+charl_var *charl_elu(charl_graph *g, charl_var *x,
+                     float alpha); /**< out = x > 0 ? x : alpha * (exp(x) - 1) */
 charl_var *charl_sigmoid(charl_graph *g, charl_var *x); /**< out = 1 / (1 + exp(-x)) */
 charl_var *charl_tanh(charl_graph *g, charl_var *x);    /**< out = tanh(x) */
 charl_var *charl_gelu(charl_graph *g, charl_var *x,

@@ -132,6 +132,9 @@ activation = leaky_relu
 [layer b]
 type = batch_norm
 activation = silu
+[layer b2]
+type = elu
+alpha = 0.5
 [layer c]
 type = conv2d
 channels = 12

@@ -145,7 +145,7 @@ class Transposed(Layers):
               "output_padding = 1; groups = 2",
         "gn2": "type = group_norm; groups = 2; activation = silu",
         "up2": "type = conv_transpose2d; channels = 6; kernel = 2; dilation = 2x1; bias = no",
-        "act2": "type = relu",
+        "act2": "type = elu; alpha = 0.5",
         "flat": "type = flatten",
         "fc": "type = linear; out = 10",
     }
@@ -156,7 +156,7 @@ class Transposed(Layers):
                 "up": nn.ConvTranspose2d(8, 4, (3, 4), 2, (1, 0), 1, groups=2),
                 "gn2": nn.GroupNorm(2, 4), "silu": nn.SiLU(),
                 "up2": nn.ConvTranspose2d(4, 6, 2, bias=False, dilation=(2, 1)),
-                "act2": nn.ReLU(), "flat": nn.Flatten(), "fc": nn.Linear(6 * 22 * 24, classes)}
+                "act2": nn.ELU(0.5), "flat": nn.Flatten(), "fc": nn.Linear(6 * 22 * 24, classes)}
 
 
 CASES = [

@@ -258,6 +258,7 @@ static const struct layer_case {
       {"l.weight_hh_l0", {2, {12, 4}}, 0.5, 0, false}}},
     {"relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"leaky_relu", NULL, {1, {5}}, {1, {5}}, {{0}}},
+    {"elu", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"sigmoid", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"tanh", NULL, {1, {5}}, {1, {5}}, {{0}}},
     {"gelu", NULL, {1, {5}}, {1, {5}}, {{0}}},

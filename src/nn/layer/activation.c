@@ -18,18 +18,18 @@ static charl_var *leaky_relu(charl_graph *g, charl_var *x)
     return charl_leaky_relu(g, x, 0.01F);
 }
 
+static charl_var *elu(charl_graph *g, charl_var *x)
+{
+    return charl_elu(g, x, 1.0F);
+}
+
 static const struct activation {
     const char *name;
     charl_var *(*apply)(charl_graph *g, charl_var *x);
 } activations[] = {
-    {"relu", charl_relu},
-    {"leaky_relu", leaky_relu},
-    {"sigmoid", charl_sigmoid},
-    {"tanh", charl_tanh},
-    {"gelu", gelu},
-    {"gelu_tanh", gelu_tanh},
-    {"silu", charl_silu},
-    {"softplus", charl_softplus},
+    {"relu", charl_relu},       {"leaky_relu", leaky_relu}, {"elu", elu},
+    {"sigmoid", charl_sigmoid}, {"tanh", charl_tanh},       {"gelu", gelu},
+    {"gelu_tanh", gelu_tanh},   {"silu", charl_silu},       {"softplus", charl_softplus},
 };
 
 static const struct activation *find(const char *name)
@@ -44,7 +44,7 @@ static const struct activation *find(const char *name)
 
 const char *charl_activation_names(void)
 {
-    return "relu, leaky_relu, sigmoid, tanh, gelu, gelu_tanh, silu, softplus";
+    return "relu, leaky_relu, elu, sigmoid, tanh, gelu, gelu_tanh, silu, softplus";
 }
 
 const char *charl__activation_find(const char *name)
@@ -71,6 +71,13 @@ static charl_var *build_leaky_relu(const charl_layer_build *b, charl_var *x)
     const charl_activation_config *c = b->config;
 
     return charl_leaky_relu(b->g, x, (float)c->slope);
+}
+
+static charl_var *build_elu(const charl_layer_build *b, charl_var *x)
+{
+    const charl_activation_config *c = b->config;
+
+    return charl_elu(b->g, x, (float)c->alpha);
 }
 
 static charl_var *build_sigmoid(const charl_layer_build *b, charl_var *x)
@@ -125,6 +132,11 @@ static const charl_layer_key leaky_keys[] = {
     {"slope", CHARL_KEY_FLOAT, offsetof(charl_activation_config, slope), -1e6, 1e6, false,
      "slope below zero"},
 };
+static const charl_activation_config elu_defaults = {.alpha = 1};
+static const charl_layer_key elu_keys[] = {
+    {"alpha", CHARL_KEY_FLOAT, offsetof(charl_activation_config, alpha), -1e6, 1e6, false,
+     "minus the limit at minus infinity"},
+};
 static const charl_dropout_config dropout_defaults = {.p = 0.5};
 static const charl_layer_key dropout_keys[] = {
     {"p", CHARL_KEY_FLOAT, offsetof(charl_dropout_config, p), 0, 1, false,
@@ -138,6 +150,11 @@ const charl_layer_type charl__layer_activations[] = {
      .build = build_leaky_relu,
      CHARL_DEFAULTS(leaky_defaults),
      CHARL_KEYS(leaky_keys)},
+    {.name = "elu",
+     .help = "x, or alpha * (exp(x) - 1) below zero",
+     .build = build_elu,
+     CHARL_DEFAULTS(elu_defaults),
+     CHARL_KEYS(elu_keys)},
     {.name = "sigmoid", .help = "1 / (1 + exp(-x))", .build = build_sigmoid},
     {.name = "tanh", .help = "tanh(x)", .build = build_tanh},
     {.name = "gelu", .help = "x * Phi(x)", .build = build_gelu},
