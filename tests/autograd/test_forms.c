@@ -96,7 +96,10 @@ int main(void)
                 .name = op->name, .test_func = test_forms, .initial_state = (void *)(uintptr_t)op};
         }
     }
-    rc = _cmocka_run_group_tests("forms", tests, n, NULL, NULL);
+    if (n == 0) {
+        fprintf(stderr, "no operator %s\n", only);
+    }
+    rc = n == 0 ? 1 : _cmocka_run_group_tests("forms", tests, n, NULL, NULL);
     charl_device_close(dev);
     if (rc == 0 && charl__live() != 0) {
         fprintf(stderr, "%ld objects are still alive\n", charl__live());

@@ -463,6 +463,10 @@ static int run_table(void)
                 .name = op->name, .test_func = test_op, .initial_state = (void *)(uintptr_t)op};
         }
     }
+    if (n == 0) {
+        fprintf(stderr, "no operator %s in this type\n", only);
+        return 1;
+    }
     return _cmocka_run_group_tests("operators", tests, n, NULL, NULL);
 }
 
