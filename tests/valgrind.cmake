@@ -5,7 +5,7 @@ if(NOT CHARL_SANITIZE)
     train/test_config.c train/test_config_messages.c
     train/test_interval.c train/test_metrics.c train/test_rundir.c)
   # These only repeat the same code over much data.
-  list(FILTER programs EXCLUDE REGEX "test_(rng|hash|order|checkpoint_crash|checkpoint_damage|checkpoint_power)[a-z_]*\\.c$")
+  list(FILTER programs EXCLUDE REGEX "test_(rng|hash|order|checkpoint_average|checkpoint_crash|checkpoint_damage|checkpoint_power)[a-z_]*\\.c$")
   foreach(program IN LISTS programs)
     string(REGEX REPLACE "^(.*)/test_(.*)\\.c$" "\\2" name ${program})
     if(VALGRIND)
