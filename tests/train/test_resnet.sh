@@ -1,5 +1,5 @@
 #!/bin/sh
-# A residual network: the same bits for any number of ranks, and after stopping and going on with another number.
+# A residual network on samples that change with every epoch: the same bits for any number of ranks, and after stopping and going on with another number.
 here=$(dirname "$0")
 . "$here/common.sh"
 
@@ -9,6 +9,7 @@ output_dir = run
 seed = 5
 [data]
 path = digits.h5
+augment = flip, crop:2, rotate:10, cutout:6, mixup:0.2
 [model]
 type = resnet
 depth = 20
