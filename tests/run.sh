@@ -2,7 +2,8 @@
 # Everything a change must pass, in one command: install what is missing, build both presets, run all tests of both.
 #   dev      debug, sanitizers, warnings are errors: lint and all tests but those under valgrind
 #   release  optimised: all tests but lint
-# Before release, dev takes the long scripts in a short form, and both keep their compiled kernels in one place.
+# Before release, dev takes the long scripts in a short form and leaves out what runs the same operators on other variants
+# of their kernels; both keep their compiled kernels in one place.
 # Usage: tests/run.sh [dev|release ...]      CHARL_JOBS=n limits parallel compilation
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -31,12 +32,11 @@ finish() {
     exit 0
 }
 
-# run_tests PRESET EXCLUDED_LABELS
+# run_tests PRESET EXCLUDED_LABELS SHORT
 run_tests() {
-    local preset=$1 log=build/$1/tests.log passed skipped bad short=
-    [[ $preset == dev && " ${presets[*]} " == *" release "* ]] && short=1
+    local preset=$1 log=build/$1/tests.log passed skipped bad
     # Most of the time is spent compiling kernels, on one core each; tests with several ranks run alone.
-    CHARL_TEST_SHORT=$short ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure -LE "$2" 2>&1 | tee "$log"
+    CHARL_TEST_SHORT=$3 ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure -LE "$2" 2>&1 | tee "$log"
     local rc=${PIPESTATUS[0]}
     passed=$(grep -cE ' Test +#[0-9]+:.* Passed ' "$log")
     skipped=$(grep -cE ' Test +#[0-9]+:.*\*\*\*Skipped ' "$log")
@@ -70,8 +70,14 @@ for preset in "${presets[@]}"; do
         continue
     fi
     case $preset in
-    dev) run_tests dev '^valgrind$' ;;
-    *) run_tests "$preset" '^lint$' ;;
+    dev)
+        if [[ " ${presets[*]} " == *" release "* ]]; then
+            run_tests dev '^(valgrind|variants)$' 1
+        else
+            run_tests dev '^valgrind$' ''
+        fi
+        ;;
+    *) run_tests "$preset" '^lint$' '' ;;
     esac
 done
 finish
