@@ -2,8 +2,8 @@
 # Everything a change must pass, in one command: install what is missing, build both presets, run all tests of both.
 #   dev      debug, sanitizers, warnings are errors: lint and all tests but those under valgrind
 #   release  optimised: all tests but lint
-# Before release, dev takes the long scripts in a short form and leaves out what runs the same operators on other variants
-# of their kernels; both keep their compiled kernels in one place.
+# Before release, dev takes the long scripts in a short form and leaves out what is labelled once: much compiling of kernels
+# and nothing new on the host. Both keep their compiled kernels in one place.
 # Usage: tests/run.sh [dev|release ...]      CHARL_JOBS=n limits parallel compilation
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -72,7 +72,7 @@ for preset in "${presets[@]}"; do
     case $preset in
     dev)
         if [[ " ${presets[*]} " == *" release "* ]]; then
-            run_tests dev '^(valgrind|variants)$' 1
+            run_tests dev '^(valgrind|once)$' 1
         else
             run_tests dev '^valgrind$' ''
         fi

@@ -4,8 +4,9 @@
  * The table is the list of tests, so an operator without samples fails, and a new one is tested by
  * being there. Rerun one with CHARL_TEST_OP=tanh. With bf16 or f16 those that take such operands
  * run with them, at their BATCHED samples: a gradient of half-size values belongs to rows. With
- * --bits the program only prints a hash of all outputs of each operator: test_op_bits runs it with
- * different numbers of compute units and compares.
+ * even or odd every other one runs, so that two processes share the work. With --bits the program
+ * only prints a hash of all outputs of each operator: test_op_bits runs it with different numbers
+ * of compute units and compares.
  */
 #include "support/support.h"
 
@@ -449,13 +450,14 @@ static int print_bits(void)
     return 0;
 }
 
-static int run_table(void)
+/* Every `stride`-th operator from `first` on. */
+static int run_table(int first, int stride)
 {
     struct CMUnitTest tests[256];
     size_t n = 0;
     const char *only = getenv("CHARL_TEST_OP");
 
-    for (int i = 0; i < charl__op_count && n < 256; i++) {
+    for (int i = first; i < charl__op_count && n < 256; i += stride) {
         const charl_op *op = charl__op_table[i];
 
         if ((!only || strcmp(only, op->name) == 0) && (half == CHARL_F32 || op->half)) {
@@ -473,9 +475,15 @@ static int run_table(void)
 int main(int argc, char **argv)
 {
     const charl_device_request request = {.local_size = 1};
-    int rc;
+    int rc, first = 0, stride = 1;
 
     for (int i = 1; i < argc; i++) {
+        const bool odd = strcmp(argv[i], "odd") == 0;
+
+        if (odd || strcmp(argv[i], "even") == 0) {
+            first = odd;
+            stride = 2;
+        }
         half = strcmp(argv[i], "bf16") == 0  ? CHARL_BF16
                : strcmp(argv[i], "f16") == 0 ? CHARL_F16
                                              : half;
@@ -485,7 +493,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "skipped: %s\n", charl_error_message());
         return 77;
     }
-    rc = argc > 1 && strcmp(argv[1], "--bits") == 0 ? print_bits() : run_table();
+    rc = argc > 1 && strcmp(argv[1], "--bits") == 0 ? print_bits() : run_table(first, stride);
     charl_device_close(dev);
     if (rc == 0 && charl__live() != 0) {
         fprintf(stderr, "%ld objects are still alive\n", charl__live());
