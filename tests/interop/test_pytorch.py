@@ -19,9 +19,10 @@ class Mlp(Case):
 
     channels = ()
 
-    def __init__(self, *common, activation="relu", **more):
+    def __init__(self, *common, activation="relu", gradient_tolerance=1e-4, **more):
         super().__init__(*common, **more)
         self.activation = activation
+        self.gradient_tolerance = gradient_tolerance
 
     def model_ini(self):
         return ["type = mlp", f"hidden = {HIDDEN}", f"activation = {self.activation}",
@@ -49,7 +50,6 @@ class Cnn(Mlp):
     """Convolutions with batch norm in front of a perceptron."""
 
     channels = CHANNELS
-    gradient_tolerance = 1e-3  # a maximum that rounding decides: PyTorch's own f32 is 2e-2 off its f64
 
     def model_ini(self):
         return ["type = cnn", f"channels = {', '.join(map(str, CHANNELS))}", "batch_norm = yes",
@@ -66,7 +66,8 @@ CASES = [
     Cnn("cnn sgd", "sgd", 0.02, 1e-3),
     Cnn("cnn nesterov", "sgd", 0.02, 1e-3, nesterov=True),
     Cnn("cnn adam", "adam", 1e-3, 1e-3),
-    Cnn("cnn adamw", "adamw", 1e-3, 0.05),
+    # Rounding decides a maximum here: PyTorch's own f32 is 2e-2 off its f64.
+    Cnn("cnn adamw", "adamw", 1e-3, 0.05, gradient_tolerance=1e-3),
     Cnn("cnn clip, smoothing", "sgd", 0.05, 1e-3, grad_clip=0.5, label_smoothing=0.1),
     Mlp("mlp gelu, cosine", "adamw", 2e-3, 0.05, activation="gelu", min_lr=1e-4),
 ]
