@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "charl/shape.h"
 #include "charl/status.h"
 
 struct charl_slices; /* base/tree.h: the slices of the batch that a rank owns, and its lanes */
@@ -143,6 +144,12 @@ charl_status charl_comm_reduce_f64(charl_comm *c, charl_comm_op op, double *v,
 charl_status charl_comm_compare(charl_comm *c, const char *what, const void *data, size_t bytes,
                                 charl_status code) CHARL_MUST_CHECK;
 
+/** What an all-reduce is asked for; zeros are the defaults. */
+typedef struct charl_allreduce_options {
+    const char *algorithm;    /* see charl_allreduce_create; NULL: "auto" */
+    charl_dtype reduce_dtype; /* of the values on the way; CHARL_F32 */
+} charl_allreduce_options;
+
 /** The sum over the batch of n f32 values, added in the tree of base/tree.h: the same bits for any
  *  number of ranks, whatever the algorithm (except "mpi", which is there to compare with).
  *
@@ -151,20 +158,22 @@ charl_status charl_comm_compare(charl_comm *c, const char *what, const void *dat
  * range may be written again after its wait; its sum is valid from its wait to the next begin of a
  * range that overlaps it: so begin says also "I have finished reading the last sums of this range".
  *
- *  algorithm  "auto"    the best of the following; CHARL_ALLREDUCE overrides the argument
- *             "local"   one rank: nothing to do, sum and lanes are the same memory
- *             "window"  ranks of one node, through shared memory: each rank adds its part of a
- * range "tree"    anywhere, by MPI messages "mpi"     anywhere, MPI_Allreduce: the bits depend on
- * the number of ranks mine       the slices of this rank; together the ranks cover the batch in
- * rank order
+ *  mine are the slices of this rank; together the ranks cover the batch in rank order. options
+ *  may be NULL. Its algorithm is one of
+ *
+ *      "auto"    the best of the following; CHARL_ALLREDUCE overrides the option
+ *      "local"   one rank: nothing to do, sum and lanes are the same memory
+ *      "window"  ranks of one node, through shared memory: each rank adds its part of a range
+ *      "tree"    anywhere, by MPI messages
+ *      "mpi"     anywhere, MPI_Allreduce: the bits depend on the number of ranks
  *
  *  Owned by the caller, not longer than c. Blocks. Collective on c.
- *  Errors: ERR_CONFIG unknown algorithm, or it does not work here; ERR_INVALID slices that do not
- *  fit together; ERR_NOMEM, also when /dev/shm is too small (the message says what it needs);
+ *  Errors: ERR_CONFIG unknown algorithm or type, or it does not work here; ERR_INVALID slices that
+ * do not fit together; ERR_NOMEM, also when /dev/shm is too small (the message says what it needs);
  *  ERR_COMM.
  *  Cost: window reads 4*n*lanes bytes over all ranks and writes 4*n. */
-charl_status charl_allreduce_create(charl_comm *c, const char *algorithm, int64_t n,
-                                    const struct charl_slices *mine,
+charl_status charl_allreduce_create(charl_comm *c, int64_t n, const struct charl_slices *mine,
+                                    const charl_allreduce_options *options,
                                     charl_allreduce **out) CHARL_MUST_CHECK;
 
 /** Blocks. Collective on its communicator, except when that is broken. NULL is a no-op. */

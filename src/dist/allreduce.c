@@ -53,13 +53,17 @@ static const charl__algorithm *const algorithms[] = {
 
 enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
 
-static charl_status choose(const charl_comm *c, const char *name, const charl__algorithm **out)
+static charl_status choose(const charl_comm *c, const charl_allreduce_options *options,
+                           const charl__algorithm **out)
 {
     charl_status st = CHARL_OK;
     const char *forced = charl__env(CHARL_ENV_ALLREDUCE);
+    const char *name = forced ? forced : options->algorithm ? options->algorithm : "auto";
     const char *why;
 
-    name = forced ? forced : name;
+    CHARL_REQUIRE(options->reduce_dtype == CHARL_F32, CHARL_ERR_CONFIG,
+                  "gradients cannot be summed in %s: set dist.reduce_dtype to f32",
+                  charl_dtype_name(options->reduce_dtype));
     for (int i = 0; i < ALGORITHMS; i++) {
         why = algorithms[i]->unavailable(c);
         if (strcmp(name, "auto") == 0 && !why) {
@@ -81,16 +85,17 @@ cleanup:
     return st;
 }
 
-charl_status charl_allreduce_create(charl_comm *c, const char *algorithm, int64_t n,
-                                    const charl_slices *mine, charl_allreduce **out)
+charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
+                                    const charl_allreduce_options *options, charl_allreduce **out)
 {
     charl_status st = CHARL_OK;
+    const charl_allreduce_options defaults = {0};
     charl_allreduce *ar = NULL;
     const charl__algorithm *alg = NULL;
     int64_t extent[2];
 
     *out = NULL;
-    CHARL_TRY(charl_comm_agree(c, choose(c, algorithm, &alg)));
+    CHARL_TRY(charl_comm_agree(c, choose(c, options ? options : &defaults, &alg)));
     extent[0] = n;
     extent[1] = alg->name[0];
     CHARL_TRY(charl_comm_compare(c, "the number of gradients and the all-reduce", extent,

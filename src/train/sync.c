@@ -56,7 +56,8 @@ charl_status charl__sync_create(charl_comm *comm, const char *algorithm, const c
     s->set = set;
     s->dev = set->dev;
     s->n_lanes = slices->n_lanes;
-    CHARL_TRY(charl_allreduce_create(comm, algorithm, set->elements, slices, &s->ar));
+    CHARL_TRY(charl_allreduce_create(comm, set->elements, slices,
+                                     &(charl_allreduce_options){.algorithm = algorithm}, &s->ar));
     CHARL_TRY(charl_reducer_create(comm, slices, &s->reducer));
     s->lanes = charl_allreduce_lanes(s->ar);
     s->sum = charl_allreduce_sum(s->ar);

@@ -19,7 +19,8 @@ static charl_status scenario(void *ctx)
     CHARL_TRY(charl_comm_create(NULL, &c));
     CHARL_TRY(charl_comm_watch_begin(c, NULL, NULL));
     CHARL_TRY(charl__slices_block(8, 0, 1, &mine));
-    CHARL_TRY(charl_allreduce_create(c, name, 100, &mine, &ar));
+    CHARL_TRY(
+        charl_allreduce_create(c, 100, &mine, &(charl_allreduce_options){.algorithm = name}, &ar));
     CHARL_TRY(charl_allreduce_begin(ar, 0, 100, &ticket));
     CHARL_TRY(charl_allreduce_wait(ar, ticket));
     CHARL_TRY(charl_reducer_create(c, &mine, &r));

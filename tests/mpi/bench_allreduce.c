@@ -140,7 +140,7 @@ static charl_status bench_run(bench *b)
 
     CHARL_TRY(charl_comm_create(NULL, &b->comm));
     CHARL_TRY(charl__slices_block(8, charl_comm_rank(b->comm), charl_comm_size(b->comm), &mine));
-    CHARL_TRY(charl_allreduce_create(b->comm, "auto", b->n, &mine, &b->ar));
+    CHARL_TRY(charl_allreduce_create(b->comm, b->n, &mine, NULL, &b->ar));
     CHARL_TRY(charl_reducer_create(b->comm, &mine, &b->sums));
     snprintf(what, sizeof what, "%s, %lld floats", charl_allreduce_name(b->ar), (long long)b->n);
     CHARL_TRY(sums_check(b, &mine));

@@ -65,6 +65,13 @@ static void lane_fill(const charl_slices *s, int j, int64_t round, int64_t n, fl
     memcpy(to, leaf[0], (size_t)n * sizeof *to);
 }
 
+static charl_status create(charl_comm *c, const char *algorithm, int64_t n,
+                           const charl_slices *mine, charl_allreduce **out)
+{
+    return charl_allreduce_create(c, n, mine, &(charl_allreduce_options){.algorithm = algorithm},
+                                  out);
+}
+
 static void pause_randomly(int64_t round)
 {
     const uint32_t h = (uint32_t)(round * 31 + charl_comm_rank(comm) * 17 + 5) * 2654435761u;
@@ -100,7 +107,7 @@ static void check(charl_comm *c, const char *name, int total, int64_t n)
     float **leaf = leaves_alloc(total, n);
 
     charl_assert_ok(charl__slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
-    charl_assert_ok(charl_allreduce_create(c, name, n, &mine, &ar));
+    charl_assert_ok(create(c, name, n, &mine, &ar));
     assert_true(strcmp(name, "auto") == 0 || strcmp(charl_allreduce_name(ar), name) == 0);
     assert_int_equal((uintptr_t)charl_allreduce_lanes(ar) % 4096, 0);
     assert_int_equal((uintptr_t)charl_allreduce_sum(ar) % 4096, 0);
@@ -162,8 +169,7 @@ static void test_several_nodes_give_the_same_bits(void **state)
 
         charl_assert_ok(
             charl__slices_block(8, charl_comm_rank(nodes), charl_comm_size(nodes), &mine));
-        charl_assert_status(charl_allreduce_create(nodes, "window", 4, &mine, &ar),
-                            CHARL_ERR_CONFIG);
+        charl_assert_status(create(nodes, "window", 4, &mine, &ar), CHARL_ERR_CONFIG);
         charl_assert_message("several nodes");
         assert_null(ar);
     }
@@ -176,22 +182,27 @@ static void test_a_wrong_algorithm_is_refused(void **state)
 
     (void)state;
     charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
-    charl_assert_status(charl_allreduce_create(comm, "ring", 4, &mine, &ar), CHARL_ERR_CONFIG);
+    charl_assert_status(create(comm, "ring", 4, &mine, &ar), CHARL_ERR_CONFIG);
     charl_assert_message("window, tree or mpi");
+    charl_assert_status(
+        charl_allreduce_create(comm, 4, &mine,
+                               &(charl_allreduce_options){.reduce_dtype = CHARL_I32}, &ar),
+        CHARL_ERR_CONFIG);
+    charl_assert_message("dist.reduce_dtype");
     charl__env_set(CHARL_ENV_ALLREDUCE, "tree");
-    charl_assert_ok(charl_allreduce_create(comm, "auto", 4, &mine, &ar));
+    charl_assert_ok(create(comm, "auto", 4, &mine, &ar));
     assert_string_equal(charl_allreduce_name(ar), "tree");
     charl__env_set(CHARL_ENV_ALLREDUCE, NULL);
     charl_allreduce_destroy(ar);
-    charl_assert_status(charl_allreduce_create(comm, "auto", -1, &mine, &ar), CHARL_ERR_INVALID);
+    charl_assert_status(create(comm, "auto", -1, &mine, &ar), CHARL_ERR_INVALID);
     mine.first++;
-    charl_assert_status(charl_allreduce_create(comm, "auto", 4, &mine, &ar), CHARL_ERR_INVALID);
+    charl_assert_status(create(comm, "auto", 4, &mine, &ar), CHARL_ERR_INVALID);
     if (charl_comm_size(comm) > 1) {
         charl_assert_ok(
             charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
-        charl_assert_status(charl_allreduce_create(comm, "auto", charl_comm_rank(comm), &mine, &ar),
+        charl_assert_status(create(comm, "auto", charl_comm_rank(comm), &mine, &ar),
                             CHARL_ERR_INVALID);
-        charl_assert_status(charl_allreduce_create(comm, "local", 4, &mine, &ar), CHARL_ERR_CONFIG);
+        charl_assert_status(create(comm, "local", 4, &mine, &ar), CHARL_ERR_CONFIG);
     }
 }
 
@@ -203,7 +214,7 @@ static void test_wrong_ranges_are_refused(void **state)
 
     (void)state;
     charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
-    charl_assert_ok(charl_allreduce_create(comm, "auto", 4, &mine, &ar));
+    charl_assert_ok(create(comm, "auto", 4, &mine, &ar));
     charl_assert_status(charl_allreduce_begin(ar, -1, 2, &ticket), CHARL_ERR_INVALID);
     charl_assert_status(charl_allreduce_begin(ar, 3, 2, &ticket), CHARL_ERR_INVALID);
     charl_assert_status(charl_allreduce_wait(ar, 0), CHARL_ERR_INVALID);
@@ -355,7 +366,7 @@ static void test_too_little_shared_memory(void **state)
     }
     charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_ok(charl__fault_set("comm.shm@0:1+:1000000"));
-    charl_assert_status(charl_allreduce_create(comm, "auto", 1 << 20, &mine, &ar), CHARL_ERR_NOMEM);
+    charl_assert_status(create(comm, "auto", 1 << 20, &mine, &ar), CHARL_ERR_NOMEM);
     charl_assert_message("/dev/shm, which has 1.0 MB free");
     charl_assert_ok(charl__fault_set("comm.shm@0:1+:1"));
     charl_assert_status(charl_reducer_create(comm, &mine, &r), CHARL_ERR_NOMEM);
