@@ -1,15 +1,13 @@
 /* Attention beyond the table: what it refuses, what its settings mean, and that a causal query
  * really does not look ahead. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "autograd/graph.h"
 #include "autograd/kv_cache.h"
 #include "autograd/op.h"
-#include "base/alloc.h"
 #include "charl/ops.h"
 
 static charl_device *dev;
@@ -308,18 +306,6 @@ int main(void)
         cmocka_unit_test(a_sequence_goes_on),
         cmocka_unit_test_setup_teardown(caches_refuse, begin, end),
     };
-    const charl_device_request request = {.local_size = 1};
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

@@ -2,15 +2,13 @@
  * statistics, inference, and the same bits whether a batch is one slice row range or another
  * rank's.
  */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "autograd/graph.h"
 #include "autograd/op.h"
-#include "base/alloc.h"
 #include "charl/ops.h"
 
 enum { B = 16, C = 5, H = 3, W = 7, N = B * C * H * W, INNER = H * W };
@@ -252,18 +250,6 @@ int main(void)
         cmocka_unit_test(inference),
         cmocka_unit_test(what_makes_no_sense_is_refused),
     };
-    const charl_device_request request = {.local_size = 1};
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

@@ -1,5 +1,5 @@
 /* kernels/fold.cl adds in the tree of base/tree.h, bit for bit, for any number of leaves. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <stdio.h>
 
@@ -64,14 +64,6 @@ static void test_tree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_tree)};
-    const charl_device_request request = {.local_size = 1};
-    int failed;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    return failed;
+    return charl_test_on_device(tests, &dev);
 }

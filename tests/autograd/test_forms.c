@@ -3,7 +3,7 @@
  *
  * The device's facts are changed in place: kernels are chosen by them alone.
  */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,16 +77,12 @@ static void test_forms(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     struct CMUnitTest tests[256];
     const char *only = getenv("CHARL_TEST_OP");
     size_t n = 0;
-    int rc;
 
-    if (charl__slices_block(1, 0, 1, &whole) != CHARL_OK ||
-        charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
+    if (charl__slices_block(1, 0, 1, &whole) != CHARL_OK) {
+        return 1;
     }
     for (int i = 0; i < charl__op_count && n < 256; i++) {
         const charl_op *op = charl__op_table[i];
@@ -98,12 +94,7 @@ int main(void)
     }
     if (n == 0) {
         fprintf(stderr, "no operator %s\n", only);
+        return 1;
     }
-    rc = n == 0 ? 1 : _cmocka_run_group_tests("forms", tests, n, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_run_on_device("forms", tests, n, &dev);
 }

@@ -1,11 +1,9 @@
 /* Building and differentiating graphs, and what is refused. */
-#include "support/support.h"
+#include "support/on_device.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "autograd/graph_private.h"
-#include "base/alloc.h"
 #include "charl/ops.h"
 
 static charl_device *dev;
@@ -432,7 +430,6 @@ static void test_shared_gradient(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_error_names_the_layer),
         cmocka_unit_test(test_bad_calls),
@@ -447,17 +444,6 @@ int main(void)
         cmocka_unit_test(test_loss_is_an_input),
         cmocka_unit_test(test_shared_gradient),
     };
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

@@ -1,8 +1,7 @@
 /* Running compiled graphs: gradient check, replay, warm-up, counters, failing acquisitions. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "autograd/graph_private.h"
@@ -422,7 +421,6 @@ static void test_a_set_outlives_a_failed_graph(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradcheck),
         cmocka_unit_test(test_gradcheck_finds_a_wrong_gradient),
@@ -436,17 +434,6 @@ int main(void)
         cmocka_unit_test(test_every_acquisition_may_fail),
         cmocka_unit_test(test_a_set_outlives_a_failed_graph),
     };
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

@@ -1,13 +1,11 @@
 /* Operators that are composed of others, against their definitions in double: conv_transpose2d and
  * group_norm; and what they refuse. Their gradients are those of the operators within. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "autograd/graph.h"
-#include "base/alloc.h"
 #include "charl/ops.h"
 
 enum { ROWS = 8, MAX_ELEMENTS = 8192 };
@@ -202,23 +200,11 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conv_transpose2d),
         cmocka_unit_test(test_group_norm),
         cmocka_unit_test(test_refused),
     };
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

@@ -1,10 +1,9 @@
 /* The elementary functions of kernels/math.clh over the whole range of floats: every 4099th bit
  * pattern and the special values.
  */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "autograd/op.h"
@@ -125,20 +124,8 @@ static void test_signed_zero(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions),
                                        cmocka_unit_test(test_signed_zero)};
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests_name("math", tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

@@ -1,8 +1,7 @@
 /* What operators refuse, with which words, and what builders make of their arguments. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "autograd/graph.h"
@@ -375,7 +374,6 @@ static void test_dropout_draws(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_elementwise, begin, end),
         cmocka_unit_test_setup_teardown(test_half_operands, begin, end),
@@ -392,17 +390,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_dropout_rests, begin, end),
         cmocka_unit_test_setup_teardown(test_dropout_draws, begin, end),
     };
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests_name("operator rules", tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

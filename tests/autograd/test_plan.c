@@ -1,5 +1,5 @@
 /* The memory plan: what is alive together lies apart, and reuse changes no bit. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -364,7 +364,6 @@ static void test_a_value_too_large_for_the_device(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reuse_changes_no_bit),
         cmocka_unit_test(test_arena_is_smaller),
@@ -376,17 +375,6 @@ int main(void)
         cmocka_unit_test(test_kept_view),
         cmocka_unit_test(test_a_value_too_large_for_the_device),
     };
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

@@ -1,13 +1,11 @@
 /* What products, windows and normalisations refuse, with the layer's name, and the builders that
  * are more than one operator. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "autograd/op.h"
-#include "base/alloc.h"
 #include "charl/ops.h"
 
 static charl_device *dev;
@@ -325,18 +323,6 @@ int main(void)
         cmocka_unit_test(layer_norm_with_a_bias_alone),
         cmocka_unit_test(global_average),
     };
-    const charl_device_request request = {.local_size = 1};
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

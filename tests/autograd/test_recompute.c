@@ -1,5 +1,5 @@
 /* Computing activations again: the same bits from less memory. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -171,19 +171,11 @@ static void test_measure(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_what_is_repeated),
         cmocka_unit_test(test_measure),
     };
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

@@ -1,8 +1,7 @@
 /* Models as lists of layers: names, what is refused, shared parameters. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,7 +247,6 @@ static void test_every_acquisition_may_fail(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tied_weights),
         cmocka_unit_test(test_ties_that_do_not_fit),
@@ -259,17 +257,6 @@ int main(void)
         cmocka_unit_test(test_evaluation_shares_parameters),
         cmocka_unit_test(test_every_acquisition_may_fail),
     };
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

@@ -1,8 +1,8 @@
 /* Models that are a few numbers: their layers, parameters and shapes, and what is refused. */
-#include <stdio.h>
 #include <string.h>
 
 #include "nn/net.h"
+#include "support/on_device.h"
 
 static void net_init_resnet(net *n, const charl_resnet_config *c, int64_t size)
 {
@@ -305,7 +305,6 @@ static void test_refused_blocks(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mlp),
         cmocka_unit_test(test_cnn),
@@ -316,17 +315,6 @@ int main(void)
         cmocka_unit_test(test_refused_resnets),
         cmocka_unit_test(test_refused_blocks),
     };
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

@@ -1,8 +1,7 @@
 /* Whole training steps: model, gradients, optimizer. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "autograd/graph.h"
@@ -246,24 +245,12 @@ static void test_every_acquisition_may_fail(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_learns_one_batch),
         cmocka_unit_test(test_warm_up_changes_nothing),
         cmocka_unit_test(test_a_step_allocates_and_builds_nothing),
         cmocka_unit_test(test_every_acquisition_may_fail),
     };
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

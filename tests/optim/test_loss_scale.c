@@ -1,12 +1,10 @@
 /* The loss scale on the device: divided out exactly, halved and doubled without the host, and the
  * working copy of the parameters follows every step. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "optim/optimizer.h"
 
 enum { N = 1024 };
@@ -240,14 +238,6 @@ int main(void)
         cmocka_unit_test(test_doubles),         cmocka_unit_test(test_fixed),
         cmocka_unit_test(test_working_copy),
     };
-    const charl_device_request request = {.local_size = 1};
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    return charl__live() == 0 ? rc : 1;
+    return charl_test_on_device(tests, &dev);
 }

@@ -4,10 +4,9 @@
  * and operands at once; integers show that the two gradients are the transposes of the forward
  * pass.
  */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -421,18 +420,6 @@ int main(void)
         cmocka_unit_test(weight_gradient), cmocka_unit_test(gradients_are_transposes),
         cmocka_unit_test(extents),
     };
-    const charl_device_request request = {.local_size = 1};
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

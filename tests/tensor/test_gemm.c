@@ -3,10 +3,9 @@
  * Operands lie at odd offsets inside guarded memory, outputs and guards are poisoned. The rate that
  * is printed is for people.
  */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -378,18 +377,6 @@ int main(void)
         cmocka_unit_test(folds_like_the_tree),       cmocka_unit_test(position_does_not_matter),
         cmocka_unit_test(refuses_what_does_not_fit), cmocka_unit_test(rate),
     };
-    const charl_device_request request = {.local_size = 1};
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

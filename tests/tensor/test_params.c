@@ -1,8 +1,7 @@
 /* Parameter sets: layout, alignment, initial values, and what goes wrong before they exist. */
-#include "support/support.h"
+#include "support/on_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -297,7 +296,6 @@ static void test_every_acquisition_may_fail(void **state)
 
 int main(void)
 {
-    const charl_device_request request = {.local_size = 1};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_declaration),
         cmocka_unit_test(test_refused_declarations),
@@ -308,17 +306,6 @@ int main(void)
         cmocka_unit_test(test_gradients_in_given_memory),
         cmocka_unit_test(test_every_acquisition_may_fail),
     };
-    int rc;
 
-    if (charl_device_open(&request, &dev) != CHARL_OK) {
-        fprintf(stderr, "skipped: %s\n", charl_error_message());
-        return 77;
-    }
-    rc = cmocka_run_group_tests(tests, NULL, NULL);
-    charl_device_close(dev);
-    if (rc == 0 && charl__live() != 0) {
-        fprintf(stderr, "%ld objects are still alive\n", charl__live());
-        rc = 1;
-    }
-    return rc;
+    return charl_test_on_device(tests, &dev);
 }

@@ -1,0 +1,26 @@
+#include "support/on_device.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "charl/status.h"
+
+int charl_test_run_on_device(const char *name, const struct CMUnitTest *tests, size_t count,
+                             charl_device **dev)
+{
+    const charl_device_request request = {.local_size = 1};
+    int failed;
+
+    if (charl_device_open(&request, dev) != CHARL_OK) {
+        fprintf(stderr, "skipped: %s\n", charl_error_message());
+        return 77;
+    }
+    failed = _cmocka_run_group_tests(name, tests, count, NULL, NULL);
+    charl_device_close(*dev);
+    *dev = NULL;
+    if (failed == 0 && charl__live() != 0) {
+        fprintf(stderr, "%ld objects are still alive\n", charl__live());
+        failed = 1;
+    }
+    return failed != 0;
+}
