@@ -1,0 +1,317 @@
+/* A rank's part of the batch, built from its slices: feeds, graphs, passes. */
+#include "train/part.h"
+
+#include "base/alloc.h"
+#include "base/fault.h"
+
+charl_status charl__part_take(charl__trainer *t, int first, int count)
+{
+    charl_status st = CHARL_OK;
+    const int slices = charl_config_slices(t->config);
+    const int64_t batch = t->config->train.batch_size;
+
+    CHARL_REQUIRE(batch % slices == 0, CHARL_ERR_CONFIG,
+                  "train.batch_size = %lld does not divide into train.slices = %d",
+                  (long long)batch, slices);
+    CHARL_TRY(charl__slices_range(slices, first, count, &t->slices));
+    t->rows = batch / slices * t->slices.count;
+    t->row0 = batch / slices * t->slices.first;
+cleanup:
+    return st;
+}
+
+/* auto keeps a split on the device when it takes at most a quarter of what is free. */
+static bool fits_device(const charl__trainer *t, charl_split split)
+{
+    const charl_device_memory m = charl_device_get_memory(t->dev);
+    const int64_t bytes = charl__feed_split_bytes(&t->data, split);
+
+    switch (t->config->data.cache) {
+    case CHARL_CACHE_DEVICE:
+        return true;
+    case CHARL_CACHE_AUTO:
+        return t->data.items[split] <= INT32_MAX && bytes <= (m.capacity - m.in_use) / 4 &&
+               bytes <= charl_device_get_info(t->dev)->max_alloc_bytes;
+    default:
+        return false;
+    }
+}
+
+static charl_status create_feed(charl__trainer *t, charl_split split, bool training,
+                                charl__feed **out)
+{
+    /* A batch to be learned by heart must stay as it is. */
+    const bool augments = training && !t->options->overfit_batch;
+    const charl__feed_options o = {.dev = t->dev,
+                                   .ds = t->ds,
+                                   .normalize = &t->config->data.normalize,
+                                   .augment = augments ? &t->config->data.augment : NULL,
+                                   .split = split,
+                                   .shuffle = training && t->config->data.shuffle,
+                                   .endless = training,
+                                   .seed = (uint64_t)t->config->run.seed,
+                                   .batch = t->config->train.batch_size,
+                                   .row0 = t->row0,
+                                   .rows = t->rows,
+                                   .on_device = fits_device(t, split),
+                                   .fixed = training && t->options->overfit_batch,
+                                   .brought = t->brings_rows};
+
+    return charl__feed_create(&o, out);
+}
+
+/* The rows of some slices within this rank's part of the batch. */
+static void set_rows(const charl__trainer *t, const charl_slices *slices, charl__task *task)
+{
+    const int64_t rows = t->rows / t->slices.count;
+
+    task->first = (slices->first - t->slices.first) * rows;
+    task->rows = slices->count * rows;
+}
+
+static charl_status build_graph(charl__trainer *t, const charl_slices *slices, bool training,
+                                charl__task *task)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_graph_create(t->dev, slices, &task->g));
+    set_rows(t, slices, task);
+    charl_graph_set_training(task->g, training);
+    charl_graph_set_recompute(task->g, training && t->recomputes);
+    task->classes = t->data.classes;
+    charl__task_build(t->config, t->model, t->params, training ? t->train_feed : t->eval_feed,
+                      t->steps, task);
+    st = charl__graph_prepare(task->g);
+    if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
+        st = CHARL_ERR_CONFIG;
+    }
+    CHARL_TRY(st);
+cleanup:
+    return st;
+}
+
+/* Whether activations have room beside what is there and what is still to come: gradients, sums,
+ * the optimizer's state and scratch. */
+static bool has_room(const charl__trainer *t, int64_t activations)
+{
+    enum { ARENAS = 6 };
+    const charl_device_memory m = charl_device_get_memory(t->dev);
+    const int64_t arenas = t->params->elements * 4 * (ARENAS + t->slices.n_lanes);
+
+    return !charl__fault("train.memory") && activations + arenas <= m.capacity - m.in_use;
+}
+
+/* The graph of the first pass; one that computes activations again where that is asked for or they
+ * have no room. */
+static charl_status build_first(charl__trainer *t, bool *room)
+{
+    charl_status st = CHARL_OK;
+    const charl_slices *first = t->passes ? charl__passes_slices(t->passes, 0) : &t->slices;
+    const int mode = t->config->train.recompute;
+    int64_t kept, again;
+
+    CHARL_TRY(build_graph(t, first, true, &t->train));
+    CHARL_TRY(charl__graph_measure(t->train.g, &kept));
+    *room = has_room(t, kept);
+    if (mode == CHARL_RECOMPUTE_NO || (mode == CHARL_RECOMPUTE_AUTO && *room)) {
+        goto cleanup;
+    }
+    charl_graph_destroy(t->train.g);
+    t->train = (charl__task){0};
+    t->recomputes = true;
+    CHARL_TRY(build_graph(t, first, true, &t->train));
+    CHARL_TRY(charl__graph_measure(t->train.g, &again));
+    t->recompute_saves = kept - again;
+    *room = has_room(t, again);
+cleanup:
+    return st;
+}
+
+static void discard_training(charl__trainer *t)
+{
+    charl_graph_destroy(t->train.g);
+    for (int i = 0; t->passes && i < charl__passes_count(t->passes) - 1; i++) {
+        charl_graph_destroy(t->more[i].g);
+        t->more[i] = (charl__task){0};
+    }
+    charl__passes_destroy(t->passes);
+    t->train = (charl__task){0};
+    t->passes = NULL;
+    t->recomputes = false;
+    t->recompute_saves = 0;
+}
+
+/* The graphs of a step, in place of those there are. With several passes on any rank all have the
+ * gradients of a pass added up, even those of one. */
+static charl_status build_training(charl__trainer *t, int passes, bool several, bool *room)
+{
+    charl_status st = CHARL_OK;
+    const char *name;
+
+    discard_training(t);
+    if (several) {
+        CHARL_TRY(charl__passes_create(&t->slices, passes, &t->passes));
+    }
+    CHARL_TRY(build_first(t, room));
+    for (int i = 1; i < passes; i++) {
+        CHARL_TRY(build_graph(t, charl__passes_slices(t->passes, i), true, &t->more[i - 1]));
+    }
+    name = several ? charl__graph_collective(t->train.g) : NULL;
+    CHARL_REQUIRE(!name, CHARL_ERR_CONFIG,
+                  "train.passes = %d: %s is a sum over the whole batch in the middle of a step, as "
+                  "batch norm and shared weights need it; HINT train.recompute saves memory too",
+                  passes, name);
+cleanup:
+    return st;
+}
+
+/* As many passes as are asked for, or the fewest that have room. */
+static charl_status choose_passes(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const int given = (int)t->config->train.passes;
+    bool room;
+    int n = given > 0 ? given : 1;
+
+    CHARL_TRY(build_training(t, n, n > 1, &room));
+    while (given == 0 && !room && n < t->slices.count && !charl__graph_collective(t->train.g)) {
+        n = 2 * n < t->slices.count ? 2 * n : t->slices.count;
+        CHARL_TRY(build_training(t, n, true, &room));
+    }
+    t->n_passes = n;
+cleanup:
+    return st;
+}
+
+charl_status charl__part_build(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+
+    if (!t->infers) {
+        CHARL_TRY(create_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_feed));
+        CHARL_TRY(choose_passes(t));
+    }
+    if (t->data.rows[t->eval_split] > 0) {
+        CHARL_TRY(create_feed(t, t->eval_split, false, &t->eval_feed));
+        CHARL_TRY(build_graph(t, &t->slices, false, &t->eval));
+    }
+cleanup:
+    return st;
+}
+
+/* The ranks may have chosen differently. */
+static charl_status settle_passes(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    int *all = NULL, most = 1;
+    bool room;
+
+    if (t->infers || t->config->train.passes > 0) {
+        goto cleanup;
+    }
+    st = charl_alloc_array(charl_comm_size(t->comm), sizeof *all, &all);
+    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl_comm_allgather(t->comm, &t->n_passes, sizeof *all, all));
+    for (int r = 0; r < charl_comm_size(t->comm); r++) {
+        most = all[r] > most ? all[r] : most;
+    }
+    if (most > 1 && t->n_passes < most) {
+        t->n_passes = most < t->slices.count ? most : t->slices.count;
+        st = build_training(t, t->n_passes, true, &room);
+    }
+    CHARL_TRY(charl__trainer_agree(t, st));
+cleanup:
+    charl_free(all);
+    return st;
+}
+
+charl_status charl__part_connect(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(settle_passes(t));
+    st = charl__sync_create(t->comm, t->config->dist.allreduce, &t->slices, t->params, &t->sync);
+    t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
+    CHARL_TRY(st);
+cleanup:
+    return st;
+}
+
+static charl_status compile(charl__trainer *t, charl__task *task, bool training)
+{
+    charl_status st = CHARL_OK;
+
+    if (!task->g) {
+        goto cleanup;
+    }
+    if (t->sync) {
+        charl__graph_on_collective(task->g, charl__sync_collective, t->sync);
+    }
+    if (t->sync && training && !t->passes) {
+        const double elements = t->config->dist.bucket_mb * 1048576.0 / 4.0;
+        const int64_t least =
+            (t->params->elements + 47) / 48; /* at most so many buckets are on their way */
+        int64_t bucket = t->config->dist.overlap ? (int64_t)elements : t->params->elements;
+
+        bucket = bucket > least ? bucket : least;
+        charl__graph_on_ready(task->g, charl__sync_ready, t->sync, bucket > 0 ? bucket : 1);
+    }
+    CHARL_TRY(charl_graph_compile(task->g));
+    CHARL_TRY(charl_graph_warm_up(task->g));
+cleanup:
+    return st;
+}
+
+/* The passes of a step run one after another, so they share the memory of the largest, which is the
+ * last. */
+static charl_status compile_training(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const int n = t->passes ? charl__passes_count(t->passes) : 1;
+    const charl_graph *largest = n > 1 ? t->more[n - 2].g : NULL;
+
+    if (t->passes) {
+        CHARL_TRY(charl__passes_prepare(t->passes, t->params));
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        charl__task *task = i > 0 ? &t->more[i - 1] : &t->train;
+
+        if (t->passes && task->g) {
+            charl__graph_use_gradients(task->g, charl__passes_gradients(t->passes));
+            charl__graph_share_activations(task->g, task->g == largest ? NULL : largest);
+        }
+        CHARL_TRY(compile(t, task, true));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__part_compile(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(compile_training(t));
+    CHARL_TRY(compile(t, &t->eval, false));
+cleanup:
+    return st;
+}
+
+charl_status charl__part_check(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+
+    if (!t->infers) {
+        st = charl__sync_check(t->sync, t->train.g);
+        t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
+        CHARL_TRY(st);
+    }
+cleanup:
+    return st;
+}
+
+void charl__part_discard(charl__trainer *t)
+{
+    discard_training(t);
+    charl_graph_destroy(t->eval.g);
+    t->eval = (charl__task){0};
+}
