@@ -147,10 +147,12 @@ charl_status charl_comm_compare(charl_comm *c, const char *what, const void *dat
 /** What an all-reduce is asked for; zeros are the defaults. */
 typedef struct charl_allreduce_options {
     const char *algorithm;    /* see charl_allreduce_create; NULL: "auto" */
-    charl_dtype reduce_dtype; /* of the values on the way; CHARL_F32 */
+    charl_dtype reduce_dtype; /* of lanes and sum: CHARL_F32, or CHARL_BF16, where every node of
+                                 the tree is added in f32 and rounded */
+    bool gathers;             /* charl_allreduce_gather will be used */
 } charl_allreduce_options;
 
-/** The sum over the batch of n f32 values, added in the tree of base/tree.h: the same bits for any
+/** The sum over the batch of n values, added in the tree of base/tree.h: the same bits for any
  *  number of ranks, whatever the algorithm (except "mpi", which is there to compare with).
  *
  *  A step is: write this rank's lanes of a range [offset, offset + count), begin the range, go on;
@@ -165,13 +167,13 @@ typedef struct charl_allreduce_options {
  *      "local"   one rank: nothing to do, sum and lanes are the same memory
  *      "window"  ranks of one node, through shared memory: each rank adds its part of a range
  *      "tree"    anywhere, by MPI messages
- *      "mpi"     anywhere, MPI_Allreduce: the bits depend on the number of ranks
+ *      "mpi"     anywhere, MPI_Allreduce: the bits depend on the number of ranks; f32 only
  *
  *  Owned by the caller, not longer than c. Blocks. Collective on c.
  *  Errors: ERR_CONFIG unknown algorithm or type, or it does not work here; ERR_INVALID slices that
  * do not fit together; ERR_NOMEM, also when /dev/shm is too small (the message says what it needs);
  *  ERR_COMM.
- *  Cost: window reads 4*n*lanes bytes over all ranks and writes 4*n. */
+ *  Cost: window reads e*n*lanes bytes over all ranks and writes e*n, e the bytes of an element. */
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const struct charl_slices *mine,
                                     const charl_allreduce_options *options,
                                     charl_allreduce **out) CHARL_MUST_CHECK;
@@ -185,18 +187,36 @@ const char *charl_allreduce_name(const charl_allreduce *ar);
 /** Whether the sum has the same bits for any number of ranks. Local. */
 bool charl_allreduce_is_invariant(const charl_allreduce *ar);
 
-/** Lane j of this rank: n floats at lanes + j * stride. Both it and the sum are aligned to 4096
- *  bytes and padded to a multiple of that, so a device can use them in place. Borrowed. Local. */
-float *charl_allreduce_lanes(const charl_allreduce *ar);
+/** Lane j of this rank: n elements of reduce_dtype at lanes + j * stride elements. Both it and the
+ *  sum are aligned to 4096 bytes and padded to a multiple of that, so a device can use them in
+ *  place. Borrowed. Local. */
+void *charl_allreduce_lanes(const charl_allreduce *ar);
 int64_t charl_allreduce_stride(const charl_allreduce *ar);
 
-/** The completed sums, n floats, shared by the ranks of the node: read only. Borrowed. Local. */
-float *charl_allreduce_sum(const charl_allreduce *ar);
+/** The completed sums, n elements of reduce_dtype, shared by the ranks of the node: read only.
+ * Borrowed. Local. */
+void *charl_allreduce_sum(const charl_allreduce *ar);
+
+/** The part of a range of `count` values that this rank adds up and owns: [*from, *to), relative to
+ *  the range, in whole blocks of 64 values. Local. */
+void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int64_t *from, int64_t *to);
+
+/** n floats with which the ranks tell each other their parts of ranges, aligned and padded as the
+ *  sum; NULL without the option `gathers`. Ranks of a node may share it. Borrowed. Local. */
+float *charl_allreduce_gathered(const charl_allreduce *ar);
 
 /** This rank's lanes of the range are written. At most 64 ranges are on their way. *ticket: 0, 1,
  * ... Async. Collective on c, but it waits for nobody. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,
                                    int64_t *ticket) CHARL_MUST_CHECK;
+
+/** This rank's part of the range is written to the gathered memory; once the range is complete, all
+ *  parts are there. Tickets, order and limits are those of charl_allreduce_begin. A rank writes its
+ *  part when it knows that no rank reads the last one any more: it has waited, since, for something
+ *  that each of them began after reading. Async. Collective on c, but it waits for nobody.
+ *  Errors: ERR_INVALID, ERR_COMM. Cost: window moves nothing; tree 4*count bytes to every rank. */
+charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count,
+                                    int64_t *ticket) CHARL_MUST_CHECK;
 
 /** Do what can be done without waiting. Ranges with ticket < *completed are complete. Async. Local.
  *  Errors: ERR_COMM. */

@@ -16,9 +16,12 @@ static charl_status local_create(charl_allreduce *ar)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(
-        charl__window_create(ar->c, (size_t)ar->stride * sizeof(float), "gradients", &ar->window));
-    ar->lanes = ar->sum = (float *)(void *)ar->window.base;
+    CHARL_TRY(charl__window_create(ar->c, charl__lane_bytes(ar) + charl__gathered_bytes(ar),
+                                   "gradients", &ar->window));
+    ar->lanes = ar->sum = ar->window.base;
+    if (ar->options.gathers) {
+        ar->gathered = (float *)(void *)(ar->window.base + charl__lane_bytes(ar));
+    }
 cleanup:
     return st;
 }
@@ -37,6 +40,8 @@ static charl_status local_progress(charl_allreduce *ar)
 static const charl__algorithm local = {
     .name = "local",
     .is_invariant = true,
+    .has_bf16 = true,
+    .has_gather = true,
     .unavailable = local_unavailable,
     .create = local_create,
     .destroy = local_destroy,
@@ -53,6 +58,19 @@ static const charl__algorithm *const algorithms[] = {
 
 enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
 
+/* NULL, or why alg is out of the question. */
+static const char *unsuitable(const charl__algorithm *alg, const charl_comm *c,
+                              const charl_allreduce_options *options)
+{
+    if (options->reduce_dtype == CHARL_BF16 && !alg->has_bf16) {
+        return "it sums in f32 only (dist.reduce_dtype)";
+    }
+    if (options->gathers && !alg->has_gather) {
+        return "it does not gather parameters (dist.shard_optimizer)";
+    }
+    return alg->unavailable(c);
+}
+
 static charl_status choose(const charl_comm *c, const charl_allreduce_options *options,
                            const charl__algorithm **out)
 {
@@ -61,11 +79,12 @@ static charl_status choose(const charl_comm *c, const charl_allreduce_options *o
     const char *name = forced ? forced : options->algorithm ? options->algorithm : "auto";
     const char *why;
 
-    CHARL_REQUIRE(options->reduce_dtype == CHARL_F32, CHARL_ERR_CONFIG,
-                  "gradients cannot be summed in %s: set dist.reduce_dtype to f32",
+    CHARL_REQUIRE(options->reduce_dtype == CHARL_F32 || options->reduce_dtype == CHARL_BF16,
+                  CHARL_ERR_CONFIG,
+                  "gradients cannot be summed in %s: set dist.reduce_dtype to f32 or bf16",
                   charl_dtype_name(options->reduce_dtype));
     for (int i = 0; i < ALGORITHMS; i++) {
-        why = algorithms[i]->unavailable(c);
+        why = unsuitable(algorithms[i], c, options);
         if (strcmp(name, "auto") == 0 && !why) {
             *out = algorithms[i];
             goto cleanup;
@@ -92,12 +111,15 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
     const charl_allreduce_options defaults = {0};
     charl_allreduce *ar = NULL;
     const charl__algorithm *alg = NULL;
-    int64_t extent[2];
+    int64_t extent[4];
 
     *out = NULL;
-    CHARL_TRY(charl_comm_agree(c, choose(c, options ? options : &defaults, &alg)));
+    options = options ? options : &defaults;
+    CHARL_TRY(charl_comm_agree(c, choose(c, options, &alg)));
     extent[0] = n;
     extent[1] = alg->name[0];
+    extent[2] = options->reduce_dtype;
+    extent[3] = options->gathers;
     CHARL_TRY(charl_comm_compare(c, "the number of gradients and the all-reduce", extent,
                                  sizeof extent, CHARL_ERR_INVALID));
     CHARL_REQUIRE(n >= 0 && n <= INT64_MAX / 16 / CHARL_MAX_SLICES, CHARL_ERR_INVALID,
@@ -105,7 +127,9 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
     CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *ar, &ar)));
     ar->c = c;
     ar->n = n;
-    ar->stride = (int64_t)(charl__round_up(n > 0 ? (size_t)n : 1, 4096 / sizeof(float)));
+    ar->options = *options;
+    ar->element = charl_dtype_size(options->reduce_dtype);
+    ar->stride = (int64_t)(charl__round_up(n > 0 ? (size_t)n : 1, 4096 / ar->element));
     CHARL_TRY(charl__lane_map_init(c, mine, &ar->map));
     ar->my_lanes = ar->map.first[c->rank + 1] - ar->map.first[c->rank];
     CHARL_TRY(charl_comm_agree(
@@ -142,7 +166,7 @@ bool charl_allreduce_is_invariant(const charl_allreduce *ar)
     return ar->algorithm->is_invariant;
 }
 
-float *charl_allreduce_lanes(const charl_allreduce *ar)
+void *charl_allreduce_lanes(const charl_allreduce *ar)
 {
     return ar->lanes;
 }
@@ -152,25 +176,54 @@ int64_t charl_allreduce_stride(const charl_allreduce *ar)
     return ar->stride;
 }
 
-float *charl_allreduce_sum(const charl_allreduce *ar)
+void *charl_allreduce_sum(const charl_allreduce *ar)
 {
     return ar->sum;
 }
 
+float *charl_allreduce_gathered(const charl_allreduce *ar)
+{
+    return ar->gathered;
+}
+
 void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *to)
 {
-    const int64_t line = 16, lines = (count + line - 1) / line;
+    const int64_t parts = (count + CHARL__PART - 1) / CHARL__PART;
 
-    *from = lines * r / size * line;
-    *to = lines * (r + 1) / size * line;
+    *from = parts * r / size * CHARL__PART;
+    *to = parts * (r + 1) / size * CHARL__PART;
     *from = *from < count ? *from : count;
     *to = *to < count ? *to : count;
 }
 
-charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,
-                                   int64_t *ticket)
+void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int64_t *from, int64_t *to)
+{
+    charl__range_part(count, ar->c->rank, ar->c->size, from, to);
+}
+
+void charl__allreduce_add(const charl_allreduce *ar, void *const *leaf, int64_t n, void *out)
+{
+    if (ar->options.reduce_dtype == CHARL_BF16) {
+        const uint16_t *half[CHARL_MAX_SLICES];
+
+        for (int k = 0; k < ar->map.n; k++) {
+            half[k] = leaf[k];
+        }
+        charl__tree_apply_bf16(ar->map.adds, ar->map.n, half, n, ar->scratch, out);
+    } else {
+        const float *full[CHARL_MAX_SLICES];
+
+        for (int k = 0; k < ar->map.n; k++) {
+            full[k] = leaf[k];
+        }
+        charl__tree_apply(ar->map.adds, ar->map.n, full, n, ar->scratch, out);
+    }
+}
+
+static charl_status begin(charl_allreduce *ar, charl__range range, int64_t *ticket)
 {
     charl_status st = CHARL_OK;
+    const int64_t offset = range.offset, count = range.count;
 
     CHARL_REQUIRE(offset >= 0 && count >= 0 && offset <= ar->n && count <= ar->n - offset,
                   CHARL_ERR_INVALID, "all-reduce of values %lld to %lld of %lld", (long long)offset,
@@ -179,11 +232,29 @@ charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t 
                   "%d ranges are on their way already: wait for one", CHARL__RANGES);
     CHARL_TRY(charl__comm_check(ar->c));
     *ticket = ar->begun;
-    ar->range[*ticket % CHARL__RANGES] = (charl__range){offset, count};
+    ar->range[*ticket % CHARL__RANGES] = range;
     ar->begun++;
     if (ar->algorithm->begin) {
         ar->algorithm->begin(ar, *ticket);
     }
+cleanup:
+    return st;
+}
+
+charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,
+                                   int64_t *ticket)
+{
+    return begin(ar, (charl__range){.offset = offset, .count = count}, ticket);
+}
+
+charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count,
+                                    int64_t *ticket)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(ar->gathered, CHARL_ERR_INVALID,
+                  "this all-reduce was created without the option to gather");
+    CHARL_TRY(begin(ar, (charl__range){.offset = offset, .count = count, .gathers = true}, ticket));
 cleanup:
     return st;
 }

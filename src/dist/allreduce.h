@@ -7,14 +7,16 @@ enum { CHARL__RANGES = 64 }; /* ranges on their way */
 
 typedef struct charl__range {
     int64_t offset, count;
+    bool gathers; /* of what ranks have written, instead of sums */
 } charl__range;
 
 typedef struct charl__algorithm {
     const char *name;
     bool is_invariant;
+    bool has_bf16, has_gather;
     /* NULL, or why it does not work on this communicator. */
     const char *(*unavailable)(const charl_comm *c);
-    /* Allocate lanes, sum and ar->own; collective and agreed. */
+    /* Allocate lanes, sum, with options.gathers gathered, and ar->own; collective and agreed. */
     charl_status (*create)(charl_allreduce *ar);
     void (*destroy)(charl_allreduce *ar);
     void (*begin)(charl_allreduce *ar,
@@ -30,7 +32,10 @@ struct charl_allreduce {
     charl__window window; /* everything, or only the sum and lanes of this rank */
     int my_lanes;
     int64_t n, stride;
-    float *lanes, *sum;
+    charl_allreduce_options options;
+    size_t element; /* bytes of a value of lanes and sum */
+    void *lanes, *sum;
+    float *gathered; /* stride floats, or NULL */
     int64_t begun, completed;
     charl__range range[CHARL__RANGES];
     float *scratch; /* for charl__tree_apply */
@@ -41,8 +46,28 @@ extern const charl__algorithm charl__allreduce_window;
 extern const charl__algorithm charl__allreduce_tree;
 extern const charl__algorithm charl__allreduce_mpi;
 
-/** Part r of `size` of a range, in whole cache lines: [*from, *to) relative to the range's offset.
- */
+/** Part r of `size` of a range, in whole blocks of CHARL__PART values, which is what an optimizer
+ * cannot divide: [*from, *to) relative to the range's offset. */
+enum { CHARL__PART = 64 };
 void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *to);
+
+/** Element i of lanes or a sum that begin at base. */
+static inline void *charl__element(const charl_allreduce *ar, void *base, int64_t i)
+{
+    return (unsigned char *)base + (size_t)i * ar->element;
+}
+
+/** Bytes of a lane or a sum; of the gathered memory. */
+static inline size_t charl__lane_bytes(const charl_allreduce *ar)
+{
+    return (size_t)ar->stride * ar->element;
+}
+static inline size_t charl__gathered_bytes(const charl_allreduce *ar)
+{
+    return ar->options.gathers ? (size_t)ar->stride * sizeof(float) : 0;
+}
+
+/** out = the tree over leaf[0 .. all lanes), n values each, of the type that is reduced. */
+void charl__allreduce_add(const charl_allreduce *ar, void *const *leaf, int64_t n, void *out);
 
 #endif

@@ -2,15 +2,16 @@
  *
  * tree: each rank owns a part of a piece; all lanes of the part travel to it (alltoall), it adds
  * them in tree order, and the sums travel back (allgather). mpi: this rank's lanes are added as
- * they come, then MPI_Allreduce. One collective is on its way at a time, so all ranks post them in
- * one order. */
+ * they come, then MPI_Allreduce. What a rank has written itself is gathered as sums are. One
+ * collective is on its way at a time, so all ranks post them in one order. */
 #include "dist/allreduce.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
-enum { PIECE = 1 << 20 }; /* floats: bounds the staging memory and MPI's int counts */
+enum { PIECE = 1 << 20 }; /* values: bounds the staging memory and MPI's int counts */
 
 typedef enum message_phase { IDLE, SCATTER, GATHER } message_phase;
 
@@ -18,7 +19,7 @@ typedef struct message_state {
     message_phase phase;
     int64_t at; /* within range ar->completed */
     MPI_Request request;
-    float *send, *receive;
+    unsigned char *send, *receive;
     int send_count[CHARL_MAX_SLICES], send_at[CHARL_MAX_SLICES];
     int receive_count[CHARL_MAX_SLICES], receive_at[CHARL_MAX_SLICES];
 } message_state;
@@ -29,12 +30,14 @@ static const char *always_available(const charl_comm *c)
     return NULL;
 }
 
+/* What is gathered needs no staging, and its parts are those of the whole range. */
 static int64_t piece_count(const charl_allreduce *ar)
 {
     const message_state *s = ar->own;
-    const int64_t left = ar->range[ar->completed % CHARL__RANGES].count - s->at;
+    const charl__range *range = &ar->range[ar->completed % CHARL__RANGES];
+    const int64_t left = range->count - s->at;
 
-    return left < PIECE ? left : PIECE;
+    return range->gathers || left < PIECE ? left : PIECE;
 }
 
 static int64_t piece_offset(const charl_allreduce *ar)
@@ -48,19 +51,23 @@ static charl_status memory_create(charl_allreduce *ar, bool has_staging)
 {
     charl_status st = CHARL_OK;
     const int64_t piece = ar->n < PIECE ? ar->n : PIECE;
-    const int64_t part = piece / ar->c->size + 32;
+    const int64_t part = piece / ar->c->size + 2 * CHARL__PART;
     message_state *s = NULL;
 
     CHARL_TRY(charl_alloc(sizeof *s, &s));
     ar->own = s;
     CHARL_TRY(charl_alloc_aligned(
-        4096, (size_t)(ar->my_lanes + 1) * (size_t)ar->stride * sizeof(float), &ar->window.owned));
+        4096, (size_t)(ar->my_lanes + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
+        &ar->window.owned));
     ar->window.base = ar->window.owned;
-    ar->sum = (float *)ar->window.owned;
-    ar->lanes = ar->sum + ar->stride;
+    ar->sum = ar->window.owned;
+    ar->lanes = charl__element(ar, ar->sum, ar->stride);
+    if (ar->options.gathers) {
+        ar->gathered = charl__element(ar, ar->lanes, ar->my_lanes * ar->stride);
+    }
     if (has_staging) {
-        CHARL_TRY(charl_alloc_array(ar->my_lanes * piece, sizeof(float), &s->send));
-        CHARL_TRY(charl_alloc_array(ar->map.n * part, sizeof(float), &s->receive));
+        CHARL_TRY(charl_alloc_array(ar->my_lanes * piece, ar->element, &s->send));
+        CHARL_TRY(charl_alloc_array(ar->map.n * part, ar->element, &s->receive));
     }
 cleanup:
     return st;
@@ -87,6 +94,11 @@ static void message_destroy(charl_allreduce *ar)
     }
 }
 
+static MPI_Datatype type_of(const charl_allreduce *ar)
+{
+    return ar->options.reduce_dtype == CHARL_BF16 ? MPI_UINT16_T : MPI_FLOAT;
+}
+
 /* Begin a piece: for every rank its part of each of my lanes. */
 static charl_status tree_scatter(charl_allreduce *ar)
 {
@@ -104,8 +116,9 @@ static charl_status tree_scatter(charl_allreduce *ar)
         s->send_count[r] = (int)(to - from) * ar->my_lanes;
         for (int j = 0; j < ar->my_lanes; j++) {
             if (to > from) {
-                memcpy(s->send + used, ar->lanes + j * ar->stride + offset + from,
-                       (size_t)(to - from) * sizeof(float));
+                memcpy(charl__element(ar, s->send, used),
+                       charl__element(ar, ar->lanes, j * ar->stride + offset + from),
+                       (size_t)(to - from) * ar->element);
             }
             used += (int)(to - from);
         }
@@ -113,9 +126,29 @@ static charl_status tree_scatter(charl_allreduce *ar)
         s->receive_count[r] = (int)(my_to - my_from) * (ar->map.first[r + 1] - ar->map.first[r]);
     }
     charl__comm_enter(ar->c);
-    CHARL_MPI(MPI_Ialltoallv(s->send, s->send_count, s->send_at, MPI_FLOAT, s->receive,
-                             s->receive_count, s->receive_at, MPI_FLOAT, c->world, &s->request));
+    CHARL_MPI(MPI_Ialltoallv(s->send, s->send_count, s->send_at, type_of(ar), s->receive,
+                             s->receive_count, s->receive_at, type_of(ar), c->world, &s->request));
     s->phase = SCATTER;
+cleanup:
+    return st;
+}
+
+/* Every rank's part of `count` values that lie at `data`, to all. */
+static charl_status parts_gather(charl_allreduce *ar, void *data, int64_t count, MPI_Datatype type)
+{
+    charl_status st = CHARL_OK;
+    message_state *s = ar->own;
+    int64_t from, to;
+
+    for (int r = 0; r < ar->c->size; r++) {
+        charl__range_part(count, r, ar->c->size, &from, &to);
+        s->receive_at[r] = (int)from;
+        s->receive_count[r] = (int)(to - from);
+    }
+    charl__comm_enter(ar->c);
+    CHARL_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type, data, s->receive_count, s->receive_at, type,
+                              ar->c->world, &s->request));
+    s->phase = GATHER;
 cleanup:
     return st;
 }
@@ -123,30 +156,18 @@ cleanup:
 /* All lanes of my part are here, in slice order: add them and give everyone the sums. */
 static charl_status tree_gather(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
     message_state *s = ar->own;
     const charl_comm *c = ar->c;
     const int64_t count = piece_count(ar), offset = piece_offset(ar);
-    const float *leaf[CHARL_MAX_SLICES];
-    int64_t from, to, my_from, my_to;
+    void *leaf[CHARL_MAX_SLICES];
+    int64_t from, to;
 
-    charl__range_part(count, c->rank, c->size, &my_from, &my_to);
+    charl__range_part(count, c->rank, c->size, &from, &to);
     for (int k = 0; k < ar->map.n; k++) {
-        leaf[k] = s->receive + k * (my_to - my_from);
+        leaf[k] = charl__element(ar, s->receive, k * (to - from));
     }
-    charl__tree_apply(ar->map.adds, ar->map.n, leaf, my_to - my_from, ar->scratch,
-                      ar->sum + offset + my_from);
-    for (int r = 0; r < c->size; r++) {
-        charl__range_part(count, r, c->size, &from, &to);
-        s->receive_at[r] = (int)from;
-        s->receive_count[r] = (int)(to - from);
-    }
-    charl__comm_enter(ar->c);
-    CHARL_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_FLOAT, ar->sum + offset, s->receive_count,
-                              s->receive_at, MPI_FLOAT, c->world, &s->request));
-    s->phase = GATHER;
-cleanup:
-    return st;
+    charl__allreduce_add(ar, leaf, to - from, charl__element(ar, ar->sum, offset + from));
+    return parts_gather(ar, charl__element(ar, ar->sum, offset), count, type_of(ar));
 }
 
 static charl_status mpi_start(charl_allreduce *ar)
@@ -154,11 +175,11 @@ static charl_status mpi_start(charl_allreduce *ar)
     charl_status st = CHARL_OK;
     message_state *s = ar->own;
     const int64_t count = piece_count(ar), offset = piece_offset(ar);
-    float *sum = ar->sum + offset;
+    float *sum = charl__element(ar, ar->sum, offset);
 
     memset(sum, 0, (size_t)count * sizeof *sum);
     for (int j = 0; j < ar->my_lanes; j++) {
-        const float *lane = ar->lanes + j * ar->stride + offset;
+        const float *lane = charl__element(ar, ar->lanes, j * ar->stride + offset);
 
         for (int64_t i = 0; i < count; i++) {
             sum[i] = j ? sum[i] + lane[i] : lane[i];
@@ -168,6 +189,18 @@ static charl_status mpi_start(charl_allreduce *ar)
     CHARL_MPI(MPI_Iallreduce(MPI_IN_PLACE, sum, (int)count, MPI_FLOAT, MPI_SUM, ar->c->world,
                              &s->request));
     s->phase = GATHER;
+cleanup:
+    return st;
+}
+
+static charl_status range_gather(charl_allreduce *ar)
+{
+    charl_status st = CHARL_OK;
+    const int64_t count = piece_count(ar);
+
+    CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once",
+                  (long long)count);
+    CHARL_TRY(parts_gather(ar, ar->gathered + piece_offset(ar), count, MPI_FLOAT));
 cleanup:
     return st;
 }
@@ -196,7 +229,8 @@ static charl_status message_progress(charl_allreduce *ar, charl_status (*start)(
                 piece_end(ar);
                 continue;
             }
-            CHARL_TRY(start(ar));
+            CHARL_TRY(ar->range[ar->completed % CHARL__RANGES].gathers ? range_gather(ar)
+                                                                       : start(ar));
         }
         CHARL_MPI(MPI_Test(&s->request, &is_done, MPI_STATUS_IGNORE));
         if (!is_done) {
@@ -226,6 +260,8 @@ static charl_status mpi_progress(charl_allreduce *ar)
 const charl__algorithm charl__allreduce_tree = {
     .name = "tree",
     .is_invariant = true,
+    .has_bf16 = true,
+    .has_gather = true,
     .unavailable = always_available,
     .create = tree_create,
     .destroy = message_destroy,
@@ -234,7 +270,7 @@ const charl__algorithm charl__allreduce_tree = {
 
 const charl__algorithm charl__allreduce_mpi = {
     .name = "mpi",
-    .is_invariant = false,
+    .has_gather = true,
     .unavailable = always_available,
     .create = mpi_create,
     .destroy = message_destroy,

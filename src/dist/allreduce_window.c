@@ -6,7 +6,8 @@
  * every ready > q; range q is complete when every done > q. Nothing is overwritten too early: a
  * rank writes its lanes again only after its wait, when every done > q says that nobody reads them;
  * and sums are written only when every ready > q, where each rank's begin says that it has finished
- * reading the previous sums. */
+ * reading the previous sums. A range that gathers goes the same way with nothing to add: its parts
+ * are written where all read them. */
 #include "dist/allreduce.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ typedef struct window_flags {
 
 typedef struct window_state {
     window_flags *flags; /* [local_size] */
-    const float *lane[CHARL_MAX_SLICES];
+    void *lane[CHARL_MAX_SLICES];
     int64_t added;     /* ranges of which this rank has added its part */
     int64_t all_ready; /* at least so many ranges are ready on every rank */
 } window_state;
@@ -40,20 +41,23 @@ static charl_status window_create(charl_allreduce *ar)
     charl_comm *c = ar->c;
     window_state *s = NULL;
     const size_t head = charl__round_up((size_t)c->size * sizeof(window_flags), 4096);
-    float *data;
+    unsigned char *data;
 
     CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *s, &s)));
     ar->own = s;
-    CHARL_TRY(
-        charl__window_create(c, head + (size_t)(ar->map.n + 1) * (size_t)ar->stride * sizeof(float),
-                             "the gradients' shared memory", &ar->window));
+    CHARL_TRY(charl__window_create(
+        c, head + (size_t)(ar->map.n + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
+        "the gradients' shared memory", &ar->window));
     s->flags = (window_flags *)(void *)ar->window.base;
-    data = (float *)(void *)(ar->window.base + head);
+    data = ar->window.base + head;
     for (int k = 0; k < ar->map.n; k++) {
-        s->lane[k] = data + k * ar->stride;
+        s->lane[k] = data + (size_t)k * charl__lane_bytes(ar);
     }
-    ar->lanes = data + ar->map.first[c->rank] * ar->stride;
-    ar->sum = data + ar->map.n * ar->stride;
+    ar->lanes = data + (size_t)ar->map.first[c->rank] * charl__lane_bytes(ar);
+    ar->sum = data + (size_t)ar->map.n * charl__lane_bytes(ar);
+    if (ar->options.gathers) {
+        ar->gathered = (float *)(void *)((unsigned char *)ar->sum + charl__lane_bytes(ar));
+    }
 cleanup:
     return st;
 }
@@ -103,24 +107,28 @@ static charl_status part_add(charl_allreduce *ar, int64_t ticket)
     charl_status st = CHARL_OK;
     const window_state *s = ar->own;
     const charl__range range = ar->range[ticket % CHARL__RANGES];
-    const float *leaf[CHARL_MAX_SLICES];
+    void *leaf[CHARL_MAX_SLICES];
     int64_t from, to;
 
     for (int r = 0; r < ar->c->size; r++) {
         const charl__range *theirs = &s->flags[r].range[ticket % CHARL__RANGES];
 
         CHARL_REQUIRE(
-            theirs->offset == range.offset && theirs->count == range.count, CHARL_ERR_COMM,
+            theirs->offset == range.offset && theirs->count == range.count &&
+                theirs->gathers == range.gathers,
+            CHARL_ERR_COMM,
             "range %lld of the all-reduce: rank %d has values %lld+%lld, rank %d has %lld+%lld",
             (long long)ticket, ar->c->rank, (long long)range.offset, (long long)range.count, r,
             (long long)theirs->offset, (long long)theirs->count);
     }
+    if (range.gathers) {
+        goto cleanup; /* the part is written */
+    }
     charl__range_part(range.count, ar->c->rank, ar->c->size, &from, &to);
     for (int k = 0; k < ar->map.n; k++) {
-        leaf[k] = s->lane[k] + range.offset + from;
+        leaf[k] = charl__element(ar, s->lane[k], range.offset + from);
     }
-    charl__tree_apply(ar->map.adds, ar->map.n, leaf, to - from, ar->scratch,
-                      ar->sum + range.offset + from);
+    charl__allreduce_add(ar, leaf, to - from, charl__element(ar, ar->sum, range.offset + from));
 cleanup:
     ar->c->is_broken = ar->c->is_broken || st != CHARL_OK;
     return st;
@@ -165,6 +173,8 @@ static bool window_late(const void *arg, int rank)
 const charl__algorithm charl__allreduce_window = {
     .name = "window",
     .is_invariant = true,
+    .has_bf16 = true,
+    .has_gather = true,
     .unavailable = window_unavailable,
     .create = window_create,
     .destroy = window_destroy,

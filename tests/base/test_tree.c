@@ -4,9 +4,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bf16.h"
 #include "base/tree.h"
 
 enum { N = 3 };
@@ -177,6 +179,67 @@ static void test_long_vectors_cross_blocks(void **state)
     assert_memory_equal(out, data[0], sizeof out);
 }
 
+/* The nearest of the two bf16 around x, of equals the even one: in double, where all are exact. */
+static uint16_t nearest_bf16(float x)
+{
+    uint32_t u;
+    double down, up;
+
+    memcpy(&u, &x, sizeof u);
+    down = (double)charl__bf16_load((uint16_t)(u >> 16));
+    up = (double)charl__bf16_load((uint16_t)((u >> 16) + 1));
+    if (fabs((double)x - down) < fabs((double)x - up) ||
+        (fabs((double)x - down) <= fabs((double)x - up) && (u >> 16) % 2 == 0)) {
+        return (uint16_t)(u >> 16);
+    }
+    return (uint16_t)((u >> 16) + 1);
+}
+
+static void test_bf16_is_rounded_to_nearest_even(void **state)
+{
+    const float ties[] = {0x1.01p0F, 0x1.03p0F, -0x1.01p0F, 0x1.010002p0F, 0x1.00fffep0F,
+                          1e-40F,    -0.0F,     3.0F,       0x1.fep127F};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ties / sizeof *ties; i++) {
+        assert_int_equal(charl__bf16_round(ties[i]), nearest_bf16(ties[i]));
+    }
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(charl__bf16_round(value(i, i)), nearest_bf16(value(i, i)));
+    }
+    assert_int_equal(charl__bf16_round(INFINITY), 0x7f80);
+    assert_int_equal(charl__bf16_round(0x1.ffp127F), 0x7f80); /* beyond the largest */
+    assert_true(isnan(charl__bf16_load(charl__bf16_round(NAN))));
+}
+
+static void test_nodes_in_bf16(void **state)
+{
+    enum { LEN = CHARL_TREE_BLOCK + 17 };
+    static uint16_t data[3][LEN], out[LEN];
+    static float scratch[3 * CHARL_TREE_BLOCK];
+    const uint16_t *leaf[3] = {data[0], data[1], data[2]};
+    const int lo[3] = {0, 1, 2};
+    charl_tree_add adds[2];
+
+    (void)state;
+    for (int s = 0; s < 3; s++) {
+        for (int i = 0; i < LEN; i++) {
+            data[s][i] = charl__bf16_round(value(s, i));
+        }
+    }
+    assert_int_equal(charl__tree_combine(3, lo, 3, adds), 2);
+    charl__tree_apply_bf16(adds, 3, leaf, LEN, scratch, out);
+    for (int i = 0; i < LEN; i++) {
+        const uint16_t left =
+            nearest_bf16(charl__bf16_load(data[0][i]) + charl__bf16_load(data[1][i]));
+
+        assert_int_equal(out[i],
+                         nearest_bf16(charl__bf16_load(left) + charl__bf16_load(data[2][i])));
+    }
+    charl__tree_apply_bf16(adds, 1, leaf, LEN, scratch, out);
+    assert_memory_equal(out, data[0], sizeof out);
+}
+
 static void test_bad_arguments_are_named(void **state)
 {
     charl_slices s;
@@ -199,6 +262,8 @@ int main(void)
         cmocka_unit_test(test_unequal_blocks_give_the_same_bits),
         cmocka_unit_test(test_every_block_fits_the_lanes),
         cmocka_unit_test(test_long_vectors_cross_blocks),
+        cmocka_unit_test(test_bf16_is_rounded_to_nearest_even),
+        cmocka_unit_test(test_nodes_in_bf16),
         cmocka_unit_test(test_bad_arguments_are_named),
     };
 

@@ -13,44 +13,9 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/tree.h"
-#include "charl/comm.h"
+#include "mpi/ranks.h"
 
-static charl_comm *comm, *nodes; /* all ranks on their node; the same, pretending nodes of two */
-
-/* Values whose sum depends on the order of adding. */
-static float value(int64_t round, int slice, int64_t i)
-{
-    const uint32_t h = (uint32_t)(round * 40503 + slice * 7919 + i * 104729 + 12345) * 2654435761u;
-
-    return ((float)(h >> 8) / 16777216.0f - 0.5f) * (float)(1u << (h & 15u));
-}
-
-static void leaf_fill(float *leaf, int64_t round, int slice, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        leaf[i] = value(round, slice, i);
-    }
-}
-
-static float **leaves_alloc(int m, int64_t n)
-{
-    float **leaf = calloc((size_t)m, sizeof *leaf);
-
-    assert_non_null(leaf);
-    for (int s = 0; s < m; s++) {
-        leaf[s] = malloc((size_t)(n + 1) * sizeof **leaf);
-        assert_non_null(leaf[s]);
-    }
-    return leaf;
-}
-
-static void leaves_free(float **leaf, int m)
-{
-    for (int s = 0; s < m; s++) {
-        free(leaf[s]);
-    }
-    free(leaf);
-}
+charl_comm *comm, *nodes;
 
 /* Lane j of s, folded, to `to`. */
 static void lane_fill(const charl_slices *s, int j, int64_t round, int64_t n, float **leaf,
@@ -72,50 +37,23 @@ static charl_status create(charl_comm *c, const char *algorithm, int64_t n,
                                   out);
 }
 
-static void pause_randomly(int64_t round)
-{
-    const uint32_t h = (uint32_t)(round * 31 + charl_comm_rank(comm) * 17 + 5) * 2654435761u;
-
-    if ((h >> 28) == 0) {
-        charl__sleep_s((double)(h & 1023u) * 1e-6);
-    }
-}
-
-/* A step like a trainer's: the ranges are begun one after another and waited for later. */
-static void step(charl_allreduce *ar, int64_t round, int64_t n)
-{
-    const int64_t cut[] = {0, n / 7, n / 7, n / 2, n};
-    int64_t ticket[4], completed = 0;
-
-    for (int b = 0; b < 4; b++) {
-        pause_randomly(round + b);
-        charl_assert_ok(charl_allreduce_begin(ar, cut[b], cut[b + 1] - cut[b], &ticket[b]));
-        charl_assert_ok(charl_allreduce_progress(ar, &completed));
-        assert_true(completed <= ticket[b] + 1);
-    }
-    for (int b = 0; b < 4; b++) {
-        charl_assert_ok(charl_allreduce_wait(ar, ticket[b]));
-    }
-    charl_assert_ok(charl_allreduce_progress(ar, &completed));
-    assert_int_equal(completed, ticket[3] + 1);
-}
-
 static void check(charl_comm *c, const char *name, int total, int64_t n)
 {
     charl_allreduce *ar = NULL;
     charl_slices mine;
-    float **leaf = leaves_alloc(total, n);
+    float **leaf = leaves_alloc(total, n), *lanes, *sum;
 
     charl_assert_ok(charl__slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
     charl_assert_ok(create(c, name, n, &mine, &ar));
+    lanes = charl_allreduce_lanes(ar);
+    sum = charl_allreduce_sum(ar);
     assert_true(strcmp(name, "auto") == 0 || strcmp(charl_allreduce_name(ar), name) == 0);
-    assert_int_equal((uintptr_t)charl_allreduce_lanes(ar) % 4096, 0);
-    assert_int_equal((uintptr_t)charl_allreduce_sum(ar) % 4096, 0);
+    assert_int_equal((uintptr_t)lanes % 4096, 0);
+    assert_int_equal((uintptr_t)sum % 4096, 0);
     assert_int_equal(charl_allreduce_stride(ar) % 1024, 0);
     for (int64_t round = 0; round < (n > 100000 ? 2 : 3); round++) {
         for (int j = 0; j < mine.n_lanes; j++) {
-            lane_fill(&mine, j, round, n, leaf,
-                      charl_allreduce_lanes(ar) + j * charl_allreduce_stride(ar));
+            lane_fill(&mine, j, round, n, leaf, lanes + j * charl_allreduce_stride(ar));
         }
         step(ar, round, n);
         for (int s = 0; s < total; s++) {
@@ -123,11 +61,10 @@ static void check(charl_comm *c, const char *name, int total, int64_t n)
         }
         charl__tree_fold(leaf, total, n);
         if (charl_allreduce_is_invariant(ar)) {
-            charl_assert_same_bits(charl_allreduce_sum(ar), leaf[0], n);
+            charl_assert_same_bits(sum, leaf[0], n);
         } else {
             for (int64_t i = 0; i < n; i++) {
-                assert_true(charl_allreduce_sum(ar)[i] - leaf[0][i] < 0.5f &&
-                            leaf[0][i] - charl_allreduce_sum(ar)[i] < 0.5f);
+                assert_true(sum[i] - leaf[0][i] < 0.5f && leaf[0][i] - sum[i] < 0.5f);
             }
         }
     }
@@ -472,6 +409,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_agreement),
         cmocka_unit_test(test_comparison_names_the_odd_rank),
         cmocka_unit_test(test_every_algorithm_equals_the_serial_fold),
+        cmocka_unit_test(test_sums_in_bf16),
+        cmocka_unit_test(test_gathering),
         cmocka_unit_test(test_several_nodes_give_the_same_bits),
         cmocka_unit_test(test_a_wrong_algorithm_is_refused),
         cmocka_unit_test(test_wrong_ranges_are_refused),

@@ -1,0 +1,23 @@
+#ifndef CHARL_TESTS_MPI_RANKS_H
+#define CHARL_TESTS_MPI_RANKS_H
+/** What the tests of test_ranks share: communicators, values, a step. */
+#include "charl/comm.h"
+
+/* all ranks on their node; the same, pretending nodes of two */
+extern charl_comm *comm, *nodes;
+
+/** Values whose sum depends on the order of adding. */
+float value(int64_t round, int slice, int64_t i);
+void leaf_fill(float *leaf, int64_t round, int slice, int64_t n);
+float **leaves_alloc(int m, int64_t n);
+void leaves_free(float **leaf, int m);
+void pause_randomly(int64_t round);
+
+/** A step like a trainer's: the ranges are begun one after another and waited for later. */
+void step(charl_allreduce *ar, int64_t round, int64_t n);
+
+/* ranks_options.c */
+void test_sums_in_bf16(void **state);
+void test_gathering(void **state);
+
+#endif
