@@ -2,6 +2,10 @@
  *
  * Nodes are visited from the loss back; when one is reached, every consumer of its outputs has
  * already added its share to their gradients. Shares are added in that fixed order.
+ *
+ * Those of a parameter stay apart until compile: they are sums over the batch, which cannot be
+ * added before they are complete, and completing each at once would stop the step
+ * (tensor/params.h).
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +15,17 @@
 
 static void accumulate(charl_graph *g, charl_var *v, charl_var *share)
 {
-    v->grad = v->grad ? charl_add(g, v->grad, share) : share;
+    if (!v->grad) {
+        v->grad = share;
+    } else if (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable) {
+        const charl_status st = charl__list_add(&v->more, share);
+
+        if (st != CHARL_OK) {
+            charl__graph_keep_error(g, st);
+        }
+    } else {
+        v->grad = charl_add(g, v->grad, share);
+    }
 }
 
 static bool has_gradient(const charl_node *n)

@@ -54,6 +54,7 @@ static void var_destroy(charl_var *v)
 {
     charl_tensor_release(v->tensor);
     charl_free(v->name);
+    charl_free(v->more.item);
     charl_free(v);
 }
 

@@ -8,6 +8,11 @@
 
 typedef struct charl_node charl_node;
 
+typedef struct charl_list {
+    void **item;
+    int count, capacity;
+} charl_list;
+
 typedef enum charl_leaf {
     CHARL_LEAF_NONE, /* computed by a node */
     CHARL_LEAF_INPUT,
@@ -27,6 +32,7 @@ struct charl_var {
     bool keep, wants_gradient;
     bool differentiable; /* lies between something that wants a gradient and here */
     charl_var *grad;
+    charl_list more;      /* of a parameter that is used again: its gradients after grad */
     bool late;            /* of a parameter: its gradient is final only after all other nodes */
     charl_var *completed; /* charl_batch_sum of this PARTIAL */
     charl_var *again;     /* the same value, computed again for the backward pass */
@@ -37,7 +43,8 @@ struct charl_var {
     int64_t bytes;        /* of a root, all lanes */
     int segment;          /* -1: not in the arena */
     int64_t offset;       /* bytes into its segment */
-    charl_param *grad_of; /* root lies in the gradient arena at this parameter */
+    charl_param *grad_of; /* root lies in the gradient arena at this parameter ... */
+    int grad_share;       /* ... or, from 1 on, at this share of it */
     charl_tensor *tensor; /* of a PARTIAL: [n_lanes, ...] */
 };
 
@@ -65,11 +72,6 @@ typedef struct charl_action {
 } charl_action;
 
 enum { CHARL_MAX_SCOPES = 16 };
-
-typedef struct charl_list {
-    void **item;
-    int count, capacity;
-} charl_list;
 
 struct charl_graph {
     charl_device *dev;
@@ -125,6 +127,12 @@ static inline charl_node *charl__node(const charl_graph *g, int i)
 static inline charl_var *charl__var(const charl_graph *g, int i)
 {
     return g->vars.item[i];
+}
+
+/** Gradient k of parameter var v: the only one, or the first, is k = 0. */
+static inline charl_var *charl__var_gradient(const charl_var *v, int k)
+{
+    return k == 0 ? v->grad : v->more.item[k - 1];
 }
 
 charl_var *charl__var_root(charl_var *v);

@@ -10,6 +10,7 @@
 
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
+#include "charl/ops.h"
 
 static charl_status infer_lane_copy(charl_infer *inf)
 {
@@ -78,25 +79,79 @@ static bool feeds_collective(charl_graph *g, const charl_var *root)
     return false;
 }
 
-/* Let the gradient of parameter var p end in the arena, appending a node where it is not computed
- * by one of its own. With part of the batch that is needed more often; such a gradient is called
- * late on every number of ranks, because the order of the arena, and with it the bits of the
- * gradient norm, must not depend on that number. */
-static charl_status settle_gradient(charl_graph *g, charl_var *p)
+/* Let gradient k of parameter var p be computed in the arena, where it can be. One that cannot is
+ * called late on every number of ranks, and so is every parameter with several, because the order
+ * of the arena, and with it the bits of the gradient norm, must not depend on that number. */
+static void claim(charl_graph *g, charl_var *p, int k)
+{
+    charl_var *v = charl__var_gradient(p, k), *root = charl__var_root(v);
+
+    if (v->type.batch == CHARL_REPLICATED || is_taken(root) || feeds_collective(g, root)) {
+        p->late = true;
+    } else {
+        p->late = p->late || k > 0;
+        root->grad_of = p->param;
+        root->grad_share = k;
+    }
+}
+
+/* Let v, gradient k of p, end in the arena, appending a node where it is not computed there. */
+static charl_status settle(charl_graph *g, charl_var *p, int k, charl_var **v)
 {
     charl_status st = CHARL_OK;
-    charl_var *v = p->grad, *root = charl__var_root(v);
+    charl_var *root = charl__var_root(*v);
+    const bool is_there = root->grad_of == p->param && root->grad_share == k;
 
-    p->late = v->type.batch == CHARL_REPLICATED || is_taken(root) || feeds_collective(g, root);
-    if (charl__graph_is_whole(g) ? is_taken(root) : p->late) {
-        v = charl__apply1(g, v->type.batch == CHARL_PARTIAL ? &op_lane_copy : &charl__op_spread,
-                          NULL, v);
+    if (!is_there && (!charl__graph_is_whole(g) || is_taken(root))) {
+        *v = charl__apply1(g, (*v)->type.batch == CHARL_PARTIAL ? &op_lane_copy : &charl__op_spread,
+                           NULL, *v);
     }
     CHARL_TRY(charl_graph_status(g));
-    p->grad = v;
-    charl__var_root(v)->grad_of = p->param;
+    root = charl__var_root(*v);
+    root->grad_of = p->param;
+    root->grad_share = k;
 cleanup:
     return st;
+}
+
+/* With the whole batch here every gradient of p is complete: one. */
+static void join(charl_graph *g, charl_var *p)
+{
+    for (int k = 0; k <= p->more.count; k++) {
+        charl_var *root = charl__var_root(charl__var_gradient(p, k));
+
+        if (root->grad_of == p->param) {
+            root->grad_of = NULL;
+        }
+    }
+    for (int k = 1; k <= p->more.count; k++) {
+        p->grad = charl_add(g, p->grad, charl__var_gradient(p, k));
+    }
+    p->more.count = 0;
+}
+
+static charl_status settle_param(charl_graph *g, charl_var *p)
+{
+    charl_status st = CHARL_OK;
+
+    if (p->more.count > 0 && charl__graph_is_whole(g)) {
+        join(g, p);
+        CHARL_TRY(charl_graph_status(g));
+    }
+    CHARL_TRY(settle(g, p, 0, &p->grad));
+    for (int k = 1; k <= p->more.count; k++) {
+        charl_var *v = charl__var_gradient(p, k);
+
+        CHARL_TRY(settle(g, p, k, &v));
+        p->more.item[k - 1] = v;
+    }
+cleanup:
+    return st;
+}
+
+static bool is_trained(const charl_var *v)
+{
+    return v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable && v->grad;
 }
 
 static charl_status settle_gradients(charl_graph *g)
@@ -117,12 +172,16 @@ static charl_status settle_gradients(charl_graph *g)
         charl__var_root(v)->keep = charl__var_root(v)->keep || v->keep;
     }
     for (int i = 0; i < n_vars; i++) {
-        charl_var *v = charl__var(g, i);
-
-        if (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable && v->grad) {
-            CHARL_TRY(settle_gradient(g, v));
+        for (int k = 0; is_trained(charl__var(g, i)) && k <= charl__var(g, i)->more.count; k++) {
+            claim(g, charl__var(g, i), k);
         }
     }
+    for (int i = 0; i < n_vars; i++) {
+        if (is_trained(charl__var(g, i))) {
+            CHARL_TRY(settle_param(g, charl__var(g, i)));
+        }
+    }
+    link_views(g); /* the sums that joining completed */
 cleanup:
     return st;
 }
@@ -191,6 +250,21 @@ cleanup:
     return st;
 }
 
+static charl_status share_gradients(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < g->vars.count && !charl__graph_is_whole(g); i++) {
+        const charl_var *v = charl__var(g, i);
+
+        if (g->has_gradients && v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable) {
+            CHARL_TRY(charl__params_share(v->param, v->more.count));
+        }
+    }
+cleanup:
+    return st;
+}
+
 static charl_status prepare(charl_graph *g)
 {
     charl_status st = CHARL_OK;
@@ -204,6 +278,7 @@ static charl_status prepare(charl_graph *g)
     if (g->params && !charl__params_is_laid_out(g->params)) {
         CHARL_TRY(lay_out(g));
     }
+    CHARL_TRY(share_gradients(g));
     if (g->params && !g->params->dev) {
         CHARL_TRY(charl__params_allocate(g->params, g->dev));
     }

@@ -47,9 +47,10 @@ charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out)
     } else if (root->grad_of) {
         const charl_params *set = root->grad_of->set;
 
-        CHARL_TRY(charl__tensor_view(v->g->gradients ? v->g->gradients : set->grad, v->type.dtype,
-                                     &v->type.shape, root->grad_of->offset + j * set->elements,
-                                     out));
+        CHARL_TRY(charl__tensor_view(
+            v->g->gradients ? v->g->gradients : set->grad, v->type.dtype, &v->type.shape,
+            charl__param_gradient_at(root->grad_of, root->grad_share) + j * set->gradient_elements,
+            out));
     } else {
         CHARL_TRY(charl__tensor_view(v->g->segment[root->segment], v->type.dtype, &v->type.shape,
                                      root->offset / size + j * n, out));
@@ -62,7 +63,8 @@ static int64_t lane_stride(charl_var *v)
 {
     const charl_var *root = charl__var_root(v);
 
-    return root->grad_of ? root->grad_of->set->elements : charl_shape_count(&v->type.shape);
+    return root->grad_of ? root->grad_of->set->gradient_elements
+                         : charl_shape_count(&v->type.shape);
 }
 
 /* The tensor that users see: all lanes of a PARTIAL, where they are contiguous. */
@@ -207,48 +209,31 @@ typedef struct bucket_walk {
     int closing; /* node that finishes what is in it */
 } bucket_walk;
 
-static const charl_var *var_of(const charl_graph *g, const charl_param *p)
+/* Node that finishes what lies in [begin, end) of a lane; -1 when nothing does. */
+static int finish_of(const charl_graph *g, int64_t begin, int64_t end)
 {
+    int last = -1;
+
     for (int i = 0; i < g->vars.count; i++) {
-        if (charl__var(g, i)->param == p) {
-            return charl__var(g, i);
+        const charl_var *v = charl__var(g, i);
+
+        for (int k = 0; v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable && v->grad &&
+                        k <= v->more.count;
+             k++) {
+            const int64_t at = charl__param_gradient_at(v->param, k);
+            const int position = charl__var_root(charl__var_gradient(v, k))->node->position;
+
+            last = at >= begin && at < end && position > last ? position : last;
         }
     }
-    return NULL;
+    return last;
 }
 
-/* The trainable parameter that starts at `offset`, or NULL at the end. */
-static const charl_param *param_at(const charl_params *set, int64_t offset)
-{
-    for (int i = 0; i < set->count; i++) {
-        const charl_param *p = set->param[i];
-
-        if (p->spec.trainable && p->offset == offset && charl_shape_count(&p->spec.shape) > 0) {
-            return p;
-        }
-    }
-    return NULL;
-}
-
-/* Fill the next bucket: at least bucket_elements, whole parameters. */
 static void next_bucket(const charl_graph *g, bucket_walk *w)
 {
-    const charl_param *p;
-
     w->begin = w->end;
-    w->closing = -1;
-    while (w->end - w->begin < g->bucket_elements && (p = param_at(g->params, w->end)) != NULL) {
-        const int64_t n = charl_shape_count(&p->spec.shape);
-        const charl_var *v = var_of(g, p);
-
-        w->end += (n + CHARL_PARAM_ALIGN - 1) / CHARL_PARAM_ALIGN * CHARL_PARAM_ALIGN;
-        if (v && v->grad) {
-            charl_var *grad = v->grad;
-            const int position = charl__var_root(grad)->node->position;
-
-            w->closing = position > w->closing ? position : w->closing;
-        }
-    }
+    w->end = charl__params_range(g->params, &w->begin, g->bucket_elements);
+    w->closing = finish_of(g, w->begin, w->end);
 }
 
 static charl_status close_buckets(charl_graph *g, bucket_walk *w, int position, int *from)

@@ -124,7 +124,10 @@ static charl_status record(charl_optimizer *o)
     charl_status st = CHARL_OK;
 
     CHARL_TRY(charl__record_begin(o->set->dev, &o->recording));
-    st = charl__grad_norm_enqueue(o);
+    st = charl__params_join(o->set);
+    if (st == CHARL_OK) {
+        st = charl__grad_norm_enqueue(o);
+    }
     if (st == CHARL_OK) {
         st = o->type->enqueue(o);
     }

@@ -164,8 +164,8 @@ charl_status charl__params_layout(charl_params *set, const int *order, int n_ord
     for (int i = 0; i < set->count; i++) {
         place(set, set->param[i]);
     }
-    /* Whole pages, so that lanes and sums in shared memory start at pages too. */
-    set->elements = (set->elements + CHARL_ARENA_ALIGN - 1) / CHARL_ARENA_ALIGN * CHARL_ARENA_ALIGN;
+    set->elements = charl__params_pages(set->elements);
+    set->gradient_elements = set->elements;
 cleanup:
     return st;
 }
@@ -265,7 +265,7 @@ charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bo
                                               const charl_gradient_memory *memory)
 {
     charl_status st = CHARL_OK;
-    const size_t bytes = (size_t)set->elements * 4;
+    const size_t bytes = (size_t)set->gradient_elements * 4;
 
     CHARL_INVARIANT(set->dev && !set->grad && n_lanes >= 1);
     if (memory && memory->lanes) {

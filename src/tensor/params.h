@@ -4,8 +4,14 @@
  *
  *  All trainable parameters lie in one f32 arena of `elements` floats, each at its `offset`,
  * aligned to CHARL_PARAM_ALIGN floats; padding is zero. Gradients lie in an arena of n_lanes such
- * layouts (partial sums of this rank's slices, lane j at j * elements) and the completed sums in
- * one more. Buffers that are not trained have an arena of their own.
+ * layouts (partial sums of this rank's slices) and the completed sums in one more. Buffers that are
+ * not trained have an arena of their own.
+ *
+ * A parameter that is used several times has several gradients. Each must be summed over the batch
+ * before they are added, or the bits would depend on how the batch is divided; so, unless one
+ * process has the whole batch, those after the first have a place behind the others, their shares:
+ * a lane of gradients is gradient_elements >= elements floats, lane j starts at j *
+ * gradient_elements, and charl__params_join adds up what has been completed.
  *
  *  Training in bf16 or f16 has one arena more, of the same layout in that type: a working copy of
  * the parameters with two and more extents, rounded from the f32 values after every change of them.
@@ -25,6 +31,8 @@ struct charl_param {
     charl_params *set;
     int index;      /* order of declaration */
     int64_t offset; /* elements into its arena; -1 before layout */
+    int n_shares;   /* gradients after the first */
+    int64_t shares; /* where they start in a lane, each in whole blocks */
     charl_tensor *value;
     charl_tensor *half; /* working copy; NULL: the value itself is used */
 };
@@ -33,15 +41,16 @@ struct charl_params {
     charl_device *dev; /* NULL before allocation */
     charl_param **param;
     int count, capacity;
-    int64_t elements;        /* of the trainable arena, padding included */
-    int64_t buffer_elements; /* of the arena of what is not trained */
+    int64_t elements;          /* of the trainable arena, padding included */
+    int64_t gradient_elements; /* of a lane of gradients: elements, then shares */
+    int64_t buffer_elements;   /* of the arena of what is not trained */
     int n_lanes;
     charl_buffer *value, *buffers; /* arenas */
     charl_buffer *half;            /* arena of the working copy, or NULL */
     charl_dtype half_type;
-    charl_buffer *grad; /* n_lanes * elements partial sums; NULL for inference */
-    charl_buffer *
-        sum; /* elements: completed gradients; the same buffer as grad with one rank and one lane */
+    charl_buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
+    charl_buffer *sum;  /* gradient_elements: completed gradients; the same buffer as grad with one
+                           rank and one lane */
 };
 
 /** n floats in whole blocks; the blocks that p takes in its arena. */
@@ -54,11 +63,17 @@ static inline int64_t charl__param_blocks(const charl_param *p)
     return charl__param_round(charl_shape_count(&p->spec.shape)) / CHARL_PARAM_ALIGN;
 }
 
+/** n floats in whole pages: so lanes and sums in shared memory start at pages. */
+static inline int64_t charl__params_pages(int64_t n)
+{
+    return (n + CHARL_ARENA_ALIGN - 1) / CHARL_ARENA_ALIGN * CHARL_ARENA_ALIGN;
+}
+
 /** Where the gradient arenas shall lie: host memory of a shared window that the device uses in
  * place. Both NULL: device memory. */
 typedef struct charl_gradient_memory {
-    float *lanes; /* n_lanes * elements floats, page-aligned */
-    float *sum;   /* elements floats, page-aligned */
+    float *lanes; /* n_lanes * gradient_elements floats, page-aligned */
+    float *sum;   /* gradient_elements floats, page-aligned */
 } charl_gradient_memory;
 
 /** Fix the offsets: trainable parameters in the given order (order[i] = index of declaration; those
@@ -66,6 +81,19 @@ typedef struct charl_gradient_memory {
 charl_status charl__params_layout(charl_params *set, const int *order,
                                   int n_order) CHARL_MUST_CHECK;
 bool charl__params_is_laid_out(const charl_params *set);
+/** Let p have n more gradients than one, behind those there are. Equal on all graphs of a set.
+ * Errors: ERR_INVALID when p has another number, or the gradients have their memory. */
+charl_status charl__params_share(charl_param *p, int n) CHARL_MUST_CHECK;
+/** Where gradient k of p starts in a lane: its own for k = 0, share k otherwise. */
+int64_t charl__param_gradient_at(const charl_param *p, int k);
+/** End of the range of a lane that starts at *begin, the end of another (0: the first), and holds
+ * at least `least` floats of whole parameters; *begin itself when there is no more, and moved past
+ * padding. A parameter with shares is a range of its own, and so is each share: part r of it over
+ * the ranks is then the same part of all. */
+int64_t charl__params_range(const charl_params *set, int64_t *begin, int64_t least);
+/** sum of p += each of its shares, in order, for every p. Launches that can be recorded; none where
+ * nothing is shared. Async. */
+charl_status charl__params_join(charl_params *set) CHARL_MUST_CHECK;
 /** Allocate values and buffers on dev (zero-filled). Once. */
 charl_status charl__params_allocate(charl_params *set, charl_device *dev) CHARL_MUST_CHECK;
 /** Whether p has a working copy where there is one. */

@@ -101,7 +101,7 @@ const charl__key charl__keys[] = {
      "auto: the largest power of two up to 8 that divides batch_size"},
     {"train", "passes", CHARL__KEY_INT, AT(train.passes), "auto", "[1,64]", "auto", NULL, NULL, NULL,
      "forward and backward passes per step, each over some of a rank's slices: less memory, the same bits; auto: the fewest that fit the "
-     "device; one for models with batch norm or shared weights"},
+     "device; one for models with batch norm"},
     {"train", "loss", CHARL__KEY_ENUM, AT(train.loss), "cross_entropy", NULL, "cross_entropy|mse|bce|huber", NULL, NULL, NULL,
      "what is minimized, as a mean over the batch"},
     {"train", "label_smoothing", CHARL__KEY_FLOAT, AT(train.label_smoothing), "0", "[0,1)", NULL, NULL, NULL, NULL,

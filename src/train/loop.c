@@ -141,7 +141,7 @@ static charl_status run_graphs(charl__trainer *t, bool logged)
         CHARL_TRY(charl__passes_fold(t->passes, i));
     }
     if (t->passes && t->sync) {
-        CHARL_TRY(charl__sync_ready(t->sync, 0, t->params->elements));
+        CHARL_TRY(charl__sync_ready_all(t->sync));
     }
 cleanup:
     return st;

@@ -96,7 +96,8 @@ static bool has_room(const charl__trainer *t, int64_t activations)
 {
     enum { ARENAS = 6 };
     const charl_device_memory m = charl_device_get_memory(t->dev);
-    const int64_t arenas = t->params->elements * 4 * (ARENAS + t->slices.n_lanes);
+    const int64_t arenas =
+        4 * (t->params->elements * ARENAS + t->params->gradient_elements * t->slices.n_lanes);
 
     return !charl__fault("train.memory") && activations + arenas <= m.capacity - m.in_use;
 }
@@ -159,7 +160,7 @@ static charl_status build_training(charl__trainer *t, int passes, bool several, 
     name = several ? charl__graph_collective(t->train.g) : NULL;
     CHARL_REQUIRE(!name, CHARL_ERR_CONFIG,
                   "train.passes = %d: %s is a sum over the whole batch in the middle of a step, as "
-                  "batch norm and shared weights need it; HINT train.recompute saves memory too",
+                  "batch norm needs it; HINT train.recompute saves memory too",
                   passes, name);
 cleanup:
     return st;

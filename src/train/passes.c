@@ -135,7 +135,7 @@ static charl_arg slot_of(const charl__passes *p, charl_arg_kind kind, int k)
     const bool own = k < p->mine.n_lanes;
     charl_arg a = charl__raw(kind, own ? p->set->grad : p->counter);
 
-    a.v.offset = (own ? k : k - p->mine.n_lanes) * p->set->elements;
+    a.v.offset = (own ? k : k - p->mine.n_lanes) * p->set->gradient_elements;
     return a;
 }
 
@@ -144,19 +144,19 @@ static charl_status enqueue_step(const charl__passes *p, const fold_step *s)
     charl_arg from = charl__raw(CHARL_ARG_IN, p->partial);
     charl_launch l = {.file = "accumulate",
                       .entry = "charl_accumulate",
-                      .global = {(size_t)p->set->elements},
+                      .global = {(size_t)p->set->gradient_elements},
                       .local = {CHARL_PARAM_ALIGN},
                       .args = {slot_of(p, CHARL_ARG_INOUT, s->to)},
                       .label = "passes"};
 
-    from.v.offset = s->lane * p->set->elements;
+    from.v.offset = s->lane * p->set->gradient_elements;
     l.args[1] = s->kind == MERGE ? slot_of(p, CHARL_ARG_IN, s->to + 1) : from;
     if (s->kind == TAKE) {
         l.file = "copy";
         l.entry = "charl_copy";
         l.args[1] = l.args[0];
         l.args[0] = from;
-        l.args[2] = charl__i64(p->set->elements);
+        l.args[2] = charl__i64(p->set->gradient_elements);
     }
     return charl__launch(p->set->dev, &l);
 }
@@ -178,7 +178,7 @@ cleanup:
 charl_status charl__passes_prepare(charl__passes *p, charl_params *set)
 {
     charl_status st = CHARL_OK;
-    const size_t bytes = (size_t)set->elements * 4;
+    const size_t bytes = (size_t)set->gradient_elements * 4;
     const int more = p->depth - p->mine.n_lanes;
 
     p->set = set;

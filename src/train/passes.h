@@ -26,7 +26,8 @@ const charl_slices *charl__passes_slices(const charl__passes *p, int i);
 /** Allocate the arenas, and record the additions; the set has its gradients. Errors: ERR_NOMEM,
  * ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__passes_prepare(charl__passes *p, charl_params *set) CHARL_MUST_CHECK;
-/** Where the passes leave their partial sums: lanes of set->elements floats. Borrowed. */
+/** Where the passes leave their partial sums: lanes of set->gradient_elements
+ * floats. Borrowed. */
 charl_buffer *charl__passes_gradients(const charl__passes *p);
 /** Enqueue the additions that follow pass i; after the last, the gradient arena of the set is
  * complete. Async. */

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 
-enum { MAX_BUCKETS = 64 };
+enum { MAX_BUCKETS = 256 }; /* no more ranges are on their way in an all-reduce */
 
 typedef struct bucket {
     int64_t begin, count;
@@ -27,7 +27,8 @@ struct charl__sync {
     charl_allreduce *ar;
     charl_reducer *reducer;
     int n_lanes;
-    bool in_place;
+    bool in_place;      /* the device computes lanes where the all-reduce reads them ... */
+    bool sum_in_place;  /* ... and reads sums where it writes them, for all ranks of the node */
     float *lanes, *sum; /* host side of the arenas */
     int64_t stride;
     bucket bucket[MAX_BUCKETS];
@@ -56,16 +57,17 @@ charl_status charl__sync_create(charl_comm *comm, const char *algorithm, const c
     s->set = set;
     s->dev = set->dev;
     s->n_lanes = slices->n_lanes;
-    CHARL_TRY(charl_allreduce_create(comm, set->elements, slices,
+    CHARL_TRY(charl_allreduce_create(comm, set->gradient_elements, slices,
                                      &(charl_allreduce_options){.algorithm = algorithm}, &s->ar));
     CHARL_TRY(charl_reducer_create(comm, slices, &s->reducer));
     s->lanes = charl_allreduce_lanes(s->ar);
     s->sum = charl_allreduce_sum(s->ar);
     s->stride = charl_allreduce_stride(s->ar);
-    s->in_place = charl__device_facts(s->dev)->zero_copy && s->stride == set->elements;
-    if (s->in_place) {
-        memory = (charl_gradient_memory){s->lanes, s->sum};
-    }
+    s->in_place = charl__device_facts(s->dev)->zero_copy && s->stride == set->gradient_elements;
+    /* Shares are added up in the sum, which is this rank's own then. */
+    s->sum_in_place = s->in_place && set->gradient_elements == set->elements;
+    memory.lanes = s->in_place ? s->lanes : NULL;
+    memory.sum = s->sum_in_place ? s->sum : NULL;
     st = charl__params_allocate_gradients(set, slices->n_lanes, false, &memory);
     CHARL_TRY(charl_comm_agree(comm, st));
     *out = s;
@@ -88,7 +90,9 @@ charl_status charl__sync_check(charl__sync *s, const charl_graph *g)
     if (!s) {
         goto cleanup;
     }
-    CHARL_INVARIANT(n <= MAX_BUCKETS);
+    CHARL_REQUIRE(n <= MAX_BUCKETS, CHARL_ERR_CONFIG,
+                  "gradients in %d ranges, at most %d are possible: too many shared parameters", n,
+                  MAX_BUCKETS);
     for (int i = 0; i < n; i++) {
         charl__graph_bucket(g, i, &range[i][0], &range[i][1]);
     }
@@ -121,9 +125,10 @@ static charl_status download(charl__sync *s, const bucket *b)
     CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &computed));
     CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_DOWNLOAD, computed));
     for (int j = 0; j < s->n_lanes; j++) {
-        CHARL_TRY(charl__buffer_read(
-            CHARL_QUEUE_DOWNLOAD, s->set->grad, (size_t)(j * s->set->elements + b->begin) * 4,
-            s->lanes + j * s->stride + b->begin, (size_t)b->count * 4, false));
+        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, s->set->grad,
+                                     (size_t)(j * s->set->gradient_elements + b->begin) * 4,
+                                     s->lanes + j * s->stride + b->begin, (size_t)b->count * 4,
+                                     false));
     }
 cleanup:
     charl__event_release(computed);
@@ -149,12 +154,27 @@ cleanup:
     return st;
 }
 
+charl_status charl__sync_ready_all(charl__sync *s)
+{
+    charl_status st = CHARL_OK;
+    int64_t begin = 0, end;
+
+    while ((end = charl__params_range(s->set, &begin, s->set->elements)) > begin) {
+        CHARL_REQUIRE(s->n_buckets < MAX_BUCKETS, CHARL_ERR_CONFIG,
+                      "gradients in more than %d ranges: too many shared parameters", MAX_BUCKETS);
+        CHARL_TRY(charl__sync_ready(s, begin, end - begin));
+        begin = end;
+    }
+cleanup:
+    return st;
+}
+
 /* Bring the sum of a bucket to the device. */
 static charl_status upload(charl__sync *s, const bucket *b)
 {
     charl_status st = CHARL_OK;
 
-    if (!s->in_place) {
+    if (!s->sum_in_place) {
         CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, s->set->sum, (size_t)b->begin * 4,
                                       s->sum + b->begin, (size_t)b->count * 4, false));
     }
@@ -181,7 +201,7 @@ static charl_status finish_buckets(charl__sync *s)
         s->waited_s += charl__clock_s() - begin;
         CHARL_TRY(upload(s, &s->bucket[i]));
     }
-    if (!s->in_place) {
+    if (!s->sum_in_place) {
         CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_UPLOAD, &uploaded));
         CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE, uploaded));
     }

@@ -4,7 +4,8 @@
  * runs, small sums at once.
  *
  *  Where the device uses host memory in place, the gradient arenas lie in the window that the ranks
- * share and nothing is copied; elsewhere lanes are downloaded and sums uploaded bucket by bucket.
+ * share and nothing is copied (sums are, where parameters are used several times: a rank adds those
+ * up for itself); elsewhere lanes are downloaded and sums uploaded bucket by bucket.
  */
 #include "autograd/graph.h"
 #include "charl/comm.h"
@@ -23,6 +24,8 @@ charl_status charl__sync_check(charl__sync *s, const charl_graph *g) CHARL_MUST_
 
 /* Hooks of a graph; ctx is the sync. */
 charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count) CHARL_MUST_CHECK;
+/** Every gradient at once, where no graph reports them. */
+charl_status charl__sync_ready_all(charl__sync *s) CHARL_MUST_CHECK;
 charl_status charl__sync_collective(void *ctx, charl_tensor *lanes,
                                     charl_tensor *sum) CHARL_MUST_CHECK;
 

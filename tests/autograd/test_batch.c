@@ -50,9 +50,8 @@ static charl_var *statistic(charl_graph *g, charl_params *set, const char *name,
     return charl_parameter(g, p);
 }
 
-/* Dropout; a weight used twice, whose gradient is completed before it is added up; biases that
- * share one gradient, which is completed as well because one of them is used twice; a parameter
- * that the loss does not use. */
+/* Dropout; a weight used twice, whose gradients are completed before they are added up; biases that
+ * share one gradient, one of which is used twice; a parameter that the loss does not use. */
 static charl_var *mlp(charl_graph *g, charl_params *set, charl_var *x)
 {
     charl_var *unused = param(g, set, "unused", (charl_shape){1, {5}});
@@ -220,10 +219,24 @@ static void run_in_lock_step(rank *r, int size)
     }
 }
 
+/* What charl__params_join does, on the host. */
+static void join_shares(const charl_params *set, float *sum)
+{
+    for (int i = 0; i < set->count; i++) {
+        const charl_param *p = set->param[i];
+
+        for (int k = 1; k <= p->n_shares; k++) {
+            for (int64_t e = 0; e < charl_shape_count(&p->spec.shape); e++) {
+                sum[p->offset + e] += sum[charl__param_gradient_at(p, k) + e];
+            }
+        }
+    }
+}
+
 /* The gradient of the whole batch from the arenas of all ranks, `elements` floats. */
 static float *sum_gradients(const rank *r, int size)
 {
-    const int64_t n = r[0].params->elements;
+    const int64_t n = r[0].params->gradient_elements;
     float *lanes[MAX_LANES_OF_ALL], *data[TOTAL], *sum;
     int lo[MAX_LANES_OF_ALL], m = 0;
 
@@ -231,7 +244,7 @@ static float *sum_gradients(const rank *r, int size)
     for (int i = 0; i < size; i++) {
         const size_t bytes = (size_t)(n * r[i].slices.n_lanes) * sizeof *sum;
 
-        assert_int_equal(r[i].params->elements, n);
+        assert_int_equal(r[i].params->gradient_elements, n);
         charl_assert_ok(charl_alloc(bytes, &data[i]));
         charl_assert_ok(
             charl__buffer_read(CHARL_QUEUE_COMPUTE, r[i].params->grad, 0, data[i], bytes, true));
@@ -241,6 +254,7 @@ static float *sum_gradients(const rank *r, int size)
         }
     }
     add_lanes((const float *const *)lanes, lo, m, n, sum);
+    join_shares(r[0].params, sum);
     for (int i = 0; i < size; i++) {
         charl_free(data[i]);
     }

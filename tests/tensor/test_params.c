@@ -133,6 +133,42 @@ static void test_layout(void **state)
     charl_params_destroy(set);
 }
 
+/* Parameters used several times have ranges of their own, those of one parameter alike. */
+static void test_shares(void **state)
+{
+    static const int order[] = {3, 2};
+    charl_params *set;
+    int64_t begin = 0, end, count, last = 0;
+    int n = 0;
+
+    (void)state;
+    charl_assert_ok(charl_params_create(&set));
+    charl_assert_ok(declare(set, NULL));
+    charl_assert_ok(charl__params_layout(set, order, 2));
+    assert_int_equal(set->gradient_elements, set->elements);
+    charl_assert_ok(charl__params_share(set->param[2], 2));
+    charl_assert_ok(charl__params_share(set->param[2], 2));
+    charl_assert_status(charl__params_share(set->param[2], 1), CHARL_ERR_INVALID);
+    charl_assert_message("used 2 times in this graph, and 3 times in another");
+    count = charl__param_blocks(set->param[2]) * CHARL_PARAM_ALIGN;
+    assert_int_equal(charl__param_gradient_at(set->param[2], 0), set->param[2]->offset);
+    assert_int_equal(charl__param_gradient_at(set->param[2], 1), set->elements);
+    assert_int_equal(charl__param_gradient_at(set->param[2], 2), set->elements + count);
+    assert_true(set->gradient_elements >= set->elements + 2 * count);
+    assert_int_equal(set->gradient_elements % CHARL_ARENA_ALIGN, 0);
+    while ((end = charl__params_range(set, &begin, INT64_MAX)) > begin) {
+        const bool is_shared = begin == set->param[2]->offset || begin >= set->elements;
+
+        assert_true(begin >= last);
+        assert_true(!is_shared || end - begin == count);
+        last = begin = end;
+        n++;
+    }
+    assert_int_equal(n, 5); /* what lies before, the parameter, what lies behind, its shares */
+    assert_int_equal(last, set->elements + 2 * count);
+    charl_params_destroy(set);
+}
+
 static void open_set(const int *order, uint64_t seed, charl_params **out)
 {
     charl_assert_ok(charl_params_create(out));
@@ -300,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_declaration),
         cmocka_unit_test(test_refused_declarations),
         cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_shares),
         cmocka_unit_test(test_initial_values),
         cmocka_unit_test(test_padding_is_zero),
         cmocka_unit_test(test_write_and_read),
