@@ -57,6 +57,7 @@ typedef enum charl_recompute {
     CHARL_RECOMPUTE_NO,
     CHARL_RECOMPUTE_YES
 } charl_recompute;
+typedef enum charl_balance { CHARL_BALANCE_EVEN, CHARL_BALANCE_SPEED } charl_balance;
 typedef enum charl_nonfinite_rule {
     CHARL_NONFINITE_STOP,
     CHARL_NONFINITE_SKIP
@@ -240,7 +241,7 @@ typedef struct charl_config {
         bool overlap;
         bool shard_optimizer;
         int reduce_dtype;
-        int balance;
+        int balance; /* charl_balance */
     } dist;
     struct {
         bool trace;

@@ -72,6 +72,16 @@ typedef struct charl_saved_row {
     double ms;
 } charl_saved_row;
 
+/** The batch was divided anew (dist.balance = speed), because ranks would have waited for others.
+ */
+typedef struct charl_balance_row {
+    int64_t step; /* done when it happened */
+    int size;
+    const int *slices;     /* [size] that each rank computes from now on */
+    const double *step_ms; /* [size] that each computed per step before, waiting left out */
+    double ms;             /* the division took */
+} charl_balance_row;
+
 typedef struct charl_train_result {
     int64_t step;
     double epoch;
@@ -93,6 +103,7 @@ typedef struct charl_train_events {
                                double loss); /* every step; loss NaN between rows */
     charl_status (*evaluated)(void *ctx, const charl_val_row *row);
     charl_status (*saved)(void *ctx, const charl_saved_row *row);
+    charl_status (*balanced)(void *ctx, const charl_balance_row *row);
     void (*warned)(void *ctx, const char *text);
 } charl_train_events;
 

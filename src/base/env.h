@@ -22,6 +22,7 @@
     X(CHECK_FINITE, FLAG, "1: name the first operator that produces a value that is not finite")   \
     X(FAULT, FAULT, "make named points fail: point[@rank]:when[:arg],... (for tests)")             \
     X(ALLREDUCE, TEXT, "all-reduce algorithm to use; overrides dist.allreduce")                    \
+    X(SLOW, TEXT, "make ranks compute slower: rank:factor,... (for tests of dist.balance)")        \
     X(TEST_OP, TEXT, "tests: run only this operator")                                              \
     X(TEST_SEED, INTEGER, "tests: seed of the random inputs, as printed by a failing test")        \
     X(TEST_LONG, FLAG, "1: tests also run their long cases")                                       \

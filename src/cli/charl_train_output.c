@@ -445,6 +445,30 @@ cleanup:
     return st;
 }
 
+static charl_status on_balanced(void *ctx, const charl_balance_row *r)
+{
+    charl_status st = CHARL_OK;
+    charl__output *o = ctx;
+    charl__text slices = {0}, times = {0};
+
+    if (o->rank != 0) {
+        goto cleanup;
+    }
+    for (int i = 0; i < r->size; i++) {
+        CHARL_TRY(charl__text_printf(&slices, "%s%d", i > 0 ? "," : "", r->slices[i]));
+        CHARL_TRY(charl__text_printf(&times, "%s%.3f", i > 0 ? "," : "", r->step_ms[i]));
+    }
+    say_line(o, "balance step=%" PRId64 " slices=%s step_ms=%s ms=%.0f", r->step,
+             charl__text_string(&slices), charl__text_string(&times), r->ms);
+    if (o->metrics) {
+        CHARL_TRY(charl__metrics_balance(o->metrics, r));
+    }
+cleanup:
+    charl__text_fini(&slices);
+    charl__text_fini(&times);
+    return st;
+}
+
 static charl_status on_saved(void *ctx, const charl_saved_row *r)
 {
     charl__output *o = ctx;
@@ -483,6 +507,7 @@ charl_train_events charl__output_events(charl__output *o)
                                 .progressed = on_progressed,
                                 .evaluated = on_evaluated,
                                 .saved = on_saved,
+                                .balanced = on_balanced,
                                 .warned = on_warned};
 }
 

@@ -177,6 +177,13 @@ cleanup:
     return st;
 }
 
+charl_status charl__optimizer_rebind(charl_optimizer *o)
+{
+    charl__recording_destroy(o->recording);
+    o->recording = NULL;
+    return record(o);
+}
+
 charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config,
                                     charl_optimizer **out)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/tree.h"
 #include "train/config_private.h"
 
 charl_status charl_config_load(const char *path, const charl_config_override *overrides,
@@ -75,7 +76,7 @@ const char *charl_config_notice(const charl_config *cfg, int index)
 
 int charl_config_slices(const charl_config *cfg)
 {
-    int slices = 8;
+    int slices = cfg->dist.balance == CHARL_BALANCE_SPEED ? CHARL_MAX_SLICES : 8;
 
     if (cfg->train.slices > 0) {
         return (int)cfg->train.slices;

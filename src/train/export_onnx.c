@@ -13,6 +13,7 @@
 #include "charl/ops.h"
 #include "io/commit.h"
 #include "train/export.h"
+#include "train/normalization.h"
 #include "train/snapshot.h"
 
 static const char shift_name[] = "input.shift", scale_name[] = "input.scale";

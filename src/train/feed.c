@@ -10,6 +10,7 @@
 #include "charl/ops.h"
 #include "io/loader.h"
 #include "train/augment.h"
+#include "train/normalization.h"
 
 enum { SLOTS = 3, DEPTH = 4, BLOCK_ROWS = 4096, BLOCK_TOKENS = 1 << 20 };
 
@@ -77,35 +78,6 @@ cleanup:
     return st;
 }
 
-charl_status charl__normalization_init(charl__normalization *n, const charl_dataset_info *info,
-                                       const charl_normalize *given)
-{
-    charl_status st = CHARL_OK;
-    const bool own = given->kind == CHARL_NORMALIZE_AUTO && info->n_stats > 0;
-    const bool stats = own || given->kind == CHARL_NORMALIZE_GIVEN;
-    const float *mean = own ? info->mean : given->mean, *std = own ? info->std : given->std;
-
-    *n = (charl__normalization){.count = !stats ? 1 : own ? info->n_stats : given->count};
-    CHARL_REQUIRE(n->count == 1 || (info->x_shape.ndim > 0 && info->x_shape.dim[0] == n->count),
-                  CHARL_ERR_CONFIG, "data.normalize has %d channels, the data %lld", n->count,
-                  info->x_shape.ndim ? (long long)info->x_shape.dim[0] : 1LL);
-    CHARL_TRY(charl_alloc_array(n->count, sizeof *n->shift, &n->shift));
-    CHARL_TRY(charl_alloc_array(n->count, sizeof *n->scale, &n->scale));
-    for (int i = 0; i < n->count; i++) {
-        n->shift[i] = stats ? mean[i] : 0.0F;
-        n->scale[i] = 1.0F / (stats ? std[i] : info->x_dtype == CHARL_U8 ? 255.0F : 1.0F);
-    }
-cleanup:
-    return st;
-}
-
-void charl__normalization_fini(charl__normalization *n)
-{
-    charl_free(n->shift);
-    charl_free(n->scale);
-    *n = (charl__normalization){0};
-}
-
 static charl_status create_normalization(charl__feed *f)
 {
     charl_status st = CHARL_OK;
@@ -163,9 +135,6 @@ static charl_status create_source(charl__feed *f)
     }
     CHARL_TRY(create_array(f, rows, f->info.x_dtype, &f->info.x_shape, &f->x));
     CHARL_TRY(create_array(f, rows, f->info.y_dtype, &f->info.y_shape, &f->y));
-    if (f->window == 0) {
-        CHARL_TRY(create_normalization(f));
-    }
 cleanup:
     return st;
 }
@@ -250,6 +219,27 @@ cleanup:
     return st;
 }
 
+/* The source holds the split, whatever part of a batch is asked for. */
+static bool is_whole(const charl__feed *f)
+{
+    return f->o.on_device && !f->o.brought;
+}
+
+/* What is made for the rows of this rank. */
+static charl_status create_part(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(create_rings(f));
+    if (is_whole(f)) {
+        goto cleanup;
+    }
+    CHARL_TRY(create_source(f));
+    CHARL_TRY(f->o.brought ? fill_targets(f) : create_slots(f));
+cleanup:
+    return st;
+}
+
 charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
 {
     charl_status st = CHARL_OK;
@@ -266,15 +256,14 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
     if (o->augment) {
         CHARL_TRY(charl__augment_check(o->augment, &f->info));
     }
-    CHARL_TRY(create_source(f));
-    CHARL_TRY(create_rings(f));
-    if (o->brought) {
-        CHARL_TRY(fill_targets(f));
-    } else if (o->on_device) {
-        CHARL_TRY(f->window > 0 ? fill_tokens(f) : fill_source(f));
-    } else {
-        CHARL_TRY(create_slots(f));
+    if (f->window == 0) {
+        CHARL_TRY(create_normalization(f));
     }
+    if (is_whole(f)) {
+        CHARL_TRY(create_source(f));
+        CHARL_TRY(f->window > 0 ? fill_tokens(f) : fill_source(f));
+    }
+    CHARL_TRY(create_part(f));
     *out = f;
     f = NULL;
 cleanup:
@@ -291,39 +280,63 @@ static void release_events(charl__feed *f)
     }
 }
 
-void charl__feed_destroy(charl__feed *f)
+static void destroy_ring(void *host, charl_tensor **tensor, charl_ring **ring)
 {
-    if (!f) {
-        return;
-    }
+    void **values = host;
+
+    charl_tensor_release(*tensor);
+    charl__ring_destroy(*ring);
+    charl_free(*values);
+    *tensor = NULL;
+    *ring = NULL;
+    *values = NULL;
+}
+
+static void destroy_part(charl__feed *f)
+{
     charl__loader_destroy(f->loader);
+    f->loader = NULL;
     if (f->slot >= 0) {
         const charl_status ignored =
             charl_device_sync(f->o.dev); /* uploads may still read the slots */
         (void)ignored;
     }
+    f->slot = f->previous = -1;
     release_events(f);
     for (int s = 0; s < SLOTS; s++) {
         charl__pinned_destroy(f->pinned_x[s]);
         charl__pinned_destroy(f->pinned_y[s]);
+        f->pinned_x[s] = f->pinned_y[s] = NULL;
     }
-    charl_tensor_release(f->x);
-    charl_tensor_release(f->y);
-    charl_tensor_release(f->shift);
-    charl_tensor_release(f->scale);
-    charl_tensor_release(f->row);
-    charl_tensor_release(f->weight);
-    charl_tensor_release(f->partner);
-    charl_tensor_release(f->share);
-    charl__ring_destroy(f->row_ring);
-    charl__ring_destroy(f->weight_ring);
-    charl__ring_destroy(f->partner_ring);
-    charl__ring_destroy(f->share_ring);
-    charl_free(f->rows);
-    charl_free(f->weights);
-    charl_free(f->partners);
-    charl_free(f->shares);
-    charl_free(f);
+    if (!is_whole(f)) {
+        charl_tensor_release(f->x);
+        charl_tensor_release(f->y);
+        f->x = f->y = NULL;
+    }
+    destroy_ring(&f->rows, &f->row, &f->row_ring);
+    destroy_ring(&f->weights, &f->weight, &f->weight_ring);
+    destroy_ring(&f->partners, &f->partner, &f->partner_ring);
+    destroy_ring(&f->shares, &f->share, &f->share_ring);
+}
+
+charl_status charl__feed_divide(charl__feed *f, int64_t row0, int64_t rows)
+{
+    destroy_part(f);
+    f->o.row0 = row0;
+    f->o.rows = rows;
+    return create_part(f);
+}
+
+void charl__feed_destroy(charl__feed *f)
+{
+    if (f) {
+        destroy_part(f);
+        charl_tensor_release(f->x);
+        charl_tensor_release(f->y);
+        charl_tensor_release(f->shift);
+        charl_tensor_release(f->scale);
+        charl_free(f);
+    }
 }
 
 static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl_batch batch)

@@ -35,20 +35,11 @@ typedef struct charl__feed_options {
     bool brought;       /* rows come from charl__feed_put; seek and next do nothing */
 } charl__feed_options;
 
-/** What a feed does to x: (x - shift) * scale per channel, or with one of each for all. */
-typedef struct charl__normalization {
-    int count;
-    float *shift, *scale; /* owned */
-} charl__normalization;
-
-/** As `given` says: the data's own statistics, those given, or bytes to [0, 1]. Needs fini on every
- * path. Errors: ERR_CONFIG when the channels do not fit, ERR_NOMEM. */
-charl_status charl__normalization_init(charl__normalization *n, const charl_dataset_info *info,
-                                       const charl_normalize *given) CHARL_MUST_CHECK;
-void charl__normalization_fini(charl__normalization *n);
-
 charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out) CHARL_MUST_CHECK;
 void charl__feed_destroy(charl__feed *f); /* NULL is a no-op */
+/** Deliver another part of every batch from the next charl__feed_seek on; no graph that f was
+ * attached to is left. Data on the device stay there. Blocks. Local. Errors: ERR_NOMEM. */
+charl_status charl__feed_divide(charl__feed *f, int64_t row0, int64_t rows) CHARL_MUST_CHECK;
 
 /** Inputs of a graph, borrowed from it. */
 typedef struct charl__feed_vars {

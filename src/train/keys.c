@@ -98,7 +98,7 @@ const charl__key charl__keys[] = {
      "global: samples per optimizer step over all ranks"},
     {"train", "slices", CHARL__KEY_INT, AT(train.slices), "auto", "[1,64]", "auto", NULL, NULL, NULL,
      "the batch is summed in this many equal slices in a fixed order: the same bits for every rank count up to it; "
-     "auto: the largest power of two up to 8 that divides batch_size"},
+     "auto: the largest power of two up to 8, or up to 64 with dist.balance = speed, that divides batch_size"},
     {"train", "passes", CHARL__KEY_INT, AT(train.passes), "auto", "[1,64]", "auto", NULL, NULL, NULL,
      "forward and backward passes per step, each over some of a rank's slices: less memory, the same bits; auto: the fewest that fit the "
      "device; one for models with batch norm"},
@@ -205,8 +205,9 @@ const charl__key charl__keys[] = {
      "each rank keeps a part of the optimizer's state"},
     {"dist", "reduce_dtype", CHARL__KEY_ENUM, AT(dist.reduce_dtype), "f32", NULL, "f32", "bf16", "f32", NULL,
      "element type of gradients on the way"},
-    {"dist", "balance", CHARL__KEY_ENUM, AT(dist.balance), "even", NULL, "even", "speed", "even", NULL,
-     "how the batch is divided among ranks"},
+    {"dist", "balance", CHARL__KEY_ENUM, AT(dist.balance), "even", NULL, "even|speed", NULL, NULL, NULL,
+     "how the slices of the batch are divided among ranks: evenly, or by measured speed so that unequal devices finish together; the bits "
+     "do not depend on it"},
 
     {"profile", "trace", CHARL__KEY_BOOL, AT(profile.trace), "no", NULL, NULL, NULL, "no", NULL,
      "write a Chrome trace"},

@@ -159,7 +159,9 @@ static charl_status run_step(charl__trainer *t)
     charl_comm_mark(t->comm, t->step + 1, "forward and backward");
     CHARL_TRY(push_record(t));
     CHARL_TRY(charl__optimizer_begin(t->optimizer));
+    CHARL_TRY(charl__balance_begin(t));
     CHARL_TRY(run_graphs(t, is_logged(t, t->step + 1)));
+    CHARL_TRY(charl__balance_end(t));
     CHARL_TRY(charl__feed_used(t->train_feed));
     if (charl__fault("train.kill")) {
         raise(SIGKILL);
@@ -396,6 +398,22 @@ cleanup:
     return st;
 }
 
+static charl_status divide_anew(charl__trainer *t, meter *m)
+{
+    charl_status st = CHARL_OK;
+    double ignored;
+
+    if (t->step == t->end_step || !charl__balance_is_due(t)) {
+        goto cleanup;
+    }
+    CHARL_TRY(check_finite(t, NULL, &ignored)); /* waits for the steps enqueued */
+    meter_pause(t, m);
+    CHARL_TRY(charl__balance_divide(t));
+    meter_go_on(t, m);
+cleanup:
+    return st;
+}
+
 static charl_status loop(charl__trainer *t, charl_train_result *result)
 {
     charl_status st = CHARL_OK;
@@ -432,6 +450,7 @@ static charl_status loop(charl__trainer *t, charl_train_result *result)
             m.first_step = t->step;
         }
         CHARL_TRY(after_step(t, &m));
+        CHARL_TRY(divide_anew(t, &m));
     }
     if (t->step > m.first_step && m.first_step > 0) {
         result->samples_per_s = (double)((t->step - m.first_step) * t->config->train.batch_size) /

@@ -253,3 +253,24 @@ charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *r)
 cleanup:
     return st;
 }
+
+charl_status charl__metrics_balance(charl__metrics *m, const charl_balance_row *r)
+{
+    charl_status st = CHARL_OK;
+
+    if (!m->jsonl) {
+        goto cleanup;
+    }
+    fprintf(m->jsonl, "{\"event\":\"balance\",\"step\":%" PRId64 ",\"slices\":[", r->step);
+    for (int i = 0; i < r->size; i++) {
+        fprintf(m->jsonl, "%s%d", i > 0 ? "," : "", r->slices[i]);
+    }
+    fprintf(m->jsonl, "],\"compute_ms\":[");
+    for (int i = 0; i < r->size; i++) {
+        fprintf(m->jsonl, "%s%.3f", i > 0 ? "," : "", r->step_ms[i]);
+    }
+    fprintf(m->jsonl, "],\"ms\":%.0f,\"time\":%.3f}\n", r->ms, charl__clock_wall_s());
+    CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
+cleanup:
+    return st;
+}

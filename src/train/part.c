@@ -37,8 +37,9 @@ static bool fits_device(const charl__trainer *t, charl_split split)
     }
 }
 
-static charl_status create_feed(charl__trainer *t, charl_split split, bool training,
-                                charl__feed **out)
+/* Created, or divided anew when it is there. */
+static charl_status provide_feed(charl__trainer *t, charl_split split, bool training,
+                                 charl__feed **out)
 {
     /* A batch to be learned by heart must stay as it is. */
     const bool augments = training && !t->options->overfit_batch;
@@ -57,7 +58,7 @@ static charl_status create_feed(charl__trainer *t, charl_split split, bool train
                                    .fixed = training && t->options->overfit_batch,
                                    .brought = t->brings_rows};
 
-    return charl__feed_create(&o, out);
+    return *out ? charl__feed_divide(*out, t->row0, t->rows) : charl__feed_create(&o, out);
 }
 
 /* The rows of some slices within this rank's part of the batch. */
@@ -91,13 +92,13 @@ cleanup:
 }
 
 /* Whether activations have room beside what is there and what is still to come: gradients, sums,
- * the optimizer's state and scratch. */
+ * and before the optimizer is there its state and scratch. */
 static bool has_room(const charl__trainer *t, int64_t activations)
 {
-    enum { ARENAS = 6 };
     const charl_device_memory m = charl_device_get_memory(t->dev);
+    const int others = t->optimizer ? 1 : 6;
     const int64_t arenas =
-        4 * (t->params->elements * ARENAS + t->params->gradient_elements * t->slices.n_lanes);
+        4 * (t->params->elements * others + t->params->gradient_elements * t->slices.n_lanes);
 
     return !charl__fault("train.memory") && activations + arenas <= m.capacity - m.in_use;
 }
@@ -189,11 +190,11 @@ charl_status charl__part_build(charl__trainer *t)
     charl_status st = CHARL_OK;
 
     if (!t->infers) {
-        CHARL_TRY(create_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_feed));
+        CHARL_TRY(provide_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_feed));
         CHARL_TRY(choose_passes(t));
     }
     if (t->data.rows[t->eval_split] > 0) {
-        CHARL_TRY(create_feed(t, t->eval_split, false, &t->eval_feed));
+        CHARL_TRY(provide_feed(t, t->eval_split, false, &t->eval_feed));
         CHARL_TRY(build_graph(t, &t->slices, false, &t->eval));
     }
 cleanup:
@@ -315,4 +316,44 @@ void charl__part_discard(charl__trainer *t)
     discard_training(t);
     charl_graph_destroy(t->eval.g);
     t->eval = (charl__task){0};
+}
+
+/* What a rank does alone for other slices. */
+static charl_status rebuild(charl__trainer *t, int first, int count)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(!charl__fault("train.divide"), CHARL_ERR_DEVICE, "the division fails on purpose");
+    CHARL_TRY(charl__part_take(t, first, count));
+    CHARL_TRY(charl__part_build(t));
+cleanup:
+    return st;
+}
+
+static charl_status compile_again(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__part_compile(t));
+    CHARL_TRY(charl__optimizer_rebind(t->optimizer));
+    CHARL_TRY(charl__feed_seek(t->train_feed, t->options->overfit_batch ? 0 : t->step));
+cleanup:
+    return st;
+}
+
+charl_status charl__part_exchange(charl__trainer *t, int first, int count)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__trainer_agree(t, charl_device_sync(t->dev)));
+    charl__part_discard(t);
+    charl__params_free_gradients(t->params); /* they lie in the memory of the sync */
+    charl__sync_destroy(t->sync);
+    t->sync = NULL;
+    CHARL_TRY(charl__trainer_agree(t, rebuild(t, first, count)));
+    CHARL_TRY(charl__part_connect(t));
+    CHARL_TRY(charl__trainer_agree(t, compile_again(t)));
+    CHARL_TRY(charl__part_check(t));
+cleanup:
+    return st;
 }

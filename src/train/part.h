@@ -18,4 +18,9 @@ charl_status charl__part_check(charl__trainer *t) CHARL_MUST_CHECK;
 /** The graphs go. Local. */
 void charl__part_discard(charl__trainer *t);
 
+/** Go on with other slices: discards and builds all of this again between two steps. Weights,
+ * optimizer state and cursor stay, and so does every bit of the rest of the run; what the last step
+ * left in its graphs does not. Collective; agreed. Errors: as the functions above. */
+charl_status charl__part_exchange(charl__trainer *t, int first, int count) CHARL_MUST_CHECK;
+
 #endif

@@ -191,6 +191,7 @@ static charl_status prepare_alone(charl__trainer *t)
     CHARL_TRY(charl__slices_block(charl_config_slices(t->config), charl_comm_rank(t->comm),
                                   charl_comm_size(t->comm), &even));
     CHARL_TRY(charl__part_take(t, even.first, even.count));
+    CHARL_TRY(charl__balance_init(t));
     CHARL_TRY(open_data(t));
     CHARL_TRY(plan_steps(t));
     CHARL_TRY(open_device(t));

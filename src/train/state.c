@@ -245,13 +245,17 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
     const charl_device_info *d = charl_device_get_info(t->dev);
     char text[512];
 
-    CHARL_REQUIRE(
-        s->batch_size == t->config->train.batch_size && s->slices == t->slices.total,
-        CHARL_ERR_CHECKPOINT,
-        "%s was trained with train.batch_size = %" PRId64 " and train.slices = %" PRId64
-        ", now %" PRId64 " and %d. "
-        "Set them back, or start afresh in another run.output_dir (--init-from keeps the weights)",
-        path, s->batch_size, s->slices, t->config->train.batch_size, t->slices.total);
+    CHARL_REQUIRE(s->batch_size == t->config->train.batch_size && s->slices == t->slices.total,
+                  CHARL_ERR_CHECKPOINT,
+                  "%s was trained with train.batch_size = %" PRId64 " and train.slices = %" PRId64
+                  ", now %" PRId64 " and %d. "
+                  "Set them back%s, or start afresh in another run.output_dir (--init-from keeps "
+                  "the weights)",
+                  path, s->batch_size, s->slices, t->config->train.batch_size, t->slices.total,
+                  t->config->train.slices == 0
+                      ? " (slices = auto is up to 64 with dist.balance = speed, "
+                        "else up to 8)"
+                      : "");
     CHARL_REQUIRE(s->data_n_samples == t->data.rows[CHARL_SPLIT_TRAIN], CHARL_ERR_CHECKPOINT,
                   "%s was trained on %" PRId64 " samples, %s has %" PRId64, path, s->data_n_samples,
                   t->data.path, t->data.rows[CHARL_SPLIT_TRAIN]);

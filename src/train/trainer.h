@@ -6,6 +6,7 @@
 #include "charl/optim.h"
 #include "charl/train.h"
 #include "optim/optimizer.h"
+#include "train/balance.h"
 #include "train/passes.h"
 #include "train/sync.h"
 #include "train/task.h"
@@ -40,6 +41,7 @@ typedef struct charl__trainer {
     bool recomputes;                        /* activations, for the backward pass */
     int64_t recompute_saves;                /* bytes */
     charl__sync *sync;
+    charl__balance balance;
     charl_optimizer *optimizer;
     charl_schedule schedule;
     char schedule_type[32], optimizer_kind[32]; /* names, as the configuration has them */
