@@ -3,11 +3,11 @@
 /** Ranks that train together: who they are, how they agree, and how gradients are summed.
  *
  *  Ranks are numbered by (node, rank within the node), so a node owns a contiguous block of the
- *  batch. A communicator is used from one thread, the one that called charl_comm_init; only
- *  charl_comm_mark and charl_comm_exit are Thread-safe. Nothing waits for ever: a peer that dies is
- *  reported at once, one that stays silent for the timeout as ERR_COMM with its name. After
- * ERR_COMM the communicator is broken: every later call fails, and the process leaves with
- * charl_comm_exit. Without a launcher the program is rank 0 of 1.
+ *  batch. A communicator is used from one thread, the one that called charl_comm_init, or, in a
+ *  team, the one that created it; only charl_comm_mark and charl_comm_exit are Thread-safe. Nothing
+ *  waits for ever: a peer that dies is reported at once, one that stays silent for the timeout as
+ *  ERR_COMM with its name. After ERR_COMM the communicator is broken: every later call fails, and
+ *  the process leaves with charl_comm_exit. Without a launcher the program is rank 0 of 1.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,10 +21,13 @@ struct charl_slices; /* base/tree.h: the slices of the batch that a rank owns, a
 typedef struct charl_comm charl_comm;
 typedef struct charl_allreduce charl_allreduce;
 typedef struct charl_reducer charl_reducer;
+typedef struct charl_team charl_team;
 
 typedef struct charl_comm_options {
     double timeout_s;   /* of silence before a rank is given up; 0: 60 */
     int ranks_per_node; /* 0: ranks that share memory; k: pretend nodes of k ranks, for tests */
+    charl_team *team;   /* NULL: the ranks are the processes that MPI started */
+    int rank;           /* of the calling thread, in team */
 } charl_comm_options;
 
 /** A local peer died. */
@@ -58,8 +61,14 @@ void charl_comm_fini(void);
  *  the others give it time to. c may be NULL. Local. Thread-safe. */
 void charl_comm_exit(charl_comm *c, int code, const char *message) CHARL_NORETURN;
 
-/** All ranks of the job. options may be NULL. Owned by the caller. Blocks. Collective.
- *  Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm). */
+/** Ranks that are threads of this process: each of `size` threads creates its own communicator,
+ * with the team in its options, and uses it as a process does. Without MPI. Owned by the caller,
+ * who destroys it after all communicators. Local. Blocks. Errors: ERR_INVALID, ERR_NOMEM. */
+charl_status charl_team_create(int size, charl_team **out) CHARL_MUST_CHECK;
+void charl_team_destroy(charl_team *team);
+
+/** All ranks of the job, or of a team. options may be NULL. Owned by the caller. Blocks.
+ * Collective. Errors: ERR_COMM, ERR_NOMEM (also: no room in /dev/shm). */
 charl_status charl_comm_create(const charl_comm_options *options,
                                charl_comm **out) CHARL_MUST_CHECK;
 
@@ -77,6 +86,9 @@ int charl_comm_node_count(const charl_comm *c);
 /** Of any rank. Borrowed. Local. */
 const char *charl_comm_host(const charl_comm *c, int rank);
 int64_t charl_comm_pid(const charl_comm *c, int rank);
+
+/** Whether the ranks are threads of this process. Local. */
+bool charl_comm_is_team(const charl_comm *c);
 
 /** Whether a failure made the communicator unusable. Local. */
 bool charl_comm_is_broken(const charl_comm *c);

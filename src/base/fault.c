@@ -13,6 +13,7 @@
 #include "base/env.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/tree.h"
 
 enum { MAX_RULES = 16, POINT_BYTES = 48, ANY_RANK = -1 };
 
@@ -24,7 +25,7 @@ typedef struct rule {
     when_kind when;
     int64_t nth;
     int64_t arg;
-    int64_t passed;
+    int64_t passed[CHARL_MAX_SLICES]; /* by rank: several may be threads of this process */
 } rule;
 
 typedef struct rule_set {
@@ -37,6 +38,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static rule_set current;
 static int own_rank;
+static _Thread_local int thread_rank = ANY_RANK;
 static atomic_bool active;
 static atomic_bool malformed;
 
@@ -193,18 +195,26 @@ cleanup:
 void charl__fault_rank_set(int rank)
 {
     pthread_mutex_lock(&lock);
-    own_rank = rank;
+    own_rank = rank >= 0 && rank < CHARL_MAX_SLICES ? rank : 0;
     pthread_mutex_unlock(&lock);
+}
+
+void charl__fault_thread_rank_set(int rank)
+{
+    thread_rank = rank;
 }
 
 static bool fires(rule *r)
 {
-    if (r->rank != ANY_RANK && r->rank != own_rank) {
+    const int rank = thread_rank != ANY_RANK ? thread_rank : own_rank;
+    int64_t passed;
+
+    if (r->rank != ANY_RANK && r->rank != rank) {
         return false;
     }
-    r->passed++;
-    return r->when == WHEN_ALWAYS || (r->when == WHEN_ONCE && r->passed == r->nth) ||
-           (r->when == WHEN_FROM && r->passed >= r->nth);
+    passed = ++r->passed[rank];
+    return r->when == WHEN_ALWAYS || (r->when == WHEN_ONCE && passed == r->nth) ||
+           (r->when == WHEN_FROM && passed >= r->nth);
 }
 
 bool charl__fault_arg(const char *point, int64_t *arg)

@@ -28,6 +28,9 @@ charl_status charl__fault_set(const char *spec) CHARL_MUST_CHECK;
 /** This process's rank, for rules with @rank. */
 void charl__fault_rank_set(int rank);
 
+/** The calling thread's own, where ranks are threads. Each rank passes points for itself. */
+void charl__fault_thread_rank_set(int rank);
+
 /** Put CHARL_FAULT into force at the first call (a malformed value is logged and ignored); a no-op
  * later. */
 void charl__fault_load(void);

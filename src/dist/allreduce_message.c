@@ -1,4 +1,4 @@
-/* All-reduce by MPI messages, between nodes.
+/* All-reduce by messages, between nodes.
  *
  * tree: each rank owns a part of a piece; all lanes of the part travel to it (alltoall), it adds
  * them in tree order, and the sums travel back (allgather). mpi: this rank's lanes are added as
@@ -18,7 +18,7 @@ typedef enum message_phase { IDLE, SCATTER, GATHER } message_phase;
 typedef struct message_state {
     message_phase phase;
     int64_t at; /* within range ar->completed */
-    MPI_Request request;
+    charl__request request;
     unsigned char *send, *receive;
     int send_count[CHARL_MAX_SLICES], send_at[CHARL_MAX_SLICES];
     int receive_count[CHARL_MAX_SLICES], receive_at[CHARL_MAX_SLICES];
@@ -28,6 +28,11 @@ static const char *always_available(const charl_comm *c)
 {
     (void)c;
     return NULL;
+}
+
+static const char *mpi_unavailable(const charl_comm *c)
+{
+    return c->is_team ? "simulated ranks have no MPI" : NULL;
 }
 
 /* What is gathered needs no staging, and its parts are those of the whole range. */
@@ -94,11 +99,6 @@ static void message_destroy(charl_allreduce *ar)
     }
 }
 
-static MPI_Datatype type_of(const charl_allreduce *ar)
-{
-    return ar->options.reduce_dtype == CHARL_BF16 ? MPI_UINT16_T : MPI_FLOAT;
-}
-
 /* Begin a piece: for every rank its part of each of my lanes. */
 static charl_status tree_scatter(charl_allreduce *ar)
 {
@@ -126,15 +126,16 @@ static charl_status tree_scatter(charl_allreduce *ar)
         s->receive_count[r] = (int)(my_to - my_from) * (ar->map.first[r + 1] - ar->map.first[r]);
     }
     charl__comm_enter(ar->c);
-    CHARL_MPI(MPI_Ialltoallv(s->send, s->send_count, s->send_at, type_of(ar), s->receive,
-                             s->receive_count, s->receive_at, type_of(ar), c->world, &s->request));
+    CHARL_TRY(c->world->transport->alltoall(
+        c->world, &(charl__parts){s->send, ar->element, s->send_count, s->send_at},
+        &(charl__parts){s->receive, ar->element, s->receive_count, s->receive_at}, &s->request));
     s->phase = SCATTER;
 cleanup:
     return st;
 }
 
-/* Every rank's part of `count` values that lie at `data`, to all. */
-static charl_status parts_gather(charl_allreduce *ar, void *data, int64_t count, MPI_Datatype type)
+/* Every rank's part of `count` values of `element` bytes that lie at `data`, to all. */
+static charl_status parts_gather(charl_allreduce *ar, void *data, int64_t count, size_t element)
 {
     charl_status st = CHARL_OK;
     message_state *s = ar->own;
@@ -146,8 +147,9 @@ static charl_status parts_gather(charl_allreduce *ar, void *data, int64_t count,
         s->receive_count[r] = (int)(to - from);
     }
     charl__comm_enter(ar->c);
-    CHARL_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type, data, s->receive_count, s->receive_at, type,
-                              ar->c->world, &s->request));
+    CHARL_TRY(ar->c->world->transport->allgather(
+        ar->c->world, &(charl__parts){data, element, s->receive_count, s->receive_at},
+        &s->request));
     s->phase = GATHER;
 cleanup:
     return st;
@@ -167,7 +169,7 @@ static charl_status tree_gather(charl_allreduce *ar)
         leaf[k] = charl__element(ar, s->receive, k * (to - from));
     }
     charl__allreduce_add(ar, leaf, to - from, charl__element(ar, ar->sum, offset + from));
-    return parts_gather(ar, charl__element(ar, ar->sum, offset), count, type_of(ar));
+    return parts_gather(ar, charl__element(ar, ar->sum, offset), count, ar->element);
 }
 
 static charl_status mpi_start(charl_allreduce *ar)
@@ -186,8 +188,8 @@ static charl_status mpi_start(charl_allreduce *ar)
         }
     }
     charl__comm_enter(ar->c);
-    CHARL_MPI(MPI_Iallreduce(MPI_IN_PLACE, sum, (int)count, MPI_FLOAT, MPI_SUM, ar->c->world,
-                             &s->request));
+    CHARL_MPI(MPI_Iallreduce(MPI_IN_PLACE, sum, (int)count, MPI_FLOAT, MPI_SUM,
+                             charl__mpi_comm(ar->c->world), &s->request.mpi));
     s->phase = GATHER;
 cleanup:
     return st;
@@ -200,7 +202,7 @@ static charl_status range_gather(charl_allreduce *ar)
 
     CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once",
                   (long long)count);
-    CHARL_TRY(parts_gather(ar, ar->gathered + piece_offset(ar), count, MPI_FLOAT));
+    CHARL_TRY(parts_gather(ar, ar->gathered + piece_offset(ar), count, sizeof(float)));
 cleanup:
     return st;
 }
@@ -221,7 +223,7 @@ static charl_status message_progress(charl_allreduce *ar, charl_status (*start)(
 {
     charl_status st = CHARL_OK;
     message_state *s = ar->own;
-    int is_done = 0;
+    bool is_done = false;
 
     while (ar->completed < ar->begun) {
         if (s->phase == IDLE) {
@@ -232,7 +234,7 @@ static charl_status message_progress(charl_allreduce *ar, charl_status (*start)(
             CHARL_TRY(ar->range[ar->completed % CHARL__RANGES].gathers ? range_gather(ar)
                                                                        : start(ar));
         }
-        CHARL_MPI(MPI_Test(&s->request, &is_done, MPI_STATUS_IGNORE));
+        CHARL_TRY(ar->c->world->transport->test(ar->c->world, &s->request, &is_done));
         if (!is_done) {
             break;
         }
@@ -271,7 +273,7 @@ const charl__algorithm charl__allreduce_tree = {
 const charl__algorithm charl__allreduce_mpi = {
     .name = "mpi",
     .has_gather = true,
-    .unavailable = always_available,
+    .unavailable = mpi_unavailable,
     .create = mpi_create,
     .destroy = message_destroy,
     .progress = mpi_progress,

@@ -61,71 +61,74 @@ void charl_comm_fini(void)
     }
 }
 
-static charl_status node_split(charl_comm *c, const charl_comm_options *o, int *leader)
+void charl__group_destroy(charl__group *g, bool is_broken)
+{
+    if (g) {
+        g->transport->destroy(g, is_broken);
+    }
+}
+
+/* Ranks are renumbered by (node, local rank): `all` has them as they were started. */
+static charl_status node_split(charl_comm *c, charl__group *all, int ranks_per_node, int *leader)
 {
     charl_status st = CHARL_OK;
-    MPI_Comm near = MPI_COMM_NULL;
-    int world_rank = 0, world_size = 1, local = 0;
+    const charl__transport *t = all->transport;
+    charl__group *near = NULL;
+    charl__request request;
 
-    CHARL_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &world_rank));
-    CHARL_MPI(MPI_Comm_size(MPI_COMM_WORLD, &world_size));
-    CHARL_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, world_rank, MPI_INFO_NULL,
-                                  &near));
-    CHARL_MPI(MPI_Comm_rank(near, &local));
-    CHARL_TRY(charl__acquire("MPI communicator"));
-    if (MPI_Comm_split(near, o->ranks_per_node > 0 ? local / o->ranks_per_node : 0, world_rank,
-                       &c->node) != MPI_SUCCESS) {
-        charl__drop();
-        CHARL_FAIL(CHARL_ERR_COMM, "MPI_Comm_split of a node failed");
-    }
-    c->has_node = true;
-    CHARL_MPI(MPI_Comm_set_errhandler(c->node, MPI_ERRORS_RETURN));
-    CHARL_MPI(MPI_Comm_rank(c->node, &c->local_rank));
-    CHARL_MPI(MPI_Comm_size(c->node, &c->local_size));
-    *leader = world_rank;
-    CHARL_MPI(MPI_Bcast(leader, 1, MPI_INT, 0, c->node));
-    CHARL_REQUIRE(world_size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
-                  "%d ranks; charl runs on at most %d, one per slice of the batch", world_size,
+    CHARL_TRY(t->near(c, all, &near));
+    CHARL_TRY(t->split(c, near, ranks_per_node > 0 ? near->rank / ranks_per_node : 0, all->rank,
+                       &c->node));
+    c->local_rank = c->node->rank;
+    c->local_size = c->node->size;
+    *leader = all->rank;
+    CHARL_TRY(t->broadcast(c->node, leader, sizeof *leader, 0, &request));
+    CHARL_TRY(charl__comm_finish(c, c->node, &request, "meeting of a node"));
+    CHARL_REQUIRE(all->size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
+                  "%d ranks; charl runs on at most %d, one per slice of the batch", all->size,
                   CHARL_MAX_SLICES);
-    CHARL_TRY(charl__acquire("MPI communicator"));
-    if (MPI_Comm_split(MPI_COMM_WORLD, 0, *leader * world_size + c->local_rank, &c->world) !=
-        MPI_SUCCESS) {
-        charl__drop();
-        CHARL_FAIL(CHARL_ERR_COMM, "MPI_Comm_split of the job failed");
-    }
-    c->has_world = true;
-    CHARL_MPI(MPI_Comm_set_errhandler(c->world, MPI_ERRORS_RETURN));
-    CHARL_MPI(MPI_Comm_rank(c->world, &c->rank));
-    CHARL_MPI(MPI_Comm_size(c->world, &c->size));
+    CHARL_TRY(t->split(c, all, 0, *leader * all->size + c->local_rank, &c->world));
+    c->rank = c->world->rank;
+    c->size = c->world->size;
 cleanup:
-    if (near != MPI_COMM_NULL) {
-        MPI_Comm_free(&near);
-    }
+    charl__group_destroy(near, c->is_broken);
     return st;
+}
+
+/* Number of the thread that runs this. */
+static int64_t own_task(void)
+{
+    char text[64]; /* "77/task/78" */
+    const ssize_t n = readlink("/proc/thread-self", text, sizeof text - 1);
+    const char *last;
+
+    text[n > 0 ? n : 0] = '\0';
+    last = strrchr(text, '/');
+    return last ? (int64_t)strtoll(last + 1, NULL, 10) : (int64_t)getpid();
 }
 
 static charl_status peers_exchange(charl_comm *c, int leader)
 {
     charl_status st = CHARL_OK;
-    charl__peer me = {.pid = (int64_t)getpid(), .leader = leader, .local_rank = c->local_rank};
+    charl__peer me = {.pid = (int64_t)getpid(),
+                      .task = own_task(),
+                      .leader = leader,
+                      .local_rank = c->local_rank};
     char state = '?';
 
-    CHARL_TRY(charl_alloc_array(c->size, sizeof *c->peer, &c->peer));
-    CHARL_TRY(charl_alloc_array(c->size, sizeof *c->is_visible, &c->is_visible));
     if (gethostname(me.host, sizeof me.host) != 0) {
         snprintf(me.host, sizeof me.host, "unknown host");
     }
     me.host[sizeof me.host - 1] = '\0';
-    charl__process_read(me.pid, &state, &me.started);
-    CHARL_MPI(
-        MPI_Allgather(&me, (int)sizeof me, MPI_BYTE, c->peer, (int)sizeof me, MPI_BYTE, c->world));
+    charl__process_read(me.task, &state, &me.started);
+    CHARL_TRY(charl_comm_allgather(c, &me, sizeof me, c->peer));
     for (int r = 0; r < c->size; r++) {
         int64_t started = 0;
 
         c->n_nodes += r == 0 || c->peer[r].leader != c->peer[r - 1].leader;
         c->peer[r].node = c->n_nodes - 1;
         c->is_visible[r] = c->peer[r].leader == leader &&
-                           charl__process_read(c->peer[r].pid, &state, &started) &&
+                           charl__process_read(c->peer[r].task, &state, &started) &&
                            started == c->peer[r].started;
     }
 cleanup:
@@ -152,21 +155,25 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     charl_status st = CHARL_OK;
     const charl_comm_options o = options ? *options : (charl_comm_options){.timeout_s = 0};
     charl_comm *c = NULL;
+    charl__group *all = NULL;
     int leader = 0;
 
     *out = NULL;
     CHARL_TRY(charl_alloc(sizeof *c, &c));
     c->timeout_s = o.timeout_s > 0 ? o.timeout_s : default_timeout_s;
+    c->is_team = o.team != NULL;
     atomic_init(&c->dead, -1);
-    CHARL_TRY(node_split(c, &o, &leader));
-    charl__fault_rank_set(c->rank);
+    CHARL_TRY(o.team ? charl__team_world(o.team, o.rank, &all) : charl__mpi_world(&all));
+    CHARL_TRY(node_split(c, all, o.ranks_per_node, &leader));
+    (o.team ? charl__fault_thread_rank_set : charl__fault_rank_set)(c->rank);
     CHARL_TRY(peers_exchange(c, leader));
     CHARL_TRY(board_create(c));
     *out = c;
     c = NULL;
 cleanup:
+    charl__group_destroy(all, st != CHARL_OK);
     if (c) { /* the failure may be this rank's alone: nothing collective to free what there is */
-        c->is_broken = c->is_broken || c->size > 1 || !c->has_world;
+        c->is_broken = c->is_broken || c->size > 1 || !c->world;
     }
     charl_comm_destroy(c);
     return st;
@@ -183,20 +190,8 @@ void charl_comm_destroy(charl_comm *c)
         c->is_broken = charl_comm_barrier(c) != CHARL_OK; /* then freeing would wait for ever */
     }
     charl__window_destroy(c, &c->page);
-    if (c->has_node) {
-        if (!c->is_broken) {
-            MPI_Comm_free(&c->node);
-        }
-        charl__drop();
-    }
-    if (c->has_world) {
-        if (!c->is_broken) {
-            MPI_Comm_free(&c->world);
-        }
-        charl__drop();
-    }
-    charl_free(c->is_visible);
-    charl_free(c->peer);
+    charl__group_destroy(c->node, c->is_broken);
+    charl__group_destroy(c->world, c->is_broken);
     charl_free(c);
 }
 
@@ -265,6 +260,11 @@ const char *charl_comm_host(const charl_comm *c, int rank)
 int64_t charl_comm_pid(const charl_comm *c, int rank)
 {
     return rank >= 0 && rank < c->size ? c->peer[rank].pid : -1;
+}
+
+bool charl_comm_is_team(const charl_comm *c)
+{
+    return c->is_team;
 }
 
 bool charl_comm_is_broken(const charl_comm *c)

@@ -2,32 +2,22 @@
 #define CHARL_DIST_COMM_PRIVATE_H
 /** What the files of dist share: the communicator, waiting with a deadline, windows of shared
  * memory. */
-#include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/error.h"
 #include "base/tree.h"
 #include "charl/comm.h"
+#include "dist/transport.h"
 
-#define CHARL_MPI(call)                                                                            \
-    do {                                                                                           \
-        const int mpi_err = (call);                                                                \
-        if (mpi_err != MPI_SUCCESS) {                                                              \
-            char mpi_text[MPI_MAX_ERROR_STRING] = "unknown";                                       \
-            int mpi_length = 0;                                                                    \
-            MPI_Error_string(mpi_err, mpi_text, &mpi_length);                                      \
-            CHARL_FAIL(CHARL_ERR_COMM, "%s: %s", #call, mpi_text);                                 \
-        }                                                                                          \
-    } while (0)
-
-enum { CHARL__HOST_BYTES = 64, CHARL__PHASE_WORDS = 6, CHARL__LINE = 128 };
+enum { CHARL__HOST_BYTES = 64, CHARL__PHASE_WORDS = 6, CHARL__LINE = 128, CHARL__PAGE = 4096 };
 
 /* What every rank knows of every other one; travels as bytes at creation. */
 typedef struct charl__peer {
     char host[CHARL__HOST_BYTES];
     int64_t pid;
-    int64_t started; /* of the process, from /proc: tells it from a later one with the same pid */
+    int64_t task;    /* the thread that is the rank: of a process, its first */
+    int64_t started; /* of the task, from /proc: tells it from a later one with the same number */
     int leader;      /* world rank of the first rank of its node */
     int node, local_rank;
 } charl__peer;
@@ -46,20 +36,12 @@ typedef struct charl__board {
     charl__slot slot[];                      /* by local rank */
 } charl__board;
 
-/* Memory shared by the ranks of a node; private memory where a node has one rank. */
-typedef struct charl__window {
-    unsigned char *base; /* aligned to 4096 */
-    void *owned;
-    MPI_Win win;
-    bool is_open;
-} charl__window;
-
 struct charl_comm {
-    MPI_Comm world, node;
-    bool has_world, has_node;
+    charl__group *world, *node;
+    bool is_team; /* its ranks are threads of this process */
     int rank, size, local_rank, local_size, n_nodes;
-    charl__peer *peer; /* [size] */
-    bool *is_visible;  /* [size]: on this node and in this pid namespace */
+    charl__peer peer[CHARL_MAX_SLICES];
+    bool is_visible[CHARL_MAX_SLICES]; /* on this node and in this pid namespace */
     charl__window page;
     charl__board *board;
     charl__slot *me;
@@ -95,8 +77,9 @@ charl_status charl__comm_check(const charl_comm *c) CHARL_MUST_CHECK;
 /** Count the beginning of a control collective. */
 void charl__comm_enter(charl_comm *c);
 
-/** Wait for a request. On failure it is abandoned with its buffers, and c is broken. */
-charl_status charl__comm_finish(charl_comm *c, MPI_Request *request,
+/** Wait for a request in a group of c's. On failure it is abandoned with its buffers, and c is
+ * broken. */
+charl_status charl__comm_finish(charl_comm *c, charl__group *g, charl__request *request,
                                 const char *what) CHARL_MUST_CHECK;
 
 /** Whether a local peer's process is gone. */
@@ -108,8 +91,8 @@ const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t b
 /** Its last mark, "step 40, backward", or "start-up"; text of at least 96 bytes. */
 const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t bytes);
 
-/** State letter and start time of a process, from /proc. False when it is gone. */
-bool charl__process_read(int64_t pid, char *state, int64_t *started);
+/** State letter and start time of a process or thread, from /proc. False when it is gone. */
+bool charl__process_read(int64_t task, char *state, int64_t *started);
 
 /** Zeroed shared memory of `bytes` (equal on all ranks), `what` names it in messages. Collective on
  * c; agreed. Errors: ERR_NOMEM, ERR_COMM. */

@@ -1,5 +1,5 @@
-/* Control collectives: MPI's nonblocking ones, waited for with a deadline. Rare or tiny; what must
- * be fast goes through shared memory (allreduce_window.c, reducer.c). */
+/* Control collectives: the transport's, waited for with a deadline. Rare or tiny; what must be fast
+ * goes through shared memory (allreduce_window.c, reducer.c). */
 #include "dist/comm_private.h"
 
 #include <limits.h>
@@ -8,17 +8,37 @@
 
 #include "base/alloc.h"
 
-enum { MESSAGE_BYTES = 2048 };
+enum { MESSAGE_BYTES = 2048, VALUES = 16 /* reduced at once */ };
 
+charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes, void *all)
+{
+    charl_status st = CHARL_OK;
+    int sizes[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
+    charl__request request;
+
+    CHARL_REQUIRE(bytes <= INT_MAX / (size_t)c->size, CHARL_ERR_INVALID, "all-gather of %zu bytes",
+                  bytes);
+    CHARL_TRY(charl__comm_check(c));
+    charl__parts_equal(c->size, bytes, sizes, at);
+    if (bytes > 0) {
+        memmove((unsigned char *)all + at[c->rank], mine, bytes);
+    }
+    charl__comm_enter(c);
+    CHARL_TRY(
+        c->world->transport->allgather(c->world, &(charl__parts){all, 1, sizes, at}, &request));
+    CHARL_TRY(charl__comm_finish(c, c->world, &request, "all-gather"));
+cleanup:
+    return st;
+}
+
+/* Nobody has a byte of every rank before every rank has come. */
 charl_status charl_comm_barrier(charl_comm *c)
 {
     charl_status st = CHARL_OK;
-    MPI_Request request;
+    const char here = 1;
+    char all[CHARL_MAX_SLICES];
 
-    CHARL_TRY(charl__comm_check(c));
-    charl__comm_enter(c);
-    CHARL_MPI(MPI_Ibarrier(c->world, &request));
-    CHARL_TRY(charl__comm_finish(c, &request, "barrier"));
+    CHARL_TRY(charl_comm_allgather(c, &here, sizeof here, all));
 cleanup:
     return st;
 }
@@ -33,29 +53,13 @@ charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes, int r
     CHARL_TRY(charl__comm_check(c));
     for (size_t at = 0; at < bytes; at += most) {
         const size_t left = bytes - at < most ? bytes - at : most;
-        MPI_Request request;
+        charl__request request;
 
         charl__comm_enter(c);
-        CHARL_MPI(
-            MPI_Ibcast((unsigned char *)data + at, (int)left, MPI_BYTE, root, c->world, &request));
-        CHARL_TRY(charl__comm_finish(c, &request, "broadcast"));
+        CHARL_TRY(c->world->transport->broadcast(c->world, (unsigned char *)data + at, left, root,
+                                                 &request));
+        CHARL_TRY(charl__comm_finish(c, c->world, &request, "broadcast"));
     }
-cleanup:
-    return st;
-}
-
-charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes, void *all)
-{
-    charl_status st = CHARL_OK;
-    MPI_Request request;
-
-    CHARL_REQUIRE(bytes <= INT_MAX / (size_t)c->size, CHARL_ERR_INVALID, "all-gather of %zu bytes",
-                  bytes);
-    CHARL_TRY(charl__comm_check(c));
-    charl__comm_enter(c);
-    CHARL_MPI(
-        MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, c->world, &request));
-    CHARL_TRY(charl__comm_finish(c, &request, "all-gather"));
 cleanup:
     return st;
 }
@@ -68,11 +72,9 @@ void charl_comm_break(charl_comm *c)
 charl_status charl_comm_agree(charl_comm *c, charl_status mine)
 {
     charl_status st = CHARL_OK;
-    struct {
-        int status, rank;
-    } in = {(int)mine, c->rank}, worst = {0, 0};
+    charl_status all[CHARL_MAX_SLICES];
     char text[MESSAGE_BYTES];
-    MPI_Request request;
+    int worst = 0;
 
     if (c->is_broken && mine != CHARL_OK) {
         return mine; /* the others cannot be asked */
@@ -82,44 +84,66 @@ charl_status charl_comm_agree(charl_comm *c, charl_status mine)
         return mine;
     }
     snprintf(text, sizeof text, "%s", mine == CHARL_OK ? "" : charl_error_message());
-    charl__comm_enter(c);
-    CHARL_MPI(MPI_Iallreduce(&in, &worst, 1, MPI_2INT, MPI_MAXLOC, c->world, &request));
-    CHARL_TRY(charl__comm_finish(c, &request, "agreement"));
-    if (worst.status == CHARL_OK) {
+    CHARL_TRY(charl_comm_allgather(c, &mine, sizeof mine, all));
+    for (int r = 1; r < c->size; r++) {
+        worst = all[r] > all[worst] ? r : worst;
+    }
+    if (all[worst] == CHARL_OK) {
         goto cleanup;
     }
-    CHARL_TRY(charl_comm_broadcast(c, text, sizeof text, worst.rank));
-    CHARL_FAIL((charl_status)worst.status, "rank %d of %d (%s): %s", worst.rank, c->size,
-               c->peer[worst.rank].host, text);
+    CHARL_TRY(charl_comm_broadcast(c, text, sizeof text, worst));
+    CHARL_FAIL(all[worst], "rank %d of %d (%s): %s", worst, c->size, c->peer[worst].host, text);
 cleanup:
     return st;
 }
 
-static charl_status reduce_any(charl_comm *c, charl_comm_op op, void *v, int count,
-                               MPI_Datatype type)
+static void fold_i64(charl_comm_op op, void *to, const void *from)
 {
+    int64_t *a = to;
+    const int64_t b = *(const int64_t *)from;
+
+    *a = op == CHARL_COMM_SUM ? *a + b : (op == CHARL_COMM_MIN) == (b < *a) ? b : *a;
+}
+
+static void fold_f64(charl_comm_op op, void *to, const void *from)
+{
+    double *a = to;
+    const double b = *(const double *)from;
+
+    *a = op == CHARL_COMM_SUM ? *a + b : (op == CHARL_COMM_MIN) == (b < *a) ? b : *a;
+}
+
+/* Every rank folds the values of all, in the order of the ranks. */
+static charl_status reduce_any(charl_comm *c, charl_comm_op op, unsigned char *v, int count,
+                               void (*fold)(charl_comm_op, void *, const void *))
+{
+    enum { VALUE = 8 };
     charl_status st = CHARL_OK;
-    const MPI_Op ops[] = {MPI_SUM, MPI_MIN, MPI_MAX};
-    MPI_Request request;
+    _Alignas(VALUE) unsigned char all[CHARL_MAX_SLICES * VALUES * VALUE];
 
     CHARL_REQUIRE((unsigned)op < CHARL_COMM_OP_COUNT && count >= 0, CHARL_ERR_INVALID,
                   "reduction %d of %d values", (int)op, count);
-    CHARL_TRY(charl__comm_check(c));
-    charl__comm_enter(c);
-    CHARL_MPI(MPI_Iallreduce(MPI_IN_PLACE, v, count, type, ops[op], c->world, &request));
-    CHARL_TRY(charl__comm_finish(c, &request, "reduction"));
+    for (int at = 0; at < count; at += VALUES) {
+        const int n = count - at < VALUES ? count - at : VALUES;
+
+        CHARL_TRY(charl_comm_allgather(c, v + at * VALUE, (size_t)n * VALUE, all));
+        memcpy(v + at * VALUE, all, (size_t)n * VALUE);
+        for (int k = n; k < n * c->size; k++) {
+            fold(op, v + (at + k % n) * VALUE, all + k * VALUE);
+        }
+    }
 cleanup:
     return st;
 }
 
 charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v, int count)
 {
-    return reduce_any(c, op, v, count, MPI_INT64_T);
+    return reduce_any(c, op, (unsigned char *)v, count, fold_i64);
 }
 
 charl_status charl_comm_reduce_f64(charl_comm *c, charl_comm_op op, double *v, int count)
 {
-    return reduce_any(c, op, v, count, MPI_DOUBLE);
+    return reduce_any(c, op, (unsigned char *)v, count, fold_f64);
 }
 
 /* The rank whose data most ranks share; the lowest of equals. */

@@ -126,7 +126,7 @@ static charl_status sum_messages(charl_reducer *r, const float *lanes, int64_t s
     charl_comm *c = r->c;
     const float *leaf[CHARL_MAX_SLICES];
     int counts[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
-    MPI_Request request;
+    charl__request request;
 
     for (int p = 0; p < c->size; p++) {
         counts[p] = (int)count * (r->map.first[p + 1] - r->map.first[p]);
@@ -134,9 +134,9 @@ static charl_status sum_messages(charl_reducer *r, const float *lanes, int64_t s
     }
     lanes_pack(r, lanes, stride, count, r->gathered + at[c->rank]);
     charl__comm_enter(c);
-    CHARL_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_FLOAT, r->gathered, counts, at, MPI_FLOAT,
-                              c->world, &request));
-    CHARL_TRY(charl__comm_finish(c, &request, "sum over the batch"));
+    CHARL_TRY(c->world->transport->allgather(
+        c->world, &(charl__parts){r->gathered, sizeof(float), counts, at}, &request));
+    CHARL_TRY(charl__comm_finish(c, c->world, &request, "sum over the batch"));
     for (int k = 0; k < r->map.n; k++) {
         leaf[k] = r->gathered + k * count;
     }

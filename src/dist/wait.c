@@ -16,14 +16,14 @@
 enum { YIELDS = 1000, LOOK_EVERY = 64 };
 static const double patience_s = 2; /* so that the silent rank's own node speaks first */
 
-bool charl__process_read(int64_t pid, char *state, int64_t *started)
+bool charl__process_read(int64_t task, char *state, int64_t *started)
 {
     char path[64], text[1024];
     const char *p;
     ssize_t n;
     int fd;
 
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
+    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)task);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return false;
@@ -65,7 +65,7 @@ bool charl__peer_is_dead(const charl_comm *c, int rank)
     if (rank == c->rank || !c->is_visible[rank] || atomic_load(&slot_of(c, rank)->leaving)) {
         return false;
     }
-    if (charl__process_read(c->peer[rank].pid, &state, &started) &&
+    if (charl__process_read(c->peer[rank].task, &state, &started) &&
         started == c->peer[rank].started && state != 'Z' && state != 'X') {
         return false;
     }
@@ -81,11 +81,11 @@ const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t b
 
 const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t bytes)
 {
-    const charl__slot *s = slot_of(c, rank);
+    const charl__slot *s = c->me ? slot_of(c, rank) : NULL;
     uint_least64_t words[CHARL__PHASE_WORDS];
     char phase[sizeof words + 1];
 
-    if (atomic_load(&s->marks) == 0) {
+    if (!s || atomic_load(&s->marks) == 0) {
         snprintf(text, bytes, "start-up");
         return text;
     }
@@ -122,7 +122,15 @@ cleanup:
 
 void charl__comm_enter(charl_comm *c)
 {
-    atomic_fetch_add(&c->me->entered, 1);
+    if (c->me) {
+        atomic_fetch_add(&c->me->entered, 1);
+    }
+}
+
+/* Ranks that show something of themselves: none before there is a page for it. */
+static int shown_count(const charl_comm *c)
+{
+    return c->me ? c->local_size : 0;
 }
 
 /* Sum of everything the local ranks show of themselves; it only grows. */
@@ -130,7 +138,7 @@ static int64_t life_sum(const charl_comm *c)
 {
     int64_t sum = 0;
 
-    for (int l = 0; l < c->local_size; l++) {
+    for (int l = 0; l < shown_count(c); l++) {
         if (l != c->local_rank) {
             sum += atomic_load(&c->board->slot[l].marks) + atomic_load(&c->board->slot[l].entered);
         }
@@ -147,7 +155,7 @@ void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what,
 
 static bool is_late(const charl_comm *c, const charl__waiter *w, int rank)
 {
-    if (rank == c->rank || !is_local(c, rank)) {
+    if (!c->me || rank == c->rank || !is_local(c, rank)) {
         return false;
     }
     return w->late ? w->late(w->arg, rank)
@@ -156,7 +164,7 @@ static bool is_late(const charl_comm *c, const charl__waiter *w, int rank)
 
 static bool any_late(const charl_comm *c, const charl__waiter *w)
 {
-    for (int l = 0; l < c->local_size; l++) {
+    for (int l = 0; l < shown_count(c); l++) {
         if (is_late(c, w, charl__comm_local_peer(c, l))) {
             return true;
         }
@@ -175,7 +183,7 @@ static const char *state_text(const charl_comm *c, int rank)
     if (!c->is_visible[rank]) {
         return "in another container";
     }
-    if (!charl__process_read(c->peer[rank].pid, &state, &started)) {
+    if (!charl__process_read(c->peer[rank].task, &state, &started)) {
         return "gone";
     }
     switch (state) {
@@ -253,7 +261,7 @@ static charl_status look(charl_comm *c, charl__waiter *w)
     }
     if (now - w->looked_s >= 0.1) {
         w->looked_s = now;
-        for (int l = 0; l < c->local_size; l++) {
+        for (int l = 0; l < shown_count(c); l++) {
             const int r = charl__comm_local_peer(c, l);
 
             if (charl__peer_is_dead(c, r)) {
@@ -294,16 +302,17 @@ cleanup:
     return st;
 }
 
-charl_status charl__comm_finish(charl_comm *c, MPI_Request *request, const char *what)
+charl_status charl__comm_finish(charl_comm *c, charl__group *g, charl__request *request,
+                                const char *what)
 {
     charl_status st = CHARL_OK;
     charl__waiter w;
-    int is_done = 0;
+    bool is_complete = false;
 
     charl__wait_start(c, &w, what, NULL, NULL);
     for (;;) {
-        CHARL_MPI(MPI_Test(request, &is_done, MPI_STATUS_IGNORE));
-        if (is_done) {
+        CHARL_TRY(g->transport->test(g, request, &is_complete));
+        if (is_complete) {
             break;
         }
         CHARL_TRY(charl__wait_pause(c, &w));

@@ -1,5 +1,6 @@
 #include "support/support.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -61,6 +62,32 @@ static void test_rank(void **state)
     assert_true(charl__fault("kill"));
     charl__fault_rank_set(0);
     assert_false(charl__fault("kill"));
+    charl_assert_ok(charl__fault_set(NULL));
+}
+
+static void *pass_as_rank_3(void *out)
+{
+    bool *fired = out;
+
+    charl__fault_thread_rank_set(3);
+    for (int i = 0; i < 3; i++) {
+        fired[i] = charl__fault("kill");
+    }
+    return NULL;
+}
+
+static void test_threads_that_are_ranks_count_for_themselves(void **state)
+{
+    bool fired[3];
+    pthread_t thread;
+
+    (void)state;
+    charl_assert_ok(charl__fault_set("kill:2"));
+    assert_false(charl__fault("kill"));
+    assert_int_equal(pthread_create(&thread, NULL, pass_as_rank_3, fired), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(!fired[0] && fired[1] && !fired[2]);
+    assert_true(charl__fault("kill"));
     charl_assert_ok(charl__fault_set(NULL));
 }
 
@@ -151,6 +178,7 @@ int main(void)
         cmocka_unit_test(test_when),
         cmocka_unit_test(test_several_rules_for_one_point),
         cmocka_unit_test(test_rank),
+        cmocka_unit_test(test_threads_that_are_ranks_count_for_themselves),
         cmocka_unit_test(test_alloc),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_random_texts),

@@ -2,6 +2,7 @@
 #include "mpi/ranks.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "support/support.h"
@@ -65,4 +66,10 @@ void step(charl_allreduce *ar, int64_t round, int64_t n)
     }
     charl_assert_ok(charl_allreduce_progress(ar, &completed));
     assert_int_equal(completed, ticket[3] + 1);
+}
+
+bool is_available(const char *algorithm)
+{
+    return !(charl_comm_size(comm) > 1 && strcmp(algorithm, "local") == 0) &&
+           !(charl_comm_is_team(comm) && strcmp(algorithm, "mpi") == 0);
 }

@@ -4,7 +4,7 @@
 #include "charl/comm.h"
 
 /* all ranks on their node; the same, pretending nodes of two */
-extern charl_comm *comm, *nodes;
+extern _Thread_local charl_comm *comm, *nodes;
 
 /** Values whose sum depends on the order of adding. */
 float value(int64_t round, int slice, int64_t i);
@@ -15,6 +15,9 @@ void pause_randomly(int64_t round);
 
 /** A step like a trainer's: the ranges are begun one after another and waited for later. */
 void step(charl_allreduce *ar, int64_t round, int64_t n);
+
+/** Whether comm has the all-reduce of that name. */
+bool is_available(const char *algorithm);
 
 /* ranks_options.c */
 void test_sums_in_bf16(void **state);

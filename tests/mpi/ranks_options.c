@@ -125,7 +125,7 @@ void test_sums_in_bf16(void **state)
             comm, 4, &mine,
             &(charl_allreduce_options){.algorithm = "mpi", .reduce_dtype = CHARL_BF16}, &ar),
         CHARL_ERR_CONFIG);
-    charl_assert_message("dist.reduce_dtype");
+    charl_assert_message(is_available("mpi") ? "dist.reduce_dtype" : "no MPI");
 }
 
 void test_gathering(void **state)
@@ -137,8 +137,10 @@ void test_gathering(void **state)
 
     (void)state;
     for (size_t a = 0; a < sizeof names / sizeof *names; a++) {
-        check_gather(comm, names[a], 1);
-        check_gather(comm, names[a], 70000);
+        if (is_available(names[a])) {
+            check_gather(comm, names[a], 1);
+            check_gather(comm, names[a], 70000);
+        }
     }
     check_gather(nodes, "auto", 5000);
     charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));

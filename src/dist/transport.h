@@ -1,0 +1,116 @@
+#ifndef CHARL_DIST_TRANSPORT_H
+#define CHARL_DIST_TRANSPORT_H
+/** How ranks reach each other: by MPI when they are processes, through their common memory when
+ * they are threads of one process. All else in dist stands on these few operations, so that it runs
+ * the same over both. None of them waits, except where it says so: waiting is charl__comm_finish's.
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "charl/comm.h"
+
+typedef struct charl__transport charl__transport;
+
+/* Ranks that communicate: those of the job, those of a node. */
+typedef struct charl__group {
+    const charl__transport *transport;
+    int rank, size;
+} charl__group;
+
+/* One part for every rank of a group; the arrays are of the group's size. */
+typedef struct charl__parts {
+    void *data;
+    size_t unit;           /* bytes of a value: 1, 2 or 4 */
+    const int *count, *at; /* values */
+} charl__parts;
+
+typedef enum charl__operation {
+    CHARL__BROADCAST,
+    CHARL__ALLGATHER,
+    CHARL__ALLTOALL
+} charl__operation;
+
+/* An operation under way. It, its memory and its arrays stay where they are until it is complete.
+ */
+typedef struct charl__request {
+    MPI_Request mpi;
+    /* of threads: what the others are to find here */
+    charl__operation operation;
+    charl__parts send, receive;
+    size_t bytes;
+    int root;
+    int64_t number; /* of the operation in its group */
+    bool is_taken;  /* everything from the others is here */
+} charl__request;
+
+/* Memory shared by the ranks of a node; private memory where a node has one rank. */
+typedef struct charl__window {
+    unsigned char *base; /* aligned to 4096 */
+    void *owned;         /* private */
+    bool is_shared;
+    MPI_Win mpi;
+    struct charl__common *common; /* of threads */
+} charl__window;
+
+/* In every operation all ranks of the group take part, in the same order. */
+struct charl__transport {
+    /* Part of what the operating system limits separately, for messages. */
+    bool takes_dev_shm;
+    /* The ranks of `from` that can share memory. Blocks. Owned by the caller. */
+    charl_status (*near)(charl_comm *c, charl__group *from, charl__group **out);
+    /* Those of equal color, ordered by (key, rank in `from`). Blocks. Owned by the caller. */
+    charl_status (*split)(charl_comm *c, charl__group *from, int color, int key,
+                          charl__group **out);
+    /* Collective, except when broken. */
+    void (*destroy)(charl__group *g, bool is_broken);
+    /* data of root to all. */
+    charl_status (*broadcast)(charl__group *g, void *data, size_t bytes, int root,
+                              charl__request *r);
+    /* Every rank's own part of `all` to the others. */
+    charl_status (*allgather)(charl__group *g, const charl__parts *all, charl__request *r);
+    /* Part k of `send` to rank k, from which part k of `receive` comes. */
+    charl_status (*alltoall)(charl__group *g, const charl__parts *send, const charl__parts *receive,
+                             charl__request *r);
+    /* Whether r is complete; afterwards it is over. */
+    charl_status (*test)(charl__group *g, charl__request *r, bool *is_complete);
+    /* `bytes` shared by all ranks of g, to w->base; not touched yet. Blocks. */
+    charl_status (*share)(charl_comm *c, charl__group *g, size_t bytes, charl__window *w);
+    void (*unshare)(charl__window *w, bool is_broken);
+};
+
+/** All processes that MPI started. Owned by the caller. Errors: ERR_COMM, ERR_NOMEM. */
+charl_status charl__mpi_world(charl__group **out) CHARL_MUST_CHECK;
+/** MPI's own of a group of processes; MPI_COMM_NULL of threads. Borrowed. */
+MPI_Comm charl__mpi_comm(const charl__group *g);
+
+/** All ranks of a team, seen from one. Owned by the caller, not longer than the team.
+ *  Errors: ERR_NOMEM, ERR_INVALID. */
+charl_status charl__team_world(charl_team *team, int rank, charl__group **out) CHARL_MUST_CHECK;
+
+/** NULL is a no-op. */
+void charl__group_destroy(charl__group *g, bool is_broken);
+
+/** The arrays of a charl__parts for `size` ranks with parts of one size, one after another. */
+static inline void charl__parts_equal(int size, size_t each, int *count, int *at)
+{
+    for (int r = 0; r < size; r++) {
+        count[r] = (int)each;
+        at[r] = r * (int)each;
+    }
+}
+
+#define CHARL_MPI(call)                                                                            \
+    do {                                                                                           \
+        const int mpi_err = (call);                                                                \
+        if (mpi_err != MPI_SUCCESS) {                                                              \
+            char mpi_text[MPI_MAX_ERROR_STRING] = "unknown";                                       \
+            int mpi_length = 0;                                                                    \
+            MPI_Error_string(mpi_err, mpi_text, &mpi_length);                                      \
+            CHARL_FAIL(CHARL_ERR_COMM, "%s: %s", #call, mpi_text);                                 \
+        }                                                                                          \
+    } while (0)
+
+#endif

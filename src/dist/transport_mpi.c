@@ -1,0 +1,198 @@
+/* Ranks that are processes: MPI's nonblocking collectives and its shared windows. */
+#include "dist/transport.h"
+
+#include <limits.h>
+
+#include "base/alloc.h"
+#include "dist/comm_private.h"
+
+typedef struct mpi_group {
+    charl__group base;
+    MPI_Comm comm;
+} mpi_group;
+
+static const charl__transport mpi;
+
+static mpi_group *own(charl__group *g)
+{
+    return (mpi_group *)(void *)g;
+}
+
+/* What comes first: the rest of a new group may fail on every rank only. */
+static charl_status group_alloc(mpi_group **out)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_alloc(sizeof **out, out));
+    (*out)->base.transport = &mpi;
+    (*out)->comm = MPI_COMM_NULL;
+cleanup:
+    return st;
+}
+
+static charl_status group_fill(mpi_group *g)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_MPI(MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN));
+    CHARL_MPI(MPI_Comm_rank(g->comm, &g->base.rank));
+    CHARL_MPI(MPI_Comm_size(g->comm, &g->base.size));
+cleanup:
+    return st;
+}
+
+charl_status charl__mpi_world(charl__group **out)
+{
+    charl_status st = CHARL_OK;
+    mpi_group *g = NULL;
+
+    CHARL_TRY(group_alloc(&g));
+    g->comm = MPI_COMM_WORLD;
+    CHARL_TRY(group_fill(g));
+    *out = &g->base;
+    g = NULL;
+cleanup:
+    charl_free(g);
+    return st;
+}
+
+MPI_Comm charl__mpi_comm(const charl__group *g)
+{
+    return g->transport == &mpi ? ((const mpi_group *)(const void *)g)->comm : MPI_COMM_NULL;
+}
+
+static void mpi_destroy(charl__group *g, bool is_broken)
+{
+    if (own(g)->comm != MPI_COMM_WORLD && own(g)->comm != MPI_COMM_NULL && !is_broken) {
+        MPI_Comm_free(&own(g)->comm);
+    }
+    charl_free(g);
+}
+
+static charl_status mpi_near(charl_comm *c, charl__group *from, charl__group **out)
+{
+    charl_status st = CHARL_OK;
+    mpi_group *g = NULL;
+
+    (void)c;
+    CHARL_TRY(group_alloc(&g));
+    CHARL_MPI(MPI_Comm_split_type(own(from)->comm, MPI_COMM_TYPE_SHARED, from->rank, MPI_INFO_NULL,
+                                  &g->comm));
+    CHARL_TRY(group_fill(g));
+    *out = &g->base;
+    g = NULL;
+cleanup:
+    charl__group_destroy(g ? &g->base : NULL, false);
+    return st;
+}
+
+static charl_status mpi_split(charl_comm *c, charl__group *from, int color, int key,
+                              charl__group **out)
+{
+    charl_status st = CHARL_OK;
+    mpi_group *g = NULL;
+
+    (void)c;
+    CHARL_TRY(group_alloc(&g));
+    CHARL_MPI(MPI_Comm_split(own(from)->comm, color, key, &g->comm));
+    CHARL_TRY(group_fill(g));
+    *out = &g->base;
+    g = NULL;
+cleanup:
+    charl__group_destroy(g ? &g->base : NULL, false);
+    return st;
+}
+
+static charl_status mpi_broadcast(charl__group *g, void *data, size_t bytes, int root,
+                                  charl__request *r)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_INVARIANT(bytes <= INT_MAX);
+    CHARL_MPI(MPI_Ibcast(data, (int)bytes, MPI_BYTE, root, own(g)->comm, &r->mpi));
+cleanup:
+    return st;
+}
+
+/* Values are moved and not looked at: only their size matters. */
+static MPI_Datatype type_of(const charl__parts *parts)
+{
+    return parts->unit == 1 ? MPI_BYTE : parts->unit == 2 ? MPI_UINT16_T : MPI_UINT32_T;
+}
+
+static charl_status mpi_allgather(charl__group *g, const charl__parts *all, charl__request *r)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type_of(all), all->data, all->count, all->at,
+                              type_of(all), own(g)->comm, &r->mpi));
+cleanup:
+    return st;
+}
+
+static charl_status mpi_alltoall(charl__group *g, const charl__parts *send,
+                                 const charl__parts *receive, charl__request *r)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_MPI(MPI_Ialltoallv(send->data, send->count, send->at, type_of(send), receive->data,
+                             receive->count, receive->at, type_of(receive), own(g)->comm, &r->mpi));
+cleanup:
+    return st;
+}
+
+static charl_status mpi_test(charl__group *g, charl__request *r, bool *is_complete)
+{
+    charl_status st = CHARL_OK;
+    int flag = 0;
+
+    (void)g;
+    CHARL_MPI(MPI_Test(&r->mpi, &flag, MPI_STATUS_IGNORE));
+    *is_complete = flag != 0;
+cleanup:
+    return st;
+}
+
+/* Open MPI backs a window with a file in /dev/shm and hands out bases that are not aligned. */
+static charl_status mpi_share(charl_comm *c, charl__group *g, size_t bytes, charl__window *w)
+{
+    charl_status st = CHARL_OK;
+    const uintptr_t page = CHARL__PAGE;
+    void *base = NULL;
+    MPI_Aint size = 0;
+    int unit = 1;
+
+    (void)c;
+    if (MPI_Win_allocate_shared(g->rank == 0 ? (MPI_Aint)(bytes + page) : 0, 1, MPI_INFO_NULL,
+                                own(g)->comm, &base, &w->mpi) != MPI_SUCCESS) {
+        CHARL_FAIL(CHARL_ERR_NOMEM, "MPI cannot allocate a shared window of %zu bytes", bytes);
+    }
+    w->is_shared = true;
+    CHARL_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, w->mpi));
+    CHARL_MPI(MPI_Win_shared_query(w->mpi, 0, &size, &unit, &base));
+    /* The same distance on all ranks: mappings begin at pages. */
+    w->base = (unsigned char *)base + (page - (uintptr_t)base % page) % page;
+cleanup:
+    return st;
+}
+
+static void mpi_unshare(charl__window *w, bool is_broken)
+{
+    if (!is_broken) {
+        MPI_Win_unlock_all(w->mpi);
+        MPI_Win_free(&w->mpi);
+    }
+}
+
+static const charl__transport mpi = {
+    .takes_dev_shm = true,
+    .near = mpi_near,
+    .split = mpi_split,
+    .destroy = mpi_destroy,
+    .broadcast = mpi_broadcast,
+    .allgather = mpi_allgather,
+    .alltoall = mpi_alltoall,
+    .test = mpi_test,
+    .share = mpi_share,
+    .unshare = mpi_unshare,
+};

@@ -1,0 +1,424 @@
+/* Ranks that are threads of one process.
+ *
+ * An operation is a request that every rank shows to the others. When all have shown theirs, each
+ * takes what is for it straight from the others' memory; when all have taken, it is complete, and
+ * its memory is the caller's again. A rank has SHOWN places, used in turn, so that several
+ * operations can be under way; the number that it writes there says for which one it is. */
+#include "dist/transport.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "dist/comm_private.h"
+
+enum { SHOWN = 16 };
+
+typedef struct place {
+    _Alignas(CHARL__LINE) const charl__request *request;
+    atomic_int_least64_t shown; /* number of the operation whose request stands here, from 1 */
+    atomic_int_least64_t taken; /* number of the operation of which this rank has its part */
+    bool is_open;               /* its owner's: not complete yet */
+} place;
+
+typedef struct seat {
+    place places[SHOWN];
+    int64_t begun; /* operations; its owner's */
+} seat;
+
+/* What the ranks of a group have in common. Whoever leaves last frees it. */
+typedef struct meeting {
+    int size;
+    atomic_int users;
+    seat seats[];
+} meeting;
+
+typedef struct thread_group {
+    charl__group base;
+    meeting *meeting;
+} thread_group;
+
+typedef struct charl__common {
+    atomic_int users;
+    void *memory;
+} charl__common;
+
+struct charl_team {
+    meeting *meeting;
+};
+
+static const charl__transport threads;
+
+static thread_group *own(charl__group *g)
+{
+    return (thread_group *)(void *)g;
+}
+
+static charl_status meeting_create(int size, int users, meeting **out)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_alloc_aligned(CHARL__LINE, sizeof **out + (size_t)size * sizeof(seat), out));
+    (*out)->size = size;
+    atomic_init(&(*out)->users, users);
+cleanup:
+    return st;
+}
+
+static void meeting_leave(meeting *m)
+{
+    if (m && atomic_fetch_sub(&m->users, 1) == 1) {
+        charl_free(m);
+    }
+}
+
+static charl_status group_create(meeting *m, int rank, thread_group **out)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_alloc(sizeof **out, out));
+    (*out)->base = (charl__group){.transport = &threads, .rank = rank};
+    (*out)->meeting = m;
+    (*out)->base.size = m ? m->size : 0;
+cleanup:
+    return st;
+}
+
+charl_status charl_team_create(int size, charl_team **out)
+{
+    charl_status st = CHARL_OK;
+    charl_team *team = NULL;
+
+    *out = NULL;
+    CHARL_REQUIRE(size >= 1 && size <= CHARL_MAX_SLICES, CHARL_ERR_INVALID,
+                  "a team of %d ranks; there may be 1 to %d", size, CHARL_MAX_SLICES);
+    CHARL_TRY(charl_alloc(sizeof *team, &team));
+    CHARL_TRY(meeting_create(size, 1, &team->meeting));
+    *out = team;
+    team = NULL;
+cleanup:
+    charl_free(team);
+    return st;
+}
+
+void charl_team_destroy(charl_team *team)
+{
+    if (team) {
+        meeting_leave(team->meeting);
+        charl_free(team);
+    }
+}
+
+charl_status charl__team_world(charl_team *team, int rank, charl__group **out)
+{
+    charl_status st = CHARL_OK;
+    thread_group *g = NULL;
+
+    CHARL_REQUIRE(rank >= 0 && rank < team->meeting->size, CHARL_ERR_INVALID,
+                  "rank %d of a team of %d", rank, team->meeting->size);
+    CHARL_TRY(group_create(team->meeting, rank, &g));
+    atomic_fetch_add(&team->meeting->users, 1);
+    *out = &g->base;
+cleanup:
+    return st;
+}
+
+static void threads_destroy(charl__group *g, bool is_broken)
+{
+    (void)is_broken;
+    meeting_leave(own(g)->meeting);
+    charl_free(g);
+}
+
+static place *place_of(const thread_group *g, int rank, int64_t number)
+{
+    return &g->meeting->seats[rank].places[number % SHOWN];
+}
+
+/* Show r to the others. */
+static charl_status begin(charl__group *group, charl__request *r)
+{
+    charl_status st = CHARL_OK;
+    thread_group *g = own(group);
+    seat *mine = &g->meeting->seats[group->rank];
+    place *p = place_of(g, group->rank, mine->begun + 1);
+
+    CHARL_REQUIRE(!p->is_open, CHARL_ERR_INVALID, "%d operations of ranks are under way already",
+                  SHOWN);
+    r->number = ++mine->begun;
+    r->is_taken = false;
+    p->is_open = true;
+    p->request = r;
+    atomic_store_explicit(&p->shown, r->number, memory_order_release);
+cleanup:
+    return st;
+}
+
+static charl_status threads_broadcast(charl__group *g, void *data, size_t bytes, int root,
+                                      charl__request *r)
+{
+    *r = (charl__request){
+        .operation = CHARL__BROADCAST, .send = {.data = data}, .bytes = bytes, .root = root};
+    return begin(g, r);
+}
+
+static charl_status threads_allgather(charl__group *g, const charl__parts *all, charl__request *r)
+{
+    *r = (charl__request){.operation = CHARL__ALLGATHER, .send = *all};
+    return begin(g, r);
+}
+
+static charl_status threads_alltoall(charl__group *g, const charl__parts *send,
+                                     const charl__parts *receive, charl__request *r)
+{
+    *r = (charl__request){.operation = CHARL__ALLTOALL, .send = *send, .receive = *receive};
+    return begin(g, r);
+}
+
+static size_t part_bytes(const charl__parts *parts, int k)
+{
+    return (size_t)parts->count[k] * parts->unit;
+}
+
+static unsigned char *part_at(const charl__parts *parts, int k)
+{
+    return (unsigned char *)parts->data + (size_t)parts->at[k] * parts->unit;
+}
+
+/* What rank p shows is of the same operation and size as what this rank expects. */
+static charl_status match(const charl__group *g, const charl__request *r, int p,
+                          const charl__request *theirs)
+{
+    charl_status st = CHARL_OK;
+    const bool alike = theirs->operation == r->operation;
+    size_t sent = theirs->bytes, expected = r->bytes;
+
+    if (alike && r->operation == CHARL__ALLGATHER) {
+        sent = part_bytes(&theirs->send, p);
+        expected = part_bytes(&r->send, p);
+    } else if (alike && r->operation == CHARL__ALLTOALL) {
+        sent = part_bytes(&theirs->send, g->rank);
+        expected = part_bytes(&r->receive, p);
+    }
+    CHARL_REQUIRE(alike && theirs->root == r->root && sent == expected, CHARL_ERR_COMM,
+                  "rank %d is in another collective operation than rank %d: operation %d of %zu "
+                  "bytes, here %d of %zu",
+                  p, g->rank, (int)theirs->operation, sent, (int)r->operation, expected);
+cleanup:
+    return st;
+}
+
+/* Copy from rank p what is for this rank. */
+static void take_from(const charl__group *g, charl__request *r, int p, const charl__request *theirs)
+{
+    switch (r->operation) {
+    case CHARL__BROADCAST:
+        if (p == r->root && p != g->rank) {
+            memcpy(r->send.data, theirs->send.data, r->bytes);
+        }
+        break;
+    case CHARL__ALLGATHER:
+        if (p != g->rank && r->send.count[p] > 0) {
+            memcpy(part_at(&r->send, p), part_at(&theirs->send, p), part_bytes(&r->send, p));
+        }
+        break;
+    case CHARL__ALLTOALL:
+        if (r->receive.count[p] > 0) {
+            memcpy(part_at(&r->receive, p), part_at(&theirs->send, g->rank),
+                   part_bytes(&r->receive, p));
+        }
+        break;
+    }
+}
+
+/* Whether all ranks have shown (or have taken) the operation. */
+static bool all_have(const thread_group *g, int64_t number, bool taken)
+{
+    for (int p = 0; p < g->base.size; p++) {
+        place *at = place_of(g, p, number);
+
+        if (atomic_load_explicit(taken ? &at->taken : &at->shown, memory_order_acquire) < number) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static charl_status threads_test(charl__group *group, charl__request *r, bool *is_complete)
+{
+    charl_status st = CHARL_OK;
+    thread_group *g = own(group);
+    place *mine = place_of(g, group->rank, r->number);
+
+    *is_complete = false;
+    if (!r->is_taken) {
+        if (!all_have(g, r->number, false)) {
+            goto cleanup;
+        }
+        for (int p = 0; p < group->size; p++) {
+            const charl__request *theirs = place_of(g, p, r->number)->request;
+
+            CHARL_TRY(match(group, r, p, theirs));
+            take_from(group, r, p, theirs);
+        }
+        r->is_taken = true;
+        atomic_store_explicit(&mine->taken, r->number, memory_order_release);
+    }
+    if (all_have(g, r->number, true)) {
+        mine->is_open = false;
+        *is_complete = true;
+    }
+cleanup:
+    return st;
+}
+
+/* Values of `bytes` from all ranks. Blocks. */
+static charl_status exchange(charl_comm *c, charl__group *g, void *all, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+    int sizes[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
+    charl__request r;
+
+    charl__parts_equal(g->size, bytes, sizes, at);
+    CHARL_TRY(threads_allgather(g, &(charl__parts){all, 1, sizes, at}, &r));
+    CHARL_TRY(charl__comm_finish(c, g, &r, "meeting of the ranks"));
+cleanup:
+    return st;
+}
+
+/* What rank `maker` has made, to all, unless any rank is unwell. Blocks. */
+static charl_status pass_round(charl_comm *c, charl__group *g, int maker, charl_status mine,
+                               void **made)
+{
+    typedef struct offer {
+        void *made;
+        charl_status status;
+    } offer;
+    charl_status st = CHARL_OK;
+    offer all[CHARL_MAX_SLICES];
+
+    all[g->rank] = (offer){*made, mine};
+    CHARL_TRY(exchange(c, g, all, sizeof *all));
+    CHARL_TRY(mine);
+    for (int p = 0; p < g->size; p++) {
+        CHARL_REQUIRE(all[p].status == CHARL_OK, all[p].status,
+                      "another rank (%d of %d) has no memory to meet this one", p, g->size);
+    }
+    *made = all[maker].made;
+cleanup:
+    return st;
+}
+
+typedef struct placing {
+    int color, key;
+} placing;
+
+/* Rank and size of this rank among those of its color, and the first of them. */
+static void settle(const placing *all, int me, int n, int *rank, int *size, int *first)
+{
+    *rank = *size = 0;
+    *first = me;
+    for (int p = 0; p < n; p++) {
+        if (all[p].color == all[me].color) {
+            ++*size;
+            *rank += all[p].key < all[me].key || (all[p].key == all[me].key && p < me);
+            if (all[p].key < all[*first].key || (all[p].key == all[*first].key && p < *first)) {
+                *first = p;
+            }
+        }
+    }
+}
+
+static charl_status threads_split(charl_comm *c, charl__group *from, int color, int key,
+                                  charl__group **out)
+{
+    charl_status st = CHARL_OK;
+    placing all[CHARL_MAX_SLICES];
+    thread_group *g = NULL;
+    meeting *made = NULL;
+    void *met = NULL;
+    int rank, size, first;
+
+    all[from->rank] = (placing){color, key};
+    CHARL_TRY(exchange(c, from, all, sizeof *all));
+    settle(all, from->rank, from->size, &rank, &size, &first);
+    st = group_create(NULL, rank, &g);
+    if (st == CHARL_OK && first == from->rank) {
+        st = meeting_create(size, size, &made);
+        met = made;
+    }
+    CHARL_TRY(pass_round(c, from, first, st, &met));
+    g->meeting = met;
+    g->base.size = size;
+    *out = &g->base;
+    g = NULL;
+    made = NULL;
+cleanup:
+    charl_free(made);
+    charl_free(g);
+    return st;
+}
+
+static charl_status threads_near(charl_comm *c, charl__group *from, charl__group **out)
+{
+    return threads_split(c, from, 0, from->rank, out);
+}
+
+static charl_status common_create(size_t bytes, int users, charl__common **out)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_alloc(sizeof **out, out));
+    atomic_init(&(*out)->users, users);
+    CHARL_TRY(charl_alloc_aligned(CHARL__PAGE, bytes, &(*out)->memory));
+cleanup:
+    return st;
+}
+
+static void common_free(charl__common *m)
+{
+    if (m) {
+        charl_free(m->memory);
+        charl_free(m);
+    }
+}
+
+static charl_status threads_share(charl_comm *c, charl__group *g, size_t bytes, charl__window *w)
+{
+    charl_status st = CHARL_OK;
+    charl__common *made = NULL;
+    void *common;
+
+    if (g->rank == 0) {
+        st = common_create(bytes, g->size, &made);
+    }
+    common = made;
+    CHARL_TRY(pass_round(c, g, 0, st, &common));
+    made = NULL;
+    w->common = common;
+    w->base = w->common->memory;
+    w->is_shared = true;
+cleanup:
+    common_free(made);
+    return st;
+}
+
+static void threads_unshare(charl__window *w, bool is_broken)
+{
+    (void)is_broken;
+    if (atomic_fetch_sub(&w->common->users, 1) == 1) {
+        common_free(w->common);
+    }
+}
+
+static const charl__transport threads = {
+    .near = threads_near,
+    .split = threads_split,
+    .destroy = threads_destroy,
+    .broadcast = threads_broadcast,
+    .allgather = threads_allgather,
+    .alltoall = threads_alltoall,
+    .test = threads_test,
+    .share = threads_share,
+    .unshare = threads_unshare,
+};

@@ -1,0 +1,263 @@
+/* Ranks that are threads: what may go wrong between them. What they do together is in
+ * mpi/test_ranks.c. */
+#include "support/support.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/tree.h"
+#include "dist/comm_private.h"
+
+typedef struct member {
+    charl_team *team;
+    int rank;
+    void (*work)(struct member *m);
+    charl_status status;
+    char message[1024];
+} member;
+
+static charl_comm_options options_of(const member *m)
+{
+    return (charl_comm_options){.timeout_s = 0.5, .team = m->team, .rank = m->rank};
+}
+
+static void *member_run(void *arg)
+{
+    member *m = arg;
+
+    m->work(m);
+    snprintf(m->message, sizeof m->message, "%s", charl_error_message());
+    return NULL;
+}
+
+/* Two ranks at work; m[] has what became of them. */
+static void two_run(void (*work)(member *), member m[2])
+{
+    pthread_t thread[2];
+    charl_team *team = NULL;
+
+    charl_assert_ok(charl_team_create(2, &team));
+    for (int r = 0; r < 2; r++) {
+        m[r] = (member){.team = team, .rank = r, .work = work};
+        assert_int_equal(pthread_create(&thread[r], NULL, member_run, &m[r]), 0);
+    }
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(pthread_join(thread[r], NULL), 0);
+    }
+    charl_team_destroy(team);
+}
+
+static charl_status scenario(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl_allreduce_options algorithm = {.algorithm = ctx};
+    charl_team *team = NULL;
+    charl_comm *c = NULL;
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+
+    CHARL_TRY(charl_team_create(1, &team));
+    CHARL_TRY(charl_comm_create(&(charl_comm_options){.team = team}, &c));
+    CHARL_TRY(charl__slices_block(8, 0, 1, &mine));
+    CHARL_TRY(charl_allreduce_create(c, 100, &mine, &algorithm, &ar));
+cleanup:
+    charl_allreduce_destroy(ar);
+    charl_comm_destroy(c);
+    charl_team_destroy(team);
+    return st;
+}
+
+static void test_every_acquisition_may_fail(void **state)
+{
+    char names[][8] = {"auto", "window", "tree"};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_true(charl_test_fail_every_acquisition(scenario, names[i]) > 10);
+    }
+}
+
+static void test_refused(void **state)
+{
+    char mpi[] = "mpi";
+    charl_team *team = NULL;
+    charl_comm *c = NULL;
+
+    (void)state;
+    charl_assert_status(charl_team_create(0, &team), CHARL_ERR_INVALID);
+    charl_assert_status(charl_team_create(CHARL_MAX_SLICES + 1, &team), CHARL_ERR_INVALID);
+    assert_null(team);
+    charl_assert_status(scenario(mpi), CHARL_ERR_CONFIG);
+    charl_assert_message("simulated ranks have no MPI");
+    charl_assert_ok(charl_team_create(2, &team));
+    charl_assert_status(charl_comm_create(&(charl_comm_options){.team = team, .rank = 2}, &c),
+                        CHARL_ERR_INVALID);
+    charl_team_destroy(team);
+    charl_team_destroy(NULL);
+}
+
+static void test_many_operations_are_under_way(void **state)
+{
+    enum { MOST = 16 };
+    charl__request request[MOST + 1];
+    charl__group *g = NULL;
+    charl_team *team = NULL;
+    bool is_complete = false;
+    char data = 0;
+
+    (void)state;
+    charl_assert_ok(charl_team_create(1, &team));
+    charl_assert_ok(charl__team_world(team, 0, &g));
+    for (int i = 0; i < MOST; i++) {
+        charl_assert_ok(g->transport->broadcast(g, &data, 1, 0, &request[i]));
+    }
+    charl_assert_status(g->transport->broadcast(g, &data, 1, 0, &request[MOST]), CHARL_ERR_INVALID);
+    for (int i = MOST - 1; i >= 0; i--) { /* in any order */
+        charl_assert_ok(g->transport->test(g, &request[i], &is_complete));
+        assert_true(is_complete);
+    }
+    charl_assert_ok(g->transport->broadcast(g, &data, 1, 0, &request[MOST]));
+    charl__group_destroy(g, false);
+    charl_team_destroy(team);
+}
+
+static void meet_differently(member *m)
+{
+    const charl_comm_options options = options_of(m);
+    char data[8] = "", all[16];
+    charl_comm *c = NULL;
+
+    m->status = charl_comm_create(&options, &c);
+    if (m->status == CHARL_OK) {
+        m->status = m->rank == 0 ? charl_comm_broadcast(c, data, sizeof data, 0)
+                                 : charl_comm_allgather(c, data, sizeof data, all);
+    }
+    charl_comm_destroy(c);
+}
+
+static void test_different_operations_are_noticed(void **state)
+{
+    member m[2];
+
+    (void)state;
+    two_run(meet_differently, m);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(m[r].status, CHARL_ERR_COMM);
+    }
+    assert_non_null(strstr(m[0].message, "rank 1 is in another collective operation than rank 0"));
+}
+
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+static charl_comm *left;
+
+/* Rank 1 ends in the middle; its communicator is freed later. */
+static void end_early(member *m)
+{
+    const charl_comm_options options = options_of(m);
+    charl_comm *c = NULL;
+
+    m->status = charl_comm_create(&options, &c);
+    charl_comm_mark(c, 7, "nowhere");
+    if (m->rank == 1) {
+        left = c;
+        return;
+    }
+    m->status = charl_comm_barrier(c);
+    charl_comm_destroy(c);
+}
+
+static void test_a_thread_that_ends_is_a_rank_that_died(void **state)
+{
+    member m[2];
+
+    (void)state;
+    two_run(end_early, m);
+    assert_int_equal(m[0].status, CHARL_ERR_COMM);
+    assert_non_null(strstr(m[0].message, "rank 1 of 2"));
+    assert_non_null(strstr(m[0].message, "died at or near step 7, nowhere"));
+    charl_comm_break(left);
+    charl_comm_destroy(left);
+}
+
+static void be_silent(member *m)
+{
+    const charl_comm_options options = options_of(m);
+    charl_comm *c = NULL;
+
+    if (m->rank == 0) {
+        pthread_mutex_lock(&held);
+    }
+    m->status = charl_comm_create(&options, &c);
+    charl_comm_mark(c, 9, "asleep");
+    if (m->rank == 0) {
+        m->status = charl_comm_barrier(c);
+        pthread_mutex_unlock(&held);
+    } else {
+        pthread_mutex_lock(&held); /* until rank 0 has given up */
+        pthread_mutex_unlock(&held);
+        charl_comm_break(c);
+    }
+    charl_comm_destroy(c);
+}
+
+static void test_a_silent_thread_is_named(void **state)
+{
+    member m[2];
+
+    (void)state;
+    two_run(be_silent, m);
+    assert_int_equal(m[0].status, CHARL_ERR_COMM);
+    assert_non_null(strstr(m[0].message, "waiting for rank 1 of 2"));
+    assert_non_null(strstr(m[0].message, "sleeping, last seen in step 9, asleep"));
+}
+
+static void create_only(member *m)
+{
+    const charl_comm_options options = options_of(m);
+    charl_comm *c = NULL;
+
+    m->status = charl_comm_create(&options, &c);
+    charl_comm_destroy(c);
+}
+
+/* From the first meeting on, what one rank cannot do ends all of them at once. */
+static void test_a_lone_failure_ends_both(void **state)
+{
+    const long before = 6; /* the team, and what each rank makes before it meets the other */
+    int failures = 0;
+
+    (void)state;
+    for (long nth = before + 1;; nth++) {
+        member m[2];
+
+        charl__fault_after(nth);
+        two_run(create_only, m);
+        if (charl__fault_pending() > 0) {
+            break;
+        }
+        assert_int_equal(m[0].status, CHARL_ERR_NOMEM);
+        assert_int_equal(m[1].status, CHARL_ERR_NOMEM);
+        failures++;
+    }
+    charl__fault_after(0);
+    assert_true(failures > 8);
+    assert_int_equal(charl__live(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_acquisition_may_fail),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_many_operations_are_under_way),
+        cmocka_unit_test(test_different_operations_are_noticed),
+        cmocka_unit_test(test_a_thread_that_ends_is_a_rank_that_died),
+        cmocka_unit_test(test_a_silent_thread_is_named),
+        cmocka_unit_test(test_a_lone_failure_ends_both),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
