@@ -100,6 +100,11 @@ void charl_comm_break(charl_comm *c);
 /** Silence in seconds after which a rank is given up. Local. */
 void charl_comm_timeout_set(charl_comm *c, double timeout_s);
 
+/** Bytes free in /dev/shm, where ranks of a node share memory; INT64_MAX where there is none.
+ * Local.
+ */
+int64_t charl_comm_shared_available(void);
+
 /** Say where this rank is; its peers quote it if it falls silent, and a rank that marks is not
  *  silent. Cheap. Local. Thread-safe. */
 void charl_comm_mark(charl_comm *c, int64_t step, const char *phase);
@@ -189,6 +194,10 @@ typedef struct charl_allreduce_options {
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const struct charl_slices *mine,
                                     const charl_allreduce_options *options,
                                     charl_allreduce **out) CHARL_MUST_CHECK;
+
+/** Name of algorithm i of the table, i = 0, 1, ...; NULL behind the last. *why: NULL, or why it
+ * does not work on c. Static storage. Local. */
+const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **why);
 
 /** Blocks. Collective on its communicator, except when that is broken. NULL is a no-op. */
 void charl_allreduce_destroy(charl_allreduce *ar);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +115,23 @@ void charl_free(void *p)
         free(p);
         charl__drop();
     }
+}
+
+int64_t charl__host_available(void)
+{
+    FILE *f = fopen("/proc/meminfo", "r");
+    char line[128];
+    long long kib = -1;
+
+    while (f && kib < 0 && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1) {
+            kib = -1;
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+    return kib >= 0 ? (int64_t)kib * 1024 : INT64_MAX;
 }
 
 void charl__fault_after(long nth)

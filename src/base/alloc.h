@@ -32,6 +32,9 @@ charl_status charl_strdup(const char *text, char **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. */
 void charl_free(void *p);
 
+/** Bytes of memory that the system could hand out now, or INT64_MAX where it does not tell. */
+int64_t charl__host_available(void);
+
 /** Count an acquisition that is not host memory. Pair with charl__drop. `what` names it in the
  * message. */
 charl_status charl__acquire(const char *what) CHARL_MUST_CHECK;

@@ -28,7 +28,7 @@ static const charl__cli_command commands[] = {
     {"generate", "CONFIG CHECKPOINT --prompt TEXT", "text from a trained language model",
      charl__generate_main, NULL},
     {"report", "", "", NULL, NULL},
-    {"bench", "", "", NULL, NULL},
+    {"bench", "", "", NULL, charl__bench_commands},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -7,12 +7,15 @@
 
 extern const charl__cli_command charl__data_commands[];
 extern const charl__cli_command charl__checkpoint_commands[];
+extern const charl__cli_command charl__bench_commands[];
 
 int charl__checkpoint_export_main(const char *path, int argc, char **argv);
 int charl__checkpoint_average_main(const char *path, int argc, char **argv);
 int charl__data_import_main(const char *path, int argc, char **argv);
 /** Print what the dataset at `path` holds; returns an exit code. */
 int charl__data_show(const char *path);
+
+int charl__bench_allreduce_main(const char *path, int argc, char **argv);
 
 int charl__devices_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);
@@ -21,7 +24,8 @@ int charl__predict_main(const char *path, int argc, char **argv);
 int charl__generate_main(const char *path, int argc, char **argv);
 
 /** Start MPI, run `work` on the communicator of all ranks and end MPI. Returns its exit code, or
- * that of a failure to start that all ranks share; a rank that fails alone does not return. */
+ * that of a failure to start that all ranks share; a rank that fails alone does not return. config
+ * may be NULL: defaults. */
 int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm),
                       void *ctx, int *argc, char ***argv);
 

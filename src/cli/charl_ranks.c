@@ -49,7 +49,7 @@ static charl_status start(const charl_config *config, charl_comm *comm)
     charl_status st = CHARL_OK;
     int cpus;
 
-    if (strcmp(config->device.cpu_bind, "none") != 0) {
+    if (!config || strcmp(config->device.cpu_bind, "none") != 0) {
         CHARL_TRY(charl_comm_bind(comm, &cpus));
     }
     if (charl_comm_size(comm) > 1) {

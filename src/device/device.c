@@ -1,6 +1,5 @@
 /* Opening and closing: context, queues, budget. Objects made on a device retain it, so closing it
  * before them is harmless: the context goes with the last of them. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,30 +7,12 @@
 #include "base/log.h"
 #include "device/cl_private.h"
 
-/* Memory the system could hand out now, or INT64_MAX where it does not tell. */
-static int64_t host_available(void)
-{
-    FILE *f = fopen("/proc/meminfo", "r");
-    char line[128];
-    long long kib = -1;
-
-    while (f && kib < 0 && fgets(line, sizeof line, f)) {
-        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1) {
-            kib = -1;
-        }
-    }
-    if (f) {
-        fclose(f);
-    }
-    return kib >= 0 ? (int64_t)kib * 1024 : INT64_MAX;
-}
-
 static int64_t capacity_of(const charl_device_info *info, int sharers, int64_t limit)
 {
     int64_t bytes = info->global_bytes;
 
     if (info->kind == CHARL_DEVICE_CPU) {
-        const int64_t available = host_available();
+        const int64_t available = charl__host_available();
 
         bytes = available < bytes ? available : bytes;
     }

@@ -104,6 +104,16 @@ cleanup:
     return st;
 }
 
+const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **why)
+{
+    *why = NULL;
+    if (i < 0 || i >= ALGORITHMS) {
+        return NULL;
+    }
+    *why = algorithms[i]->unavailable(c);
+    return algorithms[i]->name;
+}
+
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
                                     const charl_allreduce_options *options, charl_allreduce **out)
 {

@@ -11,21 +11,25 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 
+int64_t charl_comm_shared_available(void)
+{
+    struct statvfs vfs;
+    int64_t pretended = 0;
+
+    if (statvfs("/dev/shm", &vfs) != 0) {
+        return INT64_MAX; /* then MPI takes another directory */
+    }
+    return charl__fault_arg("comm.shm", &pretended)
+               ? pretended
+               : (int64_t)((uint64_t)vfs.f_bavail * (uint64_t)vfs.f_frsize);
+}
+
 static charl_status space_check(size_t bytes, const char *what)
 {
     charl_status st = CHARL_OK;
-    struct statvfs vfs;
-    int64_t pretended = 0;
-    uint64_t available;
+    const int64_t available = charl_comm_shared_available();
 
-    if (statvfs("/dev/shm", &vfs) != 0) {
-        return CHARL_OK; /* then MPI takes another directory */
-    }
-    available = (uint64_t)vfs.f_bavail * (uint64_t)vfs.f_frsize;
-    if (charl__fault_arg("comm.shm", &pretended)) {
-        available = (uint64_t)pretended;
-    }
-    CHARL_REQUIRE(available >= bytes, CHARL_ERR_NOMEM,
+    CHARL_REQUIRE(available >= (int64_t)bytes, CHARL_ERR_NOMEM,
                   "%s needs %.1f MB of /dev/shm, which has %.1f MB free: enlarge it (docker run "
                   "--shm-size=..., or "
                   "mount -o remount,size=... /dev/shm) or set dist.allreduce = tree",

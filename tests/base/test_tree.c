@@ -240,6 +240,41 @@ static void test_nodes_in_bf16(void **state)
     assert_memory_equal(out, data[0], sizeof out);
 }
 
+/* What is longer than the caches is written past them, where it is aligned. */
+static void test_very_long_vectors(void **state)
+{
+    enum { LEN = 700001 };
+    float *leaf[2] = {malloc(LEN * sizeof *leaf[0]), malloc(LEN * sizeof *leaf[0])};
+    float *out = malloc((LEN + 8) * sizeof *out);
+    const float *const view[2] = {leaf[0], leaf[1]};
+    float scratch[2 * CHARL_TREE_BLOCK];
+    const int lo[2] = {0, 1};
+    charl_tree_add add;
+
+    (void)state;
+    assert_non_null(out);
+    for (int s = 0; s < 2; s++) {
+        assert_non_null(leaf[s]);
+        for (int i = 0; i < LEN; i++) {
+            leaf[s][i] = value(s, i % 10000);
+        }
+    }
+    assert_int_equal(charl__tree_combine(2, lo, 2, &add), 1);
+    for (int shift = 0; shift <= 4; shift++) {
+        memset(out, 0, (LEN + 8) * sizeof *out);
+        charl__tree_apply(&add, 2, view, LEN, scratch, out + shift);
+        for (int i = 0; i < LEN; i++) {
+            const float want = leaf[0][i] + leaf[1][i];
+
+            assert_memory_equal(&out[shift + i], &want, sizeof want);
+        }
+        assert_true(out[shift + LEN] == 0.0F);
+    }
+    free(leaf[0]);
+    free(leaf[1]);
+    free(out);
+}
+
 static void test_bad_arguments_are_named(void **state)
 {
     charl_slices s;
@@ -264,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_long_vectors_cross_blocks),
         cmocka_unit_test(test_bf16_is_rounded_to_nearest_even),
         cmocka_unit_test(test_nodes_in_bf16),
+        cmocka_unit_test(test_very_long_vectors),
         cmocka_unit_test(test_bad_arguments_are_named),
     };
 

@@ -1,0 +1,140 @@
+/* The table of rivals, and MPI's own all-reduce. */
+#include "dist/rival_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+static bool mpi_load(charl__rival *r, char *why)
+{
+    snprintf(why, CHARL__RIVAL_WHY, "the ranks are threads of one process");
+    return charl__mpi_comm(r->c->world) != MPI_COMM_NULL;
+}
+
+static charl_status mpi_create(charl__rival *r)
+{
+    return charl_comm_agree(r->c,
+                            charl_alloc_aligned(4096, (size_t)(r->n + 1) * sizeof(float), &r->own));
+}
+
+static void mpi_destroy(charl__rival *r)
+{
+    charl_free(r->own);
+}
+
+static charl_status mpi_write(charl__rival *r, const float *v, int64_t count)
+{
+    memcpy(r->own, v, (size_t)count * sizeof *v);
+    return CHARL_OK;
+}
+
+static charl_status mpi_read(charl__rival *r, float *v, int64_t count)
+{
+    memcpy(v, r->own, (size_t)count * sizeof *v);
+    return CHARL_OK;
+}
+
+/* The blocking call, as programs use it. */
+static charl_status mpi_sum(charl__rival *r, int64_t count)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(count <= INT32_MAX, CHARL_ERR_INVALID, "MPI_Allreduce of %lld values",
+                  (long long)count);
+    CHARL_MPI(MPI_Allreduce(MPI_IN_PLACE, r->own, (int)count, MPI_FLOAT, MPI_SUM,
+                            charl__mpi_comm(r->c->world)));
+cleanup:
+    return st;
+}
+
+static const charl__rival_kind mpi = {
+    .name = "MPI_Allreduce",
+    .load = mpi_load,
+    .create = mpi_create,
+    .destroy = mpi_destroy,
+    .write = mpi_write,
+    .read = mpi_read,
+    .sum = mpi_sum,
+};
+
+static const charl__rival_kind *const kinds[] = {&mpi, &charl__rival_nccl};
+
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+const char *charl__rival_name(int i)
+{
+    return i >= 0 && i < KINDS ? kinds[i]->name : NULL;
+}
+
+/* Whether every rank has it; else the reason of the lowest rank that has not. */
+static charl_status load_everywhere(charl__rival *r, bool *loaded, char *why)
+{
+    charl_status st = CHARL_OK;
+    int64_t lacking;
+
+    memset(why, 0, CHARL__RIVAL_WHY);
+    lacking = r->kind->load(r, why) ? INT64_MAX : charl_comm_rank(r->c);
+    CHARL_TRY(charl_comm_reduce_i64(r->c, CHARL_COMM_MIN, &lacking, 1));
+    *loaded = lacking == INT64_MAX;
+    if (!*loaded) {
+        CHARL_TRY(charl_comm_broadcast(r->c, why, CHARL__RIVAL_WHY, (int)lacking));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__rival_create(charl_comm *c, int i, int64_t n, charl__rival **out, char *why)
+{
+    charl_status st = CHARL_OK;
+    charl__rival *r = NULL;
+    bool loaded = false;
+
+    *out = NULL;
+    CHARL_INVARIANT(i >= 0 && i < KINDS && n >= 0);
+    CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *r, &r)));
+    r->kind = kinds[i];
+    r->c = c;
+    r->n = n;
+    CHARL_TRY(load_everywhere(r, &loaded, why));
+    if (loaded) {
+        CHARL_TRY(r->kind->create(r));
+        *out = r;
+        r = NULL;
+    }
+cleanup:
+    charl__rival_destroy(r);
+    return st;
+}
+
+void charl__rival_destroy(charl__rival *r)
+{
+    if (r) {
+        r->kind->destroy(r);
+        charl_free(r);
+    }
+}
+
+charl_status charl__rival_write(charl__rival *r, const float *v, int64_t count)
+{
+    CHARL_INVARIANT(count <= r->n);
+    return r->kind->write(r, v, count);
+}
+
+charl_status charl__rival_read(charl__rival *r, float *v, int64_t count)
+{
+    CHARL_INVARIANT(count <= r->n);
+    return r->kind->read(r, v, count);
+}
+
+charl_status charl__rival_sum(charl__rival *r, int64_t count)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_INVARIANT(count <= r->n);
+    CHARL_TRY(charl__comm_check(r->c));
+    CHARL_TRY(r->kind->sum(r, count));
+cleanup:
+    r->c->is_broken = r->c->is_broken || st == CHARL_ERR_COMM;
+    return st;
+}

@@ -1,0 +1,82 @@
+#!/bin/sh
+# charl bench: what it prints and refuses; never how long anything took.
+. "$(dirname "$0")/charl.sh"
+fake=$bin/../../tests/cli/libfake_nccl.so
+
+# ranks N ARGUMENT...: charl on N ranks, output in out and err
+ranks() {
+    n=$1
+    shift
+    timeout 120 mpirun -q --oversubscribe --bind-to none -n "$n" "$charl" "$@" >out 2>err </dev/null
+}
+
+# on N CODE TEXT ARGUMENT...: as expect, on N ranks
+on() {
+    n=$1
+    want=$2
+    text=$3
+    shift 3
+    ranks "$n" "$@"
+    code=$?
+    if [ $code -ne "$want" ] || ! cat out err | grep -q -e "$text"; then
+        echo "$n ranks: charl $*: exit $code, want $want and \"$text\":"
+        cat out err
+        failed=1
+    fi
+}
+
+# lines N TEXT: so many lines of the last output match
+lines() {
+    if [ "$(grep -c -e "$2" out)" -ne "$1" ]; then
+        echo "not $1 lines with \"$2\":"
+        cat out
+        failed=1
+    fi
+}
+
+expect 2 'one rank has nothing to sum' bench allreduce
+hint 'mpirun -n 2'
+expect 2 'min is more than --max' bench allreduce --min 2K --max 1K
+expect 2 'max 1T: must be' bench allreduce --max 1T
+expect 2 'max 99999999999999999999999999: must be bytes' bench allreduce --max 99999999999999999999999999
+expect 2 'min 3: must be at least 4' bench allreduce --min 3
+expect 2 'format xml: must be table, csv or jsonl' bench allreduce --format xml
+
+# Every algorithm and rival at every size, the last of which is no whole step.
+on 3 0 '^ *4 KiB  tree ' bench allreduce --max 20001 --repeat 2
+for name in window tree mpi MPI_Allreduce; do
+    lines 3 "^ *[0-9]* K*i*B  $name .* us "
+done
+lines 3 ' MPI_Allreduce .* 1x$'
+lines 1 '^NCCL: not here: '
+on 2 0 '^allreduce,2,1 MiB,1048576,tree,' bench allreduce --format csv --min 1M --max 1M --repeat 1 --slices 8 --only tree
+lines 1 '^bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio$'
+lines 2 ''
+on 2 2 'only nonsense: nothing of it works here' bench allreduce --only nonsense
+
+# What has no room is left out; where nothing has, that is an error.
+export CHARL_FAULT=comm.shm:*:1000000
+on 2 0 '^sizes above 256 KiB are left out' bench allreduce --only window -r 1
+lines 0 '^ *1 MiB'
+on 2 4 'has room for 300000 bytes per rank' bench allreduce --only window --min 1M
+unset CHARL_FAULT
+
+# NCCL, played by a library of the tests.
+mkdir cuda both
+ln -s "$fake" cuda/libcuda.so.1
+ln -s "$fake" both/libcuda.so.1
+ln -s "$fake" both/libnccl.so.2
+LD_LIBRARY_PATH=$dir/both
+export LD_LIBRARY_PATH
+on 2 0 '"subject":"NCCL"' bench allreduce -f jsonl --only NCCL,MPI_Allreduce --max 4K -r 2
+python3 -c 'import json, sys; [json.loads(l)["median_s"] > 0 or sys.exit(1) for l in open("out")]' || failed=1
+FAKE_GPUS=1 on 2 0 '^NCCL: not here: 1 NVIDIA GPUs for 2 ranks' bench allreduce --only NCCL,window --max 4K -r 1
+FAKE_FAIL=sum on 2 7 'NCCL of 1024 values: element 1 is 4 and should be 3' bench allreduce --only NCCL --max 4K
+FAKE_FAIL=cuStreamQuery on 2 4 'cuStreamQuery: error 2' bench allreduce --only NCCL --max 4K
+LD_LIBRARY_PATH=$dir/cuda
+libm=$(find /lib /usr/lib -name libm.so.6 2>/dev/null | head -n 1)
+if [ -n "$libm" ]; then
+    cp "$libm" cuda/libnccl.so.2
+    on 2 0 '^NCCL: not here: libnccl.so.2 has no nccl' bench allreduce --only NCCL,window --max 4K -r 1
+fi
+exit $failed
