@@ -170,6 +170,7 @@ static charl_status run_step(charl__trainer *t)
     charl_comm_mark(t->comm, t->step + 1, "all-reduce");
     CHARL_TRY(charl__sync_finish(t->sync));
     CHARL_TRY(charl_optimizer_step(t->optimizer, 0.0F)); /* the rate stands in the step record */
+    CHARL_TRY(charl__mixed_follow(t));
     t->step++;
 cleanup:
     return st;
@@ -471,6 +472,7 @@ charl_status charl__trainer_report(charl__trainer *t)
         .size = charl_comm_size(t->comm),
         .allreduce = charl__sync_name(t->sync),
         .invariant = charl__sync_is_invariant(t->sync),
+        .mixed = t->mixed.on,
         .layers = charl_model_get_count(t->model),
         .parameters = charl_params_get_elements(t->params),
         .train_rows = t->data.rows[CHARL_SPLIT_TRAIN],

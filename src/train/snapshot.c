@@ -105,14 +105,17 @@ cleanup:
     return st;
 }
 
-void charl__snapshot_hash(const charl__snapshot *s, unsigned char digest[CHARL__SHA256_BYTES])
+void charl__snapshot_hash(const charl__snapshot *s, const char *group,
+                          unsigned char digest[CHARL__SHA256_BYTES])
 {
     charl__sha256 h;
 
     charl__sha256_init(&h);
     for (int64_t i = 0; i < s->n; i++) {
-        charl__sha256_update(&h, s->data[i],
-                             (size_t)charl_shape_count(&s->tensor[i].shape) * sizeof(float));
+        if (!group || strcmp(s->tensor[i].group, group) == 0) {
+            charl__sha256_update(&h, s->data[i],
+                                 (size_t)charl_shape_count(&s->tensor[i].shape) * sizeof(float));
+        }
     }
     charl__sha256_final(&h, digest);
 }

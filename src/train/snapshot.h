@@ -15,7 +15,9 @@ typedef struct charl__snapshot {
  * charl__snapshot_fini in any case. Blocks. */
 charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s) CHARL_MUST_CHECK;
 void charl__snapshot_fini(charl__snapshot *s);
-void charl__snapshot_hash(const charl__snapshot *s, unsigned char digest[CHARL__SHA256_BYTES]);
+/** Of everything, or of one group. */
+void charl__snapshot_hash(const charl__snapshot *s, const char *group,
+                          unsigned char digest[CHARL__SHA256_BYTES]);
 
 /** The group that trained weights are taken from, "model" or "ema", by a charl_ema_choice. Errors:
  * ERR_CHECKPOINT when there is no average. */
