@@ -1,9 +1,9 @@
-# Write OUT: the files KERNELS as byte arrays and a table of their names. Byte arrays have no literal-length limit
+# Write OUT: the files KERNELS as byte arrays and a table of their names below ROOT. Byte arrays have no literal-length limit
 # and need no escaping; nothing but CMake is needed.
 set(body "#include \"device/kernel_source.h\"\n\n")
 set(table "")
 foreach(path IN LISTS KERNELS)
-  get_filename_component(name "${path}" NAME)
+  file(RELATIVE_PATH name "${ROOT}" "${path}")
   string(MAKE_C_IDENTIFIER "${name}" id)
   file(READ "${path}" hex HEX)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")

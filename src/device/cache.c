@@ -115,24 +115,47 @@ cleanup:
     return st;
 }
 
-static charl_status program_of(charl_device *dev, const unsigned char *data, size_t bytes,
-                               const char *options, cl_program *out)
+/* What the driver says of a program; nothing where it says nothing. */
+static charl_status log_build(charl_device *dev, cl_program p)
+{
+    charl_status st = CHARL_OK;
+    size_t bytes = 0;
+    char *text = NULL;
+
+    if (!charl__log_enabled(CHARL__LOG_DEBUG) ||
+        clGetProgramBuildInfo(p, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS ||
+        bytes <= 2) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl_alloc(bytes + 1, &text));
+    clGetProgramBuildInfo(p, dev->id, CL_PROGRAM_BUILD_LOG, bytes, text, NULL);
+    charl__log(CHARL__LOG_DEBUG, "%s: %s", dev->info.name, text);
+cleanup:
+    charl_free(text);
+    return st;
+}
+
+charl_status charl__program_of_binary(charl_device *dev, const unsigned char *data, size_t bytes,
+                                      const char *options, cl_program *out)
 {
     charl_status st = CHARL_OK;
     cl_int err = CL_SUCCESS, status = CL_SUCCESS;
     cl_program p = NULL;
 
+    *out = NULL;
     CHARL_TRY(charl__acquire("program"));
     p = clCreateProgramWithBinary(dev->context, 1, &dev->id, &bytes, &data, &status, &err);
-    if (err == CL_SUCCESS && status == CL_SUCCESS &&
-        clBuildProgram(p, 1, &dev->id, options, NULL, NULL) == CL_SUCCESS) {
-        *out = p;
-        goto cleanup;
+    if (err == CL_SUCCESS && status == CL_SUCCESS) {
+        err = clBuildProgram(p, 1, &dev->id, options, NULL, NULL);
+        st = log_build(dev, p);
+        *out = err == CL_SUCCESS && st == CHARL_OK ? p : NULL;
     }
-    if (p) {
-        clReleaseProgram(p);
+    if (!*out) {
+        if (p) {
+            clReleaseProgram(p);
+        }
+        charl__drop();
     }
-    charl__drop();
 cleanup:
     return st;
 }
@@ -157,7 +180,7 @@ charl_status charl__cache_load(charl_device *dev, const char *key, const char *o
     }
     CHARL_TRY(read_entry(f, &data, &bytes));
     if (data) {
-        CHARL_TRY(program_of(dev, data, bytes, options, out));
+        CHARL_TRY(charl__program_of_binary(dev, data, bytes, options, out));
     }
     if (!*out) {
         charl__log(CHARL__LOG_INFO, "ignoring a damaged kernel cache entry: %s",

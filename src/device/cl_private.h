@@ -31,6 +31,7 @@ typedef struct charl__program {
     struct charl__program *next;
     uint64_t hash; /* of file and defines */
     char *file, *defines;
+    int64_t local_bytes; /* see charl_launch */
     cl_program program;
     charl__kernel *kernels; /* those that direct launches share */
 } charl__program;
@@ -126,8 +127,17 @@ void charl__budget_add(charl_device *dev, int64_t bytes);
 charl_status charl__buffer_settle(charl_buffer *b, charl_queue q) CHARL_MUST_CHECK;
 
 /* program.c */
-charl_status charl__program_get(charl_device *dev, const char *file, const char *defines,
+/** The program of l's file, defines and local_bytes, built at first use; borrowed from the device.
+ */
+charl_status charl__program_get(charl_device *dev, const charl_launch *l,
                                 charl__program **out) CHARL_MUST_CHECK;
+/** Not built yet. */
+charl_status charl__program_create(charl_device *dev, const char *file, const char *const source[3],
+                                   cl_program *out) CHARL_MUST_CHECK;
+/** ERR_KERNEL with the build log. */
+charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file,
+                                 cl_int err) CHARL_MUST_CHECK;
+void charl__program_release(cl_program program); /* NULL is a no-op */
 void charl__programs_release(charl_device *dev);
 /** A kernel object of one's own: release with charl__kernel_release. */
 charl_status charl__kernel_create(charl_device *dev, const charl__program *p, const char *entry,
@@ -148,8 +158,25 @@ void charl__cache_key(const charl_device *dev, const char *const source[3], cons
 /** NULL: not there or damaged. */
 charl_status charl__cache_load(charl_device *dev, const char *key, const char *options,
                                cl_program *out) CHARL_MUST_CHECK;
+/** Loaded and built; NULL when the driver does not take it, with its words in the log. */
+charl_status charl__program_of_binary(charl_device *dev, const unsigned char *data, size_t bytes,
+                                      const char *options, cl_program *out) CHARL_MUST_CHECK;
 charl_status charl__cache_store(charl_device *dev, const char *key,
                                 cl_program program) CHARL_MUST_CHECK;
+
+/* retarget.c */
+/** Options of the compiler, without the assembler. */
+extern const char charl__retarget_options[];
+/** Build for NVIDIA's target sm_90a, with the first array in local memory enlarged to local_bytes.
+ * Errors: ERR_KERNEL where the compiler is not NVIDIA's or does not take the source, or the
+ * assembler its output; ERR_NOMEM. */
+charl_status charl__retarget(charl_device *dev, const char *file, const char *const source[3],
+                             int64_t local_bytes, cl_program *out) CHARL_MUST_CHECK;
+
+/* probe_wgmma.c */
+/** Sets facts.wgmma. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or
+ * computes something else is no error. */
+charl_status charl__probe_wgmma(charl_device *dev) CHARL_MUST_CHECK;
 
 /* launch.c, recording.c */
 charl_status charl__args_set(cl_kernel kernel, const charl_launch *l) CHARL_MUST_CHECK;

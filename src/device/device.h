@@ -32,6 +32,8 @@ typedef struct charl_device_facts {
     bool zero_copy;
     bool fp16;          /* half arithmetic compiles and runs */
     bool local_is_fast; /* local memory is its own memory, not the host cache: tiles go there */
+    bool wgmma;         /* kernels with local_bytes run, and matrix products on the tensor cores of
+                           NVIDIA's compute capability 9.0 are right */
     int vector_width;   /* preferred floats per vector */
     int group; /* a work-group size that suits simple kernels: 1 on CPUs that vectorise inside a
                   work-item */
@@ -141,13 +143,17 @@ static inline charl_arg charl__raw(charl_arg_kind kind, charl_buffer *b)
 enum { CHARL_MAX_ARGS = 24 };
 
 typedef struct charl_launch {
-    const char *file;    /* "map" for kernels/map.cl */
+    const char *file;    /* "map" for kernels/map.cl, "nvidia/x" for kernels/nvidia/x.cl */
     const char *entry;   /* kernel function */
     const char *defines; /* text put in front of the source: "#define N 4\n..."; NULL for none */
     size_t global[3];    /* work-items; 0 in [1] or [2] means 1; global[0] = 0 launches nothing */
     size_t local[3];     /* work-group; 0 means 1 */
     charl_arg args[CHARL_MAX_ARGS];
     const char *label; /* operator or layer, for traces and messages; NULL = entry */
+    /* > 0: built for NVIDIA's target sm_90a, the first array that the kernel declares in local
+     * memory enlarged to this many bytes (the device has 227 KB; the compiler lets it declare 48).
+     * Only where facts.wgmma. */
+    int64_t local_bytes;
 } charl_launch;
 
 /** Enqueue on the compute queue, or append to the recording in progress. Builds the program at

@@ -169,7 +169,7 @@ charl_status charl__launch(charl_device *dev, const charl_launch *l)
     }
     CHARL_TRY(check_geometry(dev, l, &r));
     CHARL_TRY(check_args(dev, l));
-    CHARL_TRY(charl__program_get(dev, l->file, l->defines ? l->defines : "", &program));
+    CHARL_TRY(charl__program_get(dev, l, &program));
     if (dev->recording) {
         CHARL_TRY(charl__kernel_create(dev, program, l->entry, &r.kernel));
         CHARL_TRY(charl__recording_append(dev->recording, l, r));

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "device/cl_private.h"
 #include "device/kernel_source.h"
+#include "device/ptx.h"
 
 /* Never a fast-math option: with one, x != x is false for NaN. GPU compilers approximate division
  * and square root, and not the same way in every context (1 / sqrt(x) may become another
@@ -119,12 +120,13 @@ cleanup:
 static charl_status dump(const char *file, const char *key, const char *const source[3])
 {
     charl_status st = CHARL_OK;
+    const char *slash = strrchr(file, '/');
     charl__text path = {0};
     FILE *f = NULL;
     bool ok = true;
 
-    CHARL_TRY(
-        charl__text_printf(&path, "%s/%s-%.12s.cl", charl__env(CHARL_ENV_DUMP_KERNELS), file, key));
+    CHARL_TRY(charl__text_printf(&path, "%s/%s-%.12s.cl", charl__env(CHARL_ENV_DUMP_KERNELS),
+                                 slash ? slash + 1 : file, key));
     f = fopen(charl__text_string(&path), "w");
     for (int i = 0; f && i < 3; i++) {
         ok = fputs(source[i], f) >= 0 && ok;
@@ -138,8 +140,8 @@ cleanup:
     return st;
 }
 
-static charl_status fail_with_log(charl_device *dev, cl_program program, const char *file,
-                                  cl_int err)
+charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file,
+                                 cl_int err)
 {
     charl_status st = CHARL_OK;
     size_t bytes = 0;
@@ -155,68 +157,103 @@ cleanup:
     return st;
 }
 
-static charl_status compile(charl_device *dev, const char *file, const char *const source[3],
-                            cl_program *out)
+charl_status charl__program_create(charl_device *dev, const char *file, const char *const source[3],
+                                   cl_program *out)
 {
     charl_status st = CHARL_OK;
     const char *text[3] = {source[0], source[1], source[2]};
-    cl_program program = NULL;
     cl_int err = CL_SUCCESS;
 
+    *out = NULL;
     CHARL_TRY(charl__acquire("program"));
-    program = clCreateProgramWithSource(dev->context, 3, text, NULL, &err);
+    *out = clCreateProgramWithSource(dev->context, 3, text, NULL, &err);
     if (err != CL_SUCCESS) {
-        program = NULL;
+        *out = NULL;
         charl__drop();
         CHARL_FAIL(charl__cl_status(err), "program of kernels/%s.cl: %s", file,
                    charl__cl_name(err));
     }
+cleanup:
+    return st;
+}
+
+void charl__program_release(cl_program program)
+{
+    if (program) {
+        clReleaseProgram(program);
+        charl__drop();
+    }
+}
+
+static charl_status compile(charl_device *dev, const char *file, const char *const source[3],
+                            cl_program *out)
+{
+    charl_status st = CHARL_OK;
+    cl_program program = NULL;
+    cl_int err;
+
+    CHARL_TRY(charl__program_create(dev, file, source, &program));
     err = clBuildProgram(program, 1, &dev->id, options_of(dev), NULL, NULL);
     if (err != CL_SUCCESS) {
-        CHARL_TRY(fail_with_log(dev, program, file, err));
+        CHARL_TRY(charl__program_fail(dev, program, file, err));
     }
     dev->counters.programs_built++;
     *out = program;
     program = NULL;
 cleanup:
-    if (program) {
-        clReleaseProgram(program);
-        charl__drop();
-    }
+    charl__program_release(program);
     return st;
 }
 
-static charl_status load_or_compile(charl_device *dev, const char *file, const char *defines,
-                                    cl_program *out)
+/* From the cache, or built and put there. options: what the key must tell apart beside the source;
+ * local_bytes > 0: built for sm_90a. */
+static charl_status load_or_build(charl_device *dev, const charl__program *p,
+                                  const char *const source[3], const char *options, cl_program *out)
 {
     charl_status st = CHARL_OK;
-    charl__text common = {0}, text = {0}, name = {0};
-    const char *source[3] = {defines, NULL, NULL}, *options = options_of(dev);
     char key[CHARL__CACHE_KEY];
     cl_program program = NULL;
 
-    *out = NULL;
-    CHARL_TRY(charl__text_printf(&name, "%s.cl", file));
-    CHARL_TRY(read_prelude(&common));
-    CHARL_TRY(read_source(charl__text_string(&name), &text));
-    source[1] = charl__text_string(&common);
-    source[2] = charl__text_string(&text);
     charl__cache_key(dev, source, options, key);
     if (charl__env(CHARL_ENV_DUMP_KERNELS)) {
-        CHARL_TRY(dump(file, key, source));
+        CHARL_TRY(dump(p->file, key, source));
     }
-    CHARL_TRY(charl__cache_load(dev, key, options, &program));
+    CHARL_TRY(charl__cache_load(dev, key, p->local_bytes > 0 ? "" : options, &program));
     if (!program) {
-        CHARL_TRY(compile(dev, file, source, &program));
+        if (p->local_bytes > 0) {
+            CHARL_TRY(charl__retarget(dev, p->file, source, p->local_bytes, &program));
+        } else {
+            CHARL_TRY(compile(dev, p->file, source, &program));
+        }
         CHARL_TRY(charl__cache_store(dev, key, program));
     }
     *out = program;
     program = NULL;
 cleanup:
-    if (program) {
-        clReleaseProgram(program);
-        charl__drop();
+    charl__program_release(program);
+    return st;
+}
+
+static charl_status load(charl_device *dev, charl__program *p)
+{
+    charl_status st = CHARL_OK;
+    charl__text common = {0}, text = {0}, name = {0}, options = {0};
+    const char *source[3] = {p->defines, NULL, NULL};
+
+    CHARL_TRY(charl__text_printf(&name, "%s.cl", p->file));
+    CHARL_TRY(read_prelude(&common));
+    CHARL_TRY(read_source(charl__text_string(&name), &text));
+    source[1] = charl__text_string(&common);
+    source[2] = charl__text_string(&text);
+    if (p->local_bytes > 0) {
+        CHARL_TRY(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes", charl__retarget_options,
+                                     CHARL__PTX_VERSION, (long long)p->local_bytes));
+    } else {
+        CHARL_TRY(charl__text_printf(&options, "%s", options_of(dev)));
     }
+    CHARL_TRY(load_or_build(dev, p, source, charl__text_string(&options), &p->program));
+cleanup:
+    charl__text_fini(&options);
     charl__text_fini(&name);
     charl__text_fini(&text);
     charl__text_fini(&common);
@@ -236,34 +273,33 @@ static void destroy(charl__program *p)
         charl_free(k->entry);
         charl_free(k);
     }
-    if (p->program) {
-        clReleaseProgram(p->program);
-        charl__drop();
-    }
+    charl__program_release(p->program);
     charl_free(p->file);
     charl_free(p->defines);
     charl_free(p);
 }
 
-charl_status charl__program_get(charl_device *dev, const char *file, const char *defines,
-                                charl__program **out)
+charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl__program **out)
 {
     charl_status st = CHARL_OK;
-    const uint64_t hash = charl__fnv1a64_string(file) * 31 + charl__fnv1a64_string(defines);
+    const char *defines = l->defines ? l->defines : "";
+    const uint64_t hash = charl__fnv1a64_string(l->file) * 31 + charl__fnv1a64_string(defines);
     charl__program *p = NULL;
 
     *out = NULL;
     for (charl__program *q = dev->programs; q; q = q->next) {
-        if (q->hash == hash && strcmp(q->file, file) == 0 && strcmp(q->defines, defines) == 0) {
+        if (q->hash == hash && q->local_bytes == l->local_bytes && strcmp(q->file, l->file) == 0 &&
+            strcmp(q->defines, defines) == 0) {
             *out = q;
             goto cleanup;
         }
     }
     CHARL_TRY(charl_alloc(sizeof *p, &p));
     p->hash = hash;
-    CHARL_TRY(charl_strdup(file, &p->file));
+    p->local_bytes = l->local_bytes;
+    CHARL_TRY(charl_strdup(l->file, &p->file));
     CHARL_TRY(charl_strdup(defines, &p->defines));
-    CHARL_TRY(load_or_compile(dev, file, defines, &p->program));
+    CHARL_TRY(load(dev, p));
     p->next = dev->programs;
     dev->programs = p;
     *out = p;

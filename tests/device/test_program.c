@@ -192,6 +192,34 @@ static void test_errors(void **state)
     charl_test_each_device(check_errors);
 }
 
+/* Programs for sm_90a: where the compiler makes no PTX, or no array to enlarge. */
+static void check_retarget(charl_device *dev)
+{
+    char *dir =
+        kernel_dir("bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
+    charl_buffer *b = charl_test_buffer(dev, 64);
+    charl_launch l = charl_test_fill_launch(b, 0, 1, 4);
+
+    l.local_bytes = 65536;
+    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_message("copy.cl for sm_90a on");
+    charl_assert_message(charl__device_facts(dev)->wgmma ? "no array" : "no PTX");
+    charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
+    l.file = "bad";
+    charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
+    charl_assert_message("bad.cl does not build on");
+    charl_assert_message("nonsense");
+    charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
+    charl__buffer_release(b);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_retarget(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_retarget);
+}
+
 /* Defines stand before the source, and each text is a program of its own. */
 static void check_defines(charl_device *dev)
 {
@@ -340,6 +368,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_cache_dir),
         cmocka_unit_test_prestate(test_concurrent, argv[0]),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_retarget),
         cmocka_unit_test(test_defines),
         cmocka_unit_test(test_contraction),
         cmocka_unit_test(test_faults),

@@ -14,7 +14,7 @@ done
 failed=0
 for f in $(find kernels -name '*.cl' | sort); do
     case $f in
-    kernels/nvidia/*) target="-target nvptx64-nvidia-nvcl" ;;
+    kernels/nvidia/*) target="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+cl_khr_fp16 -I kernels" ;;
     *) target= ;;
     esac
     # shellcheck disable=SC2086

@@ -1,0 +1,79 @@
+/* Two edits of a PTX text, each at a whole token: names and instructions contain the same letters.
+ */
+#include "device/ptx.h"
+
+#include <string.h>
+
+#include "base/error.h"
+
+static const char blanks[] = " \t\r\n";
+
+static bool is_blank(char c)
+{
+    return c != '\0' && strchr(blanks, c) != NULL;
+}
+
+/* First place where `word` stands between blanks (or begins the text), or NULL. */
+static const char *find_word(const char *text, const char *word)
+{
+    const size_t length = strlen(word);
+
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at += length) {
+        if ((at == text || is_blank(at[-1])) && is_blank(at[length])) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+/* Just after the target's name in `.target sm_90, ...`. NULL: another target, or none. */
+static const char *end_of_target(const char *ptx)
+{
+    static const char name[] = "sm_90";
+    const char *at = find_word(ptx, ".target");
+
+    if (!at) {
+        return NULL;
+    }
+    at += strlen(".target");
+    at += strspn(at, blanks);
+    return strncmp(at, name, sizeof name - 1) == 0 ? at + sizeof name - 1 : NULL;
+}
+
+/* The digits in `.shared .align 1024 .b8 name[49152];`. NULL: no array with an extent. */
+static const char *shared_extent(const char *ptx, size_t *length)
+{
+    const char *at = find_word(ptx, ".shared");
+
+    if (!at) {
+        return NULL;
+    }
+    at += strcspn(at, "[;");
+    if (*at != '[') {
+        return NULL;
+    }
+    *length = strspn(at + 1, "0123456789");
+    return *length > 0 && at[1 + *length] == ']' ? at + 1 : NULL;
+}
+
+charl_status charl__ptx_retarget(const char *ptx, int64_t local_bytes, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    size_t digits = 0;
+    const char *target = end_of_target(ptx), *extent = shared_extent(ptx, &digits);
+
+    CHARL_REQUIRE(target && strchr(" \t\r\n,a", *target) /* the text's end too */, CHARL_ERR_KERNEL,
+                  "the compiler's output is no PTX for sm_90");
+    CHARL_REQUIRE(local_bytes == 0 || (extent && extent > target), CHARL_ERR_KERNEL,
+                  "the compiler's output has no array in shared memory");
+    CHARL_TRY(charl__text_append(out, ptx, (size_t)(target - ptx)));
+    CHARL_TRY(charl__text_append(out, "a", *target == 'a' ? 0 : 1));
+    if (local_bytes > 0) {
+        CHARL_TRY(charl__text_append(out, target, (size_t)(extent - target)));
+        CHARL_TRY(charl__text_printf(out, "%lld", (long long)local_bytes));
+        target = extent + digits;
+    }
+    CHARL_TRY(charl__text_append(out, target, strlen(target)));
+cleanup:
+    return st;
+}

@@ -1,0 +1,82 @@
+/* Programs for sm_90a. NVIDIA's compiler makes PTX for sm_90, whose assembler refuses the
+ * instructions of tensor cores that the suffix stands for, and allows 48 KB of local memory where
+ * the device has 227. But the PTX can be had, also of a build that failed so, and a program made of
+ * PTX is assembled for the target that its text names. */
+#include "device/cl_private.h"
+#include "device/ptx.h"
+
+/* No -cl-std: with one, asm is no keyword. */
+const char charl__retarget_options[] = "-DASM=asm";
+
+/* The program's binary as a string; "" where it has none: some drivers refuse to be asked after a
+ * failed build. */
+static charl_status read_binary(cl_program program, char **out)
+{
+    charl_status st = CHARL_OK;
+    unsigned char *data = NULL;
+    size_t bytes = 0;
+
+    if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
+        CL_SUCCESS) {
+        bytes = 0;
+    }
+    CHARL_TRY(charl_alloc(bytes + 1, &data));
+    if (bytes > 0) {
+        CHARL_CL(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL));
+    }
+    data[bytes] = '\0';
+    *out = (char *)data;
+    data = NULL;
+cleanup:
+    charl_free(data);
+    return st;
+}
+
+/* What the compiler makes of the source, whatever the assembler says of that. */
+static charl_status compile(charl_device *dev, const char *file, const char *const source[3],
+                            char **out)
+{
+    charl_status st = CHARL_OK;
+    cl_program program = NULL;
+    char *text = NULL;
+    cl_int err;
+
+    CHARL_TRY(charl__program_create(dev, file, source, &program));
+    err = clBuildProgram(program, 1, &dev->id, charl__retarget_options, NULL, NULL);
+    CHARL_TRY(read_binary(program, &text));
+    if (!text[0]) {
+        CHARL_TRY(charl__program_fail(dev, program, file, err));
+    }
+    *out = text;
+    text = NULL;
+cleanup:
+    charl_free(text);
+    charl__program_release(program);
+    return st;
+}
+
+charl_status charl__retarget(charl_device *dev, const char *file, const char *const source[3],
+                             int64_t local_bytes, cl_program *out)
+{
+    charl_status st = CHARL_OK;
+    charl__text patched = {0};
+    char *ptx = NULL;
+
+    *out = NULL;
+    CHARL_TRY(compile(dev, file, source, &ptx));
+    st = charl__ptx_retarget(ptx, local_bytes, &patched);
+    if (st == CHARL_ERR_KERNEL) {
+        CHARL_FAIL(st, "kernels/%s.cl for sm_90a on %s: %s", file, dev->info.name,
+                   charl_error_message());
+    }
+    CHARL_TRY(st);
+    CHARL_TRY(charl__program_of_binary(dev, (const unsigned char *)charl__text_string(&patched),
+                                       patched.length, "-cl-nv-verbose", out));
+    CHARL_REQUIRE(*out, CHARL_ERR_KERNEL, "kernels/%s.cl for sm_90a on %s does not assemble", file,
+                  dev->info.name);
+    dev->counters.programs_built++;
+cleanup:
+    charl__text_fini(&patched);
+    charl_free(ptx);
+    return st;
+}

@@ -1,0 +1,67 @@
+/* Retargeting PTX: a matter of text. */
+#include "support/support.h"
+
+#include <string.h>
+
+#include "device/ptx.h"
+
+#define HEAD "//\n// Generated\n//\n\n.version 8.8\n"
+#define ENTRY ".visible .entry k(\n\t.param .u64 .ptr .global .align 2 k_param_0\n)\n{\n"
+#define BODY                                                                                       \
+    "\tmov.u32 %r1, k_$_tile;\n\tst.shared.v4.b32 [%r1], {%r2, %r3, %r4, %r5};\n"                  \
+    "\tcp.async.cg.shared.global [%r1], [%rd1], 16;\n\tret;\n}\n"
+#define SHARED(n) "\t.shared .align 1024 .b8 k_$_tile[" n "];\n"
+
+static void expect(const char *ptx, int64_t bytes, const char *want)
+{
+    charl__text got = {0};
+
+    charl_assert_ok(charl__ptx_retarget(ptx, bytes, &got));
+    assert_string_equal(charl__text_string(&got), want);
+    charl__text_fini(&got);
+}
+
+static void refuse(const char *ptx, int64_t bytes, const char *words)
+{
+    charl__text got = {0};
+
+    charl_assert_status(charl__ptx_retarget(ptx, bytes, &got), CHARL_ERR_KERNEL);
+    charl_assert_message(words);
+    assert_int_equal(got.length, 0);
+    charl__text_fini(&got);
+}
+
+static void target_and_shared_memory(void **state)
+{
+    (void)state;
+    expect(HEAD ".target sm_90, texmode_independent\n.address_size 64\n" ENTRY SHARED("49152") BODY,
+           98304,
+           HEAD ".target sm_90a, texmode_independent\n.address_size 64\n" ENTRY SHARED("98304")
+               BODY);
+    expect(HEAD ".target sm_90\n" ENTRY SHARED("48") BODY, 0,
+           HEAD ".target sm_90a\n" ENTRY SHARED("48") BODY);
+    expect(HEAD ".target sm_90a\n" SHARED("16") SHARED("32") ENTRY BODY, 196608,
+           HEAD ".target sm_90a\n" SHARED("196608") SHARED("32") ENTRY BODY);
+}
+
+static void other_texts_are_refused(void **state)
+{
+    (void)state;
+    refuse("", 0, "no PTX for sm_90");
+    refuse("\177ELF", 0, "no PTX for sm_90");
+    refuse(HEAD ".target sm_89\n" ENTRY SHARED("48") BODY, 0, "no PTX for sm_90");
+    refuse(HEAD ".target sm_900\n" ENTRY BODY, 0, "no PTX for sm_90");
+    refuse(HEAD "//.target sm_90\n" ENTRY BODY, 0, "no PTX for sm_90");
+    refuse(HEAD ".target sm_90", 1024, "no array");
+    refuse(HEAD ".target sm_90\n" ENTRY BODY, 1024, "no array");
+    refuse(HEAD ".target sm_90\n\t.shared .align 4 .b32 one;\n" ENTRY BODY, 1024, "no array");
+    refuse(HEAD ".target sm_90\n\t.extern .shared .b8 any[];\n" ENTRY BODY, 1024, "no array");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(target_and_shared_memory),
+                                       cmocka_unit_test(other_texts_are_refused)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
