@@ -1,5 +1,6 @@
 /* charl selftest: the operator table on the user's device. Each sample runs twice, the second time
- * at other offsets: the values must agree with the reference and the bits with each other. */
+ * at other offsets: the values must agree with the reference and the bits with each other. Where
+ * the device has tensor cores, the operators that take half types run with bf16 too. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static int differing(const charl_op_case *c, const charl_slices *whole, void *co
 
 /* Run one sample twice and compare. Values and bits that are wrong are errors, with the message. */
 static charl_status check_sample(charl_device *dev, const charl_op *op, int index,
-                                 charl_op_error *worst)
+                                 charl_dtype dtype, charl_op_error *worst)
 {
     charl_status st = CHARL_OK;
     charl_op_case c = {0};
@@ -76,8 +77,7 @@ static charl_status check_sample(charl_device *dev, const charl_op *op, int inde
 
     *worst = (charl_op_error){0};
     CHARL_TRY(charl__slices_block(1, 0, 1, &whole));
-    CHARL_TRY(
-        charl__op_case_create(op, &op->samples[index], CHARL_F32, SEED + (uint64_t)index, &c));
+    CHARL_TRY(charl__op_case_create(op, &op->samples[index], dtype, SEED + (uint64_t)index, &c));
     CHARL_TRY(charl__op_case_run(dev, &c, &whole, 0, first));
     CHARL_TRY(charl__op_case_run(dev, &c, &whole, SHIFT, second));
     *worst = charl__op_case_compare(&c, first);
@@ -100,13 +100,30 @@ static void print_failure(const char *op, int sample)
     printf("\n");
 }
 
-static verdict check_operator(charl_device *dev, const charl_op *op, bool verbose)
+/* Whether the sample has rows: half types are for them and what is derived from them. */
+static bool is_batched(const charl_op_sample *s)
+{
+    for (int i = 0; i < CHARL_OP_MAX_IN; i++) {
+        if (s->in[i].batch == CHARL_BATCHED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static verdict check_operator(charl_device *dev, const charl_op *op, charl_dtype dtype,
+                              bool verbose)
 {
     verdict v = {.failed = op->n_samples < 1};
 
     for (int i = 0; i < op->n_samples; i++) {
         charl_op_error worst;
-        const charl_status st = check_sample(dev, op, i, &worst);
+        charl_status st;
+
+        if (dtype != CHARL_F32 && !is_batched(&op->samples[i])) {
+            continue;
+        }
+        st = check_sample(dev, op, i, dtype, &worst);
 
         v.ulp = fmax(v.ulp, worst.ulp);
         v.allowed = fmax(v.allowed, worst.allowed);
@@ -121,29 +138,37 @@ static verdict check_operator(charl_device *dev, const charl_op *op, bool verbos
     return v;
 }
 
-static int check_table(charl_device *dev, const selftest *s)
+static void check_type(charl_device *dev, const selftest *s, charl_dtype dtype, int count[2])
 {
-    const double begun = charl__clock_s();
-    int passed = 0, failed = 0;
-
     printf("%-22s %12s %10s\n", "operator", "error (ulp)", "of allowed");
     for (int i = 0; i < charl__op_count; i++) {
         const charl_op *op = charl__op_table[i];
         verdict v;
 
-        if (s->op && strcmp(s->op, op->name) != 0) {
+        if ((s->op && strcmp(s->op, op->name) != 0) || (dtype != CHARL_F32 && !op->half)) {
             continue;
         }
-        v = check_operator(dev, op, s->verbose);
+        v = check_operator(dev, op, dtype, s->verbose);
         printf("%-22s %12.2f %8.0f %%  %s\n", op->name, v.ulp, 100.0 * v.allowed,
                v.failed ? "FAIL" : "PASS");
         fflush(stdout);
-        passed += !v.failed;
-        failed += v.failed;
+        count[v.failed]++;
     }
-    printf("\n%d operators passed, %d failed, in %.1f s\n", passed, failed,
+}
+
+static int check_table(charl_device *dev, const selftest *s)
+{
+    const double begun = charl__clock_s();
+    int count[2] = {0, 0}; /* passed, failed */
+
+    check_type(dev, s, CHARL_F32, count);
+    if (charl__device_facts(dev)->wgmma) {
+        printf("\nin bf16, matrix products on tensor cores\n");
+        check_type(dev, s, CHARL_BF16, count);
+    }
+    printf("\n%d operators passed, %d failed, in %.1f s\n", count[0], count[1],
            charl__clock_s() - begun);
-    return failed > 0 ? CHARL__EXIT_INTERNAL : CHARL__EXIT_OK;
+    return count[1] > 0 ? CHARL__EXIT_INTERNAL : CHARL__EXIT_OK;
 }
 
 int charl__selftest_main(const char *path, int argc, char **argv)
@@ -159,8 +184,8 @@ int charl__selftest_main(const char *path, int argc, char **argv)
         parse_selftest,
         "",
         "Run every operator at every sample on a device: twice, with equal bits, and within the "
-        "rounding that its double-precision reference allows. The exit status is 0 when all pass, "
-        "else 1.",
+        "rounding that its double-precision reference allows. Where the device has tensor cores, "
+        "those that take bf16 run in it too. The exit status is 0 when all pass, else 1.",
         NULL,
         NULL,
         NULL};

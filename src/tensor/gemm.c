@@ -1,20 +1,11 @@
-/* Choosing the form of a product and its launch. Every choice gives the same bits. */
-#include "tensor/gemm.h"
+/* Choosing the form of a product and its launch. Every choice gives the same bits, but for tensor
+ * cores: those are a matter of the device and of the operands' types and layouts. */
+#include "tensor/gemm_private.h"
 
 #include <limits.h>
 #include <stdio.h>
 
 enum { GROUP = 256, PANEL = 32, MAX_PANELS = 12, MAX_TILES = 48, LONGEST_LINE = 1024 };
-
-static int64_t at_least_one(int64_t x)
-{
-    return x > 1 ? x : 1;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
 
 static bool is_local(charl_device *dev, charl_gemm_form form)
 {
@@ -26,6 +17,8 @@ static bool is_local(charl_device *dev, charl_gemm_form form)
     case CHARL_GEMM_VECTOR_SMALL:
         return false;
     case CHARL_GEMM_AUTO:
+    case CHARL_GEMM_WGMMA: /* fall back like AUTO */
+    case CHARL_GEMM_WGMMA_WIDE:
         break;
     }
     return charl__device_facts(dev)->local_is_fast &&
@@ -42,20 +35,9 @@ static int compute_units(charl_device *dev)
 /* A work-item that folds does all leaves by itself: there must be enough work-items for that. */
 bool charl__gemm_folds(charl_device *dev, const charl_gemm *p)
 {
-    return !is_local(dev, p->form) &&
-           ceil_div(p->m, 8) * ceil_div(p->n, PANEL) * at_least_one(p->inner) >=
-               4 * (int64_t)compute_units(dev);
-}
-
-static charl_arg operand(charl_arg_kind kind, const charl_tensor *t, int64_t at)
-{
-    charl_arg a = charl__tensor_arg(kind, t);
-
-    if (at != 0) {
-        a.v.offset += at;
-        a.count = 0; /* lanes and slices lie beyond the extents of the tensor that names them */
-    }
-    return a;
+    return !is_local(dev, p->form) && charl__ceil_div(p->m, 8) * charl__ceil_div(p->n, PANEL) *
+                                              charl__at_least_one(p->inner) >=
+                                          4 * (int64_t)compute_units(dev);
 }
 
 static charl_status check(const charl_gemm *p)
@@ -106,16 +88,18 @@ static int define_common(const charl_gemm *p, char *text, size_t bytes)
  * idle. */
 static void choose_block(charl_device *dev, const charl_gemm *p, int mr, int *mi, int *nj)
 {
-    const int64_t row_panels = ceil_div(p->m, mr), col_panels = ceil_div(p->n, PANEL);
-    const int64_t wanted = 4 * (int64_t)compute_units(dev), z = at_least_one(p->count);
+    const int64_t row_panels = charl__ceil_div(p->m, mr), col_panels = charl__ceil_div(p->n, PANEL);
+    const int64_t wanted = 4 * (int64_t)compute_units(dev), z = charl__at_least_one(p->count);
     const bool small = p->form == CHARL_GEMM_VECTOR_SMALL;
 
-    *mi = small ? 1 : (int)ceil_div(row_panels, ceil_div(row_panels, MAX_PANELS));
+    *mi = small ? 1 : (int)charl__ceil_div(row_panels, charl__ceil_div(row_panels, MAX_PANELS));
     *nj = p->leaves > 1 || small ? 1 : MAX_TILES / MAX_PANELS;
-    while (*nj > 1 && ceil_div(row_panels, *mi) * ceil_div(col_panels, *nj) * z < wanted) {
+    while (*nj > 1 &&
+           charl__ceil_div(row_panels, *mi) * charl__ceil_div(col_panels, *nj) * z < wanted) {
         (*nj)--;
     }
-    while (*mi > 4 && ceil_div(row_panels, *mi) * ceil_div(col_panels, *nj) * z < wanted) {
+    while (*mi > 4 &&
+           charl__ceil_div(row_panels, *mi) * charl__ceil_div(col_panels, *nj) * z < wanted) {
         *mi = (*mi + 1) / 2;
     }
 }
@@ -129,8 +113,9 @@ static void shape_vector(charl_device *dev, const charl_gemm *p, charl_launch *l
     choose_block(dev, p, mr, &mi, &nj);
     snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define FOLD %d\n", mr, p->leaves > 1);
     l->file = l->entry = "gemm_vector";
-    l->global[0] = (size_t)(ceil_div(p->m, (int64_t)mi * mr) * ceil_div(p->n, (int64_t)nj * PANEL) *
-                            at_least_one(p->count));
+    l->global[0] =
+        (size_t)(charl__ceil_div(p->m, (int64_t)mi * mr) *
+                 charl__ceil_div(p->n, (int64_t)nj * PANEL) * charl__at_least_one(p->count));
     l->local[0] = 1;
     l->args[21] = charl__i32(mi);
     l->args[22] = charl__i32(nj);
@@ -140,7 +125,8 @@ static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l,
                         size_t bytes)
 {
     const int n = define_common(p, text, bytes);
-    const int64_t z = at_least_one(p->count), large = ceil_div(p->m, 128) * ceil_div(p->n, 128) * z;
+    const int64_t z = charl__at_least_one(p->count),
+                  large = charl__ceil_div(p->m, 128) * charl__ceil_div(p->n, 128) * z;
     const bool use_large =
         p->form == CHARL_GEMM_LOCAL_LARGE ||
         (p->form != CHARL_GEMM_LOCAL && p->m > 64 && p->n > 64 && large >= compute_units(dev));
@@ -148,7 +134,7 @@ static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l,
 
     snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", tile);
     l->file = l->entry = "gemm_local";
-    l->global[0] = (size_t)(ceil_div(p->m, tile) * ceil_div(p->n, tile) * z * GROUP);
+    l->global[0] = (size_t)(charl__ceil_div(p->m, tile) * charl__ceil_div(p->n, tile) * z * GROUP);
     l->local[0] = GROUP;
     l->args[21] = charl__i32(0);
     l->args[22] = charl__i32(0);
@@ -161,9 +147,10 @@ static int64_t plane_line(const charl_gemm_window *w)
     const int64_t lowest = w->shift[1] + (last < 0 ? last : 0);
     const int64_t highest = w->shift[1] + (last > 0 ? last : 0);
     const int64_t margin = lowest < 0 ? -lowest : 0;
-    const int64_t read = ceil_div(w->row, 16) * 16 * w->step[1] + (highest > 0 ? highest : 0);
+    const int64_t read =
+        charl__ceil_div(w->row, 16) * 16 * w->step[1] + (highest > 0 ? highest : 0);
 
-    return ceil_div(margin + (read > w->image[1] ? read : w->image[1]) + 16, 16) * 16;
+    return charl__ceil_div(margin + (read > w->image[1] ? read : w->image[1]) + 16, 16) * 16;
 }
 
 /* One channel in and out, in f32: what gemm_plane.cl does, with the same bits. */
@@ -183,7 +170,7 @@ static void shape_plane(const charl_gemm *p, charl_launch *l, char *text, size_t
 
     snprintf(text + n, bytes - (size_t)n, "#define LINE %d\n", (int)plane_line(&p->window));
     l->file = l->entry = "gemm_plane";
-    l->global[0] = (size_t)at_least_one(p->count);
+    l->global[0] = (size_t)charl__at_least_one(p->count);
     l->local[0] = 1;
     l->args[21] = charl__i32(0);
     l->args[22] = charl__i32(0);
@@ -195,17 +182,17 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
     char defines[512];
     charl_launch l = {
         .defines = defines,
-        .args = {operand(CHARL_ARG_IN, p->a, p->a_at),
-                 operand(CHARL_ARG_IN, p->b, p->b_at),
-                 operand(CHARL_ARG_IN, p->bias, 0),
-                 operand(CHARL_ARG_OUT, p->out, p->out_at),
+        .args = {charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at),
+                 charl__gemm_operand(CHARL_ARG_IN, p->b, p->b_at),
+                 charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
+                 charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at),
                  charl__i32((int32_t)p->m),
                  charl__i32((int32_t)p->n),
                  charl__i32((int32_t)p->k),
-                 charl__i32((int32_t)at_least_one(p->segments)),
+                 charl__i32((int32_t)charl__at_least_one(p->segments)),
                  charl__i64(p->a_segment),
                  charl__i64(p->b_segment),
-                 charl__i32((int32_t)at_least_one(p->inner)),
+                 charl__i32((int32_t)charl__at_least_one(p->inner)),
                  charl__i64(p->a_outer),
                  charl__i64(p->a_inner),
                  charl__i64(p->b_outer),
@@ -221,6 +208,10 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
 
     CHARL_TRY(check(p));
     if (p->m == 0 || p->n == 0) {
+        goto cleanup;
+    }
+    if (charl__gemm_is_wgmma(dev, p)) {
+        CHARL_TRY(charl__gemm_wgmma(dev, p));
         goto cleanup;
     }
     if (is_local(dev, p->form)) {

@@ -8,6 +8,10 @@
  *  out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j). Each element is one chain of fma in
  * ascending k, then one addition of the bias, so its bits are the same on every device, for every
  * tile and at every position.
+ *
+ *  Except on NVIDIA's tensor cores (facts.wgmma), which take products of bf16 or f16 in PLAIN and
+ * TRANSPOSED layouts with one segment: there the sum is what kernels/nvidia/gemm_wgmma.cl says,
+ * with the same bits for every tile and at every position on that device.
  */
 #include "tensor/tensor.h"
 
@@ -40,7 +44,9 @@ typedef enum charl_gemm_form {
     CHARL_GEMM_LOCAL,  /* tiles in local memory */
     CHARL_GEMM_VECTOR, /* one work-item per block, explicit vectors */
     CHARL_GEMM_LOCAL_LARGE,
-    CHARL_GEMM_VECTOR_SMALL
+    CHARL_GEMM_VECTOR_SMALL,
+    CHARL_GEMM_WGMMA, /* tensor cores, where facts.wgmma and the operands allow */
+    CHARL_GEMM_WGMMA_WIDE
 } charl_gemm_form;
 
 typedef struct charl_gemm {

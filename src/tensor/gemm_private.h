@@ -1,0 +1,35 @@
+#ifndef CHARL_TENSOR_GEMM_PRIVATE_H
+#define CHARL_TENSOR_GEMM_PRIVATE_H
+/** What the two engines of matrix products share. */
+#include "tensor/gemm.h"
+
+static inline int64_t charl__at_least_one(int64_t x)
+{
+    return x > 1 ? x : 1;
+}
+
+static inline int64_t charl__ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/** The operand's elements from `at` on; NULL gives a null pointer. */
+static inline charl_arg charl__gemm_operand(charl_arg_kind kind, const charl_tensor *t, int64_t at)
+{
+    charl_arg a = charl__tensor_arg(kind, t);
+
+    if (at != 0) {
+        a.v.offset += at;
+        a.count = 0; /* lanes and slices lie beyond the extents of the tensor that names them */
+    }
+    return a;
+}
+
+/** Whether p goes to the tensor cores: where there are some, by its types, layouts and form alone.
+ * Neither alignment nor any extent matters: what is decided here decides the bits. */
+bool charl__gemm_is_wgmma(charl_device *dev, const charl_gemm *p);
+
+/** Enqueue a product that goes there. Async. Errors: ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__gemm_wgmma(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHECK;
+
+#endif
