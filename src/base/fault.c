@@ -217,12 +217,17 @@ static bool fires(rule *r)
            (r->when == WHEN_FROM && passed >= r->nth);
 }
 
+bool charl__fault_any(void)
+{
+    charl__fault_load();
+    return atomic_load(&active);
+}
+
 bool charl__fault_arg(const char *point, int64_t *arg)
 {
     bool hit = false;
 
-    charl__fault_load();
-    if (!atomic_load(&active)) {
+    if (!charl__fault_any()) {
         return false;
     }
     pthread_mutex_lock(&lock);

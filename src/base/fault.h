@@ -15,6 +15,9 @@
 
 #include "charl/status.h"
 
+/** Whether any rule is in force: saves the trouble of making up names of points. */
+bool charl__fault_any(void);
+
 /** Pass the point: true when it must fail now. */
 bool charl__fault(const char *point);
 

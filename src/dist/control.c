@@ -73,7 +73,7 @@ charl_status charl_comm_agree(charl_comm *c, charl_status mine)
 {
     charl_status st = CHARL_OK;
     charl_status all[CHARL_MAX_SLICES];
-    char text[MESSAGE_BYTES];
+    char text[MESSAGE_BYTES], name[160];
     int worst = 0;
 
     if (c->is_broken && mine != CHARL_OK) {
@@ -92,7 +92,7 @@ charl_status charl_comm_agree(charl_comm *c, charl_status mine)
         goto cleanup;
     }
     CHARL_TRY(charl_comm_broadcast(c, text, sizeof text, worst));
-    CHARL_FAIL(all[worst], "rank %d of %d (%s): %s", worst, c->size, c->peer[worst].host, text);
+    CHARL_FAIL(all[worst], "%s: %s", charl__peer_name(c, worst, name, sizeof name), text);
 cleanup:
     return st;
 }
@@ -170,7 +170,7 @@ charl_status charl_comm_compare(charl_comm *c, const char *what, const void *dat
 {
     charl_status st = CHARL_OK;
     unsigned char *all = NULL;
-    char odd[512] = "";
+    char odd[512] = "", name[160];
     size_t used = 0;
     int good, n_odd = 0;
 
@@ -184,15 +184,15 @@ charl_status charl_comm_compare(charl_comm *c, const char *what, const void *dat
         if (memcmp(all + (size_t)r * bytes, all + (size_t)good * bytes, bytes) != 0) {
             n_odd++;
             if (used < sizeof odd - 100) {
-                used += (size_t)snprintf(odd + used, sizeof odd - used, "%srank %d (%s)",
-                                         used ? ", " : "", r, c->peer[r].host);
+                used += (size_t)snprintf(odd + used, sizeof odd - used, "%s%s", used ? ", " : "",
+                                         charl__peer_name(c, r, name, sizeof name));
             }
         }
     }
-    CHARL_REQUIRE(n_odd == 0, code,
-                  "%s: %s of %d ranks %s not what rank %d (%s) and %d other%s have", what, odd,
-                  c->size, n_odd == 1 ? "has" : "have", good, c->peer[good].host,
-                  c->size - n_odd - 1, c->size - n_odd == 2 ? "" : "s");
+    CHARL_REQUIRE(n_odd == 0, code, "%s: %s %s not what rank %d (%s) and %d other%s have%s", what,
+                  odd, n_odd == 1 ? "has" : "have", good, c->peer[good].host, c->size - n_odd - 1,
+                  c->size - n_odd == 2 ? "" : "s",
+                  2 * n_odd < c->size ? "" : " (no majority: those may be wrong)");
 cleanup:
     charl_free(all);
     return st;

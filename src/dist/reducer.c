@@ -14,6 +14,7 @@ enum { SLOT_FLOATS = 16384 };
 
 typedef struct reducer_flag {
     _Alignas(CHARL__LINE) atomic_int_least64_t sums; /* slots written, ever */
+    int64_t count[2], step[2]; /* what is in them: must be equal on all ranks */
 } reducer_flag;
 
 struct charl_reducer {
@@ -93,6 +94,29 @@ static bool flag_late(const void *arg, int rank)
     return atomic_load(&r->flags[rank].sums) < r->sums;
 }
 
+/* Sums of different things have no meaning, and where a rank left one out every later one is. */
+static charl_status check_alike(const charl_reducer *r, int64_t half)
+{
+    charl_status st = CHARL_OK;
+    const int me = r->c->rank;
+    char mine[CHARL_COMM_PLACE], theirs[CHARL_COMM_PLACE];
+
+    for (int p = 0; p < r->c->size; p++) {
+        const reducer_flag *a = &r->flags[me], *b = &r->flags[p];
+
+        CHARL_REQUIRE(
+            a->count[half] == b->count[half] && a->step[half] == b->step[half], CHARL_ERR_COMM,
+            "the ranks are not at the same sum over the batch: %s has %lld values for step %lld, "
+            "%s has %lld for step %lld",
+            charl_comm_place(r->c, me, mine, sizeof mine), (long long)a->count[half],
+            (long long)a->step[half], charl_comm_place(r->c, p, theirs, sizeof theirs),
+            (long long)b->count[half], (long long)b->step[half]);
+    }
+cleanup:
+    r->c->is_broken = r->c->is_broken || st != CHARL_OK;
+    return st;
+}
+
 static charl_status sum_shared(charl_reducer *r, const float *lanes, int64_t stride, int64_t count,
                                float *out)
 {
@@ -103,6 +127,8 @@ static charl_status sum_shared(charl_reducer *r, const float *lanes, int64_t str
     charl__waiter w;
 
     lanes_pack(r, lanes, stride, count, r->slots + (2 * c->rank + half) * SLOT_FLOATS);
+    r->flags[c->rank].count[half] = count;
+    r->flags[c->rank].step[half] = atomic_load(&c->me->step);
     r->sums++;
     atomic_store_explicit(&r->flags[c->rank].sums, r->sums, memory_order_release);
     charl__wait_start(r->c, &w, "sum over the batch", flag_late, r);
@@ -111,6 +137,7 @@ static charl_status sum_shared(charl_reducer *r, const float *lanes, int64_t str
             CHARL_TRY(charl__wait_pause(r->c, &w));
         }
     }
+    CHARL_TRY(check_alike(r, half));
     for (int k = 0; k < r->map.n; k++) {
         leaf[k] = r->slots + (2 * r->map.rank[k] + half) * SLOT_FLOATS + r->map.index[k] * count;
     }

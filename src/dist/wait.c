@@ -94,8 +94,22 @@ const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t 
     }
     memcpy(phase, words, sizeof words);
     phase[sizeof words] = '\0';
-    snprintf(text, bytes, "step %lld%s%s", (long long)atomic_load(&s->step), phase[0] ? ", " : "",
-             phase);
+    if (atomic_load(&s->step) == 0) {
+        snprintf(text, bytes, "%s", phase);
+    } else {
+        snprintf(text, bytes, "step %lld%s%s", (long long)atomic_load(&s->step),
+                 phase[0] ? ", " : "", phase);
+    }
+    return text;
+}
+
+const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t bytes)
+{
+    char name[160], place[96];
+
+    snprintf(text, bytes, "%s%s%s", charl__peer_name(c, rank, name, sizeof name),
+             is_local(c, rank) ? ", " : "",
+             is_local(c, rank) ? charl__peer_place(c, rank, place, sizeof place) : "");
     return text;
 }
 
@@ -218,24 +232,24 @@ cleanup:
 static charl_status fail_silent(charl_comm *c, const charl__waiter *w, double silent_s)
 {
     charl_status st = CHARL_OK;
-    char text[1024] = "", name[160], place[96], mine[96];
+    char text[1024] = "", name[160], place[96], mine[CHARL_COMM_PLACE];
+    const bool any = any_late(c, w); /* none: they wait too, elsewhere */
     size_t used = 0;
 
     c->is_broken = true;
     for (int r = 0; r < c->size && used < sizeof text - 300; r++) {
-        if (is_late(c, w, r)) {
+        if (any ? is_late(c, w, r) : r != c->rank && is_local(c, r)) {
             used +=
                 (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s, last seen in %s",
                                  used ? "; " : "", charl__peer_name(c, r, name, sizeof name),
                                  state_text(c, r), charl__peer_place(c, r, place, sizeof place));
         }
     }
-    if (used == 0) {
-        snprintf(text, sizeof text, "%s",
-                 c->n_nodes > 1 ? "a rank of another node" : "a message that does not arrive");
+    if (!any && c->n_nodes > 1) {
+        snprintf(text, sizeof text, "a rank of another node");
     }
     CHARL_FAIL(CHARL_ERR_COMM, "%s, %s: no progress for %.0f s, waiting for %s",
-               charl__peer_place(c, c->rank, mine, sizeof mine), w->what, silent_s, text);
+               charl_comm_place(c, c->rank, mine, sizeof mine), w->what, silent_s, text);
 cleanup:
     return st;
 }

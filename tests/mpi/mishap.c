@@ -52,45 +52,39 @@ static void dawdle(int64_t step)
     }
 }
 
-/* Values of the step's range: once the ranks, or the nodes, do not agree on it. */
-static int64_t range_count(const char *how, int64_t step)
-{
-    if (strncmp(how, "differ", 6) != 0) {
-        return 100000;
-    }
-    if (step != 5) {
-        return 1000;
-    }
-    return 1000 +
-           (strcmp(how, "differ") == 0 ? charl_comm_rank(comm) : 1000 * charl_comm_node(comm));
-}
-
 static charl_status job(const char *how, int rank)
 {
     charl_status st = CHARL_OK;
     charl_allreduce *ar = NULL;
     charl_reducer *sums = NULL;
     charl_slices mine;
-    float one[CHARL_MAX_LANES];
+    float one[2 * CHARL_MAX_LANES] = {0};
     int64_t ticket = 0;
 
     CHARL_TRY(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     CHARL_TRY(charl_allreduce_create(comm, 100000, &mine, NULL, &ar));
     CHARL_TRY(charl_reducer_create(comm, &mine, &sums));
     for (int64_t step = 1; step <= 10; step++) {
+        const bool is_odd = step == 5 && charl_comm_rank(comm) == rank;
+
         charl_comm_mark(comm, step, "backward");
-        if (step == 5 && charl_comm_rank(comm) == rank) {
+        if (is_odd) {
             lose(how);
             if (strcmp(how, "dawdle") == 0) {
                 dawdle(step);
             }
         }
-        CHARL_TRY(charl_allreduce_begin(ar, 0, range_count(how, step), &ticket));
+        if (strcmp(how, "differ") == 0) {
+            CHARL_TRY(
+                charl_allreduce_begin(ar, 0, 1000 + (step == 5) * charl_comm_rank(comm), &ticket));
+        } else {
+            CHARL_TRY(charl_allreduce_begin(ar, 0, 100000, &ticket));
+        }
         CHARL_TRY(charl_allreduce_wait(ar, ticket));
         for (int j = 0; j < mine.n_lanes; j++) {
             one[j] = 1;
         }
-        CHARL_TRY(charl_reducer_sum(sums, one, 1, one));
+        CHARL_TRY(charl_reducer_sum(sums, one, is_odd && strcmp(how, "unequal") == 0 ? 2 : 1, one));
         CHARL_TRY(charl_comm_agree(comm, CHARL_OK));
     }
 cleanup:
@@ -111,9 +105,7 @@ int main(int argc, char **argv)
     if (argc != 3) {
         return 1;
     }
-    if (strcmp(argv[1], "sleep") == 0 || strcmp(argv[1], "differ_nodes") == 0) {
-        options.ranks_per_node[0] = 2;
-    }
+    options.ranks_per_node = strcmp(argv[1], "sleep") == 0 ? 2 : 0;
     if (charl_comm_create(&options, &comm) != CHARL_OK) {
         say(charl_error_message());
     }
