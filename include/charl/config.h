@@ -241,7 +241,8 @@ typedef struct charl_config {
         bool overlap;
         bool shard_optimizer;
         int reduce_dtype;
-        int balance; /* charl_balance */
+        int balance;                       /* charl_balance */
+        double timeout_s, stage_timeout_s; /* of silence: in a step; in a stage before or between */
     } dist;
     struct {
         bool trace;

@@ -21,7 +21,6 @@ typedef struct charl_train_info {
     int rank, size;
     const char *allreduce; /* algorithm; "" with one rank */
     bool invariant;        /* same bits with any rank count up to slices */
-    bool mixed;            /* ranks have devices of different models: equal up to rounding only */
     int layers;
     int64_t parameters;           /* trained elements */
     int64_t train_rows, val_rows; /* samples */
@@ -106,6 +105,9 @@ typedef struct charl_train_events {
     charl_status (*saved)(void *ctx, const charl_saved_row *row);
     charl_status (*balanced)(void *ctx, const charl_balance_row *row);
     void (*warned)(void *ctx, const char *text);
+    /* The communicator is broken and charl_error_message says why. Called before anything is freed,
+     * which may wait for a device that hangs: the place to leave with charl_comm_exit. */
+    void (*lost)(void *ctx, charl_status st);
 } charl_train_events;
 
 /** What a signal handler may ask for. */

@@ -36,6 +36,9 @@ int charl__ranks_fail(charl_comm *comm, charl_status st);
 /** For charl_train_events.started: puts back the signal handlers that the driver took. */
 charl_status charl__ranks_started(void *ctx, const charl_train_info *info);
 
+/** For charl_train_events.lost, with the communicator as ctx. */
+void charl__ranks_lost(void *comm, charl_status st);
+
 /** For charl_train_events.warned, with the communicator as ctx: rank 0 says it. */
 void charl__ranks_warn(void *comm, const char *text);
 

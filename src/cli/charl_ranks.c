@@ -7,13 +7,18 @@
 
 enum { MESSAGE_BYTES = 2048 };
 
+void charl__ranks_lost(void *comm, charl_status st)
+{
+    char text[MESSAGE_BYTES];
+
+    snprintf(text, sizeof text, "charl: error: %s\n", charl_error_message());
+    charl_comm_exit(comm, charl__cli_exit_code(st), text);
+}
+
 int charl__ranks_fail(charl_comm *comm, charl_status st)
 {
     if (charl_comm_is_broken(comm)) {
-        char text[MESSAGE_BYTES];
-
-        snprintf(text, sizeof text, "charl: error: %s\n", charl_error_message());
-        charl_comm_exit(comm, charl__cli_exit_code(st), text);
+        charl__ranks_lost(comm, st);
     }
     return charl_comm_rank(comm) == 0 ? charl__cli_fail(st) : charl__cli_exit_code(st);
 }
@@ -62,21 +67,27 @@ cleanup:
 int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm),
                       void *ctx, int *argc, char ***argv)
 {
+    const charl_comm_options wait = {.timeout_s = config->dist.stage_timeout_s};
     charl_comm *comm = NULL;
-    charl_status st = charl_comm_init(argc, argv);
+    charl_status st;
     int code;
 
+    charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
+    st = charl_comm_init(argc, argv);
     if (st == CHARL_OK) {
-        st = charl_comm_create(NULL, &comm);
+        st = charl_comm_create(&wait, &comm);
     }
     if (st != CHARL_OK) { /* the others may wait where this rank does not come: no MPI_Finalize */
         charl_comm_exit(NULL, charl__cli_fail(st), NULL);
     }
+    charl__cli_deadline_end();
     st = start(config, comm);
     code = st == CHARL_OK ? work(ctx, comm) : charl__ranks_fail(comm, st);
     code = charl__cli_end(code);
     charl_comm_watch_end(comm);
+    charl__cli_deadline_begin(wait.timeout_s, "a rank has not ended");
     charl_comm_destroy(comm);
     charl_comm_fini();
+    charl__cli_deadline_end();
     return code;
 }

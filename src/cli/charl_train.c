@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/cli.h"
+#include "train/phase.h"
 
 static charl_comm *watched; /* for the watching thread, which has nothing else to say goodbye to */
 
@@ -26,6 +27,19 @@ static void on_death(void *ctx, const charl_comm_death *death)
              "to continue\n",
              death->message);
     charl_comm_exit(watched, CHARL__EXIT_COMM, text);
+}
+
+/* The ranks can agree on nothing more. */
+static void on_lost(void *ctx, charl_status st)
+{
+    char text[4096];
+
+    (void)ctx;
+    snprintf(text, sizeof text,
+             "charl-train: error: %s\n  hint: run the same command to continue from the last "
+             "checkpoint\n",
+             charl_error_message());
+    charl_comm_exit(watched, charl__cli_exit_code(st), text);
 }
 
 /* Messages that every rank has are said by the first. */
@@ -121,6 +135,7 @@ static int train(const charl__train_args *args, const charl_config *config, char
 
     charl__output_init(&output, config, args, comm);
     options.events = charl__output_events(&output);
+    options.events.lost = on_lost;
     CHARL_TRY(charl_train_run(config, &options, &result));
     charl__output_done(&output, &result);
     *leave = result.stopped;
@@ -132,13 +147,7 @@ static int train(const charl__train_args *args, const charl_config *config, char
 cleanup:
     charl__output_fini(&output);
     if (st != CHARL_OK && charl_comm_is_broken(comm)) {
-        char text[4096];
-
-        snprintf(text, sizeof text,
-                 "charl-train: error: %s\n  hint: run the same command to continue from the last "
-                 "checkpoint\n",
-                 charl_error_message());
-        charl_comm_exit(comm, charl__cli_exit_code(st), text);
+        on_lost(NULL, st);
     }
     return st == CHARL_OK ? code : fail(st, charl_comm_rank(comm));
 }
@@ -165,6 +174,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     static atomic_int stop; /* outlives everything: the signal thread keeps it */
     charl_config *config = NULL;
     charl_comm *comm = NULL;
+    charl_comm_options wait = {0};
     charl_status st;
     bool leave = false;
     int code = load_config(args, &config);
@@ -172,13 +182,19 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     if (code != 0) {
         return code; /* every rank sees the same mistakes and leaves alike */
     }
-    st = charl_comm_init(argc, argv);
+    wait.timeout_s = config->dist.stage_timeout_s;
+    charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
+    st = charl__phase_mishap("init", NULL);
     if (st == CHARL_OK) {
-        st = charl_comm_create(NULL, &comm);
+        st = charl_comm_init(argc, argv);
+    }
+    if (st == CHARL_OK) {
+        st = charl_comm_create(&wait, &comm);
     }
     if (st != CHARL_OK) { /* the others may wait where this rank does not come: no MPI_Finalize */
         charl_comm_exit(NULL, charl__cli_fail(st), NULL);
     }
+    charl__cli_deadline_end();
     watched = comm;
     st = start(config, comm, &stop);
     code =
@@ -189,8 +205,10 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
         charl_comm_exit(comm, code, NULL);
     }
     charl_comm_watch_end(comm);
+    charl__cli_deadline_begin(wait.timeout_s, "a rank has not ended, after everything was saved");
     charl_comm_destroy(comm);
     charl_comm_fini();
+    charl__cli_deadline_end();
     return code;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "base/fault.h"
 #include "base/log.h"
 
 enum { MESSAGE_BYTES = 8192 };
@@ -110,11 +111,17 @@ static void on_panic(const char *message)
     say_hint("this is a defect of charl: please report it with the command that led here");
 }
 
+const char *charl__cli_program(void)
+{
+    return program_name;
+}
+
 int charl__cli_begin(const char *program)
 {
     charl_status st;
 
     program_name = program;
+    charl__fault_rank_set(charl__cli_launcher_rank());
     argp_err_exit_status = CHARL__EXIT_USAGE;
     for (int i = 0; i < N_SIGNALS; i++) {
         sigaction(driver_signals[i], NULL, &first_actions[i]);

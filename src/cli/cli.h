@@ -23,6 +23,14 @@ enum {
     CHARL__EXIT_DISK = 8,
 };
 
+/** Name of the program, as in front of its messages. */
+const char *charl__cli_program(void);
+
+/** Until charl__cli_deadline_end: after `seconds` say that `what`, and leave with CHARL__EXIT_COMM.
+ * For calls of MPI that have no deadline of their own, before there is a communicator and after. */
+void charl__cli_deadline_begin(double seconds, const char *what);
+void charl__cli_deadline_end(void);
+
 /** Rank that the launcher gave this process, known before MPI starts; 0 without a launcher. */
 int charl__cli_launcher_rank(void);
 

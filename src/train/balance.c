@@ -145,9 +145,9 @@ static charl_status exchange(charl__trainer *t, const int *count)
         first += count[r];
     }
     charl_comm_mark(t->comm, t->step, "division of the batch");
-    charl_comm_timeout_set(t->comm, CHARL__SILENCE_STAGE_S);
+    charl_comm_timeout_set(t->comm, t->config->dist.stage_timeout_s);
     CHARL_TRY(charl__part_exchange(t, first, count[rank]));
-    charl_comm_timeout_set(t->comm, CHARL__SILENCE_STEP_S);
+    charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
     memcpy(t->balance.count, count, (size_t)charl_comm_size(t->comm) * sizeof *count);
 cleanup:
     return st;

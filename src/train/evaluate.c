@@ -55,9 +55,10 @@ charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches, cha
                            .mae = (double)NAN,
                            .top5 = (double)NAN};
     batches = max_batches > 0 && max_batches < batches ? max_batches : batches;
+    CHARL_TRY(charl__phase_enter(t->comm, t->step, CHARL__PHASE_EVALUATION, t->params));
     CHARL_TRY(charl__feed_seek(t->eval_feed, 0));
     for (int64_t b = 0; b < batches; b++) {
-        charl_comm_mark(t->comm, t->step, "evaluation");
+        charl__phase_mark(t->comm, t->step, CHARL__PHASE_EVALUATION);
         CHARL_TRY(charl__trainer_run_eval(t));
         CHARL_TRY(read_metrics(t, lanes, count, part));
         for (int k = 0; k < count; k++) {

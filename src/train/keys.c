@@ -189,14 +189,13 @@ const charl__key charl__keys[] = {
      "files of metrics to write: metrics.jsonl, metrics.csv"},
 
     {"device", "select", CHARL__KEY_DEVICE, AT(device.select), "auto", NULL, "auto|gpu|cpu", NULL, NULL, NULL,
-     "auto, gpu, cpu, INDEX (see --list-devices), pci:0000:3b:00.0, name:H200 or platform:NVIDIA; or a list, whose items are those of the "
-     "ranks of a node: gpu, gpu, cpu"},
+     "auto, gpu, cpu, INDEX (see --list-devices), pci:0000:3b:00.0, name:H200 or platform:NVIDIA"},
     {"device", "share", CHARL__KEY_BOOL, AT(device.share), "no", NULL, NULL, NULL, NULL, NULL,
      "allow several ranks on one GPU"},
     {"device", "cpu_bind", CHARL__KEY_CHOICE, AT(device.cpu_bind), "auto", NULL, "auto|none", NULL, NULL, NULL,
      "auto: widen a binding to one core that mpirun made; none: leave the binding alone"},
 
-    {"dist", "allreduce", CHARL__KEY_CHOICE, AT(dist.allreduce), "auto", NULL, "auto|window|nodes|tree|mpi", "peer", NULL, NULL,
+    {"dist", "allreduce", CHARL__KEY_CHOICE, AT(dist.allreduce), "auto", NULL, "auto|window|tree|mpi", "peer", NULL, NULL,
      "how gradients are summed over ranks; mpi: a reference whose bits depend on the number of ranks"},
     {"dist", "bucket_mb", CHARL__KEY_FLOAT, AT(dist.bucket_mb), "25", "(0,4096]", NULL, NULL, NULL, NULL,
      "gradients are sent in pieces of about this many MB"},
@@ -209,6 +208,10 @@ const charl__key charl__keys[] = {
     {"dist", "balance", CHARL__KEY_ENUM, AT(dist.balance), "even", NULL, "even|speed", NULL, NULL, NULL,
      "how the slices of the batch are divided among ranks: evenly, or by measured speed so that unequal devices finish together; the bits "
      "do not depend on it"},
+    {"dist", "timeout", CHARL__KEY_FLOAT, AT(dist.timeout_s), "60", "(0,86400]", NULL, NULL, NULL, NULL,
+     "seconds of silence in a step after which a rank is given up and the job ends (one that dies is noticed at once)"},
+    {"dist", "stage_timeout", CHARL__KEY_FLOAT, AT(dist.stage_timeout_s), "600", "(0,86400]", NULL, NULL, NULL, NULL,
+     "the same while a rank starts, reads data, builds kernels or writes a checkpoint"},
 
     {"profile", "trace", CHARL__KEY_BOOL, AT(profile.trace), "no", NULL, NULL, NULL, "no", NULL,
      "write a Chrome trace"},

@@ -7,7 +7,6 @@
  */
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -85,6 +84,9 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
 
     local_requests(t, &v[0], &v[1]);
     v[2] = mine != CHARL_OK;
+    if (mine != CHARL_OK && t->sync) {
+        charl__error_prefix("step %" PRId64 ", data: ", t->step + 1);
+    }
     CHARL_TRY(charl__sync_control(t->sync, v, 3));
     if (v[2] > 0.0F) {
         CHARL_TRY(charl__trainer_agree(t, mine));
@@ -152,25 +154,39 @@ static bool is_logged(const charl__trainer *t, int64_t step)
     return step % t->config->log.interval == 0 || step == t->end_step;
 }
 
+/* A phase of the step that is not done yet. */
+static charl_status enter(charl__trainer *t, charl__phase phase)
+{
+    return charl__phase_enter(t->comm, t->step + 1, phase, t->params);
+}
+
+static charl_status next_batch(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(enter(t, CHARL__PHASE_DATA));
+    CHARL_TRY(charl__feed_next(t->train_feed));
+cleanup:
+    return st;
+}
+
 static charl_status run_step(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
 
-    charl_comm_mark(t->comm, t->step + 1, "forward and backward");
+    CHARL_TRY(enter(t, CHARL__PHASE_BACKWARD));
     CHARL_TRY(push_record(t));
     CHARL_TRY(charl__optimizer_begin(t->optimizer));
     CHARL_TRY(charl__balance_begin(t));
     CHARL_TRY(run_graphs(t, is_logged(t, t->step + 1)));
     CHARL_TRY(charl__balance_end(t));
     CHARL_TRY(charl__feed_used(t->train_feed));
-    if (charl__fault("train.kill")) {
-        raise(SIGKILL);
-    }
-    CHARL_REQUIRE(!charl__fault("train.fail"), CHARL_ERR_DEVICE, "the device fails on purpose");
-    charl_comm_mark(t->comm, t->step + 1, "all-reduce");
+    CHARL_TRY(enter(t, CHARL__PHASE_DEVICE));
+    CHARL_TRY(charl__sync_begin(t->sync));
+    CHARL_TRY(enter(t, CHARL__PHASE_ALLREDUCE));
     CHARL_TRY(charl__sync_finish(t->sync));
+    CHARL_TRY(enter(t, CHARL__PHASE_OPTIMIZER));
     CHARL_TRY(charl_optimizer_step(t->optimizer, 0.0F)); /* the rate stands in the step record */
-    CHARL_TRY(charl__mixed_follow(t));
     t->step++;
 cleanup:
     return st;
@@ -182,6 +198,7 @@ static charl_status read_loss(charl__trainer *t, double *loss)
     charl_status st = CHARL_OK;
     float lanes[CHARL_MAX_LANES], sum;
 
+    charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
     if (!t->passes) {
         CHARL_TRY(charl_tensor_read(charl_var_get_tensor(t->train.metrics), lanes,
                                     (size_t)t->slices.n_lanes * sizeof lanes[0]));
@@ -227,6 +244,7 @@ static charl_status check_finite(charl__trainer *t, const double *loss, double *
     charl_optimizer_report report;
     char text[48] = "", what[320];
 
+    charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
     CHARL_TRY(charl_optimizer_get_report(t->optimizer, &report));
     *grad_norm = (double)report.grad_norm;
     if (t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP) {
@@ -317,8 +335,7 @@ cleanup:
     return st;
 }
 
-/* Evaluations have not become better for too long. */
-static bool is_over(const charl__trainer *t)
+bool charl__trainer_is_over(const charl__trainer *t)
 {
     const int64_t patience = t->config->train.early_stopping_patience;
 
@@ -391,8 +408,8 @@ static charl_status after_step(charl__trainer *t, meter *m)
     if (evaluate) {
         CHARL_TRY(evaluate_now(t, &best));
     }
-    if (save || (best && saves) || (is_over(t) && t->writes)) {
-        CHARL_TRY(charl__trainer_save(t, last || is_over(t)));
+    if (save || (best && saves) || (charl__trainer_is_over(t) && t->writes)) {
+        CHARL_TRY(charl__trainer_save(t, last || charl__trainer_is_over(t)));
     }
     meter_go_on(t, m);
 cleanup:
@@ -415,18 +432,18 @@ cleanup:
     return st;
 }
 
-static charl_status loop(charl__trainer *t, charl_train_result *result)
+charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
 {
     charl_status st = CHARL_OK;
     meter m = {.begin_s = charl__clock_s()};
 
     CHARL_TRY(charl__feed_seek(t->train_feed, t->step));
-    while (t->step < t->end_step && !is_over(t)) {
+    while (t->step < t->end_step && !charl__trainer_is_over(t)) {
         decision d;
         double loss = (double)NAN;
         bool logged;
 
-        st = charl__feed_next(t->train_feed);
+        st = next_batch(t);
         CHARL_TRY(decide(t, st, &d));
         if (d.stop || d.save) {
             CHARL_TRY(save_between(t, &m, d.stop));
@@ -458,134 +475,5 @@ static charl_status loop(charl__trainer *t, charl_train_result *result)
                                 (charl__clock_s() - m.first_s);
     }
 cleanup:
-    return st;
-}
-
-charl_status charl__trainer_report(charl__trainer *t)
-{
-    charl_status st = CHARL_OK;
-    const charl_device_memory memory = charl_device_get_memory(t->dev);
-    const charl_graph_info g = charl_graph_get_info(t->infers ? t->eval.g : t->train.g);
-    const charl_train_info info = {
-        .device = charl_device_get_info(t->dev),
-        .rank = charl_comm_rank(t->comm),
-        .size = charl_comm_size(t->comm),
-        .allreduce = charl__sync_name(t->sync),
-        .invariant = charl__sync_is_invariant(t->sync),
-        .mixed = t->mixed.on,
-        .layers = charl_model_get_count(t->model),
-        .parameters = charl_params_get_elements(t->params),
-        .train_rows = t->data.rows[CHARL_SPLIT_TRAIN],
-        .val_rows = t->data.rows[CHARL_SPLIT_VAL],
-        .window = t->data.kind == CHARL_DATASET_TOKENS ? t->data.x_shape.dim[0] : 0,
-        .data_on_device = charl__feed_is_on_device(t->infers ? t->eval_feed : t->train_feed),
-        .data_note = t->data.note,
-        .batch_size = t->config->train.batch_size,
-        .local_rows = t->rows,
-        .slices = t->slices.total,
-        .steps = t->end_step,
-        .start_step = t->step,
-        .resumed = t->resumed ? t->resumed : "",
-        .memory_bytes = memory.peak,
-        .memory_capacity = memory.capacity,
-        .activation_bytes = g.activation_bytes,
-        .passes = t->n_passes,
-        .recomputes = t->recomputes,
-        .recompute_saves = t->recompute_saves,
-        .launches = g.launches,
-        .collectives = g.collectives};
-
-    if (t->options->events.started) {
-        CHARL_TRY(t->options->events.started(t->options->events.ctx, &info));
-    }
-cleanup:
-    return st;
-}
-
-static charl_status open_run(charl__trainer *t)
-{
-    charl_status st = CHARL_OK;
-
-    t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch;
-    if (t->writes && charl_comm_rank(t->comm) == 0) {
-        st = charl_run_open(t->config->run.output_dir, &t->run);
-        if (st == CHARL_OK) {
-            charl__trainer_warn(t, charl_run_get_note(t->run));
-        }
-    }
-    CHARL_TRY(charl__trainer_agree(t, st));
-cleanup:
-    return st;
-}
-
-/* A failure that the other ranks do not know of: they wait where this one no longer comes. */
-static void leave_alone(const charl__trainer *t, charl_status st)
-{
-    if (st != CHARL_OK && t->comm && !t->agreed && charl_comm_size(t->comm) > 1 &&
-        !charl_comm_is_broken(t->comm)) {
-        charl__error_prefix("rank %d of %d (%s): ", charl_comm_rank(t->comm),
-                            charl_comm_size(t->comm),
-                            charl_comm_host(t->comm, charl_comm_rank(t->comm)));
-        charl_comm_break(t->comm);
-    }
-}
-
-charl_status charl_train_run(const charl_config *config, const charl_train_options *options,
-                             charl_train_result *result)
-{
-    charl_status st = CHARL_OK;
-    charl__trainer t = {0};
-    const double begin = charl__clock_s();
-
-    *result =
-        (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1};
-    CHARL_TRY(charl__trainer_init(&t, config, options, CHARL_SPLIT_VAL));
-    CHARL_TRY(open_run(&t));
-    CHARL_TRY(charl__trainer_resume(&t));
-    CHARL_TRY(charl__trainer_report(&t));
-    if (!options->dry_run) {
-        CHARL_TRY(loop(&t, result));
-    }
-cleanup:
-    result->step = t.step;
-    result->epoch = t.ds ? charl__trainer_epoch(&t) : 0.0;
-    result->best_metric = t.ds ? t.best_metric : (double)NAN;
-    result->early = t.ds && is_over(&t);
-    result->skipped = t.skipped_before + t.skipped_now;
-    result->best_step = t.ds ? t.best_step : -1;
-    leave_alone(&t, st);
-    charl__trainer_fini(&t);
-    result->wall_s = charl__clock_s() - begin;
-    return st;
-}
-
-int charl__split_of(const char *name)
-{
-    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
-        if (strcmp(charl_split_name((charl_split)s), name) == 0) {
-            return s;
-        }
-    }
-    return -1;
-}
-
-charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
-                                  const char *checkpoint, const char *split, charl_val_row *out)
-{
-    charl_status st = CHARL_OK;
-    charl__trainer t = {.infers = true};
-    const int which = charl__split_of(split);
-
-    CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG,
-                  "there is no split %s; there are train, val and test", split);
-    st = charl__checkpoint_classes(config, checkpoint, &t.classes);
-    CHARL_TRY(charl_comm_agree(options->comm, st));
-    CHARL_TRY(charl__trainer_init(&t, config, options, (charl_split)which));
-    CHARL_TRY(charl__trainer_report(&t));
-    CHARL_TRY(charl__trainer_agree(&t, charl__trainer_load(&t, checkpoint, false)));
-    CHARL_TRY(charl__trainer_evaluate(&t, 0, out));
-cleanup:
-    leave_alone(&t, st);
-    charl__trainer_fini(&t);
     return st;
 }

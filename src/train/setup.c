@@ -188,6 +188,7 @@ static charl_status prepare_alone(charl__trainer *t)
     charl_status st = CHARL_OK;
     charl_slices even;
 
+    CHARL_TRY(charl__phase_enter(t->comm, 0, CHARL__PHASE_SETUP, NULL));
     CHARL_TRY(charl__slices_block(charl_config_slices(t->config), charl_comm_rank(t->comm),
                                   charl_comm_size(t->comm), &even));
     CHARL_TRY(charl__part_take(t, even.first, even.count));
@@ -204,6 +205,7 @@ static charl_status finish_alone(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
 
+    CHARL_TRY(charl__phase_enter(t->comm, 0, CHARL__PHASE_KERNELS, NULL));
     CHARL_TRY(charl__part_compile(t));
     if (!t->infers) {
         CHARL_TRY(create_optimizer(t));
@@ -234,13 +236,10 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
                           .saved_step = -1,
                           .started_s = charl__clock_s()};
     t->last_save_s = t->last_eval_s = t->started_s;
-    charl_comm_timeout_set(t->comm, CHARL__SILENCE_STAGE_S);
-    charl_comm_mark(t->comm, 0, "setup: data");
+    charl_comm_timeout_set(t->comm, config->dist.stage_timeout_s);
     st = prepare_alone(t);
     CHARL_TRY(charl__trainer_agree(t, st));
-    CHARL_TRY(charl__mixed_init(t));
     CHARL_TRY(charl__part_connect(t));
-    charl_comm_mark(t->comm, 0, "setup: kernels");
     st = finish_alone(t);
     CHARL_TRY(charl__trainer_agree(t, st));
     CHARL_TRY(charl__part_check(t));
@@ -251,7 +250,6 @@ cleanup:
 void charl__trainer_fini(charl__trainer *t)
 {
     charl__part_discard(t);
-    charl__mixed_fini(t);
     charl_optimizer_destroy(t->optimizer);
     charl__feed_destroy(t->train_feed);
     charl__feed_destroy(t->eval_feed);

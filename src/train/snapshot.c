@@ -12,6 +12,7 @@ void charl__snapshot_fini(charl__snapshot *s)
         charl_free(s->data[i]);
     }
     charl_free(s->data);
+    charl_free(s->crc);
     charl_free(s->group);
     charl_free(s->tensor);
 }
@@ -32,6 +33,19 @@ cleanup:
     return st;
 }
 
+/* The values of the last tensor are there. */
+static void seal(charl__snapshot *s)
+{
+    const int64_t i = s->n - 1;
+
+    s->crc[i] = charl__crc32c(0, s->data[i],
+                              (size_t)charl_shape_count(&s->tensor[i].shape) * sizeof(float));
+    if (!s->keeps) {
+        charl_free(s->data[i]);
+        s->tensor[i].data = s->data[i] = NULL;
+    }
+}
+
 static void state_group(const charl_optimizer *o, int k, char text[48])
 {
     snprintf(text, 48, "optim/%s", charl_optimizer_get_state_name(o, k));
@@ -50,6 +64,7 @@ static charl_status add_ema(charl__snapshot *s, const charl_optimizer *o,
         if (spec->trainable) {
             CHARL_TRY(add(s, "ema", spec->name, &spec->shape, &data));
             CHARL_TRY(charl_optimizer_read_ema(o, p, data));
+            seal(s);
         }
     }
 cleanup:
@@ -71,6 +86,7 @@ static charl_status add_states(charl__snapshot *s, const charl_optimizer *o, int
         if (charl_optimizer_get_state_shape(o, k, p, &shape)) {
             CHARL_TRY(add(s, group, charl_param_get_spec(p)->name, &shape, &data));
             CHARL_TRY(charl_optimizer_read_state(o, k, p, data));
+            seal(s);
         }
     }
 cleanup:
@@ -86,6 +102,7 @@ charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
     s->capacity = (int64_t)n_params * (2 + n_states);
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->data, &s->data));
+    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->crc, &s->crc));
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->group, &s->group));
     for (int i = 0; i < n_params; i++) {
         const charl_param *p = charl_params_get(t->params, i);
@@ -94,6 +111,7 @@ charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
 
         CHARL_TRY(add(s, "model", spec->name, &spec->shape, &data));
         CHARL_TRY(charl_param_read(p, data));
+        seal(s);
     }
     if (charl_optimizer_has_ema(t->optimizer)) {
         CHARL_TRY(add_ema(s, t->optimizer, t->params));
@@ -105,19 +123,22 @@ cleanup:
     return st;
 }
 
-void charl__snapshot_hash(const charl__snapshot *s, const char *group,
-                          unsigned char digest[CHARL__SHA256_BYTES])
+charl_status charl__snapshot_compare(const charl__snapshot *s, charl_comm *c)
 {
-    charl__sha256 h;
+    charl_status st = CHARL_OK;
+    const uint64_t all = charl__fnv1a64(s->crc, (size_t)s->n * sizeof *s->crc);
+    char name[512];
 
-    charl__sha256_init(&h);
-    for (int64_t i = 0; i < s->n; i++) {
-        if (!group || strcmp(s->tensor[i].group, group) == 0) {
-            charl__sha256_update(&h, s->data[i],
-                                 (size_t)charl_shape_count(&s->tensor[i].shape) * sizeof(float));
-        }
+    st = charl_comm_compare(c, "the checkpoint", &all, sizeof all, CHARL_ERR_NONFINITE);
+    if (st == CHARL_OK || charl_comm_is_broken(c)) {
+        goto cleanup;
     }
-    charl__sha256_final(&h, digest);
+    for (int64_t i = 0; i < s->n; i++) { /* every rank comes to the same one */
+        snprintf(name, sizeof name, "%s/%s", s->tensor[i].group, s->tensor[i].name);
+        CHARL_TRY(charl_comm_compare(c, name, &s->crc[i], sizeof s->crc[i], CHARL_ERR_NONFINITE));
+    }
+cleanup:
+    return st;
 }
 
 /* One tensor of the checkpoint into new host memory, after checking that it is the one wanted. */

@@ -8,16 +8,19 @@ typedef struct charl__snapshot {
     charl_checkpoint_tensor *tensor;
     float **data;
     char (*group)[48];
+    uint32_t *crc; /* of each tensor */
     int64_t n, capacity;
+    bool keeps; /* set before: whether the values are kept, or only their checksums */
 } charl__snapshot;
 
-/** Copy parameters, their moving average if there is one, and optimizer state. Call
- * charl__snapshot_fini in any case. Blocks. */
+/** Copy parameters, their moving average if there is one, and optimizer state, and checksum them.
+ * Call charl__snapshot_fini in any case. Blocks. */
 charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s) CHARL_MUST_CHECK;
 void charl__snapshot_fini(charl__snapshot *s);
-/** Of everything, or of one group. */
-void charl__snapshot_hash(const charl__snapshot *s, const char *group,
-                          unsigned char digest[CHARL__SHA256_BYTES]);
+/** Check that every rank has the same, to the bit. Otherwise every rank gets ERR_NONFINITE and a
+ * message that names the first tensor that differs and the ranks that have another than most.
+ * Collective on c. Errors: that; ERR_COMM. */
+charl_status charl__snapshot_compare(const charl__snapshot *s, charl_comm *c) CHARL_MUST_CHECK;
 
 /** The group that trained weights are taken from, "model" or "ema", by a charl_ema_choice. Errors:
  * ERR_CHECKPOINT when there is no average. */

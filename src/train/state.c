@@ -39,7 +39,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .stale_evals = t->stale_evals,
                                     .skipped_steps = t->skipped_before + t->skipped_now,
                                     .world_size = charl_comm_size(t->comm),
-                                    .device = t->mixed.models,
+                                    .device = d->name,
                                     .driver = d->driver,
                                     .data_path = t->data.path,
                                     .data_n_samples = n,
@@ -125,10 +125,40 @@ static void export_model(charl__trainer *t, const char *checkpoint)
     }
 }
 
+/* Copy the state, and let no rank's differ from the others': the sums they train on were the same.
+ */
+static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
+{
+    charl_status st = CHARL_OK;
+
+    s->keeps = charl_comm_rank(t->comm) == 0;
+    st = charl__phase_enter(t->comm, t->step, CHARL__PHASE_CHECKPOINT, t->params);
+    if (st == CHARL_OK) {
+        st = charl__snapshot_take(t, s);
+    }
+    if (st != CHARL_OK && charl_comm_size(t->comm) > 1) {
+        charl__error_prefix("step %" PRId64 ", checkpoint: ", t->step);
+    }
+    CHARL_TRY(charl__trainer_agree(t, st));
+    st = charl__snapshot_compare(s, t->comm);
+    t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
+    if (t->agreed) {
+        CHARL_FAIL(st,
+                   "step %" PRId64 ": the ranks no longer train the same model: %s; nothing was "
+                   "saved. HINT run the same command to continue from the last checkpoint; a rank "
+                   "that differs again has a device or memory that fails",
+                   t->step, charl_error_message());
+    }
+    CHARL_TRY(st);
+cleanup:
+    return st;
+}
+
 static charl_status save_alone(charl__trainer *t, const charl__snapshot *s, char **path)
 {
     charl_status st = CHARL_OK;
 
+    CHARL_TRY(charl__phase_enter(t->comm, t->step, CHARL__PHASE_WRITE, t->params));
     CHARL_TRY(charl_run_path(t->config->run.output_dir, t->step, path));
     if (charl_comm_rank(t->comm) == 0) {
         CHARL_TRY(write_file(t, s, *path));
@@ -154,6 +184,9 @@ static charl_status forgive(charl__trainer *t, charl_status failed, bool last)
     }
     t->save_failures++;
     if (failed != CHARL_ERR_DISK || last || t->save_failures >= MAX_SAVE_FAILURES) {
+        if (t->agreed && charl_comm_size(t->comm) > 1) {
+            charl__error_prefix("step %" PRId64 ", writing the checkpoint: ", t->step);
+        }
         CHARL_TRY(failed);
     }
     snprintf(text, sizeof text,
@@ -171,24 +204,17 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
 {
     charl_status st = CHARL_OK;
     const double begin = charl__clock_s();
-    unsigned char digest[CHARL__SHA256_BYTES];
     charl__snapshot s = {0};
     char *path = NULL;
 
     if (t->saved_step == t->step) {
         goto cleanup;
     }
-    charl_comm_mark(t->comm, t->step, "checkpoint");
-    charl_comm_timeout_set(t->comm, CHARL__SILENCE_STAGE_S);
-    st = charl__snapshot_take(t, &s);
-    CHARL_TRY(charl__trainer_agree(t, st));
-    charl__snapshot_hash(&s, t->mixed.on ? "model" : NULL, digest);
-    st = charl_comm_compare(t->comm, "the parameters", digest, sizeof digest, CHARL_ERR_NONFINITE);
-    t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
-    CHARL_TRY(st);
+    charl_comm_timeout_set(t->comm, t->config->dist.stage_timeout_s);
+    CHARL_TRY(take_alike(t, &s));
     st = save_alone(t, &s, &path);
     CHARL_TRY(forgive(t, charl__trainer_agree(t, st), last));
-    charl_comm_timeout_set(t->comm, CHARL__SILENCE_STEP_S);
+    charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
     t->last_save_s = charl__clock_s();
     if (t->options->events.saved && t->saved_step == t->step) {
         CHARL_TRY(t->options->events.saved(
@@ -243,7 +269,7 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
 {
     charl_status st = CHARL_OK;
     const charl_device_info *d = charl_device_get_info(t->dev);
-    char text[1600];
+    char text[512];
 
     CHARL_REQUIRE(s->batch_size == t->config->train.batch_size && s->slices == t->slices.total,
                   CHARL_ERR_CHECKPOINT,
@@ -267,11 +293,11 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
                  "the data differ from those of %s; training goes on with the new ones", path);
         charl__trainer_warn(t, text);
     }
-    if (strcmp(s->device, t->mixed.models) != 0 || strcmp(s->driver, d->driver) != 0) {
+    if (strcmp(s->device, d->name) != 0 || strcmp(s->driver, d->driver) != 0) {
         snprintf(
             text, sizeof text,
             "resumed on another device (%s %s, was %s %s): equal up to rounding, not to the bit",
-            t->mixed.models, d->driver, s->device, s->driver);
+            d->name, d->driver, s->device, s->driver);
         charl__trainer_warn(t, text);
     }
 cleanup:
@@ -387,8 +413,8 @@ charl_status charl__trainer_resume(charl__trainer *t)
     charl_status st = CHARL_OK;
     char path[4096] = "";
 
-    charl_comm_mark(t->comm, 0, "resume");
-    if (charl_comm_rank(t->comm) == 0 && t->writes) {
+    st = charl__phase_enter(t->comm, 0, CHARL__PHASE_RESUME, t->params);
+    if (st == CHARL_OK && charl_comm_rank(t->comm) == 0 && t->writes) {
         st = choose(t, path, sizeof path);
     }
     CHARL_TRY(charl__trainer_agree(t, st));
@@ -405,7 +431,7 @@ charl_status charl__trainer_resume(charl__trainer *t)
         st = charl__rundir_clear(t->config->run.output_dir);
     }
     CHARL_TRY(charl__trainer_agree(t, st));
-    charl_comm_timeout_set(t->comm, CHARL__SILENCE_STEP_S);
+    charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
 cleanup:
     return st;
 }

@@ -29,8 +29,10 @@ charl_status charl__sync_ready_all(charl__sync *s) CHARL_MUST_CHECK;
 charl_status charl__sync_collective(void *ctx, charl_tensor *lanes,
                                     charl_tensor *sum) CHARL_MUST_CHECK;
 
-/** Complete every bucket reported since the last call; launches enqueued afterwards see the sums.
- * Collective. */
+/** Wait for the device to finish the buckets reported since the last step and begin their sums.
+ * Collective, but waits for no other rank. s NULL: one rank, nothing to do. */
+charl_status charl__sync_begin(charl__sync *s) CHARL_MUST_CHECK;
+/** Complete what was begun; launches enqueued afterwards see the sums. Collective. */
 charl_status charl__sync_finish(charl__sync *s) CHARL_MUST_CHECK;
 /** out[i] = the tree over all lanes [n_lanes, count] of all ranks. s NULL: one rank, out = lanes.
  * Collective. */

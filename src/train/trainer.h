@@ -7,15 +7,10 @@
 #include "charl/train.h"
 #include "optim/optimizer.h"
 #include "train/balance.h"
-#include "train/mixed.h"
 #include "train/passes.h"
+#include "train/phase.h"
 #include "train/sync.h"
 #include "train/task.h"
-
-/* Seconds of silence after which a rank is given up: in a step; and while one reads data, builds
- * kernels or writes a checkpoint, which may be slow on one node alone. A rank that dies is noticed
- * at once. */
-enum { CHARL__SILENCE_STEP_S = 60, CHARL__SILENCE_STAGE_S = 600 };
 
 typedef struct charl__trainer {
     const charl_config *config;
@@ -43,7 +38,6 @@ typedef struct charl__trainer {
     int64_t recompute_saves;                /* bytes */
     charl__sync *sync;
     charl__balance balance;
-    charl__mixed mixed;
     charl_optimizer *optimizer;
     charl_schedule schedule;
     char schedule_type[32], optimizer_kind[32]; /* names, as the configuration has them */
@@ -78,6 +72,11 @@ void charl__trainer_fini(charl__trainer *t);
 
 /** charl_comm_agree that remembers that every rank knows of the failure. */
 charl_status charl__trainer_agree(charl__trainer *t, charl_status mine) CHARL_MUST_CHECK;
+/** Train from the present step to the last one, a request to stop or the end of patience.
+ * Collective. */
+charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result) CHARL_MUST_CHECK;
+/** Whether evaluations have not become better for too long. */
+bool charl__trainer_is_over(const charl__trainer *t);
 /** Report the plan. */
 charl_status charl__trainer_report(charl__trainer *t) CHARL_MUST_CHECK;
 /** Report `text` as a warning. */

@@ -73,7 +73,7 @@ same "killed $killed times" whole run
 # One rank dies while the others wait for it: they say who, and the job ends soon.
 for rank in 0 1 2; do
     rm -rf run
-    export CHARL_FAULT="train.kill@$rank:5"
+    export CHARL_FAULT="train.backward.kill@$rank:5"
     begin=$(date +%s)
     ranks 3 mlp.ini -q >"$T/log" 2>&1
     code=$?
@@ -90,10 +90,10 @@ done
 # One rank fails without dying: it says so itself.
 for rank in 0 2; do
     rm -rf run
-    export CHARL_FAULT="train.fail@$rank:5"
+    export CHARL_FAULT="train.device.fail@$rank:5"
     expect 4 "rank $rank fails" ranks 3 mlp.ini -q
     unset CHARL_FAULT
-    says 1 "^charl-train: error: rank $rank of 3 \(.*\): the device fails on purpose"
+    says 1 "^charl-train: error: rank $rank of 3 \(.*\), step 5, waiting for the device: the device fails on purpose"
     leave "rank $rank fails"
 done
 finish

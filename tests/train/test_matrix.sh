@@ -93,7 +93,7 @@ says 1 "nothing left to do"
 same "a finished run again" cnn-1 again
 
 # Killed in the middle of a step: what is lost is computed again.
-export CHARL_FAULT="train.kill@1:8"
+export CHARL_FAULT="train.backward.kill@1:8"
 rm -rf k
 ranks 3 mlp.ini -q -o k >log 2>&1 && fail "a killed rank: exit code 0"
 unset CHARL_FAULT

@@ -1,0 +1,155 @@
+/* A training or an evaluation from begin to end, and how the ranks part: together, or with a last
+ * word of the one that fails alone. */
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "train/trainer.h"
+
+charl_status charl__trainer_report(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const charl_device_memory memory = charl_device_get_memory(t->dev);
+    const charl_graph_info g = charl_graph_get_info(t->infers ? t->eval.g : t->train.g);
+    const charl_train_info info = {
+        .device = charl_device_get_info(t->dev),
+        .rank = charl_comm_rank(t->comm),
+        .size = charl_comm_size(t->comm),
+        .allreduce = charl__sync_name(t->sync),
+        .invariant = charl__sync_is_invariant(t->sync),
+        .layers = charl_model_get_count(t->model),
+        .parameters = charl_params_get_elements(t->params),
+        .train_rows = t->data.rows[CHARL_SPLIT_TRAIN],
+        .val_rows = t->data.rows[CHARL_SPLIT_VAL],
+        .window = t->data.kind == CHARL_DATASET_TOKENS ? t->data.x_shape.dim[0] : 0,
+        .data_on_device = charl__feed_is_on_device(t->infers ? t->eval_feed : t->train_feed),
+        .data_note = t->data.note,
+        .batch_size = t->config->train.batch_size,
+        .local_rows = t->rows,
+        .slices = t->slices.total,
+        .steps = t->end_step,
+        .start_step = t->step,
+        .resumed = t->resumed ? t->resumed : "",
+        .memory_bytes = memory.peak,
+        .memory_capacity = memory.capacity,
+        .activation_bytes = g.activation_bytes,
+        .passes = t->n_passes,
+        .recomputes = t->recomputes,
+        .recompute_saves = t->recompute_saves,
+        .launches = g.launches,
+        .collectives = g.collectives};
+
+    if (t->options->events.started) {
+        CHARL_TRY(t->options->events.started(t->options->events.ctx, &info));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status open_run(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+
+    t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch;
+    if (t->writes && charl_comm_rank(t->comm) == 0) {
+        st = charl_run_open(t->config->run.output_dir, &t->run);
+        if (st == CHARL_OK) {
+            charl__trainer_warn(t, charl_run_get_note(t->run));
+        }
+    }
+    CHARL_TRY(charl__trainer_agree(t, st));
+cleanup:
+    return st;
+}
+
+/* A failure that the other ranks do not know of: they wait where this one no longer comes. */
+static void leave_alone(const charl__trainer *t, charl_status st)
+{
+    char me[CHARL_COMM_PLACE];
+
+    if (st == CHARL_OK || !t->comm || charl_comm_size(t->comm) == 1) {
+        return;
+    }
+    if (!t->agreed && !charl_comm_is_broken(t->comm)) {
+        charl__error_prefix("%s: ",
+                            charl_comm_place(t->comm, charl_comm_rank(t->comm), me, sizeof me));
+        charl_comm_break(t->comm);
+    }
+    if (charl_comm_is_broken(t->comm) && t->options->events.lost) {
+        t->options->events.lost(t->options->events.ctx, st);
+    }
+}
+
+/* Where all ranks come when all went well. Nothing that follows can fail for one rank alone, and
+ * what is freed together is freed without a deadline. */
+static charl_status end_together(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__phase_enter(t->comm, t->step, CHARL__PHASE_END, t->params));
+    CHARL_TRY(charl_comm_barrier(t->comm));
+cleanup:
+    return st;
+}
+
+charl_status charl_train_run(const charl_config *config, const charl_train_options *options,
+                             charl_train_result *result)
+{
+    charl_status st = CHARL_OK;
+    charl__trainer t = {0};
+    const double begin = charl__clock_s();
+
+    *result =
+        (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1};
+    CHARL_TRY(charl__trainer_init(&t, config, options, CHARL_SPLIT_VAL));
+    CHARL_TRY(open_run(&t));
+    CHARL_TRY(charl__trainer_resume(&t));
+    CHARL_TRY(charl__trainer_report(&t));
+    if (!options->dry_run) {
+        CHARL_TRY(charl__trainer_loop(&t, result));
+    }
+    CHARL_TRY(end_together(&t));
+cleanup:
+    result->step = t.step;
+    result->epoch = t.ds ? charl__trainer_epoch(&t) : 0.0;
+    result->best_metric = t.ds ? t.best_metric : (double)NAN;
+    result->early = t.ds && charl__trainer_is_over(&t);
+    result->skipped = t.skipped_before + t.skipped_now;
+    result->best_step = t.ds ? t.best_step : -1;
+    leave_alone(&t, st);
+    charl__trainer_fini(&t);
+    result->wall_s = charl__clock_s() - begin;
+    return st;
+}
+
+int charl__split_of(const char *name)
+{
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        if (strcmp(charl_split_name((charl_split)s), name) == 0) {
+            return s;
+        }
+    }
+    return -1;
+}
+
+charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
+                                  const char *checkpoint, const char *split, charl_val_row *out)
+{
+    charl_status st = CHARL_OK;
+    charl__trainer t = {.infers = true};
+    const int which = charl__split_of(split);
+
+    CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG,
+                  "there is no split %s; there are train, val and test", split);
+    st = charl__checkpoint_classes(config, checkpoint, &t.classes);
+    CHARL_TRY(charl_comm_agree(options->comm, st));
+    CHARL_TRY(charl__trainer_init(&t, config, options, (charl_split)which));
+    CHARL_TRY(charl__trainer_report(&t));
+    CHARL_TRY(charl__trainer_agree(&t, charl__trainer_load(&t, checkpoint, false)));
+    CHARL_TRY(charl__trainer_evaluate(&t, 0, out));
+    CHARL_TRY(end_together(&t));
+cleanup:
+    leave_alone(&t, st);
+    charl__trainer_fini(&t);
+    return st;
+}
