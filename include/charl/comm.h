@@ -23,11 +23,16 @@ typedef struct charl_allreduce charl_allreduce;
 typedef struct charl_reducer charl_reducer;
 typedef struct charl_team charl_team;
 
+enum { CHARL_COMM_NODES = 4 };
+
 typedef struct charl_comm_options {
-    double timeout_s;   /* of silence before a rank is given up; 0: 60 */
-    int ranks_per_node; /* 0: ranks that share memory; k: pretend nodes of k ranks, for tests */
-    charl_team *team;   /* NULL: the ranks are the processes that MPI started */
-    int rank;           /* of the calling thread, in team */
+    double timeout_s; /* of silence before a rank is given up; 0: 60 */
+    /* {0}: a node is the ranks that share memory. {3, 1}: for tests, pretend that of these the
+     * first 3 are a node and each later one is another; the last number is that of all later nodes.
+     */
+    int ranks_per_node[CHARL_COMM_NODES];
+    charl_team *team; /* NULL: the ranks are the processes that MPI started */
+    int rank;         /* of the calling thread, in team */
 } charl_comm_options;
 
 /** A local peer died. */
@@ -189,14 +194,18 @@ typedef struct charl_allreduce_options {
  *      "auto"    the best of the following; CHARL_ALLREDUCE overrides the option
  *      "local"   one rank: nothing to do, sum and lanes are the same memory
  *      "window"  ranks of one node, through shared memory: each rank adds its part of a range
- *      "tree"    anywhere, by MPI messages
+ *      "nodes"   anywhere: through shared memory within the nodes, and between them by MPI messages
+ *                of what the ranks of a node have added up already
+ *      "tree"    anywhere, by MPI messages of every rank's lanes
  *      "mpi"     anywhere, MPI_Allreduce: the bits depend on the number of ranks; f32 only
  *
  *  Owned by the caller, not longer than c. Blocks. Collective on c.
  *  Errors: ERR_CONFIG unknown algorithm or type, or it does not work here; ERR_INVALID slices that
  * do not fit together; ERR_NOMEM, also when /dev/shm is too small (the message says what it needs);
  *  ERR_COMM.
- *  Cost: window reads e*n*lanes bytes over all ranks and writes e*n, e the bytes of an element. */
+ *  Cost: window reads e*n*lanes bytes over all ranks and writes e*n, e the bytes of an element;
+ * nodes sends 2*e*n*(N-1)/N bytes from each of N nodes with one lane each, tree as many from each
+ * rank. */
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const struct charl_slices *mine,
                                     const charl_allreduce_options *options,
                                     charl_allreduce **out) CHARL_MUST_CHECK;
@@ -224,7 +233,7 @@ int64_t charl_allreduce_stride(const charl_allreduce *ar);
  * Borrowed. Local. */
 void *charl_allreduce_sum(const charl_allreduce *ar);
 
-/** The part of a range of `count` values that this rank adds up and owns: [*from, *to), relative to
+/** The part of a range of `count` values that this rank owns: [*from, *to), relative to
  *  the range, in whole blocks of 64 values. Local. */
 void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int64_t *from, int64_t *to);
 
@@ -241,7 +250,8 @@ charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t 
  *  parts are there. Tickets, order and limits are those of charl_allreduce_begin. A rank writes its
  *  part when it knows that no rank reads the last one any more: it has waited, since, for something
  *  that each of them began after reading. Async. Collective on c, but it waits for nobody.
- *  Errors: ERR_INVALID, ERR_COMM. Cost: window moves nothing; tree 4*count bytes to every rank. */
+ *  Errors: ERR_INVALID, ERR_COMM. Cost: window moves nothing; nodes 4*count bytes to every node,
+ * tree to every rank. */
 charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count,
                                     int64_t *ticket) CHARL_MUST_CHECK;
 

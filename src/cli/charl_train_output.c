@@ -187,8 +187,9 @@ static void print_plan(const charl__output *o, const charl_train_info *i,
     printf("  batch    %s = %d slices, %s on rank 0; %s steps (%.3g epochs); %s\n",
            grouped(i->batch_size, a), i->slices, grouped(i->local_rows, b), grouped(i->steps, c),
            epochs,
-           i->invariant ? "same bits with any number of ranks up to the slices"
-                        : "the bits depend on the number of ranks");
+           i->mixed       ? "equal up to rounding, as the devices differ"
+           : i->invariant ? "same bits with any number of ranks up to the slices"
+                          : "the bits depend on the number of ranks");
     if (o->size > 1) {
         printf("  ranks    all-reduce by %s\n", i->allreduce);
     }

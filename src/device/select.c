@@ -7,7 +7,10 @@
  *   name:TEXT      part of the name, upper and lower case alike; platform:TEXT likewise
  *
  * Local rank r takes the r-th of the matching devices. A GPU that two platforms offer counts once.
- * CPUs are shared. */
+ * CPUs are shared.
+ *
+ * Or a list, "gpu, gpu, cpu": its r-th rule is that of local rank r, its last one also of all ranks
+ * behind; those with equal rules take the matching devices in turn. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +18,8 @@
 #include <strings.h>
 
 #include "device/cl_private.h"
+
+enum { RULE_BYTES = 128 };
 
 typedef enum { BY_AUTO, BY_GPU, BY_CPU, BY_INDEX, BY_PCI, BY_NAME, BY_PLATFORM } rule_kind;
 
@@ -134,36 +139,103 @@ static int collect(const charl_device_info *info, int count, const rule *r, int 
     return n;
 }
 
-charl_status charl__device_select(const charl_device_info *info, int count,
-                                  const charl_device_request *request, charl__pick *out)
+/* Behind the comma or line break at p, and the blanks around it. */
+static const char *behind_separator(const char *p)
+{
+    p += strspn(p, " \t\n");
+    p += *p == ',';
+    return p + strspn(p, " \t\n");
+}
+
+/* Rule `i` of a list, or its last one. */
+static void rule_of(const char *list, int i, char *out, size_t bytes)
+{
+    size_t n = strcspn(list, ",\n");
+
+    for (; i > 0 && list[n]; i--) {
+        list = behind_separator(list + n);
+        n = strcspn(list, ",\n");
+    }
+    while (list[n] && n > 0 && (list[n - 1] == ' ' || list[n - 1] == '\t')) {
+        n--;
+    }
+    snprintf(out, bytes, "%.*s", (int)n, list);
+}
+
+/* The place of local rank r among those with the rule `text`, and how many they are. */
+static void count_rule(const char *list, const char *text, int r, int size, int *place, int *sum)
+{
+    char other[RULE_BYTES];
+
+    *place = *sum = 0;
+    for (int q = 0; q < size; q++) {
+        rule_of(list, q, other, sizeof other);
+        *place += q < r && strcmp(other, text) == 0;
+        *sum += strcmp(other, text) == 0;
+    }
+}
+
+/* The device of local rank r. */
+static charl_status pick(const charl_device_info *info, int count,
+                         const charl_device_request *request, int r, int size, int *out)
 {
     charl_status st = CHARL_OK;
-    const char *select = request->select && request->select[0] ? request->select : "auto";
-    const int size = request->local_size > 0 ? request->local_size : 1;
-    const int rank = request->local_rank;
+    const char *list = request->select && request->select[0] ? request->select : "auto";
     int candidate[CHARL__MAX_DEVICES];
-    int n = 0;
-    rule r;
+    char text[RULE_BYTES];
+    int n, place, ranks;
+    rule wanted;
 
-    *out = (charl__pick){0, 1};
-    CHARL_REQUIRE(rank >= 0 && rank < size, CHARL_ERR_INVALID, "local rank %d of %d", rank, size);
-    CHARL_TRY(parse(select, &r));
-    n = collect(info, count, &r, candidate);
+    rule_of(list, r, text, sizeof text);
+    count_rule(list, text, r, size, &place, &ranks);
+    CHARL_TRY(parse(text, &wanted));
+    n = collect(info, count, &wanted, candidate);
     CHARL_REQUIRE(
         n > 0, CHARL_ERR_DEVICE,
         "device.select = %s matches none of the %d OpenCL devices of this node (charl devices "
         "lists them)",
-        select, count);
+        text, count);
     if (info[candidate[0]].kind == CHARL_DEVICE_CPU) {
-        *out = (charl__pick){candidate[0], size};
+        *out = candidate[0];
         goto cleanup;
     }
     CHARL_REQUIRE(
-        size <= n || request->share, CHARL_ERR_DEVICE,
+        ranks <= n || request->share, CHARL_ERR_DEVICE,
         "%d ranks on this node for %d device%s (device.select = %s). Start one rank per device, "
         "or set device.share = yes",
-        size, n, n == 1 ? "" : "s", select);
-    *out = (charl__pick){candidate[rank % n], (size - rank % n + n - 1) / n};
+        ranks, n, n == 1 ? "" : "s", text);
+    *out = candidate[place % n];
+cleanup:
+    return st;
+}
+
+static bool is_same(const charl_device_info *a, const charl_device_info *b)
+{
+    return a->index == b->index || (a->pci[0] && strcmp(a->pci, b->pci) == 0) ||
+           (a->kind == CHARL_DEVICE_CPU && b->kind == CHARL_DEVICE_CPU); /* the same cores */
+}
+
+charl_status charl__device_select(const charl_device_info *info, int count,
+                                  const charl_device_request *request, charl__pick *out)
+{
+    charl_status st = CHARL_OK;
+    const int size = request->local_size > 0 ? request->local_size : 1;
+    const int rank = request->local_rank;
+    int mine, other;
+
+    *out = (charl__pick){0, 1};
+    CHARL_REQUIRE(rank >= 0 && rank < size, CHARL_ERR_INVALID, "local rank %d of %d", rank, size);
+    CHARL_TRY(pick(info, count, request, rank, size, &mine));
+    *out = (charl__pick){mine, 0};
+    for (int q = 0; q < size; q++) { /* one that finds no device says so itself */
+        out->sharers += pick(info, count, request, q, size, &other) == CHARL_OK &&
+                        is_same(&info[mine], &info[other]);
+    }
+    CHARL_REQUIRE(out->sharers == 1 || request->share || info[mine].kind == CHARL_DEVICE_CPU,
+                  CHARL_ERR_DEVICE,
+                  "device.select = %s gives %d ranks the device %s. Name another for each, or set "
+                  "device.share = yes",
+                  request->select, out->sharers, info[mine].name);
 cleanup:
     return st;
 }

@@ -52,6 +52,7 @@ static const charl__algorithm local = {
 static const charl__algorithm *const algorithms[] = {
     &local,
     &charl__allreduce_window,
+    &charl__allreduce_nodes,
     &charl__allreduce_tree,
     &charl__allreduce_mpi,
 };
@@ -98,7 +99,7 @@ static charl_status choose(const charl_comm *c, const charl_allreduce_options *o
     }
     CHARL_FAIL(CHARL_ERR_CONFIG,
                "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, local, "
-               "window, tree or mpi",
+               "window, nodes, tree or mpi",
                name);
 cleanup:
     return st;
@@ -211,22 +212,23 @@ void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int64_t *fro
     charl__range_part(count, ar->c->rank, ar->c->size, from, to);
 }
 
-void charl__allreduce_add(const charl_allreduce *ar, void *const *leaf, int64_t n, void *out)
+void charl__allreduce_add(const charl_allreduce *ar, const charl_tree_add *adds, int m,
+                          void *const *leaf, int64_t n, void *out)
 {
     if (ar->options.reduce_dtype == CHARL_BF16) {
         const uint16_t *half[CHARL_MAX_SLICES];
 
-        for (int k = 0; k < ar->map.n; k++) {
+        for (int k = 0; k < m; k++) {
             half[k] = leaf[k];
         }
-        charl__tree_apply_bf16(ar->map.adds, ar->map.n, half, n, ar->scratch, out);
+        charl__tree_apply_bf16(adds, m, half, n, ar->scratch, out);
     } else {
         const float *full[CHARL_MAX_SLICES];
 
-        for (int k = 0; k < ar->map.n; k++) {
+        for (int k = 0; k < m; k++) {
             full[k] = leaf[k];
         }
-        charl__tree_apply(ar->map.adds, ar->map.n, full, n, ar->scratch, out);
+        charl__tree_apply(adds, m, full, n, ar->scratch, out);
     }
 }
 

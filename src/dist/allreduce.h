@@ -43,6 +43,7 @@ struct charl_allreduce {
 };
 
 extern const charl__algorithm charl__allreduce_window;
+extern const charl__algorithm charl__allreduce_nodes;
 extern const charl__algorithm charl__allreduce_tree;
 extern const charl__algorithm charl__allreduce_mpi;
 
@@ -67,7 +68,33 @@ static inline size_t charl__gathered_bytes(const charl_allreduce *ar)
     return ar->options.gathers ? (size_t)ar->stride * sizeof(float) : 0;
 }
 
-/** out = the tree over leaf[0 .. all lanes), n values each, of the type that is reduced. */
-void charl__allreduce_add(const charl_allreduce *ar, void *const *leaf, int64_t n, void *out);
+/** out = the tree over leaf[0 .. m), n values each of the type that is reduced, by adds[0 .. m-1).
+ */
+void charl__allreduce_add(const charl_allreduce *ar, const charl_tree_add *adds, int m,
+                          void *const *leaf, int64_t n, void *out);
+
+/* How far the ranks of a node are, in memory that they share: one record per local rank, written by
+ * its owner only, counters that grow for ever. */
+typedef struct charl__flags {
+    _Alignas(CHARL__LINE) atomic_int_least64_t ready; /* ranges begun: what they need is written */
+    _Alignas(CHARL__LINE) atomic_int_least64_t done;  /* ranges of which this rank did its share */
+    _Alignas(CHARL__LINE)
+        charl__range range[CHARL__RANGES]; /* what was begun: must be equal on all ranks */
+} charl__flags;
+
+/** This rank begins ar->range[ticket % RANGES]. */
+void charl__flags_begin(const charl_allreduce *ar, charl__flags *flags, int64_t ticket);
+
+/** The least of the node's ranks, with what they wrote before it. */
+int64_t charl__flags_ready(const charl_allreduce *ar, const charl__flags *flags);
+int64_t charl__flags_done(const charl_allreduce *ar, const charl__flags *flags);
+
+/** Check that the node's ranks, all ready, began the same range. Errors: ERR_COMM; ar->c is broken.
+ */
+charl_status charl__flags_compare(const charl_allreduce *ar, const charl__flags *flags,
+                                  int64_t ticket) CHARL_MUST_CHECK;
+
+/** Whether range ar->completed waits for a rank of this node. */
+bool charl__flags_late(const charl_allreduce *ar, const charl__flags *flags, int rank);
 
 #endif

@@ -1,4 +1,4 @@
-/* All-reduce by messages, between nodes.
+/* All-reduce by messages of what every rank has.
  *
  * tree: each rank owns a part of a piece; all lanes of the part travel to it (alltoall), it adds
  * them in tree order, and the sums travel back (allgather). mpi: this rank's lanes are added as
@@ -168,7 +168,8 @@ static charl_status tree_gather(charl_allreduce *ar)
     for (int k = 0; k < ar->map.n; k++) {
         leaf[k] = charl__element(ar, s->receive, k * (to - from));
     }
-    charl__allreduce_add(ar, leaf, to - from, charl__element(ar, ar->sum, offset + from));
+    charl__allreduce_add(ar, ar->map.adds, ar->map.n, leaf, to - from,
+                         charl__element(ar, ar->sum, offset + from));
     return parts_gather(ar, charl__element(ar, ar->sum, offset), count, ar->element);
 }
 

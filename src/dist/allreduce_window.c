@@ -1,28 +1,20 @@
 /* All-reduce through the shared memory of a node: every rank adds its part of a range over all
  * lanes, in tree order, and writes it where all read it.
  *
- * Two counters per rank, each written by its owner only and growing for ever: `ready`, ranges
- * begun, and `done`, ranges of which the rank has added its part. Part of range q may be added when
- * every ready > q; range q is complete when every done > q. Nothing is overwritten too early: a
- * rank writes its lanes again only after its wait, when every done > q says that nobody reads them;
- * and sums are written only when every ready > q, where each rank's begin says that it has finished
- * reading the previous sums. A range that gathers goes the same way with nothing to add: its parts
- * are written where all read them. */
+ * Two counters per rank (charl__flags): `ready`, ranges begun, and `done`, ranges of which the rank
+ * has added its part. Part of range q may be added when every ready > q; range q is complete when
+ * every done > q. Nothing is overwritten too early: a rank writes its lanes again only after its
+ * wait, when every done > q says that nobody reads them; and sums are written only when every ready
+ * > q, where each rank's begin says that it has finished reading the previous sums. A range that
+ * gathers goes the same way with nothing to add: its parts are written where all read them. */
 #include "dist/allreduce.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 
-typedef struct window_flags {
-    _Alignas(CHARL__LINE) atomic_int_least64_t ready;
-    _Alignas(CHARL__LINE) atomic_int_least64_t done;
-    _Alignas(CHARL__LINE)
-        charl__range range[CHARL__RANGES]; /* what was begun: must be equal on all ranks */
-} window_flags;
-
 typedef struct window_state {
-    window_flags *flags; /* [local_size] */
+    charl__flags *flags; /* [local_size] */
     void *lane[CHARL_MAX_SLICES];
     int64_t added;     /* ranges of which this rank has added its part */
     int64_t all_ready; /* at least so many ranges are ready on every rank */
@@ -31,7 +23,7 @@ typedef struct window_state {
 static const char *window_unavailable(const charl_comm *c)
 {
     return c->n_nodes > 1
-               ? "the ranks are on several nodes, which share no memory (use auto or tree)"
+               ? "the ranks are on several nodes, which share no memory (use auto or nodes)"
                : NULL;
 }
 
@@ -40,7 +32,7 @@ static charl_status window_create(charl_allreduce *ar)
     charl_status st = CHARL_OK;
     charl_comm *c = ar->c;
     window_state *s = NULL;
-    const size_t head = charl__round_up((size_t)c->size * sizeof(window_flags), 4096);
+    const size_t head = charl__round_up((size_t)c->size * sizeof(charl__flags), 4096);
     unsigned char *data;
 
     CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *s, &s)));
@@ -48,7 +40,7 @@ static charl_status window_create(charl_allreduce *ar)
     CHARL_TRY(charl__window_create(
         c, head + (size_t)(ar->map.n + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
         "the gradients' shared memory", &ar->window));
-    s->flags = (window_flags *)(void *)ar->window.base;
+    s->flags = (charl__flags *)(void *)ar->window.base;
     data = ar->window.base + head;
     for (int k = 0; k < ar->map.n; k++) {
         s->lane[k] = data + (size_t)k * charl__lane_bytes(ar);
@@ -69,37 +61,9 @@ static void window_destroy(charl_allreduce *ar)
 
 static void window_begin(charl_allreduce *ar, int64_t ticket)
 {
-    window_state *s = ar->own;
-    window_flags *mine = &s->flags[ar->c->rank];
-
-    mine->range[ticket % CHARL__RANGES] = ar->range[ticket % CHARL__RANGES];
-    atomic_store_explicit(&mine->ready, ticket + 1, memory_order_release);
-}
-
-static int64_t least_ready(const charl_allreduce *ar)
-{
     const window_state *s = ar->own;
-    int64_t least = INT64_MAX;
 
-    for (int r = 0; r < ar->c->size; r++) {
-        const int64_t v = atomic_load_explicit(&s->flags[r].ready, memory_order_acquire);
-
-        least = v < least ? v : least;
-    }
-    return least;
-}
-
-static int64_t least_done(const charl_allreduce *ar)
-{
-    const window_state *s = ar->own;
-    int64_t least = INT64_MAX;
-
-    for (int r = 0; r < ar->c->size; r++) {
-        const int64_t v = atomic_load_explicit(&s->flags[r].done, memory_order_acquire);
-
-        least = v < least ? v : least;
-    }
-    return least;
+    charl__flags_begin(ar, s->flags, ticket);
 }
 
 static charl_status part_add(charl_allreduce *ar, int64_t ticket)
@@ -110,17 +74,7 @@ static charl_status part_add(charl_allreduce *ar, int64_t ticket)
     void *leaf[CHARL_MAX_SLICES];
     int64_t from, to;
 
-    for (int r = 0; r < ar->c->size; r++) {
-        const charl__range *theirs = &s->flags[r].range[ticket % CHARL__RANGES];
-
-        CHARL_REQUIRE(
-            theirs->offset == range.offset && theirs->count == range.count &&
-                theirs->gathers == range.gathers,
-            CHARL_ERR_COMM,
-            "range %lld of the all-reduce: rank %d has values %lld+%lld, rank %d has %lld+%lld",
-            (long long)ticket, ar->c->rank, (long long)range.offset, (long long)range.count, r,
-            (long long)theirs->offset, (long long)theirs->count);
-    }
+    CHARL_TRY(charl__flags_compare(ar, s->flags, ticket));
     if (range.gathers) {
         goto cleanup; /* the part is written */
     }
@@ -128,9 +82,9 @@ static charl_status part_add(charl_allreduce *ar, int64_t ticket)
     for (int k = 0; k < ar->map.n; k++) {
         leaf[k] = charl__element(ar, s->lane[k], range.offset + from);
     }
-    charl__allreduce_add(ar, leaf, to - from, charl__element(ar, ar->sum, range.offset + from));
+    charl__allreduce_add(ar, ar->map.adds, ar->map.n, leaf, to - from,
+                         charl__element(ar, ar->sum, range.offset + from));
 cleanup:
-    ar->c->is_broken = ar->c->is_broken || st != CHARL_OK;
     return st;
 }
 
@@ -141,7 +95,7 @@ static charl_status window_progress(charl_allreduce *ar)
 
     while (s->added < ar->begun) {
         if (s->all_ready <= s->added) {
-            s->all_ready = least_ready(ar);
+            s->all_ready = charl__flags_ready(ar, s->flags);
         }
         if (s->all_ready <= s->added) {
             break;
@@ -151,7 +105,7 @@ static charl_status window_progress(charl_allreduce *ar)
         atomic_store_explicit(&s->flags[ar->c->rank].done, s->added, memory_order_release);
     }
     if (ar->completed < s->added) {
-        const int64_t done = least_done(ar);
+        const int64_t done = charl__flags_done(ar, s->flags);
 
         ar->completed = done < s->added ? done : s->added;
     }
@@ -164,10 +118,7 @@ static bool window_late(const void *arg, int rank)
     const charl_allreduce *ar = arg;
     const window_state *s = ar->own;
 
-    if (least_ready(ar) <= ar->completed) {
-        return atomic_load(&s->flags[rank].ready) <= ar->completed;
-    }
-    return atomic_load(&s->flags[rank].done) <= ar->completed;
+    return charl__flags_late(ar, s->flags, rank);
 }
 
 const charl__algorithm charl__allreduce_window = {

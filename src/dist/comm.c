@@ -68,8 +68,23 @@ void charl__group_destroy(charl__group *g, bool is_broken)
     }
 }
 
+/* The pretended node of the rank that is `local` among those that share memory; sizes are
+ * charl_comm_options' ranks_per_node. */
+static int pretended_node(const int *sizes, int local)
+{
+    int node = 0;
+
+    for (int size = sizes[0]; size > 0 && local >= size; node++) {
+        local -= size;
+        if (node + 1 < CHARL_COMM_NODES && sizes[node + 1] > 0) {
+            size = sizes[node + 1];
+        }
+    }
+    return node;
+}
+
 /* Ranks are renumbered by (node, local rank): `all` has them as they were started. */
-static charl_status node_split(charl_comm *c, charl__group *all, int ranks_per_node, int *leader)
+static charl_status node_split(charl_comm *c, charl__group *all, const int *sizes, int *leader)
 {
     charl_status st = CHARL_OK;
     const charl__transport *t = all->transport;
@@ -77,8 +92,7 @@ static charl_status node_split(charl_comm *c, charl__group *all, int ranks_per_n
     charl__request request;
 
     CHARL_TRY(t->near(c, all, &near));
-    CHARL_TRY(t->split(c, near, ranks_per_node > 0 ? near->rank / ranks_per_node : 0, all->rank,
-                       &c->node));
+    CHARL_TRY(t->split(c, near, pretended_node(sizes, near->rank), all->rank, &c->node));
     c->local_rank = c->node->rank;
     c->local_size = c->node->size;
     *leader = all->rank;

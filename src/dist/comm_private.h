@@ -49,6 +49,7 @@ struct charl_comm {
     int spins;       /* polls before giving up the processor */
     atomic_int dead; /* rank that the watching thread found dead, or -1 */
     bool is_broken;
+    int tags; /* of point-to-point messages, given out so far */
     struct charl__watch *watch;
 };
 
@@ -94,8 +95,8 @@ const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t 
 /** State letter and start time of a process or thread, from /proc. False when it is gone. */
 bool charl__process_read(int64_t task, char *state, int64_t *started);
 
-/** Zeroed shared memory of `bytes` (equal on all ranks), `what` names it in messages. Collective on
- * c; agreed. Errors: ERR_NOMEM, ERR_COMM. */
+/** Zeroed shared memory of `bytes` (equal on all ranks of a node), `what` names it in messages.
+ * Collective on c; agreed. Errors: ERR_NOMEM, ERR_COMM. */
 charl_status charl__window_create(charl_comm *c, size_t bytes, const char *what,
                                   charl__window *w) CHARL_MUST_CHECK;
 void charl__window_destroy(const charl_comm *c, charl__window *w);
@@ -107,8 +108,9 @@ static inline size_t charl__round_up(size_t value, size_t unit)
 
 /* All lanes of all ranks, in slice order, and the adds that complete the sum. */
 typedef struct charl__lane_map {
-    int n, max_of_rank;
+    int n, max_of_rank, total;                           /* of slices */
     int rank[CHARL_MAX_SLICES], index[CHARL_MAX_SLICES]; /* lane k is lane index[k] of rank[k] */
+    int lo[CHARL_MAX_SLICES];                            /* its first slice */
     int first[CHARL_MAX_SLICES + 1]; /* lanes of rank r: first[r] .. first[r+1] */
     charl_tree_add adds[CHARL_MAX_SLICES];
 } charl__lane_map;
@@ -116,5 +118,20 @@ typedef struct charl__lane_map {
 /** Collective on c; agreed. Errors: ERR_INVALID, ERR_CONFIG, ERR_COMM. */
 charl_status charl__lane_map_init(charl_comm *c, const charl_slices *mine,
                                   charl__lane_map *map) CHARL_MUST_CHECK;
+
+/* The same one level up: a node's ranks own one block of slices too, so a node has lanes as a rank
+ * has, each the tree over some lanes of its ranks. */
+typedef struct charl__node_map {
+    int n_nodes, n;                  /* n: lanes of all nodes */
+    int rank[CHARL_MAX_SLICES + 1];  /* ranks of node m: rank[m] .. rank[m+1] */
+    int first[CHARL_MAX_SLICES + 1]; /* lanes of node m: first[m] .. first[m+1] */
+    charl_tree_add adds[CHARL_MAX_SLICES];
+    int leaf[CHARL_MAX_SLICES + 1]; /* node lane k adds lanes leaf[k] .. leaf[k+1] of the ranks */
+    charl_tree_add inner[CHARL_MAX_SLICES]; /* node lane k, by the adds from inner[leaf[k]] on */
+} charl__node_map;
+
+/** Local. Errors: ERR_INVALID. */
+charl_status charl__node_map_init(const charl_comm *c, const charl__lane_map *lanes,
+                                  charl__node_map *map) CHARL_MUST_CHECK;
 
 #endif

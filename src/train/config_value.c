@@ -227,7 +227,7 @@ cleanup:
     return st;
 }
 
-static bool device_is_valid(const charl__key *key, const char *text)
+static bool device_rule_is_valid(const charl__key *key, const char *text)
 {
     int64_t index;
 
@@ -236,6 +236,19 @@ static bool device_is_valid(const charl__key *key, const char *text)
            (strncmp(text, "pci:", 4) == 0 && text[4] != '\0') ||
            (strncmp(text, "name:", 5) == 0 && text[5] != '\0') ||
            (strncmp(text, "platform:", 9) == 0 && text[9] != '\0');
+}
+
+/* One rule, or a list of them, one for each rank. */
+static bool device_is_valid(const charl__key *key, const char *text)
+{
+    const char *cursor = text;
+    char rule[128];
+    bool valid = text[0] != '\0';
+
+    while (valid && charl__config_element(&cursor, rule, sizeof rule)) {
+        valid = device_rule_is_valid(key, rule);
+    }
+    return valid;
 }
 
 static void check_text(const charl__key *key, const char *text, char *why)

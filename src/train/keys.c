@@ -189,13 +189,14 @@ const charl__key charl__keys[] = {
      "files of metrics to write: metrics.jsonl, metrics.csv"},
 
     {"device", "select", CHARL__KEY_DEVICE, AT(device.select), "auto", NULL, "auto|gpu|cpu", NULL, NULL, NULL,
-     "auto, gpu, cpu, INDEX (see --list-devices), pci:0000:3b:00.0, name:H200 or platform:NVIDIA"},
+     "auto, gpu, cpu, INDEX (see --list-devices), pci:0000:3b:00.0, name:H200 or platform:NVIDIA; or a list, whose items are those of the "
+     "ranks of a node: gpu, gpu, cpu"},
     {"device", "share", CHARL__KEY_BOOL, AT(device.share), "no", NULL, NULL, NULL, NULL, NULL,
      "allow several ranks on one GPU"},
     {"device", "cpu_bind", CHARL__KEY_CHOICE, AT(device.cpu_bind), "auto", NULL, "auto|none", NULL, NULL, NULL,
      "auto: widen a binding to one core that mpirun made; none: leave the binding alone"},
 
-    {"dist", "allreduce", CHARL__KEY_CHOICE, AT(dist.allreduce), "auto", NULL, "auto|window|tree|mpi", "peer", NULL, NULL,
+    {"dist", "allreduce", CHARL__KEY_CHOICE, AT(dist.allreduce), "auto", NULL, "auto|window|nodes|tree|mpi", "peer", NULL, NULL,
      "how gradients are summed over ranks; mpi: a reference whose bits depend on the number of ranks"},
     {"dist", "bucket_mb", CHARL__KEY_FLOAT, AT(dist.bucket_mb), "25", "(0,4096]", NULL, NULL, NULL, NULL,
      "gradients are sent in pieces of about this many MB"},

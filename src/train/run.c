@@ -17,6 +17,7 @@ charl_status charl__trainer_report(charl__trainer *t)
         .size = charl_comm_size(t->comm),
         .allreduce = charl__sync_name(t->sync),
         .invariant = charl__sync_is_invariant(t->sync),
+        .mixed = t->mixed.on,
         .layers = charl_model_get_count(t->model),
         .parameters = charl_params_get_elements(t->params),
         .train_rows = t->data.rows[CHARL_SPLIT_TRAIN],

@@ -239,6 +239,7 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
     charl_comm_timeout_set(t->comm, config->dist.stage_timeout_s);
     st = prepare_alone(t);
     CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl__mixed_init(t));
     CHARL_TRY(charl__part_connect(t));
     st = finish_alone(t);
     CHARL_TRY(charl__trainer_agree(t, st));
@@ -250,6 +251,7 @@ cleanup:
 void charl__trainer_fini(charl__trainer *t)
 {
     charl__part_discard(t);
+    charl__mixed_fini(t);
     charl_optimizer_destroy(t->optimizer);
     charl__feed_destroy(t->train_feed);
     charl__feed_destroy(t->eval_feed);

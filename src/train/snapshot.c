@@ -123,12 +123,18 @@ cleanup:
     return st;
 }
 
-charl_status charl__snapshot_compare(const charl__snapshot *s, charl_comm *c)
+charl_status charl__snapshot_compare(charl__snapshot *s, const char *group, charl_comm *c)
 {
     charl_status st = CHARL_OK;
-    const uint64_t all = charl__fnv1a64(s->crc, (size_t)s->n * sizeof *s->crc);
     char name[512];
+    uint64_t all;
 
+    for (int64_t i = 0; group && i < s->n; i++) {
+        if (strcmp(s->tensor[i].group, group) != 0) {
+            s->crc[i] = 0;
+        }
+    }
+    all = charl__fnv1a64(s->crc, (size_t)s->n * sizeof *s->crc);
     st = charl_comm_compare(c, "the checkpoint", &all, sizeof all, CHARL_ERR_NONFINITE);
     if (st == CHARL_OK || charl_comm_is_broken(c)) {
         goto cleanup;

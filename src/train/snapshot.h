@@ -17,10 +17,11 @@ typedef struct charl__snapshot {
  * Call charl__snapshot_fini in any case. Blocks. */
 charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s) CHARL_MUST_CHECK;
 void charl__snapshot_fini(charl__snapshot *s);
-/** Check that every rank has the same, to the bit. Otherwise every rank gets ERR_NONFINITE and a
- * message that names the first tensor that differs and the ranks that have another than most.
- * Collective on c. Errors: that; ERR_COMM. */
-charl_status charl__snapshot_compare(const charl__snapshot *s, charl_comm *c) CHARL_MUST_CHECK;
+/** Check that every rank has the same, to the bit: everything, or one group. Otherwise every rank
+ * gets ERR_NONFINITE and a message that names the first tensor that differs and the ranks that have
+ * another than most. Collective on c. Errors: that; ERR_COMM. */
+charl_status charl__snapshot_compare(charl__snapshot *s, const char *group,
+                                     charl_comm *c) CHARL_MUST_CHECK;
 
 /** The group that trained weights are taken from, "model" or "ema", by a charl_ema_choice. Errors:
  * ERR_CHECKPOINT when there is no average. */

@@ -39,7 +39,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .stale_evals = t->stale_evals,
                                     .skipped_steps = t->skipped_before + t->skipped_now,
                                     .world_size = charl_comm_size(t->comm),
-                                    .device = d->name,
+                                    .device = t->mixed.models,
                                     .driver = d->driver,
                                     .data_path = t->data.path,
                                     .data_n_samples = n,
@@ -140,7 +140,7 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
         charl__error_prefix("step %" PRId64 ", checkpoint: ", t->step);
     }
     CHARL_TRY(charl__trainer_agree(t, st));
-    st = charl__snapshot_compare(s, t->comm);
+    st = charl__snapshot_compare(s, t->mixed.on ? "model" : NULL, t->comm);
     t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     if (t->agreed) {
         CHARL_FAIL(st,
@@ -269,7 +269,7 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
 {
     charl_status st = CHARL_OK;
     const charl_device_info *d = charl_device_get_info(t->dev);
-    char text[512];
+    char text[1600];
 
     CHARL_REQUIRE(s->batch_size == t->config->train.batch_size && s->slices == t->slices.total,
                   CHARL_ERR_CHECKPOINT,
@@ -293,11 +293,11 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
                  "the data differ from those of %s; training goes on with the new ones", path);
         charl__trainer_warn(t, text);
     }
-    if (strcmp(s->device, d->name) != 0 || strcmp(s->driver, d->driver) != 0) {
+    if (strcmp(s->device, t->mixed.models) != 0 || strcmp(s->driver, d->driver) != 0) {
         snprintf(
             text, sizeof text,
             "resumed on another device (%s %s, was %s %s): equal up to rounding, not to the bit",
-            d->name, d->driver, s->device, s->driver);
+            t->mixed.models, d->driver, s->device, s->driver);
         charl__trainer_warn(t, text);
     }
 cleanup:

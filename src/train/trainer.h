@@ -7,6 +7,7 @@
 #include "charl/train.h"
 #include "optim/optimizer.h"
 #include "train/balance.h"
+#include "train/mixed.h"
 #include "train/passes.h"
 #include "train/phase.h"
 #include "train/sync.h"
@@ -38,6 +39,7 @@ typedef struct charl__trainer {
     int64_t recompute_saves;                /* bytes */
     charl__sync *sync;
     charl__balance balance;
+    charl__mixed mixed;
     charl_optimizer *optimizer;
     charl_schedule schedule;
     char schedule_type[32], optimizer_kind[32]; /* names, as the configuration has them */

@@ -94,6 +94,39 @@ static void test_sharing(void **state)
     assert_int_equal(p.sharers, 4);
 }
 
+/* A rule for every rank. */
+static void test_lists(void **state)
+{
+    static const char list[] = "gpu,gpu , cpu";
+    (void)state;
+    charl__pick p;
+
+    expect(list, 0, 3, 0);
+    expect(list, 1, 3, 2);
+    expect(list, 2, 3, 4);
+    expect(list, 0, 1, 0); /* fewer ranks than rules */
+    expect(list, 3, 4, 4); /* more: the last */
+    expect("cpu, gpu, cpu, gpu", 3, 4, 2);
+    expect("cpu,\n gpu\n cpu\n , gpu", 3, 4, 2);
+    expect("platform:intel, name:H200", 1, 2, 0);
+    charl_assert_ok(choose("gpu, cpu", 2, 5, false, &p));
+    assert_int_equal(p.index, 4);
+    assert_int_equal(p.sharers, 4);
+    charl_assert_ok(choose("gpu, cpu", 0, 5, false, &p));
+    assert_int_equal(p.sharers, 1);
+    charl_assert_ok(choose("cpu, 5", 0, 2, false, &p)); /* two drivers, one set of cores */
+    assert_int_equal(p.sharers, 2);
+    charl_assert_status(choose("0, name:Mesa", 1, 2, false, &p), CHARL_ERR_DEVICE);
+    charl_assert_message("device.select = 0, name:Mesa gives 2 ranks the device H200 through Mesa");
+    charl_assert_ok(choose("0, name:Mesa", 1, 2, true, &p));
+    charl_assert_status(choose("cpu, gpu", 4, 5, false, &p), CHARL_ERR_DEVICE);
+    charl_assert_message("4 ranks on this node for 3 devices");
+    charl_assert_status(choose("cpu,,gpu", 1, 3, false, &p), CHARL_ERR_CONFIG);
+    charl_assert_message("is not understood");
+    charl_assert_status(choose("cpu, name:none", 1, 2, false, &p), CHARL_ERR_DEVICE);
+    charl_assert_message("device.select = name:none matches none");
+}
+
 static void test_best_kind(void **state)
 {
     (void)state;
@@ -132,7 +165,8 @@ static void test_malformed(void **state)
                                       "pci:0000:0a:00.0x",
                                       "platform:",
                                       "auto ",
-                                      "1,2"};
+
+                                      "gpu;cpu"};
     charl__pick p;
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -226,6 +260,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grammar),
         cmocka_unit_test(test_sharing),
+        cmocka_unit_test(test_lists),
         cmocka_unit_test(test_best_kind),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_list),

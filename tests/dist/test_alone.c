@@ -35,10 +35,10 @@ cleanup:
 
 static void test_every_acquisition_may_fail(void **state)
 {
-    char names[][8] = {"auto", "window", "tree", "mpi"};
+    char names[][8] = {"auto", "window", "nodes", "tree", "mpi"};
 
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         assert_true(charl_test_fail_every_acquisition(scenario, names[i]) > 10);
     }
 }

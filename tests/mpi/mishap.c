@@ -52,6 +52,19 @@ static void dawdle(int64_t step)
     }
 }
 
+/* Values of the step's range: once the ranks, or the nodes, do not agree on it. */
+static int64_t range_count(const char *how, int64_t step)
+{
+    if (strncmp(how, "differ", 6) != 0) {
+        return 100000;
+    }
+    if (step != 5) {
+        return 1000;
+    }
+    return 1000 +
+           (strcmp(how, "differ") == 0 ? charl_comm_rank(comm) : 1000 * charl_comm_node(comm));
+}
+
 static charl_status job(const char *how, int rank)
 {
     charl_status st = CHARL_OK;
@@ -74,12 +87,7 @@ static charl_status job(const char *how, int rank)
                 dawdle(step);
             }
         }
-        if (strcmp(how, "differ") == 0) {
-            CHARL_TRY(
-                charl_allreduce_begin(ar, 0, 1000 + (step == 5) * charl_comm_rank(comm), &ticket));
-        } else {
-            CHARL_TRY(charl_allreduce_begin(ar, 0, 100000, &ticket));
-        }
+        CHARL_TRY(charl_allreduce_begin(ar, 0, range_count(how, step), &ticket));
         CHARL_TRY(charl_allreduce_wait(ar, ticket));
         for (int j = 0; j < mine.n_lanes; j++) {
             one[j] = 1;
@@ -105,7 +113,9 @@ int main(int argc, char **argv)
     if (argc != 3) {
         return 1;
     }
-    options.ranks_per_node = strcmp(argv[1], "sleep") == 0 ? 2 : 0;
+    if (strcmp(argv[1], "sleep") == 0 || strcmp(argv[1], "differ_nodes") == 0) {
+        options.ranks_per_node[0] = 2;
+    }
     if (charl_comm_create(&options, &comm) != CHARL_OK) {
         say(charl_error_message());
     }

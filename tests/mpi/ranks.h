@@ -3,8 +3,8 @@
 /** What the tests of test_ranks share: communicators, values, a step. */
 #include "charl/comm.h"
 
-/* all ranks on their node; the same, pretending nodes of two */
-extern _Thread_local charl_comm *comm, *nodes;
+/* all ranks on their node; the same, pretending nodes of two; of one, three, then two */
+extern _Thread_local charl_comm *comm, *nodes, *uneven;
 
 /** Values whose sum depends on the order of adding. */
 float value(int64_t round, int slice, int64_t i);

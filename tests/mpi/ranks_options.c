@@ -119,6 +119,8 @@ void test_sums_in_bf16(void **state)
     check_bf16(comm, "tree", 64, 5000);
     check_bf16(comm, "auto", 8, 0);
     check_bf16(nodes, "auto", 11, 5000);
+    check_bf16(nodes, "tree", 11, 5000);
+    check_bf16(uneven, "auto", 64, 5000);
     charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_status(
         charl_allreduce_create(
@@ -130,7 +132,7 @@ void test_sums_in_bf16(void **state)
 
 void test_gathering(void **state)
 {
-    const char *names[] = {"auto", "window", "tree", "mpi"};
+    const char *names[] = {"auto", "window", "nodes", "tree", "mpi"};
     charl_allreduce *ar = NULL;
     charl_slices mine;
     int64_t ticket = 0;
@@ -143,6 +145,8 @@ void test_gathering(void **state)
         }
     }
     check_gather(nodes, "auto", 5000);
+    check_gather(nodes, "tree", 5000);
+    check_gather(uneven, "auto", 70000);
     charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_ok(charl_allreduce_create(comm, 4, &mine, NULL, &ar));
     assert_null(charl_allreduce_gathered(ar));

@@ -17,7 +17,7 @@
 #include "base/tree.h"
 #include "mpi/ranks.h"
 
-_Thread_local charl_comm *comm, *nodes;
+_Thread_local charl_comm *comm, *nodes, *uneven;
 
 /* Lane j of s, folded, to `to`. */
 static void lane_fill(const charl_slices *s, int j, int64_t round, int64_t n, float **leaf,
@@ -76,7 +76,7 @@ static void check(charl_comm *c, const char *name, int total, int64_t n)
 
 static void test_every_algorithm_equals_the_serial_fold(void **state)
 {
-    const char *names[] = {"auto", "local", "window", "tree", "mpi"};
+    const char *names[] = {"auto", "local", "window", "nodes", "tree", "mpi"};
     const int64_t sizes[] = {0, 1, 15, 16, 17, 5000};
     const int totals[] = {8, 11, 64};
 
@@ -96,12 +96,29 @@ static void test_every_algorithm_equals_the_serial_fold(void **state)
 
 static void test_several_nodes_give_the_same_bits(void **state)
 {
+    const int64_t sizes[] = {0, 1, 17, 5000};
+    const int totals[] = {8, 11, 64};
+
     (void)state;
+    if (charl_comm_size(uneven) >= 5) {
+        assert_int_equal(charl_comm_node_count(uneven), 3 + (charl_comm_size(uneven) - 5) / 2);
+    }
     assert_int_equal(charl_comm_node_count(nodes), (charl_comm_size(nodes) + 1) / 2);
     assert_int_equal(charl_comm_node(nodes), charl_comm_rank(nodes) / 2);
     assert_int_equal(charl_comm_local_rank(nodes), charl_comm_rank(nodes) % 2);
     check(nodes, "auto", 8, 17);
     check(nodes, "tree", 11, 100003);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t t = 0; t < sizeof totals / sizeof *totals; t++) {
+            check(uneven, "auto", totals[t], sizes[i]);
+        }
+    }
+    if (is_available("nodes")) {
+        check(nodes, "nodes", 11, 100003);
+        if (charl_comm_size(nodes) == 3) { /* more pieces than are on their way at a time */
+            check(nodes, "nodes", 3, 4 * 1048576 + 77);
+        }
+    }
     if (charl_comm_node_count(nodes) > 1) {
         charl_allreduce *ar = NULL;
         charl_slices mine;
@@ -122,7 +139,7 @@ static void test_a_wrong_algorithm_is_refused(void **state)
     (void)state;
     charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_status(create(comm, "ring", 4, &mine, &ar), CHARL_ERR_CONFIG);
-    charl_assert_message("window, tree or mpi");
+    charl_assert_message("window, nodes, tree or mpi");
     charl_assert_status(
         charl_allreduce_create(comm, 4, &mine,
                                &(charl_allreduce_options){.reduce_dtype = CHARL_I32}, &ar),
@@ -396,16 +413,21 @@ static int ranks_begin(void **state)
     if (charl_comm_create(&options, &comm) != CHARL_OK) {
         return 1;
     }
-    options.ranks_per_node = 2;
-    return charl_comm_create(&options, &nodes) != CHARL_OK;
+    options.ranks_per_node[0] = 2;
+    if (charl_comm_create(&options, &nodes) != CHARL_OK) {
+        return 1;
+    }
+    memcpy(options.ranks_per_node, (int[]){1, 3, 2, 0}, sizeof options.ranks_per_node);
+    return charl_comm_create(&options, &uneven) != CHARL_OK;
 }
 
 static int ranks_end(void **state)
 {
     (void)state;
-    if (charl_comm_is_broken(comm) || charl_comm_is_broken(nodes)) {
+    if (charl_comm_is_broken(comm) || charl_comm_is_broken(nodes) || charl_comm_is_broken(uneven)) {
         return 1;
     }
+    charl_comm_destroy(uneven);
     charl_comm_destroy(nodes);
     charl_comm_destroy(comm);
     return 0;

@@ -1,0 +1,121 @@
+/* Different devices in one job. */
+#include "train/mixed.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "train/trainer.h"
+
+typedef struct device_model {
+    char name[128], driver[128];
+} device_model;
+
+static bool is_same(const device_model *a, const device_model *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->driver, b->driver) == 0;
+}
+
+static void list_models(const device_model *all, int size, charl__mixed *m)
+{
+    size_t used = 0;
+
+    for (int r = 0; r < size; r++) {
+        bool is_new = true;
+        int n;
+
+        for (int q = 0; q < r; q++) {
+            is_new = is_new && strcmp(all[q].name, all[r].name) != 0;
+        }
+        m->on = m->on || !is_same(&all[r], &all[0]);
+        if (is_new && used < sizeof m->models) {
+            n = snprintf(m->models + used, sizeof m->models - used, "%s%s", used > 0 ? " + " : "",
+                         all[r].name);
+            used += n > 0 ? (size_t)n : 0;
+        }
+    }
+}
+
+charl_status charl__mixed_init(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const charl_device_info *d = charl_device_get_info(t->dev);
+    const int size = charl_comm_size(t->comm);
+    device_model mine = {"", ""}, *all = NULL;
+
+    snprintf(mine.name, sizeof mine.name, "%s", d->name);
+    snprintf(mine.driver, sizeof mine.driver, "%s", d->driver);
+    st = charl_alloc_array(size, sizeof *all, &all);
+    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl_comm_allgather(t->comm, &mine, sizeof mine, all));
+    list_models(all, size, &t->mixed);
+    if (t->mixed.on && !t->infers) {
+        st = charl_alloc_array(t->params->elements + t->params->buffer_elements,
+                               sizeof *t->mixed.copy, &t->mixed.copy);
+        CHARL_TRY(charl__trainer_agree(t, st));
+    }
+cleanup:
+    charl_free(all);
+    return st;
+}
+
+void charl__mixed_fini(charl__trainer *t)
+{
+    charl_free(t->mixed.copy);
+    t->mixed.copy = NULL;
+}
+
+static charl_status take_over(const charl__trainer *t, charl_buffer *arena, int64_t elements,
+                              float *copy)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = (size_t)elements * sizeof *copy;
+    const bool leads = charl_comm_rank(t->comm) == 0;
+
+    if (leads) {
+        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, arena, 0, copy, bytes, true));
+    }
+    CHARL_TRY(charl_comm_broadcast(t->comm, copy, bytes, 0));
+    if (!leads) {
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, arena, 0, copy, bytes, true));
+    }
+cleanup:
+    return st;
+}
+
+/* What another device's rounding would do. */
+static charl_status drift(const charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    float first;
+
+    CHARL_TRY(
+        charl__buffer_read(CHARL_QUEUE_COMPUTE, t->params->value, 0, &first, sizeof first, true));
+    first = nextafterf(first, INFINITY);
+    CHARL_TRY(
+        charl__buffer_write(CHARL_QUEUE_COMPUTE, t->params->value, 0, &first, sizeof first, true));
+cleanup:
+    return st;
+}
+
+charl_status charl__mixed_follow(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const charl_params *p = t->params;
+
+    if (charl__fault("train.drift")) {
+        CHARL_TRY(drift(t));
+    }
+    if (!t->mixed.on) {
+        goto cleanup;
+    }
+    CHARL_TRY(take_over(t, p->value, p->elements, t->mixed.copy));
+    CHARL_TRY(take_over(t, p->buffers, p->buffer_elements, t->mixed.copy + p->elements));
+    if (charl_comm_rank(t->comm) != 0) {
+        CHARL_TRY(charl__params_refresh(t->params));
+    }
+cleanup:
+    return st;
+}
