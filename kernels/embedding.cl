@@ -11,6 +11,7 @@
  *
  * Specialised by   GROUP      work-items that sort a slice together (default 1)
  *                  M          slices to add (default 2)
+ *                  ROUND      0: nodes of the tree over slices are rounded to bf16 (default: not)
  *                  ACT        type of the table and the rows; sums are float
  *                  CHARL_VEC  see math.clh
  * Launch           charl_lookup, charl_sum: pieces.clh.

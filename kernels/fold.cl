@@ -1,8 +1,9 @@
 /* fold: out[i] = sum over s < M of part[s * n + i], in the fixed binary tree of src/base/tree.h.
  *
- * Specialised by   M  number of leaves: slices of a lane times parts of a slice, up to 64 * 64 (default 2)
+ * Specialised by   M      number of leaves: slices of a lane times parts of a slice, up to 64 * 64 (default 2)
+ *                  ROUND  nodes of so many levels and more are rounded to bf16: see tree.clh
  * Launch           one work-item per element, rounded up to the work-group.
- * Numerics         M - 1 additions; the order depends on M only.
+ * Numerics         M - 1 additions; the order depends on M only. With ROUND every node of whole slices is rounded to bf16.
  */
 #include "tree.clh"
 

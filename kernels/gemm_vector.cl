@@ -3,12 +3,16 @@
  * Specialised by   A_KIND, B_KIND, BIAS and the window: see gemm.clh
  *                  MR      rows of a micro-tile, 4 or 8
  *                  FOLD    1: product z is the sum of `leaves` products in the fixed tree; operands of a leaf lie x_outer apart
+ *                  ROUND   with FOLD: nodes of 2^ROUND leaves and more are rounded to bf16 (default: none)
  * Launch           one work-item per mi * MR rows and nj * 32 columns of one product, groups of 1; by column, row, product. For CPUs:
  *                  a work-item packs its operands into private memory, which the cache holds, and keeps a micro-tile in vectors.
  * Numerics         see gemm.clh; with FOLD the tree of src/base/tree.h over the leaves.
  */
 #ifndef FOLD
 #define FOLD 0
+#endif
+#ifndef ROUND
+#define ROUND 99
 #endif
 #ifndef MR
 #define MR 8
@@ -62,11 +66,17 @@ static inline void micro(const float *ap, const float *bp, float *acc, int kc)
 }
 
 #if FOLD
-/* acc = level + acc or level = acc, over `tiles` micro-tiles. */
-static inline void add_level(float *acc, const float *level, int tiles)
+/* A node of 2^l leaves as it is kept. */
+static inline float16 node(float16 sum, int l)
+{
+    return l >= ROUND ? as_float16(CHARL_BF16_KEPT(as_uint16(sum))) : sum;
+}
+
+/* acc = level l + acc or level = acc, over `tiles` micro-tiles. */
+static inline void add_level(float *acc, const float *level, int l, int tiles)
 {
     for (int v = 0; v < tiles * SIZE / 16; v++) {
-        vstore16(vload16(v, level) + vload16(v, acc), v, acc);
+        vstore16(node(vload16(v, level + l * TILES * SIZE) + vload16(v, acc), l + 1), v, acc);
     }
 }
 
@@ -127,15 +137,18 @@ kernel void gemm_vector(GEMM_ARGS)
         /* A binary counter: level l holds the sum of 2^l leaves that waits for its right side. */
         int l = 0;
 
+        for (int v = 0; ROUND == 0 && v < tiles * SIZE / 16; v++) {
+            vstore16(node(vload16(v, acc), 0), v, acc);
+        }
         for (; (leaf >> l) & 1; l++) {
-            add_level(acc, level + l * TILES * SIZE, tiles);
+            add_level(acc, level, l, tiles);
         }
         if (leaf + 1 < leaves) {
             copy_level(acc, level + l * TILES * SIZE, tiles);
         } else {
             for (l++; leaf >> l != 0; l++) {
                 if ((leaf >> l) & 1) {
-                    add_level(acc, level + l * TILES * SIZE, tiles);
+                    add_level(acc, level, l, tiles);
                 }
             }
         }

@@ -13,17 +13,29 @@ charl_tensor *charl__fold_target(const charl_enqueue *e, int k)
     return charl__fold_is_direct(e) ? e->out[k] : e->workspace;
 }
 
+void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, size_t bytes)
+{
+    int n = snprintf(text, bytes, "#define M %d\n", leaves), level = 0;
+
+    while (1 << level < e->parts) {
+        level++;
+    }
+    if (e->rounds[k]) {
+        snprintf(text + n, bytes - (size_t)n, "#define ROUND %d\n", level);
+    }
+}
+
 static charl_status fold_lane(const charl_enqueue *e, const charl_tensor *part, int64_t n, int k,
                               int j)
 {
     const charl_slices *s = e->slices;
     const size_t group = 64;
     const int64_t leaf = s->lane_lo[j] - s->first; /* first leaf among this rank's */
-    char defines[32];
+    char defines[64];
     charl_arg in = charl__raw(CHARL_ARG_IN, part->buffer),
               out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
 
-    snprintf(defines, sizeof defines, "#define M %d\n", s->lane_hi[j] - s->lane_lo[j]);
+    charl__fold_defines(e, k, s->lane_hi[j] - s->lane_lo[j], defines, sizeof defines);
     in.v.offset = part->offset + leaf * n;
     out.v.offset = e->out[k]->offset + j * e->lane_stride[k];
     return charl__launch(e->dev, &(charl_launch){

@@ -83,6 +83,7 @@ static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int
         q.a_at += first * p->a_outer;
         q.b_at += first * p->b_outer;
         q.leaves = e->slices->lane_hi[j] - e->slices->lane_lo[j];
+        q.rounded = e->rounds[k] ? e->parts : 0;
         q.count = p->inner;
         CHARL_TRY(charl__gemm(e->dev, &q));
     }
@@ -99,6 +100,7 @@ charl_status charl__gemm_slices(const charl_enqueue *e, const charl_gemm *p, int
     charl_enqueue leaves = *e;
 
     leaves.slices = &slices;
+    leaves.parts = parts;
     if (!charl__gemm_has_slices(e, k)) {
         q.out = e->out[k];
         CHARL_TRY(charl__gemm(e->dev, &q));

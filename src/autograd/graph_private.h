@@ -33,6 +33,7 @@ struct charl_var {
     bool differentiable; /* lies between something that wants a gradient and here */
     charl_var *grad;
     charl_list more;      /* of a parameter that is used again: its gradients after grad */
+    bool rounds;          /* of a root: nodes of the tree over slices are rounded to bf16 */
     bool late;            /* of a parameter: its gradient is final only after all other nodes */
     charl_var *completed; /* charl_batch_sum of this PARTIAL */
     charl_var *again;     /* the same value, computed again for the backward pass */

@@ -43,6 +43,9 @@ typedef struct charl_enqueue {
     charl_tensor *const *out;              /* a PARTIAL output of a reduction: lane 0 */
     int64_t lane_stride[CHARL_OP_MAX_OUT]; /* elements between lanes of a PARTIAL output, 0 for
                                               others */
+    bool rounds[CHARL_OP_MAX_OUT];         /* PARTIAL output k: what is added up over slices, and
+                                              every node of the tree, is rounded to bf16 */
+    int parts;                             /* leaves of `slices` that make a slice; 0: 1 */
     charl_tensor *workspace;               /* f32 [workspace / 4], or NULL */
     const charl_slices *slices;            /* this rank's slices; never NULL */
     charl_tensor *step; /* u32 [16]: charl_step, for kernels `global const charl_step *` */
@@ -191,10 +194,13 @@ static inline charl_dtype charl__gradient_dtype(const charl_type *t)
 /** v in another float type; v itself when it has that type already. */
 charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype);
 /** Complete a reduction: `part` holds e->slices->count partial results of `n` elements each, one
- * after another; fold the slices of every lane in the fixed tree into output k. With one slice in
- * all an operator may write its output directly: charl__fold_is_direct. */
+ * after another; fold the slices of every lane in the fixed tree into output k, rounding where
+ * e->rounds says so. With one slice in all an operator may write its output directly
+ * (charl__fold_is_direct): whoever takes a single slice's lane rounds it. */
 charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, int k);
 bool charl__fold_is_direct(const charl_enqueue *e); /* one slice, one lane */
+/** What kernels/tree.clh is specialised by to fold so many leaves into a lane of output k. */
+void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, size_t bytes);
 /** Where slice results go: output k itself when direct, else the workspace (of at least
  * slices->count * n floats). */
 charl_tensor *charl__fold_target(const charl_enqueue *e, int k);

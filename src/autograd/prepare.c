@@ -79,6 +79,54 @@ static bool feeds_collective(charl_graph *g, const charl_var *root)
     return false;
 }
 
+static bool rounds(const charl_graph *g)
+{
+    return g->params->reduce_dtype == CHARL_BF16;
+}
+
+/* Whether gradients are complete as they are computed. Those that are rounded go the same way on
+ * any number of ranks. */
+static bool completes(const charl_graph *g)
+{
+    return charl__graph_is_whole(g) && !rounds(g);
+}
+
+/* The operand that v has been moved from lane by lane, the k-th; NULL: there is none. */
+static charl_var *moved_from(charl_var *v, int k)
+{
+    const charl_node *n = charl__var_root(v)->node;
+
+    return n && n->op->moves && k < n->n_in && n->in[k]->type.batch == CHARL_PARTIAL ? n->in[k]
+                                                                                     : NULL;
+}
+
+/* Whether the sum v is completed in the middle of a step too. Where gradients are rounded it must
+ * not be one of them, nor what one is moved from: such sums stay f32. */
+static bool is_completed(charl_graph *g, charl_var *v)
+{
+    charl_var *from;
+
+    if (feeds_collective(g, charl__var_root(v))) {
+        return true;
+    }
+    for (int k = 0; rounds(g) && (from = moved_from(v, k)) != NULL; k++) {
+        if (is_completed(g, from)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void round_nodes(charl_var *v)
+{
+    charl_var *from;
+
+    charl__var_root(v)->rounds = true;
+    for (int k = 0; (from = moved_from(v, k)) != NULL; k++) {
+        round_nodes(from);
+    }
+}
+
 /* Let gradient k of parameter var p be computed in the arena, where it can be. One that cannot is
  * called late on every number of ranks, and so is every parameter with several, because the order
  * of the arena, and with it the bits of the gradient norm, must not depend on that number. */
@@ -86,7 +134,7 @@ static void claim(charl_graph *g, charl_var *p, int k)
 {
     charl_var *v = charl__var_gradient(p, k), *root = charl__var_root(v);
 
-    if (v->type.batch == CHARL_REPLICATED || is_taken(root) || feeds_collective(g, root)) {
+    if (v->type.batch == CHARL_REPLICATED || is_taken(root) || is_completed(g, v)) {
         p->late = true;
     } else {
         p->late = p->late || k > 0;
@@ -102,7 +150,14 @@ static charl_status settle(charl_graph *g, charl_var *p, int k, charl_var **v)
     charl_var *root = charl__var_root(*v);
     const bool is_there = root->grad_of == p->param && root->grad_share == k;
 
-    if (!is_there && (!charl__graph_is_whole(g) || is_taken(root))) {
+    if (rounds(g) && (*v)->type.batch == CHARL_PARTIAL) {
+        if (is_completed(g, *v)) {
+            *v = charl_batch_sum(g, *v); /* rounded once, in the end */
+        } else {
+            round_nodes(*v);
+        }
+    }
+    if (!is_there && (!completes(g) || is_taken(root))) {
         *v = charl__apply1(g, (*v)->type.batch == CHARL_PARTIAL ? &op_lane_copy : &charl__op_spread,
                            NULL, *v);
     }
@@ -134,7 +189,7 @@ static charl_status settle_param(charl_graph *g, charl_var *p)
 {
     charl_status st = CHARL_OK;
 
-    if (p->more.count > 0 && charl__graph_is_whole(g)) {
+    if (p->more.count > 0 && completes(g)) {
         join(g, p);
         CHARL_TRY(charl_graph_status(g));
     }
@@ -254,10 +309,10 @@ static charl_status share_gradients(charl_graph *g)
 {
     charl_status st = CHARL_OK;
 
-    for (int i = 0; i < g->vars.count && !charl__graph_is_whole(g); i++) {
+    for (int i = 0; g->has_gradients && i < g->vars.count && !completes(g); i++) {
         const charl_var *v = charl__var(g, i);
 
-        if (g->has_gradients && v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable) {
+        if (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable) {
             CHARL_TRY(charl__params_share(v->param, v->more.count));
         }
     }

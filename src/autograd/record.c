@@ -139,6 +139,7 @@ static charl_status enqueue_lane(charl_graph *g, charl_node *n, int lane)
     for (int k = 0; k < n->n_out; k++) {
         CHARL_TRY(charl__var_lane(n->out[k], lane, &out[k]));
         e.lane_stride[k] = n->out[k]->type.batch == CHARL_PARTIAL ? lane_stride(n->out[k]) : 0;
+        e.rounds[k] = charl__var_root(n->out[k])->rounds;
     }
     if (n->scratch) {
         const charl_shape words = {1, {n->scratch->bytes / 4}};

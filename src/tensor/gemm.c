@@ -107,11 +107,18 @@ static void choose_block(charl_device *dev, const charl_gemm *p, int mr, int *mi
 static void shape_vector(charl_device *dev, const charl_gemm *p, charl_launch *l, char *text,
                          size_t bytes)
 {
-    const int n = define_common(p, text, bytes), mr = p->m <= 4 ? 4 : 8;
-    int mi, nj;
+    const int mr = p->m <= 4 ? 4 : 8;
+    int n = define_common(p, text, bytes), mi, nj, level = 0;
 
     choose_block(dev, p, mr, &mi, &nj);
-    snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define FOLD %d\n", mr, p->leaves > 1);
+    while (1 << level < p->rounded) {
+        level++;
+    }
+    n += snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define FOLD %d\n", mr,
+                  p->leaves > 1);
+    if (p->leaves > 1 && p->rounded > 0) {
+        snprintf(text + n, bytes - (size_t)n, "#define ROUND %d\n", level);
+    }
     l->file = l->entry = "gemm_vector";
     l->global[0] =
         (size_t)(charl__ceil_div(p->m, (int64_t)mi * mr) *

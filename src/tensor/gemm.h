@@ -68,6 +68,8 @@ typedef struct charl_gemm {
     /* > 1: out is the sum over this many products, x_outer apart, in the fixed tree; count is then
      * inner. Needs charl__gemm_folds. */
     int leaves;
+    int rounded; /* with leaves: nodes of the tree over so many leaves (a power of two) and more are
+                    rounded to bf16; 0: none */
     charl_gemm_form form; /* AUTO, except in tests */
     const char *label;
 } charl_gemm;

@@ -44,6 +44,8 @@ struct charl_params {
     int64_t elements;          /* of the trainable arena, padding included */
     int64_t gradient_elements; /* of a lane of gradients: elements, then shares */
     int64_t buffer_elements;   /* of the arena of what is not trained */
+    charl_dtype reduce_dtype;  /* CHARL_BF16: gradients are summed over slices in nodes rounded to
+                                  bf16, as values in f32; set before graphs are prepared */
     int n_lanes;
     charl_buffer *value, *buffers; /* arenas */
     charl_buffer *half;            /* arena of the working copy, or NULL */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/bf16.h"
 #include "base/tree.h"
 #include "device/device.h"
 
@@ -11,11 +12,11 @@ enum { N = 37, GROUP = 64, MOST = 4096, BEFORE = 5 };
 
 static charl_device *dev;
 
-static void fold_on_device(int m, const float *part, float *out)
+static void fold_on_device(int m, const char *rounding, const float *part, float *out)
 {
     charl_buffer *in, *sum;
     charl_arg from, to;
-    char defines[32];
+    char defines[64];
 
     charl_assert_ok(
         charl__buffer_create(dev, ((size_t)m * N + BEFORE) * sizeof(float), "leaves", &in));
@@ -25,7 +26,7 @@ static void fold_on_device(int m, const float *part, float *out)
     from = charl__raw(CHARL_ARG_IN, in);
     to = charl__raw(CHARL_ARG_OUT, sum);
     from.v.offset = to.v.offset = BEFORE;
-    snprintf(defines, sizeof defines, "#define M %d\n", m);
+    snprintf(defines, sizeof defines, "#define M %d\n%s", m, rounding);
     charl_assert_ok(charl__launch(dev, &(charl_launch){.file = "fold",
                                                        .entry = "charl_fold",
                                                        .defines = defines,
@@ -51,7 +52,7 @@ static void test_tree(void **state)
 
         /* far from zero, so that another order gives other bits */
         charl_test_fill(part, (int64_t)m * N, -1.0F, 3.0F, (uint64_t)m);
-        fold_on_device(m, part, got);
+        fold_on_device(m, "", part, got);
         for (int s = 0; s < m; s++) {
             row[s] = part + (size_t)s * N;
         }
@@ -61,9 +62,51 @@ static void test_tree(void **state)
     charl_free(part);
 }
 
+static void round_row(float *row)
+{
+    for (int i = 0; i < N; i++) {
+        row[i] = charl__bf16_load(charl__bf16_round(row[i]));
+    }
+}
+
+/* Slices of 4 parts: what is below a slice is f32, slices and what is above them bf16. */
+static void test_rounded_nodes(void **state)
+{
+    enum { PARTS = 4 };
+    static const int slices[] = {1, 2, 3, 5, 8};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof slices / sizeof slices[0]; k++) {
+        static float part[8 * PARTS * N];
+        const int n = slices[k];
+        float *row[8], got[N];
+
+        charl_test_fill(part, (int64_t)n * PARTS * N, -1.0F, 3.0F, (uint64_t)n);
+        fold_on_device(n * PARTS, "#define ROUND 2\n", part, got);
+        for (int s = 0; s < n; s++) {
+            float *leaf[PARTS];
+
+            for (int p = 0; p < PARTS; p++) {
+                leaf[p] = part + (ptrdiff_t)(s * PARTS + p) * N;
+            }
+            charl__tree_fold(leaf, PARTS, N);
+            row[s] = leaf[0];
+            round_row(row[s]);
+        }
+        for (int step = 1; step < n; step *= 2) {
+            for (int s = 0; s + step < n; s += 2 * step) {
+                charl__tree_fold((float *[]){row[s], row[s + step]}, 2, N);
+                round_row(row[s]);
+            }
+        }
+        charl_assert_same_bits(got, row[0], N);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tree)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tree),
+                                       cmocka_unit_test(test_rounded_nodes)};
 
     return charl_test_on_device(tests, &dev);
 }

@@ -154,7 +154,7 @@ static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
 static charl_status sum_lane(const charl_enqueue *e, int64_t slices, int j, int first, int leaves)
 {
     const charl_shape *s = &e->out[0]->shape;
-    char defines[32];
+    char defines[64];
     charl_launch l = {
         .file = "embedding",
         .entry = "charl_sum",
@@ -164,7 +164,7 @@ static charl_status sum_lane(const charl_enqueue *e, int64_t slices, int j, int 
                  charl__i64(slices), charl__i64(charl__tensor_count(e->in[1]) / slices)}};
 
     l.args[2].v.offset = e->out[0]->offset + j * e->lane_stride[0];
-    snprintf(defines, sizeof defines, "#define M %d\n", leaves);
+    charl__fold_defines(e, 0, leaves, defines, sizeof defines);
     return charl__pieces_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
 }
 
