@@ -57,6 +57,7 @@ typedef enum charl_recompute {
     CHARL_RECOMPUTE_NO,
     CHARL_RECOMPUTE_YES
 } charl_recompute;
+typedef enum charl_reduce { CHARL_REDUCE_F32, CHARL_REDUCE_BF16 } charl_reduce;
 typedef enum charl_balance { CHARL_BALANCE_EVEN, CHARL_BALANCE_SPEED } charl_balance;
 typedef enum charl_nonfinite_rule {
     CHARL_NONFINITE_STOP,
@@ -240,7 +241,7 @@ typedef struct charl_config {
         double bucket_mb;
         bool overlap;
         bool shard_optimizer;
-        int reduce_dtype;
+        int reduce_dtype;                  /* charl_reduce */
         int balance;                       /* charl_balance */
         double timeout_s, stage_timeout_s; /* of silence: in a step; in a stage before or between */
     } dist;

@@ -204,8 +204,8 @@ const charl__key charl__keys[] = {
      "send finished gradients while others are computed"},
     {"dist", "shard_optimizer", CHARL__KEY_BOOL, AT(dist.shard_optimizer), "no", NULL, NULL, NULL, "no", NULL,
      "each rank keeps a part of the optimizer's state"},
-    {"dist", "reduce_dtype", CHARL__KEY_ENUM, AT(dist.reduce_dtype), "f32", NULL, "f32", "bf16", "f32", NULL,
-     "element type of gradients on the way"},
+    {"dist", "reduce_dtype", CHARL__KEY_ENUM, AT(dist.reduce_dtype), "f32", NULL, "f32|bf16", NULL, NULL, NULL,
+     "element type of gradients on their way between ranks; bf16: half the bytes, and every partial sum over the batch is rounded to bf16"},
     {"dist", "balance", CHARL__KEY_ENUM, AT(dist.balance), "even", NULL, "even|speed", NULL, NULL, NULL,
      "how the slices of the batch are divided among ranks: evenly, or by measured speed so that unequal devices finish together; the bits "
      "do not depend on it"},

@@ -232,7 +232,10 @@ charl_status charl__part_connect(charl__trainer *t)
     charl_status st = CHARL_OK;
 
     CHARL_TRY(settle_passes(t));
-    st = charl__sync_create(t->comm, t->config->dist.allreduce, &t->slices, t->params, &t->sync);
+    st = charl__sync_create(t->comm,
+                            &(charl_allreduce_options){.algorithm = t->config->dist.allreduce,
+                                                       .reduce_dtype = t->params->reduce_dtype},
+                            &t->slices, t->params, &t->sync);
     t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     CHARL_TRY(st);
 cleanup:

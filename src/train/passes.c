@@ -147,6 +147,7 @@ static charl_status enqueue_step(const charl__passes *p, const fold_step *s)
                       .global = {(size_t)p->set->gradient_elements},
                       .local = {CHARL_PARAM_ALIGN},
                       .args = {slot_of(p, CHARL_ARG_INOUT, s->to)},
+                      .defines = p->set->reduce_dtype == CHARL_BF16 ? "#define ROUND 1\n" : NULL,
                       .label = "passes"};
 
     from.v.offset = s->lane * p->set->gradient_elements;

@@ -100,6 +100,8 @@ static charl_status build(charl__trainer *t)
     CHARL_TRY(charl__task_outputs(t->config, &t->data, &outputs));
     CHARL_TRY(charl__task_model(t->config, outputs, &t->model));
     CHARL_TRY(charl_params_create(&t->params));
+    t->params->reduce_dtype =
+        t->config->dist.reduce_dtype == CHARL_REDUCE_BF16 && !t->infers ? CHARL_BF16 : CHARL_F32;
     CHARL_TRY(charl__part_build(t));
     CHARL_REQUIRE(t->infers || t->eval.g || t->config->train.early_stopping_patience == 0,
                   CHARL_ERR_CONFIG,

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/hash.h"
+#include "train/narrow.h"
 
 enum { MAX_BUCKETS = 256 }; /* no more ranges are on their way in an all-reduce */
 
@@ -22,6 +23,13 @@ typedef struct bucket {
     int64_t ticket;
 } bucket;
 
+/* Values on their way, as the device and as the all-reduce has them. */
+typedef struct arena {
+    charl_buffer *device; /* borrowed */
+    unsigned char *host;
+    int64_t device_stride, stride; /* of lanes */
+} arena;
+
 struct charl__sync {
     charl_comm *comm;
     charl_device *dev;
@@ -29,10 +37,11 @@ struct charl__sync {
     charl_allreduce *ar;
     charl_reducer *reducer;
     int n_lanes;
-    bool in_place;      /* the device computes lanes where the all-reduce reads them ... */
-    bool sum_in_place;  /* ... and reads sums where it writes them, for all ranks of the node */
-    float *lanes, *sum; /* host side of the arenas */
-    int64_t stride;
+    bool in_place;         /* the device writes lanes where the all-reduce reads them ... */
+    bool sum_in_place;     /* ... and reads sums where it writes them, for all ranks of the node */
+    charl__narrow *narrow; /* NULL: gradients travel in f32 */
+    size_t element;        /* bytes of a value on its way */
+    arena lanes, sum;
     bucket bucket[MAX_BUCKETS];
     int n_buckets;
     float *small; /* lanes of a collective, then its sum */
@@ -40,15 +49,59 @@ struct charl__sync {
     double waited_s;
 };
 
-charl_status charl__sync_create(charl_comm *comm, const char *algorithm, const charl_slices *slices,
-                                charl_params *set, charl__sync **out)
+/* The arenas of gradients, in the memory of the all-reduce where that is possible. */
+static charl_status place_f32(charl__sync *s)
+{
+    const int64_t stride = charl_allreduce_stride(s->ar);
+    charl_gradient_memory memory = {0};
+
+    s->in_place = charl__device_facts(s->dev)->zero_copy && stride == s->set->gradient_elements;
+    /* Shares are added up in the sum, which is this rank's own then. */
+    s->sum_in_place = s->in_place && s->set->gradient_elements == s->set->elements;
+    memory.lanes = s->in_place ? charl_allreduce_lanes(s->ar) : NULL;
+    memory.sum = s->sum_in_place ? charl_allreduce_sum(s->ar) : NULL;
+    return charl__params_allocate_gradients(s->set, s->n_lanes, false, &memory);
+}
+
+/* They are the rank's own: what travels is narrowed from them and widened to them. */
+static charl_status place_bf16(charl__sync *s)
+{
+    charl_status st = CHARL_OK;
+
+    s->in_place = s->sum_in_place = charl__device_facts(s->dev)->zero_copy;
+    CHARL_TRY(
+        charl__params_allocate_gradients(s->set, s->n_lanes, charl_comm_size(s->comm) == 1, NULL));
+    CHARL_TRY(charl__narrow_create(s->set, s->n_lanes, s->ar, &s->narrow));
+cleanup:
+    return st;
+}
+
+static charl_status place(charl__sync *s)
+{
+    charl_status st = CHARL_OK;
+    const int64_t stride = charl_allreduce_stride(s->ar);
+
+    s->element = charl_dtype_size(s->set->reduce_dtype);
+    CHARL_TRY(s->set->reduce_dtype == CHARL_BF16 ? place_bf16(s) : place_f32(s));
+    s->lanes = (arena){.device = s->narrow ? s->narrow->lanes : s->set->grad,
+                       .host = charl_allreduce_lanes(s->ar),
+                       .device_stride = s->narrow ? stride : s->set->gradient_elements,
+                       .stride = stride};
+    s->sum = (arena){.device = s->narrow ? s->narrow->sum : s->set->sum,
+                     .host = charl_allreduce_sum(s->ar)};
+cleanup:
+    return st;
+}
+
+charl_status charl__sync_create(charl_comm *comm, const charl_allreduce_options *options,
+                                const charl_slices *slices, charl_params *set, charl__sync **out)
 {
     charl_status st = CHARL_OK;
     charl__sync *s = NULL;
-    charl_gradient_memory memory = {0};
 
     *out = NULL;
-    if (charl_comm_size(comm) == 1) {
+    CHARL_INVARIANT(options->reduce_dtype == set->reduce_dtype);
+    if (charl_comm_size(comm) == 1 && set->reduce_dtype == CHARL_F32) {
         CHARL_TRY(charl__params_allocate_gradients(set, slices->n_lanes, true, NULL));
         goto cleanup;
     }
@@ -59,19 +112,9 @@ charl_status charl__sync_create(charl_comm *comm, const char *algorithm, const c
     s->set = set;
     s->dev = set->dev;
     s->n_lanes = slices->n_lanes;
-    CHARL_TRY(charl_allreduce_create(comm, set->gradient_elements, slices,
-                                     &(charl_allreduce_options){.algorithm = algorithm}, &s->ar));
+    CHARL_TRY(charl_allreduce_create(comm, set->gradient_elements, slices, options, &s->ar));
     CHARL_TRY(charl_reducer_create(comm, slices, &s->reducer));
-    s->lanes = charl_allreduce_lanes(s->ar);
-    s->sum = charl_allreduce_sum(s->ar);
-    s->stride = charl_allreduce_stride(s->ar);
-    s->in_place = charl__device_facts(s->dev)->zero_copy && s->stride == set->gradient_elements;
-    /* Shares are added up in the sum, which is this rank's own then. */
-    s->sum_in_place = s->in_place && set->gradient_elements == set->elements;
-    memory.lanes = s->in_place ? s->lanes : NULL;
-    memory.sum = s->sum_in_place ? s->sum : NULL;
-    st = charl__params_allocate_gradients(set, slices->n_lanes, false, &memory);
-    CHARL_TRY(charl_comm_agree(comm, st));
+    CHARL_TRY(charl_comm_agree(comm, place(s)));
     *out = s;
     s = NULL;
 cleanup:
@@ -111,6 +154,7 @@ void charl__sync_destroy(charl__sync *s)
         for (int i = 0; i < s->n_buckets; i++) {
             charl__event_release(s->bucket[i].event);
         }
+        charl__narrow_destroy(s->narrow);
         charl_reducer_destroy(s->reducer);
         charl_allreduce_destroy(s->ar);
         charl_free(s->small);
@@ -127,10 +171,11 @@ static charl_status download(charl__sync *s, const bucket *b)
     CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &computed));
     CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_DOWNLOAD, computed));
     for (int j = 0; j < s->n_lanes; j++) {
-        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, s->set->grad,
-                                     (size_t)(j * s->set->gradient_elements + b->begin) * 4,
-                                     s->lanes + j * s->stride + b->begin, (size_t)b->count * 4,
-                                     false));
+        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, s->lanes.device,
+                                     (size_t)(j * s->lanes.device_stride + b->begin) * s->element,
+                                     s->lanes.host +
+                                         (size_t)(j * s->lanes.stride + b->begin) * s->element,
+                                     (size_t)b->count * s->element, false));
     }
 cleanup:
     charl__event_release(computed);
@@ -146,6 +191,9 @@ charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count)
     CHARL_INVARIANT(s->n_buckets < MAX_BUCKETS);
     b = &s->bucket[s->n_buckets];
     *b = (bucket){.begin = begin, .count = count};
+    if (s->narrow) {
+        CHARL_TRY(charl__narrow_lanes(s->narrow, begin, count));
+    }
     if (!s->in_place) {
         CHARL_TRY(download(s, b));
     }
@@ -177,8 +225,10 @@ static charl_status upload(charl__sync *s, const bucket *b)
     charl_status st = CHARL_OK;
 
     if (!s->sum_in_place) {
-        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, s->set->sum, (size_t)b->begin * 4,
-                                      s->sum + b->begin, (size_t)b->count * 4, false));
+        const size_t at = (size_t)b->begin * s->element;
+
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, s->sum.device, at, s->sum.host + at,
+                                      (size_t)b->count * s->element, false));
     }
 cleanup:
     return st;
@@ -214,6 +264,9 @@ static charl_status finish_buckets(charl__sync *s)
     if (!s->sum_in_place) {
         CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_UPLOAD, &uploaded));
         CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE, uploaded));
+    }
+    for (int i = 0; s->narrow && i < s->n_buckets; i++) {
+        CHARL_TRY(charl__narrow_sum(s->narrow, s->bucket[i].begin, s->bucket[i].count));
     }
 cleanup:
     charl__event_release(uploaded);

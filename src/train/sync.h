@@ -5,7 +5,9 @@
  *
  *  Where the device uses host memory in place, the gradient arenas lie in the window that the ranks
  * share and nothing is copied (sums are, where parameters are used several times: a rank adds those
- * up for itself); elsewhere lanes are downloaded and sums uploaded bucket by bucket.
+ * up for itself); elsewhere lanes are downloaded and sums uploaded bucket by bucket. Gradients that
+ * travel in bf16 are converted on the device, behind the launches that finish a bucket and in front
+ * of those that read the sums (train/narrow.h).
  */
 #include "autograd/graph.h"
 #include "charl/comm.h"
@@ -13,10 +15,12 @@
 
 typedef struct charl__sync charl__sync;
 
-/** For a set that is laid out and has values; allocates its gradients. One rank needs no sync: *out
- * is NULL then. Collective on comm: every rank gets the same status. */
-charl_status charl__sync_create(charl_comm *comm, const char *algorithm, const charl_slices *slices,
-                                charl_params *set, charl__sync **out) CHARL_MUST_CHECK;
+/** For a set that is laid out and has values; allocates its gradients. The options are those of the
+ * all-reduce, of the set's reduce_dtype. One rank that sums in f32 needs no sync: *out is NULL
+ * then. Collective on comm: every rank gets the same status. */
+charl_status charl__sync_create(charl_comm *comm, const charl_allreduce_options *options,
+                                const charl_slices *slices, charl_params *set,
+                                charl__sync **out) CHARL_MUST_CHECK;
 void charl__sync_destroy(charl__sync *s); /* NULL is a no-op */
 /** Check that g, compiled, reports the same buckets on every rank: they would add up different
  * ranges. Collective. Errors: ERR_CONFIG. */

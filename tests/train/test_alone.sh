@@ -10,7 +10,7 @@ alone() {
 # The n-th acquisition of the second rank: from reading the configuration to creating graphs.
 training="20 206 207 208 209 210 211 212 213 214 215 216 230 260"
 evaluation="20 200 208 212 214 240 280"
-if [ "$CHARL_TEST_SHORT" = 1 ]; then
+if [ -n "$short" ]; then
     training="20 209 230"
     evaluation="20 212"
 fi

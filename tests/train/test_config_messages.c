@@ -126,8 +126,8 @@ static const struct {
                                         "this version (available: auto, window, nodes, tree, mpi)"},
     {HEAD "[dist]\nshard_optimizer = yes\n", "conf/t.ini:6: [dist] shard_optimizer: \"yes\" is not "
                                              "available in this version (available: no)"},
-    {HEAD "[dist]\nreduce_dtype = bf16\n",
-     "conf/t.ini:6: [dist] reduce_dtype: bf16 is not available in this version (available: f32)"},
+    {HEAD "[dist]\nreduce_dtype = f16\n",
+     "conf/t.ini:6: [dist] reduce_dtype: \"f16\" is not one of f32, bf16"},
     {HEAD "[dist]\nbalance = fast\n",
      "conf/t.ini:6: [dist] balance: \"fast\" is not one of even, speed"},
     {HEAD "[profile]\ntrace = yes\n",

@@ -1,0 +1,57 @@
+#!/bin/sh
+# Gradients in bf16 on their way (dist.reduce_dtype): the same bits for any number of ranks, algorithm, bucket, pass and
+# after resuming, near those of f32. CHARL_TEST_LONG=1: more of each, and a tied gpt.
+here=$(dirname "$0")
+. "$here/common.sh"
+
+# variant NAME RANKS MODEL SETTINGS...: what MODEL-1 holds, with other settings
+variant() {
+    _name=$1 _ranks=$2 _model=$3
+    shift 3
+    expect 0 "$_model, $_name" ranks "$_ranks" "$_model.ini" -q -o v dist.reduce_dtype=bf16 "$@"
+    same "$_model, $_name" "$_model-1" v
+    rm -rf v
+}
+
+# cnn has batch norm, whose parameters' gradients are also completed within the step.
+expect 0 "mlp on 1 rank" ranks 1 mlp.ini -q -o mlp-1 dist.reduce_dtype=bf16
+expect 0 "cnn on 1 rank" ranks 1 cnn.ini -q -o cnn-1 dist.reduce_dtype=bf16
+variant "3 ranks" 3 mlp
+variant "two passes" 2 mlp train.passes=2
+variant "tree, small buckets" 3 cnn dist.allreduce=tree dist.bucket_mb=0.01
+
+export CHARL_FAULT=train.stop:4
+expect 75 "stopped at step 3" ranks 2 cnn.ini -q -o s dist.reduce_dtype=bf16
+unset CHARL_FAULT
+expect 0 "resumed" ranks 1 cnn.ini -q -o s dist.reduce_dtype=bf16
+same "stopped and resumed" cnn-1 s
+
+# near WHAT A B: the losses of run directories A and B differ, but not much
+near() {
+    checks=$((checks + 1))
+    losses "$2" >a.csv
+    losses "$3" >b.csv
+    cmp -s a.csv b.csv && fail "$1: the losses are equal"
+    paste -d, a.csv b.csv | awk -F, '
+        NR > 1 { for (i = 3; i <= 5; i++) if ($i != "" && ($i - $(i + 7) > 0.01 || $(i + 7) - $i > 0.01)) exit 1 }' ||
+        fail "$1: losses are far apart"
+}
+expect 0 "mlp in f32" ranks 1 mlp.ini -q -o f32
+near "bf16 and f32" mlp-1 f32
+expect 2 "mpi" ranks 2 mlp.ini -q -o x dist.reduce_dtype=bf16 dist.allreduce=mpi
+says 1 "mpi does not work here: it sums in f32 only"
+
+if [ -n "$long" ]; then
+    for n in 2 4 5 8; do
+        variant "$n ranks" $n mlp
+        variant "$n ranks" $n cnn
+    done
+    variant "three passes" 1 mlp train.passes=3
+    seq 1 1500 >text.txt
+    "$bin/charl" data import text text.txt -o text.h5 --val-split 0.1 >/dev/null || exit 1
+    sed 's/digits.h5/text.h5/; s/^type = mlp/type = gpt\nn_layer = 2\nn_head = 4\nn_embd = 32\nblock_size = 16/; /^hidden/d' mlp.ini >gpt.ini
+    expect 0 "gpt on 1 rank" ranks 1 gpt.ini -q -o gpt-1 dist.reduce_dtype=bf16
+    variant "3 ranks" 3 gpt
+    variant "two passes" 2 gpt train.passes=2
+fi
+finish
