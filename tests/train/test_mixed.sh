@@ -22,7 +22,7 @@ says 1 "devices  r0 basic-.* · r1 pthread-.* · r2 pthread-"
 says 1 "equal up to rounding"
 # Where devices are alike that is damage.
 expect 6 "replicas that differ" ranks 2 mlp.ini -o e device.select=1
-says 1 "error: .*the parameters"
+says 1 "error: .*the ranks no longer train the same model: model/"
 unset CHARL_FAULT
 
 # The checkpoint tells where it comes from.
