@@ -155,7 +155,6 @@ static charl_status exchange(charl__trainer *t, const int *count)
     for (int r = 0; r < rank; r++) {
         first += count[r];
     }
-    charl_comm_mark(t->comm, t->step, "division of the batch");
     charl_comm_timeout_set(t->comm, t->config->dist.stage_timeout_s);
     CHARL_TRY(charl__part_exchange(t, first, count[rank]));
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);

@@ -187,7 +187,7 @@ static charl_status run_step(charl__trainer *t)
     CHARL_TRY(charl__sync_finish(t->sync));
     CHARL_TRY(enter(t, CHARL__PHASE_OPTIMIZER));
     CHARL_TRY(charl_optimizer_step(t->optimizer, 0.0F)); /* the rate stands in the step record */
-    CHARL_TRY(charl__mixed_follow(t));
+    CHARL_TRY(charl__mixed_step(t));
     t->step++;
 cleanup:
     return st;

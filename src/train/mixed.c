@@ -1,12 +1,10 @@
 /* Different devices in one job. */
 #include "train/mixed.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/fault.h"
 #include "train/trainer.h"
 
 typedef struct device_model {
@@ -85,29 +83,11 @@ cleanup:
     return st;
 }
 
-/* What another device's rounding would do. */
-static charl_status drift(const charl__trainer *t)
-{
-    charl_status st = CHARL_OK;
-    float first;
-
-    CHARL_TRY(
-        charl__buffer_read(CHARL_QUEUE_COMPUTE, t->params->value, 0, &first, sizeof first, true));
-    first = nextafterf(first, INFINITY);
-    CHARL_TRY(
-        charl__buffer_write(CHARL_QUEUE_COMPUTE, t->params->value, 0, &first, sizeof first, true));
-cleanup:
-    return st;
-}
-
 charl_status charl__mixed_follow(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
     const charl_params *p = t->params;
 
-    if (charl__fault("train.drift")) {
-        CHARL_TRY(drift(t));
-    }
     if (!t->mixed.on) {
         goto cleanup;
     }
@@ -118,4 +98,11 @@ charl_status charl__mixed_follow(charl__trainer *t)
     }
 cleanup:
     return st;
+}
+
+charl_status charl__mixed_step(charl__trainer *t)
+{
+    enum { STEPS = 32 };
+
+    return (t->step + 1) % STEPS == 0 ? charl__mixed_follow(t) : CHARL_OK;
 }

@@ -1,9 +1,12 @@
 #ifndef CHARL_TRAIN_MIXED_H
 #define CHARL_TRAIN_MIXED_H
-/** Ranks whose devices are not of one model and driver: their results differ by roundings, so
- * replicas would drift apart. Rank 0's parameters and running statistics are the others' too, after
- * every step; its optimizer's state is the one that is saved. Sums over the batch need nothing:
- * every rank reads the same.
+/** Ranks whose devices are not of one model and driver: their results differ by roundings.
+ *
+ *  Sums over the batch are read by every rank as they are, so all apply the same gradients, and
+ * most updates round every operation alike on every device; but not all (products of matrices in
+ * muon, numbers too small to be normal), and those replicas drift apart by roundings. Every 32
+ * steps and before a save all ranks take over rank 0's parameters and running statistics. The state
+ * of the optimizer is each rank's own; rank 0's is the one that is saved.
  */
 #include <stdbool.h>
 
@@ -23,8 +26,10 @@ struct charl__trainer;
 charl_status charl__mixed_init(struct charl__trainer *t) CHARL_MUST_CHECK;
 void charl__mixed_fini(struct charl__trainer *t);
 
-/** After an optimizer step. Nothing where all devices are alike; else it waits for rank 0's device
- * and moves the parameters once. Collective. */
+/** Take over what rank 0 has. Nothing where all devices are alike. Blocks. Collective. Cost: one
+ * transfer of the parameters. */
 charl_status charl__mixed_follow(struct charl__trainer *t) CHARL_MUST_CHECK;
+/** The same after an optimizer step, when it is time. */
+charl_status charl__mixed_step(struct charl__trainer *t) CHARL_MUST_CHECK;
 
 #endif

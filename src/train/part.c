@@ -348,7 +348,11 @@ charl_status charl__part_exchange(charl__trainer *t, int first, int count)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(charl__trainer_agree(t, charl_device_sync(t->dev)));
+    st = charl__phase_enter(t->comm, t->step, CHARL__PHASE_DIVISION, t->params);
+    if (st == CHARL_OK) {
+        st = charl_device_sync(t->dev);
+    }
+    CHARL_TRY(charl__trainer_agree(t, st));
     charl__part_discard(t);
     charl__params_free_gradients(t->params); /* they lie in the memory of the sync */
     charl__sync_destroy(t->sync);

@@ -17,6 +17,7 @@
     X(DEVICE, "device", "waiting for the device")                                                  \
     X(ALLREDUCE, "allreduce", "all-reduce")                                                        \
     X(OPTIMIZER, "optimizer", "optimizer")                                                         \
+    X(DIVISION, "division", "division of the batch")                                               \
     X(EVALUATION, "evaluation", "evaluation")                                                      \
     X(CHECKPOINT, "checkpoint", "checkpoint")                                                      \
     X(WRITE, "write", "writing the checkpoint")                                                    \

@@ -133,6 +133,10 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
 
     s->keeps = charl_comm_rank(t->comm) == 0;
     st = charl__phase_enter(t->comm, t->step, CHARL__PHASE_CHECKPOINT, t->params);
+    if (t->mixed.on) {
+        CHARL_TRY(charl__trainer_agree(t, st));
+        CHARL_TRY(charl__mixed_follow(t));
+    }
     if (st == CHARL_OK) {
         st = charl__snapshot_take(t, s);
     }

@@ -69,6 +69,10 @@ export CHARL_FAULT=train.divide@1:1
 slow 1:10 4 "a division that fails" ranks 2 mlp.ini -o f $speed
 unset CHARL_FAULT
 says 1 "error: rank 1 of 2 .*the division fails on purpose"
+export CHARL_FAULT=train.division.kill@1:1
+slow 1:10 137 "killed while the batch is divided" ranks 2 mlp.ini -o k $speed
+unset CHARL_FAULT
+says 1 "rank 1 of 2 .* died at or near step 7, division of the batch"
 for rule in 1 1:0.5 one:2; do
     slow $rule 2 "CHARL_SLOW=$rule" ranks 1 mlp.ini -o g
     says 1 "CHARL_SLOW=$rule: expected rank:factor"
