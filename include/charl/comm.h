@@ -241,7 +241,7 @@ void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int64_t *fro
  *  sum; NULL without the option `gathers`. Ranks of a node may share it. Borrowed. Local. */
 float *charl_allreduce_gathered(const charl_allreduce *ar);
 
-/** This rank's lanes of the range are written. At most 256 are on their way. *ticket: 0, 1,
+/** This rank's lanes of the range are written. At most 512 are on their way. *ticket: 0, 1,
  * ... Async. Collective on c, but it waits for nobody. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,
                                    int64_t *ticket) CHARL_MUST_CHECK;

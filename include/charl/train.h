@@ -49,8 +49,10 @@ typedef struct charl_train_row {
     double loss; /* of this step's batch: an exact f32 */
     double lr, grad_norm;
     int64_t samples; /* seen since the beginning */
-    double samples_per_s, step_ms, data_ms, comm_ms;
-    double tokens_per_s; /* 0 when the samples are no tokens */
+    double samples_per_s, step_ms, data_ms;
+    double comm_ms;         /* gradients or sums of a step were on their way */
+    double comm_exposed_ms; /* of it: the device had nothing left to compute meanwhile */
+    double tokens_per_s;    /* 0 when the samples are no tokens */
     int64_t mem_bytes;
     int64_t skipped; /* steps left out so far, whose gradient was not finite */
     double elapsed_s, eta_s;

@@ -301,9 +301,9 @@ static charl_status on_trained(void *ctx, const charl_train_row *r)
     say_line(o,
              "train step=%" PRId64 "/%" PRId64
              " epoch=%.2f loss=%.6g lr=%.2e grad_norm=%.4g samples_per_s=%.0f%s step_ms=%.3f "
-             "data_ms=%.3f comm_ms=%.3f mem_gib=%.2f eta=%s",
+             "data_ms=%.3f comm_ms=%.3f comm_exposed_ms=%.3f mem_gib=%.2f eta=%s",
              r->step, r->steps, r->epoch, unsigned_nan(r->loss), r->lr, unsigned_nan(r->grad_norm),
-             r->samples_per_s, tokens, r->step_ms, r->data_ms, r->comm_ms,
+             r->samples_per_s, tokens, r->step_ms, r->data_ms, r->comm_ms, r->comm_exposed_ms,
              (double)r->mem_bytes / 1073741824.0, charl__duration_short(r->eta_s, eta, sizeof eta));
     if (o->metrics) {
         CHARL_TRY(charl__metrics_train(o->metrics, r));

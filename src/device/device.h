@@ -74,7 +74,12 @@ charl_status charl__buffer_unmap(charl_queue q, charl_buffer *b, void *ptr) CHAR
 /** Pinned host memory, mapped for its whole life; *host gets its address. */
 charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned **out,
                                   void **host) CHARL_MUST_CHECK;
-void charl__pinned_destroy(charl_pinned *p);
+/** The same for memory that the caller owns, page-aligned and alive until charl__pinned_destroy:
+ * ordinary memory transfers at a third of the speed or less. Its contents stay. Errors: ERR_NOMEM
+ * where the driver or a limit on locked memory refuses; transfers work without. */
+charl_status charl__pinned_wrap(charl_device *dev, void *host, size_t bytes,
+                                charl_pinned **out) CHARL_MUST_CHECK;
+void charl__pinned_destroy(charl_pinned *p); /* NULL is a no-op; waits for transfers */
 
 /* Events: the moment when everything enqueued on q so far is done. */
 charl_status charl__event_record(charl_device *dev, charl_queue q,

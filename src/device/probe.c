@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "device/cl_private.h"
 
@@ -33,7 +34,7 @@ static charl_status probe_zero_copy(charl_device *dev)
         in_place = in_place && host[i] == pattern;
     }
     CHARL_TRY(charl__buffer_map(CHARL_QUEUE_COMPUTE, b, 0, PAGE, &mapped));
-    dev->facts.zero_copy = in_place && mapped == host;
+    dev->facts.zero_copy = in_place && mapped == host && !charl__fault("device.copies");
     CHARL_TRY(charl__buffer_unmap(CHARL_QUEUE_COMPUTE, b, mapped));
     CHARL_TRY(charl__queue_finish(dev, CHARL_QUEUE_COMPUTE, "probing shared memory"));
 cleanup:

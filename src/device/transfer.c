@@ -3,6 +3,8 @@
 
 #include "device/cl_private.h"
 
+enum { PAGE = 4096 };
+
 static charl_status check_range(const charl_buffer *b, size_t offset, size_t bytes)
 {
     charl_status st = CHARL_OK;
@@ -83,43 +85,82 @@ struct charl_pinned {
     int64_t counted;
 };
 
+/* Mapped once and for ever: that is what pins it. */
+static charl_status pinned_map(charl_pinned *p, size_t bytes, const char *what)
+{
+    charl_status st = CHARL_OK;
+    cl_int err = CL_SUCCESS;
+
+    p->host = clEnqueueMapBuffer(p->dev->queue[CHARL_QUEUE_UPLOAD], p->mem, CL_TRUE,
+                                 CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, &err);
+    if (err != CL_SUCCESS) {
+        p->host = NULL;
+        CHARL_FAIL(CHARL_ERR_NOMEM, "mapping %s of %zu bytes: %s", what, bytes,
+                   charl__cl_name(err));
+    }
+cleanup:
+    return st;
+}
+
+/* host NULL: new memory. */
+static charl_status pinned_open(charl_device *dev, void *host, size_t bytes, const char *what,
+                                charl_pinned **out)
+{
+    charl_status st = CHARL_OK;
+    const cl_mem_flags flags =
+        CL_MEM_READ_WRITE | (host ? CL_MEM_USE_HOST_PTR : CL_MEM_ALLOC_HOST_PTR);
+    charl_pinned *p = NULL;
+    cl_int err = CL_SUCCESS;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    p->dev = charl__device_retain(dev);
+    CHARL_TRY(charl__acquire(what));
+    p->mem = clCreateBuffer(dev->context, flags, bytes, host, &err);
+    if (err != CL_SUCCESS) {
+        p->mem = NULL;
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_NOMEM, "%s of %zu bytes: %s", what, bytes, charl__cl_name(err));
+    }
+    CHARL_TRY(pinned_map(p, bytes, what));
+    CHARL_REQUIRE(!host || p->host == host, CHARL_ERR_DEVICE, "%s: the driver maps it elsewhere",
+                  what);
+    *out = p;
+    p = NULL;
+cleanup:
+    charl__pinned_destroy(p);
+    return st;
+}
+
 charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned **out, void **host)
 {
     charl_status st = CHARL_OK;
     static const char what[] = "pinned memory";
     const size_t size = bytes ? bytes : 1;
-    charl_pinned *p = NULL;
-    cl_int err = CL_SUCCESS;
 
     *out = NULL;
     *host = NULL;
     if (dev->facts.zero_copy) {
         CHARL_TRY(charl__budget_check(dev, size, what)); /* host memory is the device's memory */
     }
-    CHARL_TRY(charl_alloc(sizeof *p, &p));
-    p->dev = charl__device_retain(dev);
-    CHARL_TRY(charl__acquire(what));
-    p->mem =
-        clCreateBuffer(dev->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size, NULL, &err);
-    if (err != CL_SUCCESS) {
-        p->mem = NULL;
-        charl__drop();
-        CHARL_FAIL(CHARL_ERR_NOMEM, "%s of %zu bytes: %s", what, size, charl__cl_name(err));
-    }
-    p->host = clEnqueueMapBuffer(dev->queue[CHARL_QUEUE_UPLOAD], p->mem, CL_TRUE,
-                                 CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, NULL, NULL, &err);
-    if (err != CL_SUCCESS) {
-        p->host = NULL;
-        CHARL_FAIL(CHARL_ERR_NOMEM, "mapping %s of %zu bytes: %s", what, size, charl__cl_name(err));
-    }
-    memset(p->host, 0, size);
-    p->counted = dev->facts.zero_copy ? (int64_t)size : 0;
-    charl__budget_add(dev, p->counted);
-    *host = p->host;
-    *out = p;
-    p = NULL;
+    CHARL_TRY(pinned_open(dev, NULL, size, what, out));
+    memset((*out)->host, 0, size);
+    (*out)->counted = dev->facts.zero_copy ? (int64_t)size : 0;
+    charl__budget_add(dev, (*out)->counted);
+    *host = (*out)->host;
 cleanup:
-    charl__pinned_destroy(p);
+    return st;
+}
+
+charl_status charl__pinned_wrap(charl_device *dev, void *host, size_t bytes, charl_pinned **out)
+{
+    charl_status st = CHARL_OK;
+
+    *out = NULL;
+    CHARL_REQUIRE(host && (uintptr_t)host % PAGE == 0 && bytes > 0, CHARL_ERR_INVALID,
+                  "host memory to be pinned must be page-aligned and not empty");
+    CHARL_TRY(pinned_open(dev, host, bytes, "memory to be pinned", out));
+cleanup:
     return st;
 }
 

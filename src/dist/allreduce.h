@@ -3,7 +3,7 @@
 /** What an all-reduce algorithm is: one row of the table in allreduce.c. */
 #include "dist/comm_private.h"
 
-enum { CHARL__RANGES = 256 }; /* ranges on their way */
+enum { CHARL__RANGES = 512 }; /* ranges on their way */
 
 typedef struct charl__range {
     int64_t offset, count;

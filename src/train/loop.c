@@ -16,37 +16,13 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "train/interval.h"
+#include "train/meter.h"
 #include "train/trainer.h"
 
 /* What all ranks do before the next step. */
 typedef struct decision {
     bool stop, save;
 } decision;
-
-/* Times since the last row. */
-typedef struct meter {
-    double begin_s, data_s, comm_s;
-    int64_t steps;
-    double first_s; /* after the first steps: throughput of the run */
-    int64_t first_step;
-    double pause_s, pause_comm_s; /* when validating or saving began */
-} meter;
-
-static void meter_pause(const charl__trainer *t, meter *m)
-{
-    m->pause_s = charl__clock_s();
-    m->pause_comm_s = charl__sync_waited_s(t->sync);
-}
-
-/* Rates are those of training alone. */
-static void meter_go_on(const charl__trainer *t, meter *m)
-{
-    const double pause = charl__clock_s() - m->pause_s;
-
-    m->begin_s += pause;
-    m->first_s += pause;
-    m->comm_s += charl__sync_waited_s(t->sync) - m->pause_comm_s;
-}
 
 static bool take_file(const char *dir, const char *name)
 {
@@ -270,30 +246,21 @@ cleanup:
     return st;
 }
 
-static charl_status log_row(charl__trainer *t, meter *m, charl_train_result *result)
+static charl_status log_row(charl__trainer *t, charl__meter *m, charl_train_result *result)
 {
     charl_status st = CHARL_OK;
-    const double now = charl__clock_s(), steps = (double)(m->steps > 0 ? m->steps : 1),
-                 span = fmax(now - m->begin_s, 1e-9);
-    const double data_s = charl__feed_waited_s(t->train_feed),
-                 comm_s = charl__sync_waited_s(t->sync);
     charl_train_row row = {.step = t->step,
                            .steps = t->end_step,
                            .epoch = charl__trainer_epoch(t),
                            .lr = charl_schedule_lr(&t->schedule, t->step - 1),
                            .samples = t->step * t->config->train.batch_size,
-                           .samples_per_s = steps * (double)t->config->train.batch_size / span,
-                           .step_ms = span * 1e3 / steps,
-                           .data_ms = (data_s - m->data_s) * 1e3 / steps,
-                           .comm_ms = (comm_s - m->comm_s) * 1e3 / steps,
-                           .mem_bytes = charl_device_get_memory(t->dev).in_use,
-                           .elapsed_s = now - t->started_s};
+                           .mem_bytes = charl_device_get_memory(t->dev).in_use};
 
+    charl__meter_row(t, m, &row);
     CHARL_TRY(read_loss(t, &row.loss));
     if (t->data.kind == CHARL_DATASET_TOKENS) {
         row.tokens_per_s = row.samples_per_s * (double)t->data.x_shape.dim[0];
     }
-    row.eta_s = span / steps * (double)(t->end_step - t->step);
     result->loss = row.loss;
     st = check_finite(t, &row.loss, &row.grad_norm);
     row.skipped = t->skipped_before + t->skipped_now;
@@ -303,11 +270,7 @@ static charl_status log_row(charl__trainer *t, meter *m, charl_train_result *res
         st = st == CHARL_OK ? written : st;
     }
     CHARL_TRY(st);
-    *m = (meter){.begin_s = now,
-                 .data_s = data_s,
-                 .comm_s = comm_s,
-                 .first_s = m->first_s,
-                 .first_step = m->first_step};
+    charl__meter_start(t, m);
 cleanup:
     return st;
 }
@@ -367,24 +330,24 @@ cleanup:
 }
 
 /* Save now, in the middle of training. */
-static charl_status save_between(charl__trainer *t, meter *m, bool last)
+static charl_status save_between(charl__trainer *t, charl__meter *m, bool last)
 {
     charl_status st = CHARL_OK;
     double ignored;
 
     CHARL_TRY(check_finite(t, NULL, &ignored)); /* waits for the steps enqueued */
-    meter_pause(t, m);
+    charl__meter_pause(t, m);
     if (t->writes) {
         CHARL_TRY(charl__trainer_save(t, last));
     }
-    meter_go_on(t, m);
+    charl__meter_go_on(t, m);
 cleanup:
     return st;
 }
 
 /* Evaluation and checkpoint after a step, where they are due. An interval of 0 is never, but the
  * end always saves. */
-static charl_status after_step(charl__trainer *t, meter *m)
+static charl_status after_step(charl__trainer *t, charl__meter *m)
 {
     charl_status st = CHARL_OK;
     const bool last = t->step == t->end_step;
@@ -405,19 +368,19 @@ static charl_status after_step(charl__trainer *t, meter *m)
         goto cleanup;
     }
     CHARL_TRY(check_finite(t, NULL, &ignored)); /* waits for the steps enqueued */
-    meter_pause(t, m);
+    charl__meter_pause(t, m);
     if (evaluate) {
         CHARL_TRY(evaluate_now(t, &best));
     }
     if (save || (best && saves) || (charl__trainer_is_over(t) && t->writes)) {
         CHARL_TRY(charl__trainer_save(t, last || charl__trainer_is_over(t)));
     }
-    meter_go_on(t, m);
+    charl__meter_go_on(t, m);
 cleanup:
     return st;
 }
 
-static charl_status divide_anew(charl__trainer *t, meter *m)
+static charl_status divide_anew(charl__trainer *t, charl__meter *m)
 {
     charl_status st = CHARL_OK;
     double ignored;
@@ -426,9 +389,9 @@ static charl_status divide_anew(charl__trainer *t, meter *m)
         goto cleanup;
     }
     CHARL_TRY(check_finite(t, NULL, &ignored)); /* waits for the steps enqueued */
-    meter_pause(t, m);
+    charl__meter_pause(t, m);
     CHARL_TRY(charl__balance_divide(t));
-    meter_go_on(t, m);
+    charl__meter_go_on(t, m);
 cleanup:
     return st;
 }
@@ -436,9 +399,10 @@ cleanup:
 charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
 {
     charl_status st = CHARL_OK;
-    meter m = {.begin_s = charl__clock_s()};
+    charl__meter m = {0};
 
     CHARL_TRY(charl__feed_seek(t->train_feed, t->step));
+    charl__meter_start(t, &m);
     while (t->step < t->end_step && !charl__trainer_is_over(t)) {
         decision d;
         double loss = (double)NAN;

@@ -14,7 +14,7 @@
 
 static const char csv_header[] =
     "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib,"
-    "val/perplexity,val/mae\n";
+    "val/perplexity,val/mae,comm_ms,comm_exposed_ms\n";
 
 enum { PATH_BYTES = 4096, LINE_BYTES = 4096 };
 
@@ -194,20 +194,21 @@ charl_status charl__metrics_train(charl__metrics *m, const charl_train_row *r)
         fprintf(m->jsonl,
                 "{\"event\":\"train\",\"step\":%" PRId64
                 ",\"epoch\":%.6g,\"loss\":%s,\"lr\":%.9g,\"grad_norm\":%s,\"samples\":%" PRId64
-                ",\"samples_per_s\":%s%s,\"step_ms\":%.4g,\"data_ms\":%.4g,\"comm_ms\":%.4g,\"mem_"
-                "bytes\":%" PRId64 "%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
+                ",\"samples_per_s\":%s%s,\"step_ms\":%.4g,\"data_ms\":%.4g,\"comm_ms\":%.4g,"
+                "\"comm_exposed_ms\":%.4g,\"mem_bytes\":%" PRId64
+                "%s,\"elapsed_s\":%.3f,\"time\":%.3f%s}\n",
                 r->step, r->epoch, number(r->loss, "null", loss), r->lr,
                 number(r->grad_norm, "null", norm), r->samples,
                 rounded(r->samples_per_s, "null", rate), tokens, r->step_ms, r->data_ms, r->comm_ms,
-                r->mem_bytes, skipped, r->elapsed_s, charl__clock_wall_s(),
+                r->comm_exposed_ms, r->mem_bytes, skipped, r->elapsed_s, charl__clock_wall_s(),
                 finite ? "" : ",\"nonfinite\":true");
         CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
     }
     if (m->csv) {
-        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,%s,,,%.9g,%s,%s,%.4f,,\n", r->epoch, r->step,
-                r->elapsed_s, number(r->loss, "nan", loss), r->lr,
+        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,%s,,,%.9g,%s,%s,%.4f,,,%.4g,%.4g\n", r->epoch,
+                r->step, r->elapsed_s, number(r->loss, "nan", loss), r->lr,
                 number(r->grad_norm, "nan", norm), rounded(r->samples_per_s, "nan", rate),
-                (double)r->mem_bytes / 1073741824.0);
+                (double)r->mem_bytes / 1073741824.0, r->comm_ms, r->comm_exposed_ms);
         CHARL_TRY(flush(m, m->csv, "metrics.csv"));
     }
 cleanup:
@@ -243,8 +244,8 @@ charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *r)
         CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
     }
     if (m->csv) {
-        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,,%s,%s,,,,,%s,%s\n", r->epoch, r->step, r->elapsed_s,
-                number(r->loss, "nan", loss),
+        fprintf(m->csv, "%.6g,%" PRId64 ",%.3f,,%s,%s,,,,,%s,%s,,\n", r->epoch, r->step,
+                r->elapsed_s, number(r->loss, "nan", loss),
                 isnan(r->accuracy) ? "" : number(r->accuracy, "nan", value),
                 r->perplexity > 0 ? number(r->perplexity, "nan", exponential) : "",
                 isnan(r->mae) ? "" : number(r->mae, "nan", error));

@@ -1,9 +1,11 @@
 /* Gradients and small sums over ranks.
  *
- * ready() only records an event behind the launches that finish a bucket, so the device keeps
- * running; begin() then takes the buckets in order: wait for the event, begin the all-reduce, help
- * with those begun before. While the host adds up one bucket the device computes the next. finish()
- * is the first that waits for other ranks.
+ * ready() only records events behind the launches that finish a bucket and, where lanes must be
+ * copied to the host, behind the copy of each chunk of it, so the device keeps running. begin()
+ * takes the chunks in order: wait until its lanes are there, begin its all-reduce, and meanwhile
+ * help with those begun before and upload what is complete. So one chunk is computed or downloaded
+ * while others are added and further ones uploaded. finish() is the first that waits for other
+ * ranks. All ranks cut alike, also those that copy nothing.
  */
 #include "train/sync.h"
 
@@ -13,15 +15,26 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "train/narrow.h"
 
-enum { MAX_BUCKETS = 256 }; /* no more ranges are on their way in an all-reduce */
+enum {
+    MAX_BUCKETS = 256,
+    CUTS = 128,                      /* chunks more than buckets, at most */
+    MAX_CHUNKS = MAX_BUCKETS + CUTS, /* an all-reduce has room for more ranges on their way */
+    CHUNK_VALUES = 1 << 20,          /* at least, unless a bucket is smaller */
+    POLLS = 100                      /* before the host sleeps between looks */
+};
 
-typedef struct bucket {
+static const double nap_s = 50e-6;
+
+typedef struct chunk {
     int64_t begin, count;
-    charl_event *event; /* its lanes are where the all-reduce reads them */
+    charl_event *computed; /* of the first chunk of a bucket: the device is done with the bucket */
+    int64_t bucket;        /* ... and its values; else 0 */
+    charl_event *copied;   /* lanes are on the host; NULL: they need not be copied */
     int64_t ticket;
-} bucket;
+} chunk;
 
 /* Values on their way, as the device and as the all-reduce has them. */
 typedef struct arena {
@@ -42,12 +55,24 @@ struct charl__sync {
     charl__narrow *narrow; /* NULL: gradients travel in f32 */
     size_t element;        /* bytes of a value on its way */
     arena lanes, sum;
-    bucket bucket[MAX_BUCKETS];
-    int n_buckets;
-    float *small; /* lanes of a collective, then its sum */
+    charl_pinned *pinned_lanes, *pinned_sum;
+    chunk chunk[MAX_CHUNKS];
+    int n_chunks, n_begun, n_summed; /* sums are on their way to the device, too */
+    int64_t longest;                 /* chunk */
+    float *small;                    /* lanes of a collective, then its sum */
     int64_t small_capacity;
-    double waited_s;
+    double begun_s, computed_s; /* this step: the first bucket, the last bucket */
+    double busy_s, waited_s;
 };
+
+/* For transfers at full speed; without, they are slow and right. */
+static void pin(charl__sync *s, void *memory, int64_t count, charl_pinned **out)
+{
+    if (charl__pinned_wrap(s->dev, memory, (size_t)count * s->element, out) != CHARL_OK) {
+        charl__log(CHARL__LOG_WARN, "gradients are copied at lower speed: %s",
+                   charl_error_message());
+    }
+}
 
 /* The arenas of gradients, in the memory of the all-reduce where that is possible. */
 static charl_status place_f32(charl__sync *s)
@@ -89,6 +114,12 @@ static charl_status place(charl__sync *s)
                        .stride = stride};
     s->sum = (arena){.device = s->narrow ? s->narrow->sum : s->set->sum,
                      .host = charl_allreduce_sum(s->ar)};
+    if (!charl__device_facts(s->dev)->zero_copy) {
+        pin(s, s->lanes.host, s->n_lanes * stride, &s->pinned_lanes);
+        pin(s, s->sum.host, stride, &s->pinned_sum);
+    }
+    s->longest = s->set->gradient_elements / CUTS + 1;
+    s->longest = s->longest > CHUNK_VALUES ? s->longest : CHUNK_VALUES;
 cleanup:
     return st;
 }
@@ -148,12 +179,21 @@ cleanup:
     return st;
 }
 
+static void forget_chunks(charl__sync *s)
+{
+    for (int i = 0; i < s->n_chunks; i++) {
+        charl__event_release(s->chunk[i].computed);
+        charl__event_release(s->chunk[i].copied);
+    }
+    s->n_chunks = s->n_begun = s->n_summed = 0;
+}
+
 void charl__sync_destroy(charl__sync *s)
 {
     if (s) {
-        for (int i = 0; i < s->n_buckets; i++) {
-            charl__event_release(s->bucket[i].event);
-        }
+        forget_chunks(s);
+        charl__pinned_destroy(s->pinned_lanes);
+        charl__pinned_destroy(s->pinned_sum);
         charl__narrow_destroy(s->narrow);
         charl_reducer_destroy(s->reducer);
         charl_allreduce_destroy(s->ar);
@@ -162,23 +202,20 @@ void charl__sync_destroy(charl__sync *s)
     }
 }
 
-/* Copy the lanes of a bucket to the host, behind the compute queue. */
-static charl_status download(charl__sync *s, const bucket *b)
+/* Copy the lanes of a chunk to the host. */
+static charl_status download(charl__sync *s, chunk *c)
 {
     charl_status st = CHARL_OK;
-    charl_event *computed = NULL;
 
-    CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &computed));
-    CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_DOWNLOAD, computed));
     for (int j = 0; j < s->n_lanes; j++) {
         CHARL_TRY(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, s->lanes.device,
-                                     (size_t)(j * s->lanes.device_stride + b->begin) * s->element,
+                                     (size_t)(j * s->lanes.device_stride + c->begin) * s->element,
                                      s->lanes.host +
-                                         (size_t)(j * s->lanes.stride + b->begin) * s->element,
-                                     (size_t)b->count * s->element, false));
+                                         (size_t)(j * s->lanes.stride + c->begin) * s->element,
+                                     (size_t)c->count * s->element, false));
     }
+    CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_DOWNLOAD, &c->copied));
 cleanup:
-    charl__event_release(computed);
     return st;
 }
 
@@ -186,20 +223,27 @@ charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count)
 {
     charl_status st = CHARL_OK;
     charl__sync *s = ctx;
-    bucket *b;
+    const int first = s->n_chunks;
 
-    CHARL_INVARIANT(s->n_buckets < MAX_BUCKETS);
-    b = &s->bucket[s->n_buckets];
-    *b = (bucket){.begin = begin, .count = count};
     if (s->narrow) {
         CHARL_TRY(charl__narrow_lanes(s->narrow, begin, count));
     }
-    if (!s->in_place) {
-        CHARL_TRY(download(s, b));
+    for (int64_t at = 0; at < count; at += s->longest) {
+        chunk *c = &s->chunk[s->n_chunks];
+
+        CHARL_INVARIANT(s->n_chunks < MAX_CHUNKS);
+        *c = (chunk){.begin = begin + at,
+                     .count = count - at < s->longest ? count - at : s->longest};
+        s->n_chunks++;
+        if (at == 0) {
+            c->bucket = count;
+            CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &c->computed));
+        }
+        if (!s->in_place) {
+            CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_DOWNLOAD, s->chunk[first].computed));
+            CHARL_TRY(download(s, c));
+        }
     }
-    CHARL_TRY(charl__event_record(s->dev, s->in_place ? CHARL_QUEUE_COMPUTE : CHARL_QUEUE_DOWNLOAD,
-                                  &b->event));
-    s->n_buckets++;
 cleanup:
     return st;
 }
@@ -208,9 +252,10 @@ charl_status charl__sync_ready_all(charl__sync *s)
 {
     charl_status st = CHARL_OK;
     int64_t begin = 0, end;
+    int n = 0;
 
     while ((end = charl__params_range(s->set, &begin, s->set->elements)) > begin) {
-        CHARL_REQUIRE(s->n_buckets < MAX_BUCKETS, CHARL_ERR_CONFIG,
+        CHARL_REQUIRE(++n <= MAX_BUCKETS, CHARL_ERR_CONFIG,
                       "gradients in more than %d ranges: too many shared parameters", MAX_BUCKETS);
         CHARL_TRY(charl__sync_ready(s, begin, end - begin));
         begin = end;
@@ -219,17 +264,52 @@ cleanup:
     return st;
 }
 
-/* Bring the sum of a bucket to the device. */
-static charl_status upload(charl__sync *s, const bucket *b)
+/* Bring complete sums to the device: those of ranges before `completed`. */
+static charl_status upload(charl__sync *s, int64_t completed)
 {
     charl_status st = CHARL_OK;
 
-    if (!s->sum_in_place) {
-        const size_t at = (size_t)b->begin * s->element;
+    for (; s->n_summed < s->n_begun && s->chunk[s->n_summed].ticket < completed; s->n_summed++) {
+        const chunk *c = &s->chunk[s->n_summed];
 
-        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, s->sum.device, at, s->sum.host + at,
-                                      (size_t)b->count * s->element, false));
+        if (!s->sum_in_place) {
+            const size_t at = (size_t)c->begin * s->element;
+
+            CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, s->sum.device, at, s->sum.host + at,
+                                          (size_t)c->count * s->element, false));
+        }
     }
+cleanup:
+    return st;
+}
+
+/* Do for the ranges on their way what can be done without waiting. */
+static charl_status help(charl__sync *s)
+{
+    charl_status st = CHARL_OK;
+    int64_t completed = 0;
+
+    CHARL_TRY(charl_allreduce_progress(s->ar, &completed));
+    CHARL_TRY(upload(s, completed));
+cleanup:
+    return st;
+}
+
+/* Wait for the device; help while ranges are on their way. */
+static charl_status wait_helping(charl__sync *s, const charl_event *e)
+{
+    charl_status st = CHARL_OK;
+    bool done = false;
+
+    for (int polls = 0; s->n_summed < s->n_begun; polls++) {
+        CHARL_TRY(charl__event_is_done(e, &done));
+        if (done) {
+            break;
+        }
+        CHARL_TRY(help(s));
+        charl__sleep_s(polls < POLLS ? 0 : nap_s);
+    }
+    CHARL_TRY(charl__event_wait(e));
 cleanup:
     return st;
 }
@@ -237,39 +317,64 @@ cleanup:
 charl_status charl__sync_begin(charl__sync *s)
 {
     charl_status st = CHARL_OK;
-    int64_t completed;
 
-    for (int i = 0; s && i < s->n_buckets; i++) {
-        CHARL_TRY(charl__event_wait(s->bucket[i].event));
-        CHARL_TRY(charl_allreduce_begin(s->ar, s->bucket[i].begin, s->bucket[i].count,
-                                        &s->bucket[i].ticket));
-        CHARL_TRY(charl_allreduce_progress(s->ar, &completed));
+    for (int i = 0; s && i < s->n_chunks; i++) {
+        chunk *c = &s->chunk[i];
+
+        if (c->computed) {
+            CHARL_TRY(wait_helping(s, c->computed));
+            s->computed_s = charl__clock_s();
+            s->begun_s = i == 0 ? s->computed_s : s->begun_s;
+        }
+        if (c->copied) {
+            CHARL_TRY(wait_helping(s, c->copied));
+        }
+        CHARL_TRY(charl_allreduce_begin(s->ar, c->begin, c->count, &c->ticket));
+        s->n_begun++;
+        CHARL_TRY(help(s));
     }
 cleanup:
     return st;
 }
 
-static charl_status finish_buckets(charl__sync *s)
+/* The device computes with the sums next; the host waits too, or it would not know for how long. */
+static charl_status end_uploads(charl__sync *s)
 {
     charl_status st = CHARL_OK;
     charl_event *uploaded = NULL;
 
-    for (int i = 0; i < s->n_buckets; i++) {
-        const double begin = charl__clock_s();
-
-        CHARL_TRY(charl_allreduce_wait(s->ar, s->bucket[i].ticket));
-        s->waited_s += charl__clock_s() - begin;
-        CHARL_TRY(upload(s, &s->bucket[i]));
-    }
     if (!s->sum_in_place) {
         CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_UPLOAD, &uploaded));
         CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE, uploaded));
-    }
-    for (int i = 0; s->narrow && i < s->n_buckets; i++) {
-        CHARL_TRY(charl__narrow_sum(s->narrow, s->bucket[i].begin, s->bucket[i].count));
+        CHARL_TRY(charl__event_wait(uploaded));
     }
 cleanup:
     charl__event_release(uploaded);
+    return st;
+}
+
+/* Communication is waited for from the moment when the device has computed the last bucket. */
+static charl_status finish_chunks(charl__sync *s)
+{
+    charl_status st = CHARL_OK;
+    double now;
+
+    while (s->n_summed < s->n_begun) {
+        const int64_t ticket = s->chunk[s->n_summed].ticket;
+
+        CHARL_TRY(charl_allreduce_wait(s->ar, ticket));
+        CHARL_TRY(upload(s, ticket + 1));
+    }
+    CHARL_TRY(end_uploads(s));
+    for (int i = 0; s->narrow && i < s->n_chunks; i++) {
+        if (s->chunk[i].bucket > 0) {
+            CHARL_TRY(charl__narrow_sum(s->narrow, s->chunk[i].begin, s->chunk[i].bucket));
+        }
+    }
+    now = charl__clock_s();
+    s->busy_s += s->n_chunks > 0 ? now - s->begun_s : 0;
+    s->waited_s += s->n_chunks > 0 ? now - s->computed_s : 0;
+cleanup:
     return st;
 }
 
@@ -280,11 +385,8 @@ charl_status charl__sync_finish(charl__sync *s)
     if (!s) {
         goto cleanup;
     }
-    st = charl__fault("train.allreduce.skip") ? CHARL_OK : finish_buckets(s);
-    for (int i = 0; i < s->n_buckets; i++) {
-        charl__event_release(s->bucket[i].event);
-    }
-    s->n_buckets = 0;
+    st = charl__fault("train.allreduce.skip") ? CHARL_OK : finish_chunks(s);
+    forget_chunks(s);
     CHARL_TRY(st);
 cleanup:
     return st;
@@ -295,7 +397,7 @@ charl_status charl__sync_collective(void *ctx, charl_tensor *lanes, charl_tensor
     charl_status st = CHARL_OK;
     charl__sync *s = ctx;
     const int64_t n = charl__tensor_count(sum), all = n * s->n_lanes;
-    double begin;
+    double begin, waited;
 
     if (all > s->small_capacity) {
         CHARL_TRY(charl_realloc((size_t)all * sizeof *s->small, &s->small));
@@ -304,7 +406,9 @@ charl_status charl__sync_collective(void *ctx, charl_tensor *lanes, charl_tensor
     CHARL_TRY(charl_tensor_read(lanes, s->small, (size_t)all * sizeof *s->small));
     begin = charl__clock_s();
     CHARL_TRY(charl_reducer_sum(s->reducer, s->small, n, s->small));
-    s->waited_s += charl__clock_s() - begin;
+    waited = charl__clock_s() - begin;
+    s->waited_s += waited;
+    s->busy_s += waited;
     CHARL_TRY(charl_tensor_write(sum, s->small, (size_t)n * sizeof *s->small));
 cleanup:
     return st;
@@ -335,6 +439,11 @@ charl_status charl__sync_control(charl__sync *s, float *v, int count)
     }
 cleanup:
     return st;
+}
+
+double charl__sync_busy_s(const charl__sync *s)
+{
+    return s ? s->busy_s : 0.0;
 }
 
 double charl__sync_waited_s(const charl__sync *s)

@@ -5,9 +5,10 @@
  *
  *  Where the device uses host memory in place, the gradient arenas lie in the window that the ranks
  * share and nothing is copied (sums are, where parameters are used several times: a rank adds those
- * up for itself); elsewhere lanes are downloaded and sums uploaded bucket by bucket. Gradients that
- * travel in bf16 are converted on the device, behind the launches that finish a bucket and in front
- * of those that read the sums (train/narrow.h).
+ * up for itself). Elsewhere that window is pinned, and lanes are downloaded and sums uploaded in
+ * chunks, several on their way at once. Gradients that travel in bf16 are converted on the device,
+ * behind the launches that finish a bucket and in front of those that read the sums
+ * (train/narrow.h).
  */
 #include "autograd/graph.h"
 #include "charl/comm.h"
@@ -45,7 +46,10 @@ charl_status charl__sync_sum(charl__sync *s, const float *lanes, int64_t count,
 /** v[i] = sum over ranks of small integers, exact: control. s NULL: unchanged. Collective. */
 charl_status charl__sync_control(charl__sync *s, float *v, int count) CHARL_MUST_CHECK;
 
-/** Seconds in which this rank waited for communication so far; 0 for NULL. */
+/** Seconds in which gradients or sums within a step were on their way, and those of them in which
+ * this rank's device had nothing left to compute before they were there: communication that is not
+ * hidden. Both grow; 0 for NULL. */
+double charl__sync_busy_s(const charl__sync *s);
 double charl__sync_waited_s(const charl__sync *s);
 const char *charl__sync_name(const charl__sync *s);  /* "" for NULL */
 bool charl__sync_is_invariant(const charl__sync *s); /* true for NULL */

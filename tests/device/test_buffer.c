@@ -110,6 +110,34 @@ static void test_map_and_wrap(void **state)
     charl_test_each_device(check_map_and_wrap);
 }
 
+/* Memory of the caller, pinned: transfers use it, its contents stay, and it is the caller's again
+ * afterwards. */
+static void check_pinned_wrap(charl_device *dev)
+{
+    charl_buffer *b = charl_test_buffer(dev, BYTES);
+    charl_pinned *p = NULL;
+    uint32_t *host = NULL;
+
+    charl_assert_ok(charl_alloc_aligned(4096, 2 * BYTES, &host));
+    charl_assert_status(charl__pinned_wrap(dev, host, 0, &p), CHARL_ERR_INVALID);
+    charl_assert_status(charl__pinned_wrap(dev, host + 1, BYTES, &p), CHARL_ERR_INVALID);
+    charl_assert_status(charl__pinned_wrap(dev, NULL, BYTES, &p), CHARL_ERR_INVALID);
+    fill_words(host, 5);
+    charl_assert_ok(charl__pinned_wrap(dev, host, 2 * BYTES, &p));
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_UPLOAD, b, 0, host, BYTES, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, b, 0, host + WORDS, BYTES, false));
+    charl__pinned_destroy(p); /* waits for the transfer */
+    assert_memory_equal(host, host + WORDS, BYTES);
+    charl__buffer_release(b);
+    charl_free(host);
+}
+
+static void test_pinned_wrap(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_pinned_wrap);
+}
+
 /* Pinned memory up, across queues by events, and down into other pinned memory. */
 static void check_events(charl_device *dev)
 {
@@ -226,10 +254,10 @@ static void test_order_of_release(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transfers),        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_map_and_wrap),     cmocka_unit_test(test_events),
-        cmocka_unit_test(test_budget),           cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_order_of_release),
+        cmocka_unit_test(test_transfers),    cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_map_and_wrap), cmocka_unit_test(test_pinned_wrap),
+        cmocka_unit_test(test_events),       cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_too_large),    cmocka_unit_test(test_order_of_release),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,7 +174,7 @@ static void test_wrong_ranges_are_refused(void **state)
     charl_assert_status(charl_allreduce_begin(ar, -1, 2, &ticket), CHARL_ERR_INVALID);
     charl_assert_status(charl_allreduce_begin(ar, 3, 2, &ticket), CHARL_ERR_INVALID);
     charl_assert_status(charl_allreduce_wait(ar, 0), CHARL_ERR_INVALID);
-    for (int i = 0; i < 256; i++) {
+    for (int i = 0; i < 512; i++) {
         charl_assert_ok(charl_allreduce_begin(ar, 0, 4, &ticket));
     }
     charl_assert_status(charl_allreduce_begin(ar, 0, 4, &ticket), CHARL_ERR_INVALID);

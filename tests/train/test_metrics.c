@@ -13,7 +13,7 @@
 
 static const char HEADER[] =
     "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib,"
-    "val/perplexity,val/mae\n";
+    "val/perplexity,val/mae,comm_ms,comm_exposed_ms\n";
 
 static char *slurp(const char *dir, const char *name)
 {
@@ -50,7 +50,8 @@ static charl_train_row train_row(int64_t step, double loss)
                              .samples_per_s = 1000,
                              .step_ms = 0.25,
                              .data_ms = 0.5,
-                             .comm_ms = 0,
+                             .comm_ms = 0.5,
+                             .comm_exposed_ms = 0.125,
                              .mem_bytes = 1 << 28,
                              .elapsed_s = 1.5};
 }
@@ -114,8 +115,8 @@ static void test_formats(void **state)
         text,
         "{\"event\":\"train\",\"step\":10,\"epoch\":0.25,\"loss\":1.8342,\"lr\":0.001,\"grad_"
         "norm\":2.5,"
-        "\"samples\":640,\"samples_per_s\":1000,\"step_ms\":0.25,\"data_ms\":0.5,\"comm_ms\":0,"
-        "\"mem_bytes\":268435456,\"elapsed_s\":1.500",
+        "\"samples\":640,\"samples_per_s\":1000,\"step_ms\":0.25,\"data_ms\":0.5,\"comm_ms\":0.5,"
+        "\"comm_exposed_ms\":0.125,\"mem_bytes\":268435456,\"elapsed_s\":1.500",
         "}\n");
     line2 = strchr(text, '\n') + 1;
     assert_row(
@@ -132,8 +133,8 @@ static void test_formats(void **state)
     free(text);
     snprintf(
         want, sizeof want,
-        "%s0.25,10,1.500,1.8342,,,0.001,2.5,1000,0.2500,,\n1,10,2.000,,0.5,0.75,,,,,,\n2,20,3.000,"
-        ",0.25,,,,,,1.25,0.125\n",
+        "%s0.25,10,1.500,1.8342,,,0.001,2.5,1000,0.2500,,,0.5,0.125\n1,10,2.000,,0.5,0.75,,,,,,,,\n"
+        "2,20,3.000,,0.25,,,,,,1.25,0.125,,\n",
         HEADER);
     assert_file(dir, "metrics.csv", want);
     assert_int_equal(charl__live(), live);
@@ -161,8 +162,9 @@ static void test_values_that_are_not_finite(void **state)
     assert_string_equal(text + strlen(text) - 19, ",\"nonfinite\":true}\n");
     free(text);
     text = slurp(dir, "metrics.csv");
-    assert_non_null(
-        strstr(text, "\n0.25,10,1.500,nan,,,0.001,2.5,1000,0.2500,,\n0,10,0.000,,nan,0,,,,,,\n"));
+    assert_non_null(strstr(
+        text,
+        "\n0.25,10,1.500,nan,,,0.001,2.5,1000,0.2500,,,0.5,0.125\n0,10,0.000,,nan,0,,,,,,,,\n"));
     free(text);
     charl_test_tempdir_remove(dir);
 }

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Devices that cannot compute in the memory that ranks share: lanes and sums are copied, in chunks, and change no bit. A
+# CPU device is made to copy. And the times of communication that every row has.
+. "$(dirname "$0")/common.sh"
+
+# Several chunks of gradients (of 1 Mi values) in a bucket; 3 ranks have two lanes each, nearly.
+wide() { # wide RANKS DIRECTORY SETTINGS...
+    _ranks=$1 _dir=$2
+    shift 2
+    expect 0 "$_dir" ranks "$_ranks" mlp.ini -q -o "$_dir" model.hidden=1600,1024 train.epochs=1 train.batch_size=16 "$@"
+}
+wide 2 shared train.max_steps=3
+CHARL_FAULT='device.copies:*'
+export CHARL_FAULT
+wide 2 copied train.max_steps=3
+same "copied on 2 ranks" shared copied
+CHARL_FAULT='device.copies@1:*'
+wide 3 mixed train.max_steps=3 dist.overlap=no
+same "copied on the second of 3 ranks" shared mixed
+unset CHARL_FAULT
+
+# What is copied takes memory of the device beside the window's: one lane and the sum of 2.9 million values.
+checks=$((checks + 1))
+python3 - <<'PY' || fail "nothing was copied"
+import json
+shared, copied = [json.loads(open(d + "/metrics.jsonl").readline())["mem_bytes"] for d in ("shared", "copied")]
+assert copied - shared > 2 * 4 * 2900000, (shared, copied)
+PY
+
+# row_times WHAT DIRECTORY CONDITION: of comm_ms (c) and its exposed part (e) in every row of training
+row_times() {
+    checks=$((checks + 1))
+    python3 - "$2" "$3" <<'PY' || fail "$1: not all rows have $3"
+import csv, json, sys
+rows = [r for r in csv.DictReader(open(sys.argv[1] + "/metrics.csv")) if r["train/loss"]]
+lines = [json.loads(l) for l in open(sys.argv[1] + "/metrics.jsonl")]
+lines = [l for l in lines if l["event"] == "train"]
+assert len(rows) == len(lines) > 0
+for r, l in zip(rows, lines):
+    c, e = float(r["comm_ms"]), float(r["comm_exposed_ms"])
+    assert c == l["comm_ms"] and e == l["comm_exposed_ms"], l
+    assert eval(sys.argv[2]), (c, e)
+PY
+}
+row_times "2 ranks" copied '0 < e <= c < l["step_ms"]'
+row_times "no overlap" mixed '0 < e and c - e <= 1e-3 * c'
+expect 0 "one rank" ranks 1 mlp.ini --progress=plain -o alone train.max_steps=3
+says 3 ' comm_ms=0.000 comm_exposed_ms=0.000 '
+row_times "one rank" alone 'c == 0 and e == 0'
+finish
