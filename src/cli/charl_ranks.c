@@ -7,6 +7,8 @@
 
 enum { MESSAGE_BYTES = 2048 };
 
+static const double no_config_s = 600; /* of silence: the default of dist.stage_timeout */
+
 void charl__ranks_lost(void *comm, charl_status st)
 {
     char text[MESSAGE_BYTES];
@@ -67,7 +69,8 @@ cleanup:
 int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_comm *comm),
                       void *ctx, int *argc, char ***argv)
 {
-    const charl_comm_options wait = {.timeout_s = config->dist.stage_timeout_s};
+    const charl_comm_options wait = {.timeout_s =
+                                         config ? config->dist.stage_timeout_s : no_config_s};
     charl_comm *comm = NULL;
     charl_status st;
     int code;
