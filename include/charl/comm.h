@@ -129,7 +129,8 @@ charl_status charl_comm_bind(const charl_comm *c, int *cpus) CHARL_MUST_CHECK;
 int charl_comm_cpu_share(const charl_comm *c);
 
 /** Limit the OpenCL CPU device to charl_comm_cpu_share, through the environment, unless the user
- *  did. Before the first OpenCL call. Local. Errors: ERR_NOMEM. */
+ *  did. Before the first OpenCL call. In a team it does nothing: its ranks have one OpenCL between
+ *  them, which the process limits before it makes them. Local. Errors: ERR_NOMEM. */
 charl_status charl_comm_cpu_limit(const charl_comm *c) CHARL_MUST_CHECK;
 
 /** Watch the ranks of this node from a thread and call on_death, in that thread, when one is gone:

@@ -79,6 +79,10 @@ typedef struct charl_dataset_info {
 charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt,
                                 charl_dataset **out) CHARL_MUST_CHECK;
 
+/** Whether several threads may open and read data sets and checkpoints at once, each its own: HDF5
+ * can be built so or not. Local. */
+bool charl_dataset_is_thread_safe(void);
+
 /** Give everything back. NULL is a no-op. Local. */
 void charl_dataset_close(charl_dataset *ds);
 

@@ -32,14 +32,14 @@ static void on_death(void *ctx, const charl_comm_death *death)
 /* The ranks can agree on nothing more. */
 static void on_lost(void *ctx, charl_status st)
 {
+    const charl__output *o = ctx;
     char text[4096];
 
-    (void)ctx;
     snprintf(text, sizeof text,
              "charl-train: error: %s\n  hint: run the same command to continue from the last "
              "checkpoint\n",
              charl_error_message());
-    charl_comm_exit(watched, charl__cli_exit_code(st), text);
+    charl_comm_exit(o->comm, charl__cli_exit_code(st), text);
 }
 
 /* Messages that every rank has are said by the first. */
@@ -116,15 +116,22 @@ cleanup:
     return st;
 }
 
+/* What every rank of a run is given. */
+typedef struct job {
+    const charl__train_args *args;
+    const charl_config *config;
+    atomic_int *stop;
+} job;
+
 /* *leave: the ranks stop together, and a launcher that was asked to end the job gives them no time
  * for more. */
-static int train(const charl__train_args *args, const charl_config *config, charl_comm *comm,
-                 atomic_int *stop, bool *leave)
+static int train(const job *j, charl_comm *comm, bool *leave)
 {
     charl_status st = CHARL_OK;
+    const charl__train_args *args = j->args;
     charl__output output;
     charl_train_options options = {.comm = comm,
-                                   .stop = stop,
+                                   .stop = j->stop,
                                    .dry_run = args->dry_run,
                                    .fast_dev_run = args->fast_dev_run,
                                    .overfit_batch = args->overfit_batch,
@@ -133,10 +140,10 @@ static int train(const charl__train_args *args, const charl_config *config, char
     charl_train_result result;
     int code = 0;
 
-    charl__output_init(&output, config, args, comm);
+    charl__output_init(&output, j->config, args, comm);
     options.events = charl__output_events(&output);
     options.events.lost = on_lost;
-    CHARL_TRY(charl_train_run(config, &options, &result));
+    CHARL_TRY(charl_train_run(j->config, &options, &result));
     charl__output_done(&output, &result);
     *leave = result.stopped;
     if (result.stopped && output.files) {
@@ -150,6 +157,33 @@ cleanup:
         on_lost(NULL, st);
     }
     return st == CHARL_OK ? code : fail(st, charl_comm_rank(comm));
+}
+
+static int train_simulated(void *ctx, charl_comm *comm)
+{
+    bool leave; /* there is no launcher that they would have to leave for */
+
+    return train(ctx, comm, &leave);
+}
+
+/* Train as this rank of a job, or as all ranks of a simulated one. */
+static int work(job *j, charl_comm *comm, bool *leave)
+{
+    const int n = j->args->simulate_ranks;
+
+    if (n == 0) {
+        return train(j, comm, leave);
+    }
+    if (charl_comm_size(comm) == 1) {
+        return charl__train_simulate(n, comm, train_simulated, j);
+    }
+    if (charl_comm_rank(comm) == 0) {
+        charl__cli_error(0, "leave away mpirun, or --simulate-ranks",
+                         "--simulate-ranks=%d: all ranks are in one process, but the launcher has "
+                         "started %d",
+                         n, charl_comm_size(comm));
+    }
+    return CHARL__EXIT_USAGE;
 }
 
 /* What each rank starts for itself; one that cannot takes the others with it. */
@@ -178,6 +212,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     charl_status st;
     bool leave = false;
     int code = load_config(args, &config);
+    job j = {.args = args, .config = config, .stop = &stop};
 
     if (code != 0) {
         return code; /* every rank sees the same mistakes and leaves alike */
@@ -197,8 +232,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     charl__cli_deadline_end();
     watched = comm;
     st = start(config, comm, &stop);
-    code =
-        st == CHARL_OK ? train(args, config, comm, &stop, &leave) : fail(st, charl_comm_rank(comm));
+    code = st == CHARL_OK ? work(&j, comm, &leave) : fail(st, charl_comm_rank(comm));
     charl_config_destroy(config);
     code = charl__cli_end(code);
     if (charl_comm_is_broken(comm) || (leave && charl_comm_barrier(comm) != CHARL_OK) || leave) {

@@ -40,6 +40,7 @@ typedef struct charl__train_args {
     const char *init_from;
     bool overwrite, dry_run, overfit_batch, json;
     int fast_dev_run;
+    int simulate_ranks; /* 0: the ranks are those that the launcher started */
     charl__progress_style progress;
     int color;     /* -1 auto, 0 never, 1 always */
     int verbosity; /* -1 quiet, 0, 1 verbose */
@@ -66,6 +67,11 @@ charl_status charl__train_watch_signals(atomic_int *stop) CHARL_MUST_CHECK;
 bool charl__train_is_ended(void);
 /** The signal that asked for a stop; 0 when none did. */
 int charl__train_first_signal(void);
+
+/** Run `work` on n simulated ranks: threads with a communicator each. `alone` is the process's own,
+ * of one rank. Returns rank 0's code; a rank that fails alone ends the process. */
+int charl__train_simulate(int n, charl_comm *alone, int (*work)(void *ctx, charl_comm *comm),
+                          void *ctx);
 
 /** What a run prints and writes: rank 0 only; other ranks have an output that does nothing. */
 typedef struct charl__output {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/tree.h"
 #include "cli/charl_train.h"
 #include "cli/cli.h"
 
@@ -16,6 +17,7 @@ enum {
     OPT_MAX_TIME,
     OPT_FAST_DEV_RUN,
     OPT_OVERFIT,
+    OPT_SIMULATE,
     OPT_PRINT_CONFIG,
     OPT_HELP_CONFIG,
     OPT_LIST_DEVICES,
@@ -42,6 +44,8 @@ static const struct argp_option options[] = {
      "N (default 5) training and validation steps, nothing written", 2},
     {"overfit-batch", OPT_OVERFIT, 0, 0,
      "train on the first batch only (the loss must go to about 0), nothing written", 2},
+    {"simulate-ranks", OPT_SIMULATE, "N", 0,
+     "run N ranks as threads of this process on its device, with the bits of N real ones", 2},
     {"print-config", OPT_PRINT_CONFIG, 0, 0,
      "the effective configuration with the origin of each value", 2},
     {"help-config", OPT_HELP_CONFIG, "SECTION", OPTION_ARG_OPTIONAL,
@@ -99,15 +103,15 @@ static int choice(struct argp_state *state, const char *option, const char *valu
     return 0;
 }
 
-static void set_fast_dev_run(struct argp_state *state, charl__train_args *a, const char *arg)
+static int parse_count(struct argp_state *state, const char *option, const char *arg, long most)
 {
     char *end = NULL;
-    const long n = arg ? strtol(arg, &end, 10) : 5;
+    const long n = strtol(arg, &end, 10);
 
-    if (arg && (*end || end == arg || n < 1 || n > 1000000)) {
-        argp_error(state, "--fast-dev-run: %s is not a number of steps", arg);
+    if (*end || end == arg || n < 1 || n > most) {
+        argp_error(state, "--%s: %s is not a number from 1 to %ld", option, arg, most);
     }
-    a->fast_dev_run = (int)n;
+    return (int)n;
 }
 
 static void take_operand(struct argp_state *state, charl__train_args *a, const char *arg)
@@ -128,6 +132,9 @@ static error_t parse_check(int key, char *arg, struct argp_state *state, charl__
     int color;
 
     switch (key) {
+    case OPT_SIMULATE:
+        a->simulate_ranks = parse_count(state, "simulate-ranks", arg, CHARL_MAX_SLICES);
+        return 0;
     case OPT_PRINT_CONFIG:
         a->action = CHARL__TRAIN_PRINT_CONFIG;
         return 0;
@@ -184,7 +191,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         a->dry_run = true;
         return 0;
     case OPT_FAST_DEV_RUN:
-        set_fast_dev_run(state, a, arg);
+        a->fast_dev_run = arg ? parse_count(state, "fast-dev-run", arg, 1000000) : 5;
         return 0;
     case OPT_OVERFIT:
         a->overfit_batch = true;

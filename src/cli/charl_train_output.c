@@ -126,6 +126,7 @@ static const char *bytes_text(int64_t bytes, char *text)
 typedef struct device_text {
     char name[64];
     char pci[16];
+    int64_t bytes; /* that the rank takes */
 } device_text;
 
 /* "r0 NVIDIA H200 3b:00.0 · r1 3c:00.0": a name is said when it changes. */
@@ -158,6 +159,27 @@ static void print_devices(const device_text *all, int size)
     putchar('\n');
 }
 
+static int64_t sum_bytes(const device_text *all, int size)
+{
+    int64_t sum = 0;
+
+    for (int r = 0; r < size; r++) {
+        sum += all[r].bytes;
+    }
+    return sum;
+}
+
+static void print_title(const charl__output *o)
+{
+    printf("charl %s · %s · ", CHARL_VERSION, o->config->run.name);
+    if (charl_comm_is_team(o->comm)) {
+        printf("%d simulated rank%s in one process\n", o->size, o->size == 1 ? "" : "s");
+    } else {
+        printf("%d rank%s on %d node%s\n", o->size, o->size == 1 ? "" : "s", o->nodes,
+               o->nodes == 1 ? "" : "s");
+    }
+}
+
 static void print_plan(const charl__output *o, const charl_train_info *i,
                        const device_text *devices)
 {
@@ -165,8 +187,7 @@ static void print_plan(const charl__output *o, const charl_train_info *i,
     const bool half = o->config->train.precision != CHARL_PRECISION_F32;
     const double epochs = (double)i->steps * (double)i->batch_size / (double)i->train_rows;
 
-    printf("charl %s · %s · %d rank%s on %d node%s\n", CHARL_VERSION, o->config->run.name, o->size,
-           o->size == 1 ? "" : "s", o->nodes, o->nodes == 1 ? "" : "s");
+    print_title(o);
     printf("  config   %s", o->args->config);
     for (int k = 0; k < o->args->n_overrides; k++) {
         printf("%s%s%s", k == 0 ? " (" : " ", o->args->overrides[k].text,
@@ -196,6 +217,10 @@ static void print_plan(const charl__output *o, const charl_train_info *i,
     printf("  memory   %s of %s on this device, %s of it activations\n",
            bytes_text(i->memory_bytes, a), bytes_text(i->memory_capacity, b),
            bytes_text(i->activation_bytes, c));
+    if (charl_comm_is_team(o->comm)) {
+        printf("  in all   %s for %d simulated ranks\n", bytes_text(sum_bytes(devices, o->size), a),
+               o->size);
+    }
     if (i->passes > 1) {
         printf("  passes   %d per step\n", i->passes);
     }
@@ -240,7 +265,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
 {
     charl_status st = CHARL_OK;
     charl__output *o = ctx;
-    device_text mine = {"", ""}, *devices = NULL;
+    device_text mine = {.bytes = i->memory_bytes}, *devices = NULL;
 
     snprintf(mine.name, sizeof mine.name, "%.63s", i->device->name);
     snprintf(mine.pci, sizeof mine.pci, "%s", i->device->pci);

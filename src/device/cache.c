@@ -4,6 +4,7 @@
  * appears by rename, so ranks may start together. It carries its length and checksum; whatever does
  * not fit is ignored and written anew. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,6 +217,8 @@ static bool write_entry(const char *path, const char *temporary, const unsigned 
     return ok;
 }
 
+static atomic_int n_stored; /* threads may store the same program at once */
+
 charl_status charl__cache_store(charl_device *dev, const char *key, cl_program program)
 {
     charl_status st = CHARL_OK;
@@ -230,7 +233,8 @@ charl_status charl__cache_store(charl_device *dev, const char *key, cl_program p
         goto cleanup;
     }
     CHARL_TRY(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
-    CHARL_TRY(charl__text_printf(&temporary, "%s/%s.%ld.tmp", dev->cache_dir, key, (long)getpid()));
+    CHARL_TRY(charl__text_printf(&temporary, "%s/%s.%ld-%d.tmp", dev->cache_dir, key,
+                                 (long)getpid(), atomic_fetch_add(&n_stored, 1)));
     CHARL_TRY(charl_alloc(bytes, &data));
     if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) != CL_SUCCESS ||
         !write_entry(charl__text_string(&path), charl__text_string(&temporary), data, bytes)) {

@@ -1,6 +1,7 @@
 /* Every device of every platform, in an order that does not depend on the platforms': discrete GPUs
  * by PCI address, integrated GPUs, accelerators, CPUs. A device that cannot compile or is not
  * available is not listed. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,7 +187,7 @@ const char *charl__devices_hint(void)
                : "";
 }
 
-charl_status charl__devices_find(charl__found *out, int *count)
+static charl_status find(charl__found *out, int *count)
 {
     charl_status st = CHARL_OK;
     cl_platform_id platforms[MAX_PLATFORMS];
@@ -225,6 +226,18 @@ charl_status charl__devices_find(charl__found *out, int *count)
         out[i].info.index = i;
     }
 cleanup:
+    return st;
+}
+
+/* A driver begins its work in the first query, PoCL without a thought of other threads. */
+charl_status charl__devices_find(charl__found *out, int *count)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    charl_status st;
+
+    pthread_mutex_lock(&lock);
+    st = find(out, count);
+    pthread_mutex_unlock(&lock);
     return st;
 }
 

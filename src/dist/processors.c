@@ -81,6 +81,9 @@ charl_status charl_comm_cpu_limit(const charl_comm *c)
     charl_status st = CHARL_OK;
     char text[16];
 
+    if (c->is_team) { /* the process has done so for all of them, or not at all */
+        return st;
+    }
     /* PoCL up to 3 reads the first, later ones the second. */
     snprintf(text, sizeof text, "%d", charl_comm_cpu_share(c));
     CHARL_REQUIRE(setenv("POCL_MAX_PTHREAD_COUNT", text, 0) == 0 &&

@@ -2,7 +2,6 @@
  * or wait joins it and hands on its status with its message. One save at a time; the block is kept
  * for the next one.
  */
-#include <hdf5.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,6 +11,7 @@
 #include "base/alloc.h"
 #include "charl/checkpoint.h"
 #include "io/checkpoint_format.h"
+#include "io/h5.h"
 
 enum { MESSAGE_BYTES = 2048, ALIGN = 64 };
 
@@ -39,11 +39,10 @@ charl_status charl_checkpoint_writer_create(bool background, charl_checkpoint_wr
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_writer *w = NULL;
-    hbool_t safe = false;
 
     *out = NULL;
     CHARL_TRY(charl_alloc(sizeof *w, &w));
-    w->background = background && H5is_library_threadsafe(&safe) >= 0 && safe;
+    w->background = background && charl__h5_is_thread_safe();
     atomic_init(&w->done, false);
     *out = w;
 cleanup:

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "io/dataset_private.h"
+#include "io/h5.h"
 
 const char *charl_dataset_kind_name(charl_dataset_kind kind)
 {
@@ -322,6 +323,11 @@ charl_status charl_dataset_open(const char *path, const charl_dataset_options *o
 cleanup:
     charl_dataset_close(ds);
     return st;
+}
+
+bool charl_dataset_is_thread_safe(void)
+{
+    return charl__h5_is_thread_safe();
 }
 
 void charl_dataset_close(charl_dataset *ds)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 
 enum { TEXT_BYTES = 400 };
 
@@ -20,6 +21,13 @@ void charl__h5_begin(void)
 {
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     H5PLset_loading_state(0);
+}
+
+bool charl__h5_is_thread_safe(void)
+{
+    hbool_t safe = false;
+
+    return H5is_library_threadsafe(&safe) >= 0 && safe && !charl__fault("io.one_thread");
 }
 
 static herr_t note_frame(unsigned n, const H5E_error2_t *frame, void *user)

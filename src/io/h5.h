@@ -25,6 +25,9 @@ typedef struct charl__h5_site {
  * Cheap. Thread-safe. */
 void charl__h5_begin(void);
 
+/** Whether the library was built for several threads. */
+bool charl__h5_is_thread_safe(void);
+
 /** Record a failure whose message ends in HDF5's own words, innermost cause first; returns `code`.
  */
 charl_status charl__h5_error_set(charl_status code, const char *file, int line, const char *func,

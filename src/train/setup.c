@@ -74,10 +74,11 @@ cleanup:
 static charl_status open_device(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
+    const bool is_team = charl_comm_is_team(t->comm); /* simulated: its devices are never enough */
     const charl_device_request r = {.select = t->config->device.select,
                                     .local_rank = charl_comm_local_rank(t->comm),
                                     .local_size = charl_comm_local_size(t->comm),
-                                    .share = t->config->device.share};
+                                    .share = t->config->device.share || is_team};
 
     CHARL_TRY(charl_comm_cpu_limit(t->comm));
     CHARL_TRY(charl_device_open(&r, &t->dev));
@@ -191,6 +192,10 @@ static charl_status prepare_alone(charl__trainer *t)
     charl_slices even;
 
     CHARL_TRY(charl__phase_enter(t->comm, 0, CHARL__PHASE_SETUP, NULL));
+    CHARL_REQUIRE(!charl_comm_is_team(t->comm) || charl_dataset_is_thread_safe(), CHARL_ERR_CONFIG,
+                  "simulated ranks need an HDF5 library that was built thread-safe, which this one "
+                  "was not: start %d ranks with mpirun",
+                  charl_comm_size(t->comm));
     CHARL_TRY(charl__slices_block(charl_config_slices(t->config), charl_comm_rank(t->comm),
                                   charl_comm_size(t->comm), &even));
     CHARL_TRY(charl__part_take(t, even.first, even.count));

@@ -312,22 +312,29 @@ static void test_comparison_names_the_odd_rank(void **state)
 
 static void test_too_little_shared_memory(void **state)
 {
+    const bool is_team = charl_comm_is_team(comm); /* needs none: threads share their memory */
     charl_allreduce *ar = NULL;
     charl_reducer *r = NULL;
     charl_slices mine;
 
     (void)state;
-    if (charl_comm_size(comm) == 1 || charl_comm_is_team(comm)) {
-        skip();
+    if (charl_comm_size(comm) == 1) {
+        return; /* neither */
     }
     charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_ok(charl__fault_set("comm.shm@0:1+:1000000"));
-    charl_assert_status(create(comm, "auto", 1 << 20, &mine, &ar), CHARL_ERR_NOMEM);
-    charl_assert_message("/dev/shm, which has 1.0 MB free");
+    charl_assert_status(create(comm, "auto", 1 << 20, &mine, &ar),
+                        is_team ? CHARL_OK : CHARL_ERR_NOMEM);
+    if (!is_team) {
+        charl_assert_message("/dev/shm, which has 1.0 MB free");
+    }
     charl_assert_ok(charl__fault_set("comm.shm@0:1+:1"));
-    charl_assert_status(charl_reducer_create(comm, &mine, &r), CHARL_ERR_NOMEM);
+    charl_assert_status(charl_reducer_create(comm, &mine, &r),
+                        is_team ? CHARL_OK : CHARL_ERR_NOMEM);
     charl_assert_ok(charl__fault_set(NULL));
     charl_assert_ok(charl_comm_barrier(comm));
+    charl_reducer_destroy(r);
+    charl_allreduce_destroy(ar);
 }
 
 static void test_unequal_blocks(void **state)
