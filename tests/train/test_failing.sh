@@ -2,7 +2,7 @@
 # One rank of three fails: any rank, in any phase, in any way, from a seed that is printed. The others say who it was and
 # where, once; the job ends with the documented code and leaves nothing running; the same command goes on to the same bits.
 # CHARL_TEST_LONG=1: 100 times instead of 10. CHARL_TEST_SEED=n: those of another seed.
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd) || exit 1
 seed=${CHARL_TEST_SEED:-1}
 unset CHARL_TEST_SEED
 . "$here/common.sh"
@@ -27,11 +27,12 @@ pick() { # pick WORD...: _w
 draw() {
     pick 0 1 2
     rank=$_w
-    pick setup kernels resume data data backward backward device allreduce allreduce optimizer evaluation checkpoint write end
+    pick init setup kernels resume data data backward backward device allreduce allreduce optimizer evaluation checkpoint write end
     phase=$_w
     pick kill stop segv hang spin exit0 exit3 fail flip skip
     way=$_w
     case $phase in
+    init) n=1 text=init ;;
     setup) n=1 text="setup: data" ;;
     kernels) n=1 text="setup: kernels" ;;
     resume) n=1 text=resume ;;
@@ -79,6 +80,10 @@ draw() {
         codes=6 pattern="step [0-9]+: .* model/.*: $who has not what rank . \(.*\) and 1 other have; nothing was saved"
         ;;
     esac
+    # Before there is a communicator nobody knows the others: mpirun says that a rank died, charl that one is missing.
+    if [ $phase = init ]; then
+        way=hang arg= codes=7 pattern="rank [01] \(pid [0-9]+\) waited .*: a rank has not started"
+    fi
     fault="train.$phase.$way@$rank:$n$arg"
 }
 
@@ -112,6 +117,16 @@ look() {
     rm -rf "$1"
 }
 
+# A device that never ends what it computes: the others say so. Its driver does not return to the rank that waits for it.
+mkdir kernels
+cp "$here"/../../kernels/*.cl "$here"/../../kernels/*.clh kernels
+sed -i 's/^    u = charl_update_at.*/    while (((volatile global const float *)norm)[norm_at + 2] != 0.0f) {\n    }\n&/' kernels/adam.cl
+(
+    timeout 60 mpirun -q --oversubscribe --bind-to none -n 1 "$bin/charl-train" mlp.ini -q -o stuck dist.timeout=2 : \
+        -n 1 env CHARL_KERNEL_DIR="$T/kernels" "$bin/charl-train" mlp.ini -q -o stuck dist.timeout=2 >stuck.log 2>&1
+    echo $? >stuck.code
+) &
+
 cases=10
 [ -n "$long" ] && cases=100
 at_once=10 # they wait most of the time
@@ -121,6 +136,7 @@ while [ "$i" -lt "$cases" ]; do
     while [ "$i" -lt "$cases" ] && [ $((i - first)) -lt "$at_once" ]; do
         draw
         lose "$i"
+        sleep 0.1 # processes that start all at once take turns
         i=$((i + 1))
     done
     wait
@@ -129,6 +145,9 @@ while [ "$i" -lt "$cases" ]; do
         first=$((first + 1))
     done
 done
+
+expect 7 "a kernel without end" sh -c 'cat stuck.log; exit "$(cat stuck.code)"'
+says 1 "^charl-train: error: .*waiting for rank 1 of 2 \(.*\): .*, last seen in step 1, waiting for the device$"
 
 # Processes that the jobs have left behind; zombies are the system's.
 left() {
