@@ -98,7 +98,8 @@ bool charl_comm_is_team(const charl_comm *c);
 enum { CHARL_COMM_PLACE = 256 };
 
 /** Who `rank` is and where it was last seen, "rank 2 of 4 (host, pid 77), step 40, backward", into
- *  text of CHARL_COMM_PLACE bytes; of ranks on other nodes only who. Returns text. Local. */
+ *  text of CHARL_COMM_PLACE bytes; of ranks on nodes that are not heard only who. Returns text.
+ * Local. */
 const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t bytes);
 
 /** Whether a failure made the communicator unusable. Local. */

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "dist/links.h"
 
 static const double default_timeout_s = 60;
 
@@ -154,11 +155,10 @@ static charl_status board_create(charl_comm *c)
     charl_status st = CHARL_OK;
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-    CHARL_TRY(
-        charl__window_create(c, sizeof(charl__board) + (size_t)c->local_size * sizeof(charl__slot),
-                             "the ranks' status page", &c->page));
+    CHARL_TRY(charl__window_create(c, sizeof(charl__board) + (size_t)c->size * sizeof(charl__slot),
+                                   "the ranks' status page", &c->page));
     c->board = (charl__board *)(void *)c->page.base;
-    c->me = &c->board->slot[c->local_rank];
+    c->me = charl__slot_of(c, c->rank);
     c->spins = cores >= c->local_size ? 100 : 0; /* two ranks may still share a core */
 cleanup:
     return st;
@@ -182,6 +182,7 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     (o.team ? charl__fault_thread_rank_set : charl__fault_rank_set)(c->rank);
     CHARL_TRY(peers_exchange(c, leader));
     CHARL_TRY(board_create(c));
+    CHARL_TRY(charl__links_create(c));
     *out = c;
     c = NULL;
 cleanup:
@@ -203,6 +204,7 @@ void charl_comm_destroy(charl_comm *c)
         atomic_store(&c->me->leaving, 1);
         c->is_broken = charl_comm_barrier(c) != CHARL_OK; /* then freeing would wait for ever */
     }
+    charl__links_destroy(c);
     charl__window_destroy(c, &c->page);
     charl__group_destroy(c->node, c->is_broken);
     charl__group_destroy(c->world, c->is_broken);
@@ -216,6 +218,7 @@ void charl_comm_exit(charl_comm *c, int code, const char *message)
     if (c && c->me) {
         atomic_store(&c->me->leaving, 1);
         others_spoke = message ? atomic_exchange(&c->board->spoken, 1) : 1;
+        charl__links_tell(c, true);
     }
     if (others_spoke) {
         charl__sleep_s(0.3); /* the launcher ends the job when the first rank leaves */

@@ -26,14 +26,18 @@ typedef struct charl__peer {
 typedef struct charl__slot {
     _Alignas(CHARL__LINE) atomic_int_least64_t beat; /* of the watching thread */
     atomic_int_least64_t marks, step;
-    atomic_int_least64_t entered; /* control collectives that the rank has begun */
-    atomic_int leaving;           /* its end is not a death */
+    atomic_int_least64_t entered;   /* control collectives that the rank has begun */
+    atomic_int_least64_t waited_ms; /* when it last looked for others, while waiting for them */
+    atomic_int leaving;             /* its end is not a death */
     atomic_uint_least64_t phase[CHARL__PHASE_WORDS];
+    /* Of ranks on other nodes, whose words above are copies: */
+    atomic_int state;              /* letter of /proc as their node sees it; X: gone; 0: unknown */
+    atomic_int_least64_t heard_ms; /* when their node was last heard; 0: never, or no longer */
 } charl__slot;
 
 typedef struct charl__board {
     _Alignas(CHARL__LINE) atomic_int spoken; /* a rank has written its last message */
-    charl__slot slot[];                      /* by local rank */
+    charl__slot slot[];                      /* by rank; of this node's each writes its own */
 } charl__board;
 
 struct charl_comm {
@@ -51,6 +55,7 @@ struct charl_comm {
     bool is_broken;
     int tags; /* of point-to-point messages, given out so far */
     struct charl__watch *watch;
+    struct charl__links *links; /* to other nodes; NULL on all but the first rank of a node */
 };
 
 /** The rank whose local rank on this node is `local`. */
@@ -83,8 +88,19 @@ void charl__comm_enter(charl_comm *c);
 charl_status charl__comm_finish(charl_comm *c, charl__group *g, charl__request *request,
                                 const char *what) CHARL_MUST_CHECK;
 
-/** Whether a local peer's process is gone. */
+/** Milliseconds of the clock that all ranks of a node share. */
+int64_t charl__now_ms(void);
+
+static inline charl__slot *charl__slot_of(const charl_comm *c, int rank)
+{
+    return &c->board->slot[rank];
+}
+
+/** Whether a peer's process is gone: on this node, or as another node says of its own. */
 bool charl__peer_is_dead(const charl_comm *c, int rank);
+
+/** Whether a rank has waited for others within the last second: so it is not the one that hangs. */
+bool charl__peer_is_waiting(const charl_comm *c, int rank);
 
 /** "rank 2 of 4 (host, pid 77)" into text. */
 const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t bytes);

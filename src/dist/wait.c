@@ -1,7 +1,9 @@
 /* Waiting for others: spin, then yield, then sleep; and knowing when to stop and whom to name.
  *
- * A rank is silent when nothing it shows (marks, collectives entered) has changed for the timeout.
- * Ranks of other nodes show nothing here; their own node names them. */
+ * All is still when nothing that any other rank shows (marks, collectives entered) has changed for
+ * the timeout. Of those that are late then, the ones that wait themselves are not to blame. Ranks
+ * of other nodes show the same, through dist/links.c; but their own node, which sees them better,
+ * may speak first. */
 #include "dist/comm_private.h"
 
 #include <fcntl.h>
@@ -13,8 +15,8 @@
 
 #include "base/clock.h"
 
-enum { YIELDS = 1000, LOOK_EVERY = 64 };
-static const double patience_s = 2; /* so that the silent rank's own node speaks first */
+enum { YIELDS = 1000, LOOK_EVERY = 64, RECENT_MS = 1000 };
+static const double patience_s = 2, turn_s = 0.3;
 
 bool charl__process_read(int64_t task, char *state, int64_t *started)
 {
@@ -52,9 +54,23 @@ static bool is_local(const charl_comm *c, int rank)
     return c->peer[rank].leader == c->peer[c->rank].leader;
 }
 
-static charl__slot *slot_of(const charl_comm *c, int rank)
+int64_t charl__now_ms(void)
 {
-    return &c->board->slot[c->peer[rank].local_rank];
+    return (int64_t)(charl__clock_s() * 1e3);
+}
+
+/* Its node could be heard and no longer is. */
+static bool is_unheard(const charl_comm *c, int rank)
+{
+    const int64_t heard = c->me ? atomic_load(&charl__slot_of(c, rank)->heard_ms) : 0;
+
+    return heard > 0 && charl__now_ms() - heard > RECENT_MS;
+}
+
+bool charl__peer_is_waiting(const charl_comm *c, int rank)
+{
+    return charl__now_ms() - atomic_load(&charl__slot_of(c, rank)->waited_ms) < RECENT_MS &&
+           !is_unheard(c, rank);
 }
 
 bool charl__peer_is_dead(const charl_comm *c, int rank)
@@ -62,14 +78,19 @@ bool charl__peer_is_dead(const charl_comm *c, int rank)
     char state = '?';
     int64_t started = 0;
 
-    if (rank == c->rank || !c->is_visible[rank] || atomic_load(&slot_of(c, rank)->leaving)) {
+    if (!is_local(c, rank)) {
+        return atomic_load(&charl__slot_of(c, rank)->state) == 'X' &&
+               !atomic_load(&charl__slot_of(c, rank)->leaving);
+    }
+    if (rank == c->rank || !c->is_visible[rank] || atomic_load(&charl__slot_of(c, rank)->leaving)) {
         return false;
     }
     if (charl__process_read(c->peer[rank].task, &state, &started) &&
         started == c->peer[rank].started && state != 'Z' && state != 'X') {
         return false;
     }
-    return !atomic_load(&slot_of(c, rank)->leaving); /* it may have said so just before its end */
+    return !atomic_load(
+        &charl__slot_of(c, rank)->leaving); /* it may have said so just before its end */
 }
 
 const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t bytes)
@@ -81,7 +102,7 @@ const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t b
 
 const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t bytes)
 {
-    const charl__slot *s = c->me ? slot_of(c, rank) : NULL;
+    const charl__slot *s = c->me ? charl__slot_of(c, rank) : NULL;
     uint_least64_t words[CHARL__PHASE_WORDS];
     char phase[sizeof words + 1];
 
@@ -106,10 +127,11 @@ const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t 
 const char *charl_comm_place(const charl_comm *c, int rank, char *text, size_t bytes)
 {
     char name[160], place[96];
+    const bool is_known =
+        is_local(c, rank) || (c->me && atomic_load(&charl__slot_of(c, rank)->heard_ms) > 0);
 
     snprintf(text, bytes, "%s%s%s", charl__peer_name(c, rank, name, sizeof name),
-             is_local(c, rank) ? ", " : "",
-             is_local(c, rank) ? charl__peer_place(c, rank, place, sizeof place) : "");
+             is_known ? ", " : "", is_known ? charl__peer_place(c, rank, place, sizeof place) : "");
     return text;
 }
 
@@ -141,20 +163,16 @@ void charl__comm_enter(charl_comm *c)
     }
 }
 
-/* Ranks that show something of themselves: none before there is a page for it. */
-static int shown_count(const charl_comm *c)
-{
-    return c->me ? c->local_size : 0;
-}
-
-/* Sum of everything the local ranks show of themselves; it only grows. */
+/* Sum of everything the other ranks show of themselves; it only grows. None show anything before
+ * there is a page for it. */
 static int64_t life_sum(const charl_comm *c)
 {
     int64_t sum = 0;
 
-    for (int l = 0; l < shown_count(c); l++) {
-        if (l != c->local_rank) {
-            sum += atomic_load(&c->board->slot[l].marks) + atomic_load(&c->board->slot[l].entered);
+    for (int r = 0; c->me && r < c->size; r++) {
+        if (r != c->rank) {
+            sum += atomic_load(&charl__slot_of(c, r)->marks) +
+                   atomic_load(&charl__slot_of(c, r)->entered);
         }
     }
     return sum;
@@ -169,38 +187,73 @@ void charl__wait_start(charl_comm *c, charl__waiter *w, const char *what,
 
 static bool is_late(const charl_comm *c, const charl__waiter *w, int rank)
 {
-    if (!c->me || rank == c->rank || !is_local(c, rank)) {
+    if (!c->me || rank == c->rank) {
         return false;
     }
+    if (is_unheard(c, rank)) {
+        return true;
+    }
+    if (!w->late && !is_local(c, rank) && atomic_load(&charl__slot_of(c, rank)->heard_ms) == 0) {
+        return false; /* nothing is known of it */
+    }
     return w->late ? w->late(w->arg, rank)
-                   : atomic_load(&slot_of(c, rank)->entered) < atomic_load(&c->me->entered);
+                   : atomic_load(&charl__slot_of(c, rank)->entered) < atomic_load(&c->me->entered);
 }
 
-static bool any_late(const charl_comm *c, const charl__waiter *w)
+/* Who is to blame, in falling order: who is late without waiting for others in turn; who is late;
+ * everybody of whom something is known: they wait too, elsewhere. */
+enum { CULPRIT, LATE, KNOWN };
+
+static bool is_blamed(const charl_comm *c, const charl__waiter *w, int rank, int level)
 {
-    for (int l = 0; l < shown_count(c); l++) {
-        if (is_late(c, w, charl__comm_local_peer(c, l))) {
+    if (level == KNOWN) {
+        return c->me && rank != c->rank &&
+               (is_local(c, rank) || atomic_load(&charl__slot_of(c, rank)->heard_ms) > 0);
+    }
+    return is_late(c, w, rank) && (level == LATE || !charl__peer_is_waiting(c, rank));
+}
+
+static bool has_local_culprit(const charl_comm *c, const charl__waiter *w)
+{
+    for (int l = 0; l < c->local_size; l++) {
+        if (is_blamed(c, w, charl__comm_local_peer(c, l), CULPRIT)) {
             return true;
         }
     }
     return false;
 }
 
-static const char *state_text(const charl_comm *c, int rank)
+/* Letter of /proc: of this node's ranks as it is now, else as their node last said. */
+static char state_letter(const charl_comm *c, int rank)
 {
-    char state = '?';
+    char state = 'X';
     int64_t started = 0;
 
-    if (atomic_load(&slot_of(c, rank)->leaving)) {
+    if (!is_local(c, rank)) {
+        return (char)atomic_load(&charl__slot_of(c, rank)->state);
+    }
+    if (c->is_visible[rank]) {
+        charl__process_read(c->peer[rank].task, &state, &started);
+        return state;
+    }
+    return '\0';
+}
+
+static const char *state_text(const charl_comm *c, int rank, char *text, size_t bytes)
+{
+    const int64_t heard = atomic_load(&charl__slot_of(c, rank)->heard_ms);
+
+    if (atomic_load(&charl__slot_of(c, rank)->leaving)) {
         return "has left";
     }
-    if (!c->is_visible[rank]) {
-        return "in another container";
+    if (is_unheard(c, rank)) {
+        snprintf(text, bytes, "its node silent for %.0f s",
+                 (double)(charl__now_ms() - heard) * 1e-3);
+        return text;
     }
-    if (!charl__process_read(c->peer[rank].task, &state, &started)) {
-        return "gone";
-    }
-    switch (state) {
+    switch (state_letter(c, rank)) {
+    case '\0':
+        return is_local(c, rank) ? "in another container" : "on another node";
     case 'T':
     case 't':
         return "stopped by a signal";
@@ -232,26 +285,36 @@ cleanup:
 static charl_status fail_silent(charl_comm *c, const charl__waiter *w, double silent_s)
 {
     charl_status st = CHARL_OK;
-    char text[1024] = "", name[160], place[96], mine[CHARL_COMM_PLACE];
-    const bool any = any_late(c, w); /* none: they wait too, elsewhere */
+    char text[1024] = "", name[160], place[96], state[64], mine[CHARL_COMM_PLACE];
     size_t used = 0;
 
     c->is_broken = true;
-    for (int r = 0; r < c->size && used < sizeof text - 300; r++) {
-        if (any ? is_late(c, w, r) : r != c->rank && is_local(c, r)) {
-            used +=
-                (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s, last seen in %s",
-                                 used ? "; " : "", charl__peer_name(c, r, name, sizeof name),
-                                 state_text(c, r), charl__peer_place(c, r, place, sizeof place));
+    for (int level = CULPRIT; level <= KNOWN && used == 0; level++) {
+        for (int r = 0; r < c->size && used < sizeof text - 300; r++) {
+            if (is_blamed(c, w, r, level)) {
+                used +=
+                    (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s, last seen in %s",
+                                     used ? "; " : "", charl__peer_name(c, r, name, sizeof name),
+                                     state_text(c, r, state, sizeof state),
+                                     charl__peer_place(c, r, place, sizeof place));
+            }
         }
     }
-    if (!any && c->n_nodes > 1) {
-        snprintf(text, sizeof text, "a rank of another node");
-    }
     CHARL_FAIL(CHARL_ERR_COMM, "%s, %s: no progress for %.0f s, waiting for %s",
-               charl_comm_place(c, c->rank, mine, sizeof mine), w->what, silent_s, text);
+               charl_comm_place(c, c->rank, mine, sizeof mine), w->what, silent_s,
+               used ? text : "a rank of another node");
 cleanup:
     return st;
+}
+
+/* Whether the wait is over: at once where the culprit is on this node, else after the other nodes
+ * had time to speak, one after another. */
+static bool is_hopeless(const charl_comm *c, const charl__waiter *w, double still_s)
+{
+    const double over = still_s - c->timeout_s;
+
+    return over >= 0 && (c->n_nodes <= 1 || has_local_culprit(c, w) ||
+                         over >= patience_s + turn_s * charl_comm_node(c));
 }
 
 /* The expensive look: every 64 polls, or after every sleep. */
@@ -262,6 +325,9 @@ static charl_status look(charl_comm *c, charl__waiter *w)
     const int dead = atomic_load(&c->dead);
     const int64_t life = life_sum(c);
 
+    if (c->me) {
+        atomic_store_explicit(&c->me->waited_ms, (int64_t)(now * 1e3), memory_order_relaxed);
+    }
     if (dead >= 0) {
         CHARL_TRY(fail_dead(c, w, dead));
     }
@@ -275,7 +341,7 @@ static charl_status look(charl_comm *c, charl__waiter *w)
     }
     if (now - w->looked_s >= 0.1) {
         w->looked_s = now;
-        for (int l = 0; l < shown_count(c); l++) {
+        for (int l = 0; c->me && l < c->local_size; l++) {
             const int r = charl__comm_local_peer(c, l);
 
             if (charl__peer_is_dead(c, r)) {
@@ -283,7 +349,7 @@ static charl_status look(charl_comm *c, charl__waiter *w)
             }
         }
     }
-    if (now - w->still_since_s >= c->timeout_s + (any_late(c, w) ? 0 : patience_s)) {
+    if (is_hopeless(c, w, now - w->still_since_s)) {
         CHARL_TRY(fail_silent(c, w, now - w->still_since_s));
     }
 cleanup:

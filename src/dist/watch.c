@@ -1,53 +1,68 @@
-/* A thread that looks at the processes of the node's other ranks ten times a second. It makes no
- * MPI call, and all signals are blocked in it: the program's signal thread must get them. */
+/* A thread that looks at the processes of the node's other ranks ten times a second, and on the
+ * first rank of a node talks with the other nodes (links.c). It makes no MPI call, and all signals
+ * are blocked in it: the program's signal thread must get them. */
 #include "dist/comm_private.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <time.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "dist/links.h"
 
-enum { PERIOD_MS = 100 };
+static const double period_s = 0.1;
 static const double unseen_s = 10; /* silence that ends a rank whose process cannot be looked at */
+/* A rank of another node is reported there first, and the launcher then ends the job. */
+static const double others_s = 3;
 
 typedef struct charl__watch {
     charl_comm *c;
     charl_comm_on_death on_death;
     void *ctx;
     pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t wake;
-    bool stop;
-    int64_t beat[CHARL_MAX_SLICES]; /* last seen, by local rank */
-    double changed_s[CHARL_MAX_SLICES];
+    int wake; /* descriptor of an event */
+    atomic_bool stop;
+    int64_t beat[CHARL_MAX_SLICES]; /* last seen, by rank */
+    double changed_s[CHARL_MAX_SLICES], dead_s[CHARL_MAX_SLICES];
 } charl__watch;
 
 /* In a container of its own a rank shares memory but not process numbers: its watching thread must
  * be heard. */
-static bool is_unheard(charl__watch *w, int local, int rank)
+static bool is_unheard(charl__watch *w, int rank)
 {
-    charl__slot *s = &w->c->board->slot[local];
+    const charl__slot *s = charl__slot_of(w->c, rank);
     const int64_t beat = atomic_load(&s->beat);
     const double now = charl__clock_s();
 
     if (rank == w->c->rank || w->c->is_visible[rank] || beat == 0 || atomic_load(&s->leaving)) {
         return false;
     }
-    if (beat != w->beat[local]) {
-        w->beat[local] = beat;
-        w->changed_s[local] = now;
+    if (beat != w->beat[rank]) {
+        w->beat[rank] = beat;
+        w->changed_s[rank] = now;
     }
-    return now - w->changed_s[local] > unseen_s;
+    return now - w->changed_s[rank] > unseen_s;
+}
+
+/* Whether it is time to report a rank: of another node later, should its own not do it. */
+static bool is_lost(charl__watch *w, int rank)
+{
+    const double now = charl__clock_s();
+
+    if (!charl__peer_is_dead(w->c, rank)) {
+        w->dead_s[rank] = now;
+        return is_unheard(w, rank);
+    }
+    return w->c->peer[rank].node == charl_comm_node(w->c) || now - w->dead_s[rank] > others_s;
 }
 
 static void report(charl__watch *w, int rank)
 {
     charl_comm *c = w->c;
     char name[160], place[96], text[320];
-    const charl__slot *s = &c->board->slot[c->peer[rank].local_rank];
+    const charl__slot *s = charl__slot_of(c, rank);
 
     snprintf(text, sizeof text, "%s died at or near %s",
              charl__peer_name(c, rank, name, sizeof name),
@@ -63,28 +78,20 @@ static void *watch_run(void *arg)
 {
     charl__watch *w = arg;
     charl_comm *c = w->c;
-    struct timespec until;
     bool is_reported = false;
 
-    pthread_mutex_lock(&w->mutex);
-    while (!w->stop && !is_reported) {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += PERIOD_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / 1000000000L;
-        until.tv_nsec %= 1000000000L;
-        while (!w->stop && pthread_cond_timedwait(&w->wake, &w->mutex, &until) != ETIMEDOUT) {
-        }
+    while (!atomic_load(&w->stop) && !is_reported) {
+        charl__links_turn(c, w->wake, charl__clock_s() + period_s);
         atomic_fetch_add(&c->me->beat, 1);
-        for (int l = 0; l < c->local_size && !w->stop && !is_reported; l++) {
-            const int rank = charl__comm_local_peer(c, l);
-
-            if (charl__peer_is_dead(c, rank) || is_unheard(w, l, rank)) {
-                report(w, rank);
+        charl__links_tell(c, false);
+        for (int r = 0; r < c->size && !atomic_load(&w->stop) && !is_reported; r++) {
+            if (is_lost(w, r)) {
+                report(w, r);
                 is_reported = true;
             }
         }
     }
-    pthread_mutex_unlock(&w->mutex);
+    charl__links_tell(c, true);
     return NULL;
 }
 
@@ -111,31 +118,43 @@ cleanup:
 static void watch_free(charl__watch *w)
 {
     if (w) {
-        pthread_cond_destroy(&w->wake);
-        pthread_mutex_destroy(&w->mutex);
+        if (w->wake >= 0) {
+            close(w->wake);
+            charl__drop();
+        }
         charl_free(w);
     }
+}
+
+static charl_status wake_create(charl__watch *w)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__acquire("descriptor of an event"));
+    w->wake = eventfd(0, EFD_CLOEXEC);
+    if (w->wake < 0) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_NOMEM, "no descriptor for the thread that watches the other ranks");
+    }
+cleanup:
+    return st;
 }
 
 charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death, void *ctx)
 {
     charl_status st = CHARL_OK;
     charl__watch *w = NULL;
-    pthread_condattr_t attr;
 
     CHARL_REQUIRE(!c->watch, CHARL_ERR_INVALID, "the other ranks are watched already");
     CHARL_TRY(charl_alloc(sizeof *w, &w));
     w->c = c;
     w->on_death = on_death;
     w->ctx = ctx;
-    for (int l = 0; l < CHARL_MAX_SLICES; l++) {
-        w->changed_s[l] = charl__clock_s();
+    w->wake = -1;
+    for (int r = 0; r < CHARL_MAX_SLICES; r++) {
+        w->changed_s[r] = w->dead_s[r] = charl__clock_s();
     }
-    pthread_mutex_init(&w->mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    CHARL_TRY(wake_create(w));
     CHARL_TRY(thread_start(w));
     c->watch = w;
     w = NULL;
@@ -152,10 +171,8 @@ void charl_comm_watch_end(charl_comm *c)
         return;
     }
     c->watch = NULL;
-    pthread_mutex_lock(&w->mutex);
-    w->stop = true;
-    pthread_cond_signal(&w->wake);
-    pthread_mutex_unlock(&w->mutex);
+    atomic_store(&w->stop, true);
+    (void)eventfd_write(w->wake, 1);
     pthread_join(w->thread, NULL);
     charl__drop();
     watch_free(w);

@@ -1,0 +1,145 @@
+/* What nodes tell each other of their ranks. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "dist/comm_private.h"
+#include "dist/link_address.h"
+#include "dist/links.h"
+#include "mpi/ranks.h"
+#include "support/support.h"
+
+static char warning[512];
+
+static void keep(void *ctx, charl__log_level level, const char *message)
+{
+    (void)ctx;
+    (void)level;
+    snprintf(warning, sizeof warning, "%s", message);
+}
+
+/* A communicator of nodes of two, watched; some fault may be in its way. */
+static charl_comm *watched_nodes(const char *fault)
+{
+    charl_comm *c = NULL;
+
+    charl_assert_ok(charl__fault_set(fault));
+    charl_assert_ok(
+        charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &c));
+    charl_assert_ok(charl_comm_watch_begin(c, NULL, NULL));
+    return c;
+}
+
+static void watched_end(charl_comm *c)
+{
+    charl_assert_ok(charl_comm_barrier(c));
+    charl_comm_watch_end(c);
+    charl_comm_destroy(c);
+    charl_assert_ok(charl__fault_set(NULL));
+}
+
+static bool has_links(void)
+{
+    return charl_comm_size(comm) > 2 && !charl_comm_is_team(comm);
+}
+
+/* Whether within some seconds every rank of another node is (not) heard, and is in this step. */
+static bool comes_true(const charl_comm *c, bool heard, int64_t step)
+{
+    const double begin = charl__clock_s();
+
+    while (charl__clock_s() - begin < 10) {
+        bool all = true;
+
+        for (int r = 0; r < c->size; r++) {
+            const charl__slot *s = charl__slot_of(c, r);
+
+            all = all &&
+                  (c->peer[r].node == c->peer[c->rank].node ||
+                   ((atomic_load(&s->heard_ms) > 0) == heard && atomic_load(&s->step) == step));
+        }
+        if (all) {
+            return true;
+        }
+        charl__sleep_s(0.01);
+    }
+    return false;
+}
+
+void test_nodes_hear_of_each_other(void **state)
+{
+    charl_comm *c;
+
+    (void)state;
+    if (!has_links()) {
+        skip();
+    }
+    c = watched_nodes(NULL);
+    charl_comm_mark(c, 7, "hearing");
+    assert_true(comes_true(c, true, 7));
+    charl_assert_ok(charl_comm_barrier(c));
+    assert_false(charl__peer_is_dead(c, (c->rank + 2) % c->size));
+    charl_comm_watch_end(c); /* says goodbye: an end after it is no death */
+    charl_assert_ok(charl_comm_barrier(c));
+    assert_false(charl__peer_is_dead(c, (c->rank + 2) % c->size));
+    charl_comm_destroy(c);
+}
+
+/* Whoever does not know the token is dropped, and does no harm. */
+void test_a_stranger_is_dropped(void **state)
+{
+    char nonsense[64] = "GET / HTTP/1.1";
+    charl_comm *c = NULL;
+    int fd = -1;
+
+    (void)state;
+    if (!has_links()) {
+        skip();
+    }
+    charl_assert_ok(
+        charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &c));
+    if (c->links) {
+        fd = charl__link_connect(charl__links_place(c, charl_comm_node(c)), 0);
+        assert_true(fd >= 0);
+        charl__sleep_s(0.01);
+        assert_int_equal(write(fd, nonsense, sizeof nonsense), sizeof nonsense);
+    }
+    charl_assert_ok(charl_comm_watch_begin(c, NULL, NULL));
+    charl_comm_mark(c, 8, "hearing");
+    assert_true(comes_true(c, true, 8));
+    if (fd >= 0) {
+        assert_true(read(fd, nonsense, sizeof nonsense) <= 0);
+        charl__link_close(&fd);
+    }
+    watched_end(c);
+}
+
+void test_nodes_that_do_not_hear_work_on(void **state)
+{
+    charl_comm *c;
+
+    (void)state;
+    if (!has_links()) {
+        skip();
+    }
+    charl__log_sink_set(keep, NULL);
+    warning[0] = '\0';
+    c = watched_nodes("comm.link@0:1+");
+    charl__sleep_s(0.3);
+    if (c->links && c->rank > 0) {
+        assert_non_null(strstr(warning, "node 0 ("));
+        assert_non_null(strstr(warning, "cannot be connected"));
+    }
+    watched_end(c);
+    warning[0] = '\0';
+    c = watched_nodes("comm.report@0:1+");
+    charl__sleep_s(1);
+    if (c->links && c->rank > 0) {
+        assert_non_null(strstr(warning, "no report of its ranks"));
+    }
+    watched_end(c);
+    charl__log_sink_set(NULL, NULL);
+}
