@@ -16,6 +16,7 @@
 #include "charl/shape.h"
 #include "charl/status.h"
 
+struct charl_device; /* charl/device.h */
 struct charl_slices; /* base/tree.h: the slices of the batch that a rank owns, and its lanes */
 
 typedef struct charl_comm charl_comm;
@@ -176,10 +177,12 @@ charl_status charl_comm_compare(charl_comm *c, const char *what, const void *dat
 
 /** What an all-reduce is asked for; zeros are the defaults. */
 typedef struct charl_allreduce_options {
-    const char *algorithm;    /* see charl_allreduce_create; NULL: "auto" */
-    charl_dtype reduce_dtype; /* of lanes and sum: CHARL_F32, or CHARL_BF16, where every node of
-                                 the tree is added in f32 and rounded */
-    bool gathers;             /* charl_allreduce_gather will be used */
+    const char *algorithm;       /* see charl_allreduce_create; NULL: "auto" */
+    charl_dtype reduce_dtype;    /* of lanes and sum: CHARL_F32, or CHARL_BF16, where every node of
+                                    the tree is added in f32 and rounded */
+    bool gathers;                /* charl_allreduce_gather will be used */
+    struct charl_device *device; /* of this rank, for algorithms that run on the devices; NULL:
+                                    host memory only. Borrowed */
 } charl_allreduce_options;
 
 /** The sum over the batch of n values, added in the tree of base/tree.h: the same bits for any
@@ -195,6 +198,8 @@ typedef struct charl_allreduce_options {
  *
  *      "auto"    the best of the following; CHARL_ALLREDUCE overrides the option
  *      "local"   one rank: nothing to do, sum and lanes are the same memory
+ *      "peer"    ranks of one node, by their NVIDIA GPUs alone, in memory that each maps of the
+ *                others: lanes and sum are device memory, see dist/allreduce_device.h
  *      "window"  ranks of one node, through shared memory: each rank adds its part of a range
  *      "nodes"   anywhere: through shared memory within the nodes, and between them by MPI messages
  *                of what the ranks of a node have added up already
@@ -207,7 +212,7 @@ typedef struct charl_allreduce_options {
  *  ERR_COMM.
  *  Cost: window reads e*n*lanes bytes over all ranks and writes e*n, e the bytes of an element;
  * nodes sends 2*e*n*(N-1)/N bytes from each of N nodes with one lane each, tree as many from each
- * rank. */
+ * rank; peer: 4*n*(ranks-1)/ranks bytes out of every GPU and into it, twice. */
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const struct charl_slices *mine,
                                     const charl_allreduce_options *options,
                                     charl_allreduce **out) CHARL_MUST_CHECK;
@@ -227,7 +232,7 @@ bool charl_allreduce_is_invariant(const charl_allreduce *ar);
 
 /** Lane j of this rank: n elements of reduce_dtype at lanes + j * stride elements. Both it and the
  *  sum are aligned to 4096 bytes and padded to a multiple of that, so a device can use them in
- *  place. Borrowed. Local. */
+ *  place. NULL where they are device memory that the host does not reach. Borrowed. Local. */
 void *charl_allreduce_lanes(const charl_allreduce *ar);
 int64_t charl_allreduce_stride(const charl_allreduce *ar);
 

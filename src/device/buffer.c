@@ -2,6 +2,8 @@
  * shortage. */
 #include "device/cl_private.h"
 
+#include <sys/mman.h>
+
 enum { PAGE = 4096, GRAIN = 64 };
 
 static double mib(int64_t bytes)
@@ -112,6 +114,26 @@ cleanup:
     return st;
 }
 
+charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes, charl_buffer **out)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_alloc(sizeof **out, out));
+    st = charl__acquire("imported memory");
+    if (st != CHARL_OK) {
+        charl_free(*out);
+        *out = NULL;
+    }
+    CHARL_TRY(st);
+    **out = (charl_buffer){
+        .refs = 1, .dev = charl__device_retain(dev), .mem = mem, .bytes = bytes, .wrapped = true};
+cleanup:
+    if (st != CHARL_OK) {
+        clReleaseMemObject(mem);
+    }
+    return st;
+}
+
 charl_buffer *charl__buffer_retain(charl_buffer *b)
 {
     b->refs++;
@@ -127,6 +149,9 @@ void charl__buffer_release(charl_buffer *b)
         }
         clReleaseMemObject(b->mem);
         charl__drop();
+        if (b->mapping) {
+            munmap(b->mapping, b->bytes);
+        }
         b->dev->memory.in_use -= b->counted;
         charl__device_release(b->dev);
         charl_free(b);

@@ -62,6 +62,7 @@ struct charl_buffer {
     size_t bytes;    /* what the caller asked for */
     int64_t counted; /* bytes of the budget */
     bool wrapped;    /* over host memory of the caller */
+    void *mapping;   /* of shared memory, to be unmapped; or NULL */
     bool filling;    /* zeros may still be on their way on the compute queue */
 };
 
@@ -75,6 +76,7 @@ typedef struct charl__ready {
     cl_kernel kernel;
     size_t global[3], local[3];
     const char *entry, *label;
+    charl_queue queue;
 } charl__ready;
 
 const char *charl__cl_name(cl_int err);
@@ -125,6 +127,27 @@ charl_status charl__budget_check(const charl_device *dev, size_t bytes,
 void charl__budget_add(charl_device *dev, int64_t bytes);
 /** Before queue q touches b: the zeros of a new buffer have arrived. */
 charl_status charl__buffer_settle(charl_buffer *b, charl_queue q) CHARL_MUST_CHECK;
+
+/** A buffer around mem, which is taken also on failure. */
+charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes,
+                                 charl_buffer **out) CHARL_MUST_CHECK;
+
+/* exported_cuda.c: memory of NVIDIA's GPUs, by the library of their driver, loaded when asked. */
+typedef struct charl__cuda_block {
+    uint64_t handle, address;
+    size_t bytes;
+    int device; /* CUDA's number */
+    bool has_context;
+} charl__cuda_block;
+/** NULL, or why there is no such memory. Static storage. */
+const char *charl__cuda_missing(void);
+/** NULL, or why the GPU at `pci` cannot reach the memory of that at `other`. Static storage. */
+const char *charl__cuda_unreachable(const char *pci, const char *other);
+/** Zeroed memory of the GPU at `pci` and a descriptor that stands for it, owned by the caller.
+ * Errors: ERR_NOMEM, ERR_DEVICE. */
+charl_status charl__cuda_export(const char *pci, size_t bytes, charl__cuda_block *b,
+                                int *fd) CHARL_MUST_CHECK;
+void charl__cuda_release(charl__cuda_block *b);
 
 /* program.c */
 /** The program of l's file, defines and local_bytes, built at first use; borrowed from the device.

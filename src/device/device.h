@@ -13,7 +13,8 @@ typedef struct charl_buffer charl_buffer;       /* counted device memory */
 typedef struct charl_event charl_event;         /* a point in a queue; counted by hand */
 typedef struct charl_pinned charl_pinned;       /* host memory that transfers at full speed */
 typedef struct charl_recording charl_recording; /* launches with arguments set, to be replayed */
-typedef struct charl_ring charl_ring; /* a small device buffer rewritten before every step */
+typedef struct charl_export charl_export; /* memory that other processes map into their devices */
+typedef struct charl_ring charl_ring;     /* a small device buffer rewritten before every step */
 
 typedef enum charl_queue {
     CHARL_QUEUE_COMPUTE,
@@ -80,6 +81,29 @@ charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned 
 charl_status charl__pinned_wrap(charl_device *dev, void *host, size_t bytes,
                                 charl_pinned **out) CHARL_MUST_CHECK;
 void charl__pinned_destroy(charl_pinned *p); /* NULL is a no-op; waits for transfers */
+
+/* Memory that the devices of a node's processes share: each process exports a block of its own and
+ * passes the descriptor to the others, and everybody imports all of them. */
+typedef enum charl_shared_kind {
+    CHARL_SHARED_NONE,
+    CHARL_SHARED_HOST, /* CPU devices: host memory, used in place */
+    CHARL_SHARED_CUDA  /* NVIDIA GPUs: their memory, reached over the link between them */
+} charl_shared_kind;
+
+/** How memory of dev is exported; NONE: *why says what is missing (static storage). */
+charl_shared_kind charl__export_kind(const charl_device *dev, const char **why);
+/** NULL, or why dev cannot map memory of another device of the same kind, at `pci`. */
+const char *charl__export_unreachable(const charl_device *dev, const char *pci);
+/** `bytes` of zeros, counted as memory of dev; imports live on after it. Errors: ERR_NOMEM,
+ * ERR_DEVICE (also where the kind is NONE). */
+charl_status charl__export_create(charl_device *dev, size_t bytes, const char *what,
+                                  charl_export **out) CHARL_MUST_CHECK;
+int charl__export_fd(const charl_export *e); /* borrowed */
+void charl__export_destroy(charl_export *e); /* NULL is a no-op */
+/** A buffer over all `bytes` of an export of any process. fd is borrowed. Errors: ERR_DEVICE,
+ * ERR_NOMEM. */
+charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes,
+                                  charl_buffer **out) CHARL_MUST_CHECK;
 
 /* Events: the moment when everything enqueued on q so far is done. */
 charl_status charl__event_record(charl_device *dev, charl_queue q,
@@ -159,9 +183,10 @@ typedef struct charl_launch {
      * memory enlarged to this many bytes (the device has 227 KB; the compiler lets it declare 48).
      * Only where facts.wgmma. */
     int64_t local_bytes;
+    charl_queue queue; /* CHARL_QUEUE_COMPUTE unless told */
 } charl_launch;
 
-/** Enqueue on the compute queue, or append to the recording in progress. Builds the program at
+/** Enqueue on its queue, or append to the recording in progress. Builds the program at
  * first use and caches it in memory and on disk. Async. Errors: ERR_KERNEL with the build log,
  * ERR_DEVICE naming call, error, kernel and label, ERR_INVALID when an output aliases another
  * operand's bytes it may not (an OUT buffer range equal to an IN one is allowed: elementwise in
@@ -173,7 +198,7 @@ charl_status charl__launch(charl_device *dev, const charl_launch *l) CHARL_MUST_
 charl_status charl__record_begin(charl_device *dev, charl_recording **out) CHARL_MUST_CHECK;
 void charl__record_end(charl_device *dev);
 int charl__recording_count(const charl_recording *r); /* launches so far: a mark while recording */
-/** Enqueue launches [first, last) on the compute queue. Async. */
+/** Enqueue launches [first, last) on their queues. Async. */
 charl_status charl__recording_replay(charl_recording *r, int first, int last) CHARL_MUST_CHECK;
 void charl__recording_destroy(charl_recording *r); /* NULL is a no-op */
 

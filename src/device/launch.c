@@ -129,7 +129,7 @@ cleanup:
 charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
 {
     charl_status st = CHARL_OK;
-    const cl_command_queue queue = dev->queue[CHARL_QUEUE_COMPUTE];
+    const cl_command_queue queue = dev->queue[r->queue];
     cl_event event = NULL;
     cl_int err = clEnqueueNDRangeKernel(queue, r->kernel, 3, NULL, r->global, r->local, 0, NULL,
                                         dev->timing ? &event : NULL);
@@ -137,7 +137,8 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     if (err == CL_SUCCESS && dev->sync) {
         err = clFinish(queue);
         dev->counters.host_waits++;
-    } else if (err == CL_SUCCESS && ++dev->unflushed >= CHARL__FLUSH_EVERY) {
+    } else if (err == CL_SUCCESS && r->queue == CHARL_QUEUE_COMPUTE &&
+               ++dev->unflushed >= CHARL__FLUSH_EVERY) {
         dev->unflushed = 0;
         err = clFlush(queue); /* the device starts while the host still enqueues */
     }
@@ -161,7 +162,7 @@ cleanup:
 charl_status charl__launch(charl_device *dev, const charl_launch *l)
 {
     charl_status st = CHARL_OK;
-    charl__ready r = {.entry = l->entry, .label = l->label ? l->label : l->file};
+    charl__ready r = {.entry = l->entry, .label = l->label ? l->label : l->file, .queue = l->queue};
     charl__program *program = NULL;
 
     if (l->global[0] == 0) {

@@ -5,6 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/env.h"
+#include "base/log.h"
+#include "dist/allreduce_device.h"
+#include "dist/peer.h"
 
 static const char *local_unavailable(const charl_comm *c)
 {
@@ -51,6 +54,7 @@ static const charl__algorithm local = {
 /* In order of preference. */
 static const charl__algorithm *const algorithms[] = {
     &local,
+    &charl__allreduce_peer,
     &charl__allreduce_window,
     &charl__allreduce_nodes,
     &charl__allreduce_tree,
@@ -59,48 +63,92 @@ static const charl__algorithm *const algorithms[] = {
 
 enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
 
-/* NULL, or why alg is out of the question. */
-static const char *unsuitable(const charl__algorithm *alg, const charl_comm *c,
-                              const charl_allreduce_options *options)
+/* What a choice depends on, the same on every rank. */
+typedef struct demand {
+    charl_comm *c;
+    const charl_allreduce_options *options;
+    charl__peer_survey peers;
+} demand;
+
+static const char *wanted_name(const demand *d)
 {
-    if (options->reduce_dtype == CHARL_BF16 && !alg->has_bf16) {
-        return "it sums in f32 only (dist.reduce_dtype)";
-    }
-    if (options->gathers && !alg->has_gather) {
-        return "it does not gather parameters (dist.shard_optimizer)";
-    }
-    return alg->unavailable(c);
+    const char *forced = charl__env(CHARL_ENV_ALLREDUCE);
+
+    return forced ? forced : d->options->algorithm ? d->options->algorithm : "auto";
 }
 
-static charl_status choose(const charl_comm *c, const charl_allreduce_options *options,
-                           const charl__algorithm **out)
+/* NULL, or why alg is out of the question. */
+static const char *unsuitable(const charl__algorithm *alg, const demand *d)
+{
+    if (d->options->reduce_dtype == CHARL_BF16 && !alg->has_bf16) {
+        return "it sums in f32 only (dist.reduce_dtype)";
+    }
+    if (d->options->gathers && !alg->has_gather) {
+        return "it does not gather parameters (dist.shard_optimizer)";
+    }
+    if (alg->join && !d->peers.is_usable) {
+        return d->peers.why;
+    }
+    return alg->unavailable(d->c);
+}
+
+static charl_status choose(const demand *d, const charl__algorithm **out)
 {
     charl_status st = CHARL_OK;
-    const char *forced = charl__env(CHARL_ENV_ALLREDUCE);
-    const char *name = forced ? forced : options->algorithm ? options->algorithm : "auto";
-    const char *why;
+    const char *name = wanted_name(d), *why;
+    const charl_dtype dtype = d->options->reduce_dtype;
 
-    CHARL_REQUIRE(options->reduce_dtype == CHARL_F32 || options->reduce_dtype == CHARL_BF16,
-                  CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(dtype == CHARL_F32 || dtype == CHARL_BF16, CHARL_ERR_CONFIG,
                   "gradients cannot be summed in %s: set dist.reduce_dtype to f32 or bf16",
-                  charl_dtype_name(options->reduce_dtype));
+                  charl_dtype_name(dtype));
     for (int i = 0; i < ALGORITHMS; i++) {
-        why = unsuitable(algorithms[i], c, options);
-        if (strcmp(name, "auto") == 0 && !why) {
-            *out = algorithms[i];
+        const charl__algorithm *alg = algorithms[i];
+
+        why = unsuitable(alg, d);
+        if (strcmp(name, "auto") == 0 && !why && (!alg->join || d->peers.is_preferred)) {
+            *out = alg;
             goto cleanup;
         }
-        if (strcmp(name, algorithms[i]->name) == 0) {
+        if (strcmp(name, alg->name) == 0) {
             CHARL_REQUIRE(!why, CHARL_ERR_CONFIG, "all-reduce %s does not work here: %s", name,
                           why);
-            *out = algorithms[i];
+            *out = alg;
             goto cleanup;
         }
     }
     CHARL_FAIL(CHARL_ERR_CONFIG,
-               "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, local, "
+               "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, local, peer, "
                "window, nodes, tree or mpi",
                name);
+cleanup:
+    return st;
+}
+
+static charl_status compare_demands(const demand *d, int64_t n, const charl__algorithm *alg)
+{
+    const int64_t mine[] = {n, alg->name[0], d->options->reduce_dtype, d->options->gathers};
+
+    return charl_comm_compare(d->c, "the number of gradients and the all-reduce", mine, sizeof mine,
+                              CHARL_ERR_INVALID);
+}
+
+/* Drivers differ: where the devices alone should do it and cannot, the hosts do. */
+static charl_status algorithm_create(charl_allreduce *ar, demand *d)
+{
+    charl_status st = ar->algorithm->create(ar);
+
+    if (st != CHARL_OK && ar->algorithm->join && strcmp(wanted_name(d), "auto") == 0 &&
+        !charl_comm_is_broken(ar->c)) {
+        charl__log(CHARL__LOG_WARN, "all-reduce %s is not used: %s", ar->algorithm->name,
+                   charl_error_message());
+        ar->algorithm->destroy(ar);
+        ar->own = ar->lanes = ar->sum = NULL;
+        ar->device_lanes = ar->device_sum = NULL;
+        ar->begun = ar->completed = 0;
+        d->peers.is_usable = false;
+        CHARL_TRY(choose(d, &ar->algorithm));
+        CHARL_TRY(ar->algorithm->create(ar));
+    }
 cleanup:
     return st;
 }
@@ -122,31 +170,26 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
     const charl_allreduce_options defaults = {0};
     charl_allreduce *ar = NULL;
     const charl__algorithm *alg = NULL;
-    int64_t extent[4];
+    demand d = {.c = c, .options = options ? options : &defaults};
 
     *out = NULL;
-    options = options ? options : &defaults;
-    CHARL_TRY(charl_comm_agree(c, choose(c, options, &alg)));
-    extent[0] = n;
-    extent[1] = alg->name[0];
-    extent[2] = options->reduce_dtype;
-    extent[3] = options->gathers;
-    CHARL_TRY(charl_comm_compare(c, "the number of gradients and the all-reduce", extent,
-                                 sizeof extent, CHARL_ERR_INVALID));
+    CHARL_TRY(charl__peer_ask(c, d.options->device, &d.peers));
+    CHARL_TRY(charl_comm_agree(c, choose(&d, &alg)));
+    CHARL_TRY(compare_demands(&d, n, alg));
     CHARL_REQUIRE(n >= 0 && n <= INT64_MAX / 16 / CHARL_MAX_SLICES, CHARL_ERR_INVALID,
                   "all-reduce of %lld values", (long long)n);
     CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *ar, &ar)));
     ar->c = c;
     ar->n = n;
-    ar->options = *options;
-    ar->element = charl_dtype_size(options->reduce_dtype);
+    ar->options = *d.options;
+    ar->element = charl_dtype_size(d.options->reduce_dtype);
     ar->stride = (int64_t)(charl__round_up(n > 0 ? (size_t)n : 1, 4096 / ar->element));
     CHARL_TRY(charl__lane_map_init(c, mine, &ar->map));
     ar->my_lanes = ar->map.first[c->rank + 1] - ar->map.first[c->rank];
     CHARL_TRY(charl_comm_agree(
         c, charl_alloc_array(ar->map.n * CHARL_TREE_BLOCK, sizeof(float), &ar->scratch)));
     ar->algorithm = alg;
-    CHARL_TRY(alg->create(ar));
+    CHARL_TRY(algorithm_create(ar, &d));
     *out = ar;
     ar = NULL;
 cleanup:
@@ -247,8 +290,10 @@ static charl_status begin(charl_allreduce *ar, charl__range range, int64_t *tick
     ar->range[*ticket % CHARL__RANGES] = range;
     ar->begun++;
     if (ar->algorithm->begin) {
-        ar->algorithm->begin(ar, *ticket);
+        st = ar->algorithm->begin(ar, *ticket);
+        ar->begun -= st != CHARL_OK;
     }
+    CHARL_TRY(st);
 cleanup:
     return st;
 }
@@ -298,6 +343,29 @@ charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket)
         }
         CHARL_TRY(charl__wait_pause(ar->c, &w));
     }
+    if (ar->algorithm->verify) {
+        CHARL_TRY(ar->algorithm->verify(ar));
+    }
+cleanup:
+    if (st != CHARL_OK && ar->algorithm->abandon && charl_comm_is_broken(ar->c)) {
+        ar->algorithm->abandon(ar);
+    }
+    return st;
+}
+
+bool charl__allreduce_buffers(const charl_allreduce *ar, charl_buffer **lanes, charl_buffer **sum)
+{
+    *lanes = ar->device_lanes;
+    *sum = ar->device_sum;
+    return ar->algorithm->join != NULL;
+}
+
+charl_status charl__allreduce_join(charl_allreduce *ar)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__comm_check(ar->c));
+    CHARL_TRY(ar->algorithm->join(ar));
 cleanup:
     return st;
 }

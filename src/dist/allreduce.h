@@ -1,6 +1,7 @@
 #ifndef CHARL_DIST_ALLREDUCE_H
 #define CHARL_DIST_ALLREDUCE_H
 /** What an all-reduce algorithm is: one row of the table in allreduce.c. */
+#include "device/device.h"
 #include "dist/comm_private.h"
 
 enum { CHARL__RANGES = 512 }; /* ranges on their way */
@@ -19,10 +20,14 @@ typedef struct charl__algorithm {
     /* Allocate lanes, sum, with options.gathers gathered, and ar->own; collective and agreed. */
     charl_status (*create)(charl_allreduce *ar);
     void (*destroy)(charl_allreduce *ar);
-    void (*begin)(charl_allreduce *ar,
-                  int64_t ticket); /* ar->range[ticket % RANGES] is new; may be NULL */
+    /* ar->range[ticket % RANGES] is new; may be NULL */
+    charl_status (*begin)(charl_allreduce *ar, int64_t ticket);
     charl_status (*progress)(charl_allreduce *ar); /* advance ar->completed without waiting */
     bool (*late)(const void *ar, int rank); /* whether ar->completed waits for rank; may be NULL */
+    /* Algorithms that run on the devices; NULL for the others. */
+    charl_status (*join)(charl_allreduce *ar);   /* what is computed from now on sees the sums */
+    charl_status (*verify)(charl_allreduce *ar); /* the ranges completed are right */
+    void (*abandon)(charl_allreduce *ar);        /* end what waits on the device */
 } charl__algorithm;
 
 struct charl_allreduce {
@@ -35,7 +40,8 @@ struct charl_allreduce {
     charl_allreduce_options options;
     size_t element; /* bytes of a value of lanes and sum */
     void *lanes, *sum;
-    float *gathered; /* stride floats, or NULL */
+    float *gathered;                         /* stride floats, or NULL */
+    charl_buffer *device_lanes, *device_sum; /* of algorithms that run on the devices */
     int64_t begun, completed;
     charl__range range[CHARL__RANGES];
     float *scratch; /* for charl__tree_apply */
@@ -44,6 +50,7 @@ struct charl_allreduce {
 
 extern const charl__algorithm charl__allreduce_window;
 extern const charl__algorithm charl__allreduce_nodes;
+extern const charl__algorithm charl__allreduce_peer;
 extern const charl__algorithm charl__allreduce_tree;
 extern const charl__algorithm charl__allreduce_mpi;
 

@@ -305,11 +305,12 @@ static void nodes_destroy(charl_allreduce *ar)
     charl_free(s);
 }
 
-static void nodes_begin(charl_allreduce *ar, int64_t ticket)
+static charl_status nodes_begin(charl_allreduce *ar, int64_t ticket)
 {
     const nodes_state *s = ar->own;
 
     charl__flags_begin(ar, s->flags, ticket);
+    return CHARL_OK;
 }
 
 /* Receives first, those of the results too: what comes early then goes to its place at once. */

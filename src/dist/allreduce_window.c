@@ -59,11 +59,12 @@ static void window_destroy(charl_allreduce *ar)
     charl_free(ar->own);
 }
 
-static void window_begin(charl_allreduce *ar, int64_t ticket)
+static charl_status window_begin(charl_allreduce *ar, int64_t ticket)
 {
     const window_state *s = ar->own;
 
     charl__flags_begin(ar, s->flags, ticket);
+    return CHARL_OK;
 }
 
 static charl_status part_add(charl_allreduce *ar, int64_t ticket)

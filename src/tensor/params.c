@@ -261,24 +261,31 @@ cleanup:
     return st;
 }
 
+static charl_status arena_get(charl_params *set, size_t bytes, const char *what, float *host,
+                              charl_buffer *made, charl_buffer **out)
+{
+    if (made) {
+        *out = charl__buffer_retain(made);
+        return CHARL_OK;
+    }
+    return host ? charl__buffer_wrap(set->dev, host, bytes, out)
+                : charl__buffer_create(set->dev, bytes, what, out);
+}
+
 charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bool whole,
                                               const charl_gradient_memory *memory)
 {
     charl_status st = CHARL_OK;
     const size_t bytes = (size_t)set->gradient_elements * 4;
+    const charl_gradient_memory m = memory ? *memory : (charl_gradient_memory){.lanes = NULL};
 
     CHARL_INVARIANT(set->dev && !set->grad && n_lanes >= 1);
-    if (memory && memory->lanes) {
-        CHARL_TRY(charl__buffer_wrap(set->dev, memory->lanes, bytes * (size_t)n_lanes, &set->grad));
-    } else {
-        CHARL_TRY(charl__buffer_create(set->dev, bytes * (size_t)n_lanes, "gradients", &set->grad));
-    }
+    CHARL_TRY(
+        arena_get(set, bytes * (size_t)n_lanes, "gradients", m.lanes, m.lanes_buffer, &set->grad));
     if (whole) {
         set->sum = charl__buffer_retain(set->grad);
-    } else if (memory && memory->sum) {
-        CHARL_TRY(charl__buffer_wrap(set->dev, memory->sum, bytes, &set->sum));
     } else {
-        CHARL_TRY(charl__buffer_create(set->dev, bytes, "summed gradients", &set->sum));
+        CHARL_TRY(arena_get(set, bytes, "summed gradients", m.sum, m.sum_buffer, &set->sum));
     }
     set->n_lanes = n_lanes;
 cleanup:

@@ -71,11 +71,12 @@ static inline int64_t charl__params_pages(int64_t n)
     return (n + CHARL_ARENA_ALIGN - 1) / CHARL_ARENA_ALIGN * CHARL_ARENA_ALIGN;
 }
 
-/** Where the gradient arenas shall lie: host memory of a shared window that the device uses in
- * place. Both NULL: device memory. */
+/** Where the gradient arenas shall lie: in buffers that somebody has made, which are retained, or
+ * in host memory of a shared window that the device uses in place. All NULL: device memory. */
 typedef struct charl_gradient_memory {
-    float *lanes; /* n_lanes * gradient_elements floats, page-aligned */
-    float *sum;   /* gradient_elements floats, page-aligned */
+    charl_buffer *lanes_buffer, *sum_buffer;
+    float *lanes; /* n_lanes * elements floats, page-aligned */
+    float *sum;   /* elements floats, page-aligned */
 } charl_gradient_memory;
 
 /** Fix the offsets: trainable parameters in the given order (order[i] = index of declaration; those

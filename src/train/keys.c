@@ -196,7 +196,7 @@ const charl__key charl__keys[] = {
     {"device", "cpu_bind", CHARL__KEY_CHOICE, AT(device.cpu_bind), "auto", NULL, "auto|none", NULL, NULL, NULL,
      "auto: widen a binding to one core that mpirun made; none: leave the binding alone"},
 
-    {"dist", "allreduce", CHARL__KEY_CHOICE, AT(dist.allreduce), "auto", NULL, "auto|window|nodes|tree|mpi", "peer", NULL, NULL,
+    {"dist", "allreduce", CHARL__KEY_CHOICE, AT(dist.allreduce), "auto", NULL, "auto|peer|window|nodes|tree|mpi", NULL, NULL, NULL,
      "how gradients are summed over ranks; mpi: a reference whose bits depend on the number of ranks"},
     {"dist", "bucket_mb", CHARL__KEY_FLOAT, AT(dist.bucket_mb), "25", "(0,4096]", NULL, NULL, NULL, NULL,
      "gradients are sent in pieces of about this many MB"},

@@ -176,6 +176,7 @@ static charl_status read_loss(charl__trainer *t, double *loss)
     float lanes[CHARL_MAX_LANES], sum;
 
     charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
+    CHARL_TRY(charl__sync_verify(t->sync)); /* with a deadline; reading waits without one */
     if (!t->passes) {
         CHARL_TRY(charl_tensor_read(charl_var_get_tensor(t->train.metrics), lanes,
                                     (size_t)t->slices.n_lanes * sizeof lanes[0]));
@@ -222,6 +223,7 @@ static charl_status check_finite(charl__trainer *t, const double *loss, double *
     char text[48] = "", what[320];
 
     charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
+    CHARL_TRY(charl__sync_verify(t->sync));
     CHARL_TRY(charl_optimizer_get_report(t->optimizer, &report));
     *grad_norm = (double)report.grad_norm;
     if (t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP) {

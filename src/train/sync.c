@@ -6,6 +6,9 @@
  * help with those begun before and upload what is complete. So one chunk is computed or downloaded
  * while others are added and further ones uploaded. finish() is the first that waits for other
  * ranks. All ranks cut alike, also those that copy nothing.
+ *
+ * Where the devices add up by themselves, ready() enqueues the all-reduce of a bucket, finish()
+ * orders what follows behind it on the device, and verify() is where the host hears of a lost rank.
  */
 #include "train/sync.h"
 
@@ -16,6 +19,7 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "dist/allreduce_device.h"
 #include "train/narrow.h"
 
 enum {
@@ -50,6 +54,9 @@ struct charl__sync {
     charl_allreduce *ar;
     charl_reducer *reducer;
     int n_lanes;
+    bool on_device;        /* the devices add up, the host copies and waits for nothing */
+    int64_t last_ticket;   /* ... of what they were given; -1: nothing yet */
+    charl_event *computed; /* ... all of it, in the last step */
     bool in_place;         /* the device writes lanes where the all-reduce reads them ... */
     bool sum_in_place;     /* ... and reads sums where it writes them, for all ranks of the node */
     charl__narrow *narrow; /* NULL: gradients travel in f32 */
@@ -85,6 +92,8 @@ static charl_status place_f32(charl__sync *s)
     s->sum_in_place = s->in_place && s->set->gradient_elements == s->set->elements;
     memory.lanes = s->in_place ? charl_allreduce_lanes(s->ar) : NULL;
     memory.sum = s->sum_in_place ? charl_allreduce_sum(s->ar) : NULL;
+    s->on_device = charl__allreduce_buffers(s->ar, &memory.lanes_buffer, &memory.sum_buffer);
+    CHARL_INVARIANT(!s->on_device || stride == s->set->gradient_elements);
     return charl__params_allocate_gradients(s->set, s->n_lanes, false, &memory);
 }
 
@@ -114,7 +123,7 @@ static charl_status place(charl__sync *s)
                        .stride = stride};
     s->sum = (arena){.device = s->narrow ? s->narrow->sum : s->set->sum,
                      .host = charl_allreduce_sum(s->ar)};
-    if (!charl__device_facts(s->dev)->zero_copy) {
+    if (!charl__device_facts(s->dev)->zero_copy && !s->on_device) {
         pin(s, s->lanes.host, s->n_lanes * stride, &s->pinned_lanes);
         pin(s, s->sum.host, stride, &s->pinned_sum);
     }
@@ -129,8 +138,10 @@ charl_status charl__sync_create(charl_comm *comm, const charl_allreduce_options 
 {
     charl_status st = CHARL_OK;
     charl__sync *s = NULL;
+    charl_allreduce_options wanted = *options;
 
     *out = NULL;
+    wanted.device = set->dev;
     CHARL_INVARIANT(options->reduce_dtype == set->reduce_dtype);
     if (charl_comm_size(comm) == 1 && set->reduce_dtype == CHARL_F32) {
         CHARL_TRY(charl__params_allocate_gradients(set, slices->n_lanes, true, NULL));
@@ -143,7 +154,8 @@ charl_status charl__sync_create(charl_comm *comm, const charl_allreduce_options 
     s->set = set;
     s->dev = set->dev;
     s->n_lanes = slices->n_lanes;
-    CHARL_TRY(charl_allreduce_create(comm, set->gradient_elements, slices, options, &s->ar));
+    s->last_ticket = -1;
+    CHARL_TRY(charl_allreduce_create(comm, set->gradient_elements, slices, &wanted, &s->ar));
     CHARL_TRY(charl_reducer_create(comm, slices, &s->reducer));
     CHARL_TRY(charl_comm_agree(comm, place(s)));
     *out = s;
@@ -192,6 +204,7 @@ void charl__sync_destroy(charl__sync *s)
 {
     if (s) {
         forget_chunks(s);
+        charl__event_release(s->computed);
         charl__pinned_destroy(s->pinned_lanes);
         charl__pinned_destroy(s->pinned_sum);
         charl__narrow_destroy(s->narrow);
@@ -219,12 +232,30 @@ cleanup:
     return st;
 }
 
+/* The host may be ahead of the device by more ranges than can be on their way. */
+static charl_status enqueue(charl__sync *s, int64_t begin, int64_t count)
+{
+    charl_status st = CHARL_OK;
+    int64_t completed = 0;
+
+    CHARL_TRY(charl_allreduce_progress(s->ar, &completed));
+    if (s->last_ticket - completed >= MAX_BUCKETS - 1) {
+        CHARL_TRY(charl_allreduce_wait(s->ar, completed));
+    }
+    CHARL_TRY(charl_allreduce_begin(s->ar, begin, count, &s->last_ticket));
+cleanup:
+    return st;
+}
+
 charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count)
 {
     charl_status st = CHARL_OK;
     charl__sync *s = ctx;
     const int first = s->n_chunks;
 
+    if (s->on_device) {
+        return enqueue(s, begin, count);
+    }
     if (s->narrow) {
         CHARL_TRY(charl__narrow_lanes(s->narrow, begin, count));
     }
@@ -388,9 +419,28 @@ charl_status charl__sync_finish(charl__sync *s)
     if (!s) {
         goto cleanup;
     }
+    if (s->on_device) {
+        charl__event_release(s->computed);
+        s->computed = NULL;
+        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &s->computed));
+        CHARL_TRY(charl__allreduce_join(s->ar));
+        goto cleanup;
+    }
     st = finish_chunks(s);
     forget_chunks(s);
     CHARL_TRY(st);
+cleanup:
+    return st;
+}
+
+charl_status charl__sync_verify(charl__sync *s)
+{
+    charl_status st = CHARL_OK;
+
+    if (s && s->computed) { /* computing may take its time, what is left then has a deadline */
+        CHARL_TRY(charl__event_wait(s->computed));
+        CHARL_TRY(charl_allreduce_wait(s->ar, s->last_ticket));
+    }
 cleanup:
     return st;
 }

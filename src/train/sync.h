@@ -39,6 +39,9 @@ charl_status charl__sync_collective(void *ctx, charl_tensor *lanes,
 charl_status charl__sync_begin(charl__sync *s) CHARL_MUST_CHECK;
 /** Complete what was begun; launches enqueued afterwards see the sums. Collective. */
 charl_status charl__sync_finish(charl__sync *s) CHARL_MUST_CHECK;
+/** Wait for the steps enqueued where the devices add up by themselves, and fail when one of them
+ * lost a rank: before anything is done with the weights. Collective. Errors: ERR_COMM. */
+charl_status charl__sync_verify(charl__sync *s) CHARL_MUST_CHECK;
 /** out[i] = the tree over all lanes [n_lanes, count] of all ranks. s NULL: one rank, out = lanes.
  * Collective. */
 charl_status charl__sync_sum(charl__sync *s, const float *lanes, int64_t count,

@@ -284,7 +284,7 @@ static void test_gradients_in_given_memory(void **state)
     open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 3, &set);
     charl_assert_ok(charl_alloc_aligned(4096, (size_t)set->elements * 2 * sizeof *lanes, &lanes));
     charl_assert_ok(charl_alloc_aligned(4096, (size_t)set->elements * sizeof *sum, &sum));
-    memory = (charl_gradient_memory){lanes, sum};
+    memory = (charl_gradient_memory){.lanes = lanes, .sum = sum};
     sum[5] = 7.0F;
     charl_assert_ok(charl__params_allocate_gradients(set, 2, false, &memory));
     assert_int_equal(set->n_lanes, 2);

@@ -122,8 +122,8 @@ static const struct {
     {HEAD "[checkpoint]\nmonitor = val/mae\nmode = max\n[train]\nloss = mse\n",
      "conf/t.ini:7: [checkpoint] mode: val/mae falls as it gets better: write mode = min"},
     {HEAD "[eval]\nmetrics = mae\n", "conf/t.ini:6: [eval] metrics: mae needs loss = mse or huber"},
-    {HEAD "[dist]\nallreduce = peer\n", "conf/t.ini:6: [dist] allreduce: peer is not available in "
-                                        "this version (available: auto, window, nodes, tree, mpi)"},
+    {HEAD "[dist]\nallreduce = ring\n",
+     "conf/t.ini:6: [dist] allreduce: \"ring\" is not one of auto, peer, window, nodes, tree, mpi"},
     {HEAD "[dist]\nshard_optimizer = yes\n", "conf/t.ini:6: [dist] shard_optimizer: \"yes\" is not "
                                              "available in this version (available: no)"},
     {HEAD "[dist]\nreduce_dtype = f16\n",

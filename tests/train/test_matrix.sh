@@ -28,6 +28,7 @@ variant() {
 variant "streamed on 3 ranks" 3 cnn data.cache=none
 variant "on the device" 1 cnn data.cache=device
 variant "tree, small buckets" 2 cnn dist.allreduce=tree dist.bucket_mb=0.01
+variant "the devices alone" 2 cnn dist.allreduce=peer dist.bucket_mb=0.01
 if [ -z "$short" ]; then
     variant "streamed" 1 mlp data.cache=none
     variant "tree" 3 cnn dist.allreduce=tree

@@ -1,0 +1,203 @@
+/* Memory that several processes map into their devices: what exports it, and the import.
+ *
+ * On GPUs of NVIDIA a block comes from CUDA and goes into OpenCL by its extension for external
+ * memory. On CPU devices it is an anonymous file, mapped and wrapped: slower than nothing, but the
+ * same protocol runs there, and is tested there.
+ */
+#define _GNU_SOURCE /* memfd_create */
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "device/cl_private.h"
+
+/* OpenCL 3.0 and its extensions, in numbers: charl builds with the headers of 1.2 too. */
+enum { DEVICE_HANDLE_LIST = 0x2051, OPAQUE_FD = 0x2060 };
+typedef cl_mem create_function(cl_context, const uint64_t *, cl_mem_flags, size_t, void *,
+                               cl_int *);
+
+struct charl_export {
+    charl_device *dev; /* retained */
+    size_t bytes;
+    int64_t counted;
+    int fd;
+    charl__cuda_block cuda;
+    cl_context all; /* of all GPUs: the driver maps another GPU's memory only once it is in use */
+};
+
+enum { MAX_GPUS = 64 };
+
+static create_function *create_with_properties(void)
+{
+    create_function *f = NULL;
+    void *self = dlopen(NULL, RTLD_NOW);
+
+    if (self) {
+        *(void **)&f = dlsym(self, "clCreateBufferWithProperties");
+        dlclose(self); /* the loader of OpenCL is linked: it stays */
+    }
+    return f;
+}
+
+charl_shared_kind charl__export_kind(const charl_device *dev, const char **why)
+{
+    char extensions[8192] = "";
+
+    *why = NULL;
+    if (dev->facts.zero_copy) {
+        return CHARL_SHARED_HOST;
+    }
+    clGetDeviceInfo(dev->id, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL);
+    if (dev->info.kind != CHARL_DEVICE_GPU || !strstr(dev->info.platform, "NVIDIA")) {
+        *why = "it is for GPUs of NVIDIA";
+    } else if (dev->info.pci[0] == '\0') {
+        *why = "the driver does not tell the GPU's PCI address";
+    } else if (!strstr(extensions, "cl_khr_external_memory_opaque_fd") ||
+               !create_with_properties()) {
+        *why = "OpenCL cannot import memory here (cl_khr_external_memory_opaque_fd)";
+    } else {
+        *why = charl__cuda_missing();
+    }
+    return *why ? CHARL_SHARED_NONE : CHARL_SHARED_CUDA;
+}
+
+const char *charl__export_unreachable(const charl_device *dev, const char *pci)
+{
+    return dev->facts.zero_copy ? NULL : charl__cuda_unreachable(dev->info.pci, pci);
+}
+
+static charl_status open_all(charl_export *e)
+{
+    charl_status st = CHARL_OK;
+    cl_device_id id[MAX_GPUS];
+    cl_uint n = 0;
+    cl_int err = CL_SUCCESS;
+
+    CHARL_CL(clGetDeviceIDs(e->dev->platform, CL_DEVICE_TYPE_GPU, MAX_GPUS, id, &n));
+    CHARL_TRY(charl__acquire("OpenCL context"));
+    e->all = clCreateContext(NULL, n < MAX_GPUS ? n : MAX_GPUS, id, NULL, NULL, &err);
+    if (err != CL_SUCCESS) {
+        e->all = NULL;
+        charl__drop();
+        CHARL_FAIL(charl__cl_status(err), "clCreateContext of all GPUs: %s", charl__cl_name(err));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status host_export(size_t bytes, int *fd)
+{
+    charl_status st = CHARL_OK;
+
+    *fd = memfd_create("charl", MFD_CLOEXEC);
+    CHARL_REQUIRE(*fd >= 0 && ftruncate(*fd, (off_t)bytes) == 0, CHARL_ERR_NOMEM,
+                  "no shared memory of %zu bytes", bytes);
+cleanup:
+    return st;
+}
+
+charl_status charl__export_create(charl_device *dev, size_t bytes, const char *what,
+                                  charl_export **out)
+{
+    charl_status st = CHARL_OK;
+    const char *why = NULL;
+    const charl_shared_kind kind = charl__export_kind(dev, &why);
+    charl_export *e = NULL;
+
+    *out = NULL;
+    CHARL_REQUIRE(kind != CHARL_SHARED_NONE, CHARL_ERR_DEVICE,
+                  "%s: memory of %s cannot be exported: %s", what, dev->info.name, why);
+    CHARL_TRY(charl__budget_check(dev, bytes, what));
+    CHARL_TRY(charl_alloc(sizeof *e, &e));
+    e->dev = charl__device_retain(dev);
+    e->bytes = bytes;
+    e->fd = -1;
+    if (kind == CHARL_SHARED_CUDA) {
+        CHARL_TRY(open_all(e));
+    }
+    CHARL_TRY(charl__acquire("descriptor"));
+    st = kind == CHARL_SHARED_HOST ? host_export(bytes, &e->fd)
+                                   : charl__cuda_export(dev->info.pci, bytes, &e->cuda, &e->fd);
+    if (st != CHARL_OK && e->fd < 0) {
+        charl__drop();
+    }
+    CHARL_TRY(st);
+    e->counted = (int64_t)bytes;
+    charl__budget_add(dev, e->counted);
+    *out = e;
+    e = NULL;
+cleanup:
+    charl__export_destroy(e);
+    return st;
+}
+
+int charl__export_fd(const charl_export *e)
+{
+    return e->fd;
+}
+
+void charl__export_destroy(charl_export *e)
+{
+    if (e) {
+        if (e->fd >= 0) {
+            close(e->fd);
+            charl__drop();
+        }
+        charl__cuda_release(&e->cuda);
+        if (e->all) {
+            clReleaseContext(e->all);
+            charl__drop();
+        }
+        e->dev->memory.in_use -= e->counted;
+        charl__device_release(e->dev);
+        charl_free(e);
+    }
+}
+
+static charl_status import_host(charl_device *dev, int fd, size_t bytes, charl_buffer **out)
+{
+    charl_status st = CHARL_OK;
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    CHARL_REQUIRE(at != MAP_FAILED, CHARL_ERR_NOMEM, "shared memory of %zu bytes cannot be mapped",
+                  bytes);
+    st = charl__buffer_wrap(dev, at, bytes, out);
+    if (st != CHARL_OK) {
+        munmap(at, bytes);
+    }
+    CHARL_TRY(st);
+    (*out)->mapping = at;
+cleanup:
+    return st;
+}
+
+/* The driver takes the descriptor that it imports. */
+static charl_status import_cuda(charl_device *dev, int fd, size_t bytes, charl_buffer **out)
+{
+    charl_status st = CHARL_OK;
+    create_function *create = create_with_properties();
+    const int own = dup(fd);
+    const uint64_t properties[] = {
+        OPAQUE_FD, (uint64_t)own, DEVICE_HANDLE_LIST, (uint64_t)(uintptr_t)dev->id, 0, 0};
+    cl_int err = CL_SUCCESS;
+    cl_mem mem = NULL;
+
+    CHARL_REQUIRE(own >= 0 && create, CHARL_ERR_DEVICE, "a descriptor cannot be imported");
+    mem = create(dev->context, properties, CL_MEM_READ_WRITE, bytes, NULL, &err);
+    if (err != CL_SUCCESS) {
+        close(own);
+        CHARL_FAIL(charl__cl_status(err), "importing memory of %zu bytes: %s", bytes,
+                   charl__cl_name(err));
+    }
+    CHARL_TRY(charl__buffer_adopt(dev, mem, bytes, out));
+cleanup:
+    return st;
+}
+
+charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes, charl_buffer **out)
+{
+    *out = NULL;
+    return dev->facts.zero_copy ? import_host(dev, fd, bytes, out)
+                                : import_cuda(dev, fd, bytes, out);
+}

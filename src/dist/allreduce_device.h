@@ -1,0 +1,30 @@
+#ifndef CHARL_DIST_ALLREDUCE_DEVICE_H
+#define CHARL_DIST_ALLREDUCE_DEVICE_H
+/** All-reduces that run on the devices: begin enqueues a range behind what the compute queue holds
+ * so far, and nothing waits on the host.
+ */
+#include "charl/comm.h"
+#include "device/device.h"
+
+/** Whether ar runs on the device. Then *lanes holds this rank's lanes, at the all-reduce's stride,
+ * and *sum the completed sums; borrowed. */
+bool charl__allreduce_buffers(const charl_allreduce *ar, charl_buffer **lanes, charl_buffer **sum);
+
+/** Launches enqueued from now on see the sums of all ranges begun. Only where
+ * charl__allreduce_buffers says so. Async. What was lost is reported by charl_allreduce_wait.
+ * Errors: ERR_COMM, ERR_DEVICE. */
+charl_status charl__allreduce_join(charl_allreduce *ar) CHARL_MUST_CHECK;
+
+/* How the kernel works; preset by create, changed for tests and measurements: equally on all ranks,
+ * while nothing is on its way. */
+typedef struct charl__peer_tuning {
+    int groups;           /* work-groups, at most as many as create has made room for */
+    int64_t all_bytes;    /* with three ranks and more: up to here every rank adds everything */
+    bool always_in_parts; /* also with two ranks */
+    double patience_s;    /* of the kernel; 0: the communicator's */
+} charl__peer_tuning;
+
+/** Borrowed; NULL unless ar is a "peer". */
+charl__peer_tuning *charl__peer_tuning_of(charl_allreduce *ar);
+
+#endif

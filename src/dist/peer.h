@@ -1,0 +1,25 @@
+#ifndef CHARL_DIST_PEER_H
+#define CHARL_DIST_PEER_H
+/** What the files of the all-reduce between devices share (allreduce_peer.c). */
+#include "device/device.h"
+#include "dist/comm_private.h"
+
+enum { CHARL__MAX_PEERS = 8 };
+
+/* Whether the devices of all ranks can map each other's memory. */
+typedef struct charl__peer_survey {
+    bool is_usable;
+    bool is_preferred; /* on CPU devices it only exists to be tested */
+    char why[192];     /* not usable: why */
+} charl__peer_survey;
+
+/** The same answer on every rank; dev is this rank's, or NULL. Collective on c; agreed. */
+charl_status charl__peer_ask(charl_comm *c, charl_device *dev,
+                             charl__peer_survey *out) CHARL_MUST_CHECK;
+
+/** Give fd to the other ranks of the node, which is the whole job, and get theirs: fds[r], owned by
+ * the caller, -1 for this rank. On failure all are closed. Collective on c; agreed. */
+charl_status charl__descriptors_exchange(charl_comm *c, int fd, int *fds) CHARL_MUST_CHECK;
+void charl__descriptors_close(const charl_comm *c, int *fds);
+
+#endif

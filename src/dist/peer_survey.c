@@ -1,0 +1,88 @@
+/* Can the devices of all ranks map each other's memory? Asked before an algorithm is chosen. */
+#include "dist/peer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WHY_BYTES = 128 };
+
+/* What a rank tells the others; travels as bytes. */
+typedef struct fact {
+    int kind;
+    char pci[16];
+    char why[WHY_BYTES];
+} fact;
+
+static void fact_fill(charl_device *dev, fact *f)
+{
+    const char *why = "no device was given";
+
+    memset(f, 0, sizeof *f);
+    if (dev) {
+        f->kind = (int)charl__export_kind(dev, &why);
+        snprintf(f->pci, sizeof f->pci, "%s", charl_device_get_info(dev)->pci);
+    }
+    snprintf(f->why, sizeof f->why, "%s", why ? why : "");
+}
+
+/* From the facts alone, so the same on every rank. */
+static void compare(const charl_comm *c, const fact *f, charl__peer_survey *out)
+{
+    for (int r = 0; r < c->size && !out->why[0]; r++) {
+        if (f[r].why[0]) {
+            snprintf(out->why, sizeof out->why, "rank %d: %s", r, f[r].why);
+        } else if (f[r].kind != f[0].kind) {
+            snprintf(out->why, sizeof out->why, "ranks 0 and %d have devices of different kinds",
+                     r);
+        }
+        for (int q = 0; q < r && f[r].kind == CHARL_SHARED_CUDA && !out->why[0]; q++) {
+            if (strcmp(f[q].pci, f[r].pci) == 0) {
+                snprintf(out->why, sizeof out->why, "ranks %d and %d share one GPU", q, r);
+            }
+        }
+    }
+    out->is_preferred = f[0].kind == CHARL_SHARED_CUDA;
+}
+
+/* Each rank asks its own driver; the first that has something to say is quoted. */
+static charl_status reach(charl_comm *c, charl_device *dev, const fact *f, charl__peer_survey *out)
+{
+    charl_status st = CHARL_OK;
+    char mine[WHY_BYTES] = "", all[CHARL__MAX_PEERS][WHY_BYTES];
+
+    for (int r = 0; r < c->size && !mine[0]; r++) {
+        const char *why = charl__export_unreachable(dev, f[r].pci);
+
+        snprintf(mine, sizeof mine, "%s", why ? why : "");
+    }
+    CHARL_TRY(charl_comm_allgather(c, mine, sizeof mine, all));
+    for (int r = 0; r < c->size && !out->why[0]; r++) {
+        snprintf(out->why, sizeof out->why, "%.*s", WHY_BYTES - 1, all[r]);
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__peer_ask(charl_comm *c, charl_device *dev, charl__peer_survey *out)
+{
+    charl_status st = CHARL_OK;
+    fact mine, all[CHARL__MAX_PEERS];
+
+    *out = (charl__peer_survey){.is_usable = false};
+    if (c->size == 1 || c->n_nodes > 1 || c->size > CHARL__MAX_PEERS) {
+        snprintf(out->why, sizeof out->why, "%s",
+                 c->size == 1     ? "there is one rank"
+                 : c->n_nodes > 1 ? "the ranks are on several nodes"
+                                  : "there are more than 8 ranks");
+        goto cleanup;
+    }
+    fact_fill(dev, &mine);
+    CHARL_TRY(charl_comm_allgather(c, &mine, sizeof mine, all));
+    compare(c, all, out);
+    if (!out->why[0]) {
+        CHARL_TRY(reach(c, dev, all, out));
+    }
+    out->is_usable = !out->why[0];
+cleanup:
+    return st;
+}

@@ -1,0 +1,267 @@
+/* The all-reduce that the devices of a node do alone: on GPUs of NVIDIA over the link between them,
+ * else the same kernel between CPU devices of several processes. */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/tree.h"
+#include "dist/allreduce_device.h"
+#include "mpi/ranks.h"
+
+_Thread_local charl_comm *comm, *nodes;
+static charl_device *dev;
+
+static charl_status create(charl_comm *c, int total, int64_t n, charl_slices *mine,
+                           charl_allreduce **out)
+{
+    charl_assert_ok(charl__slices_block(total, charl_comm_rank(c), charl_comm_size(c), mine));
+    return charl_allreduce_create(
+        c, n, mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, out);
+}
+
+/* This rank's lanes of a round, by the compute queue, so that begin is ordered behind them. */
+static void lanes_write(charl_allreduce *ar, const charl_slices *mine, int64_t round, int64_t n,
+                        float **leaf)
+{
+    charl_buffer *lanes, *sum;
+
+    assert_true(charl__allreduce_buffers(ar, &lanes, &sum));
+    for (int j = 0; j < mine->n_lanes; j++) {
+        const int lo = mine->lane_lo[j], hi = mine->lane_hi[j];
+
+        for (int s = lo; s < hi; s++) {
+            leaf_fill(leaf[s], round, s, n);
+        }
+        charl__tree_fold(leaf + lo, hi - lo, n);
+        charl_assert_ok(charl__buffer_write(
+            CHARL_QUEUE_COMPUTE, lanes, (size_t)(j * charl_allreduce_stride(ar)) * sizeof(float),
+            leaf[lo], (size_t)n * sizeof(float), true));
+    }
+}
+
+/* The sums of a round against those that one rank would form; the device waits, not the host. */
+static void sums_check(charl_allreduce *ar, int total, int64_t round, int64_t n, float **leaf)
+{
+    charl_buffer *lanes, *sum;
+    float *got = malloc((size_t)(n + 1) * sizeof *got);
+
+    assert_non_null(got);
+    assert_true(charl__allreduce_buffers(ar, &lanes, &sum));
+    charl_assert_ok(charl__allreduce_join(ar));
+    charl_assert_ok(
+        charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, 0, got, (size_t)n * sizeof *got, true));
+    for (int s = 0; s < total; s++) {
+        leaf_fill(leaf[s], round, s, n);
+    }
+    charl__tree_fold(leaf, total, n);
+    charl_assert_same_bits(got, leaf[0], n);
+    free(got);
+}
+
+static void rounds_run(charl_allreduce *ar, const charl_slices *mine, int64_t n, int rounds)
+{
+    float **leaf = leaves_alloc(mine->total, n);
+    const int64_t cut[] = {0, n / 7, n / 7, n / 2 + 1, n};
+    int64_t ticket = 0;
+
+    for (int64_t round = 0; round < rounds; round++) {
+        pause_randomly(round);
+        lanes_write(ar, mine, round, n, leaf);
+        for (int b = 0; b < 4; b++) {
+            charl_assert_ok(charl_allreduce_begin(ar, cut[b], cut[b + 1] - cut[b], &ticket));
+        }
+        sums_check(ar, mine->total, round, n, leaf);
+        charl_assert_ok(charl_allreduce_wait(ar, ticket));
+    }
+    leaves_free(leaf, mine->total);
+}
+
+/* Odd sizes: ranges that begin and end inside a pack, tiles that are not full, empty parts. */
+static void sums(int total, int64_t n, bool in_parts, int rounds)
+{
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+
+    charl_assert_ok(create(comm, total, n, &mine, &ar));
+    assert_string_equal(charl_allreduce_name(ar), "peer");
+    assert_true(charl_allreduce_is_invariant(ar));
+    charl__peer_tuning_of(ar)->always_in_parts = in_parts;
+    charl__peer_tuning_of(ar)->all_bytes = 1 << 30;
+    rounds_run(ar, &mine, n, rounds);
+    charl_allreduce_destroy(ar);
+}
+
+static void test_sums_equal_the_serial_fold(void **state)
+{
+    const int64_t sizes[] = {2, 17, 5003, 20001};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sums(8, sizes[i], i % 2 == 0, 1);
+    }
+    sums(8, 5003, true, 1);
+    sums(11, 5003, false, 1); /* several lanes of a rank */
+    charl_assert_ok(charl_comm_barrier(comm));
+}
+
+static void test_meetings_in_a_row_and_in_turn(void **state)
+{
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+    const bool is_long = charl__env_is_on(CHARL_ENV_TEST_LONG);
+
+    (void)state;
+    charl_assert_ok(create(comm, 8, 700, &mine, &ar));
+    for (int turn = 0; turn < 6; turn++) { /* both kernels by turns share flags and slots */
+        charl__peer_tuning_of(ar)->always_in_parts = turn % 2 == 1;
+        rounds_run(ar, &mine, 700, is_long ? 5000 : 2);
+    }
+    charl_allreduce_destroy(ar);
+}
+
+/* What a training step does with a peer that is there, but does not come. */
+static void lose(double timeout_s, double patience_s, const char *message)
+{
+    const int last = charl_comm_size(comm) - 1;
+    charl_comm *c = NULL;
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+    int64_t ticket = 0;
+    char text[64];
+
+    charl_assert_ok(charl_comm_create(&(charl_comm_options){.timeout_s = 20}, &c));
+    charl_assert_ok(create(c, 8, 5003, &mine, &ar));
+    charl_comm_timeout_set(c, timeout_s);
+    charl__peer_tuning_of(ar)->patience_s = patience_s;
+    if (charl_comm_rank(c) == last) {
+        charl_comm_break(c);
+    } else {
+        charl_assert_ok(charl_allreduce_begin(ar, 0, 5003, &ticket));
+        charl_assert_status(charl_allreduce_wait(ar, ticket), CHARL_ERR_COMM);
+        snprintf(text, sizeof text, "%s rank %d of", message, last);
+        charl_assert_message(text);
+        assert_true(charl_comm_is_broken(c));
+        charl_assert_status(charl_allreduce_begin(ar, 0, 1, &ticket), CHARL_ERR_COMM);
+        charl_assert_status(charl__allreduce_join(ar), CHARL_ERR_COMM);
+    }
+    charl_allreduce_destroy(ar);
+    charl_comm_destroy(c);
+    charl_assert_ok(charl_comm_barrier(comm));
+}
+
+static void test_the_kernel_gives_up(void **state)
+{
+    (void)state;
+    lose(60, 0.2, "the device waited in vain for");
+}
+
+static void test_the_host_ends_the_kernel(void **state)
+{
+    (void)state;
+    lose(0.3, 600, "waiting for"); /* destroying waits for the kernel */
+}
+
+static void test_where_it_does_not_work(void **state)
+{
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+    charl_device *const own = dev;
+
+    (void)state;
+    dev = charl_comm_rank(comm) == 1 ? NULL : own;
+    charl_assert_status(create(comm, 8, 4, &mine, &ar), CHARL_ERR_CONFIG);
+    charl_assert_message("rank 1: no device was given");
+    dev = own;
+    if (charl_comm_node_count(nodes) > 1) {
+        charl_assert_status(create(nodes, 8, 4, &mine, &ar), CHARL_ERR_CONFIG);
+        charl_assert_message("several nodes");
+    }
+    charl_assert_ok(
+        charl_allreduce_create(comm, 4, &mine, &(charl_allreduce_options){.device = dev}, &ar));
+    assert_string_equal(charl_allreduce_name(ar),
+                        charl_device_get_info(dev)->kind == CHARL_DEVICE_GPU ? "peer" : "window");
+    charl_allreduce_destroy(ar);
+}
+
+/* One rank fails at its nth acquisition: all of them are told, and can go on. */
+static void test_a_lonely_failure_is_everybodys(void **state)
+{
+    const int step = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 1 : 13;
+    charl_status st = CHARL_ERR_NOMEM;
+    charl_slices mine;
+    int n = 1;
+
+    (void)state;
+    for (; st != CHARL_OK; n += step) {
+        charl_allreduce *ar = NULL;
+        int64_t was_spent = 0;
+
+        charl__fault_after(charl_comm_rank(comm) == 1 ? n : 0);
+        st = create(comm, 8, 300, &mine, &ar);
+        was_spent = st != CHARL_OK;
+        charl__fault_after(0);
+        charl_assert_ok(charl_comm_reduce_i64(comm, CHARL_COMM_MIN, &was_spent, 1));
+        assert_int_equal(was_spent, st != CHARL_OK);
+        charl_allreduce_destroy(ar);
+    }
+    assert_true(n > 20);
+}
+
+static int ranks_begin(void **state)
+{
+    (void)state;
+    if (charl_comm_create(&(charl_comm_options){.timeout_s = 20}, &comm) != CHARL_OK ||
+        charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &nodes) !=
+            CHARL_OK ||
+        charl_comm_cpu_limit(comm) != CHARL_OK ||
+        charl_device_open(&(charl_device_request){.local_rank = charl_comm_rank(comm),
+                                                  .local_size = charl_comm_size(comm)},
+                          &dev) != CHARL_OK) {
+        fprintf(stderr, "%s\n", charl_error_message());
+        return 1;
+    }
+    return 0;
+}
+
+static int ranks_end(void **state)
+{
+    (void)state;
+    if (charl_comm_is_broken(comm) || charl_comm_is_broken(nodes)) {
+        return 1;
+    }
+    charl_device_close(dev);
+    charl_comm_destroy(nodes);
+    charl_comm_destroy(comm);
+    return charl__live() != 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums_equal_the_serial_fold),
+        cmocka_unit_test(test_meetings_in_a_row_and_in_turn),
+        cmocka_unit_test(test_where_it_does_not_work),
+        cmocka_unit_test(test_a_lonely_failure_is_everybodys),
+        cmocka_unit_test(test_the_host_ends_the_kernel),
+        cmocka_unit_test(test_the_kernel_gives_up),
+    };
+    int failed;
+
+    if (charl_comm_init(&argc, &argv) != CHARL_OK) {
+        fprintf(stderr, "%s\n", charl_error_message());
+        return 1;
+    }
+    failed = cmocka_run_group_tests(tests, ranks_begin, ranks_end);
+    if (failed) { /* the ranks may have parted: no more waiting for each other */
+        fflush(NULL);
+        charl_comm_exit(NULL, 1, NULL);
+    }
+    charl_comm_fini();
+    return failed;
+}
