@@ -10,14 +10,16 @@
  *                  STAGES    tiles of k in local memory at a time
  *                  OVERLAP   1: the products of a stage are waited for one stage later
  *                  A_BY_16, B_BY_16   1: every row begins at a multiple of 16 bytes and is copied in chunks of them
- *                  OUT_PAIRS 1: n and every product's first element are even
- * Launch           256 work-items per tile of 128 x BN; product z = (outer, inner) starts at outer * x_outer + inner * x_inner.
+ *                  OUT_BY_8  1: every row of out begins at a multiple of 8 bytes
+ * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x BN.
+ *                  Product z = (outer, inner) starts at outer * x_outer + inner * x_inner.
  * Building         for the target sm_90a and with the local array enlarged to LOCAL_BYTES: charl_launch.local_bytes.
- * Algorithm        copies to local memory run AHEAD stages before the products that read them (cp.async); two groups of four warps
- *                  compute 64 rows each from there, 16 of k per instruction (wgmma), sums in registers. In local memory an operand is
- *                  a row of blocks: 64 rows of 128 bytes, whose chunks of 16 bytes are permuted by the row, as the instruction reads
- *                  them ("128-byte swizzle"). A row is 64 values along the operand's contiguous direction, so each of the four layouts
- *                  is copied as it lies and the instruction is told which direction that is.
+ * Algorithm        copies to local memory run AHEAD stages before the products that read them (cp.async), also from one tile to the
+ *                  next; two groups of four warps compute 64 rows each from there, 16 of k per instruction (wgmma), sums in registers.
+ *                  In local memory an operand is a row of blocks: 64 rows of 128 bytes, whose chunks of 16 bytes are permuted by the
+ *                  row, as the instruction reads them ("128-byte swizzle"). A row is 64 values along the operand's contiguous
+ *                  direction, so each of the four layouts is copied as it lies and the instruction is told which direction that is.
+ *                  Beyond m and n a tile repeats the last rows and columns: their sums are not stored. Beyond k it has zeros.
  * Numerics         a sum is a chain of instructions in ascending k, each adding 16 products, the last ones 0 beyond k; how an instruction
  *                  adds is the device's affair, but it is the same for every row, column and BN. So the bits of an element depend on its
  *                  row of A, column of B and k alone: not on m, n, its position, the tile, or how the operands are aligned. They are not
@@ -53,11 +55,12 @@
 #ifndef B_BY_16
 #define B_BY_16 1
 #endif
-#ifndef OUT_PAIRS
-#define OUT_PAIRS 1
+#ifndef OUT_BY_8
+#define OUT_BY_8 1
 #endif
 
 #include "nvidia/wgmma.clh"
+#include "nvidia/tile_store.clh"
 
 #define BM 128
 #define BK 64
@@ -70,161 +73,173 @@
 #define AHEAD (STAGES - 1 - OVERLAP)
 #define STRIP 16 /* rows of tiles that go together, so that what runs at a time shares operands in the cache */
 
-/* 16 bytes to local memory: the first `bytes` from `from`, zeros behind them. */
-static inline void copy_chunk(uint to, ulong from, uint bytes, const int by_16)
+/* A tile's product, and its corner there. */
+typedef struct {
+    int outer, inner, i, j;
+} place;
+
+static inline place place_of(int tile, int m, int n, int inner)
 {
+    const int rows = (m + BM - 1) / BM, cols = (n + BN - 1) / BN, z = tile / (rows * cols), at = tile - z * rows * cols;
+    const int first = at / (STRIP * cols) * STRIP, high = min(rows - first, STRIP), within = at - first * cols;
+    const place p = {z / inner, z % inner, (first + within % high) * BM, within / high * BN};
+
+    return p;
+}
+
+/* Where the chunks that a work-item copies of an operand begin at k = 0: in every block, chunk `chunk` of row `row` and of the 32nd
+ * after it. A row is 64 of k at one m or n or, where rows_are_k, 64 of m or n at one k. The tile's first row or column is mn0 of mn
+ * in the matrix at `first`. A vector, because no compiler keeps that in memory. */
+static inline ulong8 find_chunks(const int rows_are_k, ulong first, int mn0, int mn, int k, int row, int chunk)
+{
+    const int8 c = (int8)(0, 1, 2, 3, 4, 5, 6, 7);
+    const int8 r = row + 32 * (rows_are_k ? c & 1 : c);
+    const int8 x = rows_are_k ? min(mn0 + 8 * chunk + 64 * (c / 2), (int8)((mn - 1) & ~7)) : (int8)(8 * chunk);
+    const int8 y = rows_are_k ? r : min(mn0 + r, (int8)(mn - 1));
+
+    return first + 2 * (convert_ulong8(y) * (ulong)(rows_are_k ? mn : k) + convert_ulong8(x));
+}
+
+/* 16 bytes to local memory, or zeros. */
+static inline void copy_chunk(uint to, ulong from, int there)
+{
+    ASM volatile("{\n.reg .pred none;\nsetp.eq.s32 none, %2, 0;\n"
+                 "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, none;\n}" ::"r"(to),
+                 "l"(from), "r"(there)
+                 : "memory");
+}
+
+/* The same from any address: so many elements, zeros behind them. */
+static inline void copy_elements(uint to, ulong from, int count)
+{
+    global const ushort *const x = (global const ushort *)from;
+    uint w[4];
+
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        w[i] = 2 * i < count ? (uint)x[2 * i] : 0u;
+        w[i] |= 2 * i + 1 < count ? (uint)x[2 * i + 1] << 16 : 0u;
+    }
+    ASM volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+}
+
+/* Chunk c of an operand's stage, with k_left of k from there on. */
+static inline void copy_one(uint to, ulong from, const int c, const int rows_are_k, const int by_16, int mn0, int mn, int k_left,
+                            int row, int chunk)
+{
+    const uint at = to + (uint)(c / 2 * BLOCK + (c & 1) * (BLOCK / 2));
+    const int there = rows_are_k ? row + 32 * (c & 1) < k_left : 8 * chunk < k_left;
+
     if (by_16) {
-        ASM volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+        copy_chunk(at, from, there);
+    } else if (rows_are_k) {
+        copy_elements(at, from, there ? mn - min(mn0 + 64 * (c / 2) + 8 * chunk, (mn - 1) & ~7) : 0);
     } else {
-        global const ushort *const x = (global const ushort *)from;
-        uint w[4];
-
-#pragma unroll
-        for (uint i = 0; i < 4; i++) {
-            w[i] = bytes > 4 * i ? (uint)x[2 * i] : 0u;
-            w[i] |= bytes > 4 * i + 2 ? (uint)x[2 * i + 1] << 16 : 0u;
-        }
-        ASM volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3])
-                     : "memory");
+        copy_elements(at, from, k_left - 8 * chunk);
     }
 }
 
-/* A work-item's share of one operand's stage: chunk `chunk` of rows row, row + 32 of every block. rows_are_k: a row is 64 of m or n at
- * one k, else 64 of k at one m or n; `left` and `k_left` are what the operand still has from the tile's corner on; step: bytes
- * from a row to the 32nd after it. */
-static inline void copy_share(uint to, ulong from, ulong step, int row, int chunk, int left, int k_left, const int blocks,
-                              const int rows_are_k, const int by_16)
-{
-#pragma unroll
-    for (int j = 0; j < 2 * blocks; j++) {
-        const int r = row + (rows_are_k ? 32 * (j & 1) : 32 * j);
-        const int there = rows_are_k ? left - 64 * (j / 2) - 8 * chunk : k_left - 8 * chunk;
-        const uint bytes = r < (rows_are_k ? k_left : left) ? 2u * (uint)clamp(there, 0, 8) : 0u;
-        const ulong at = rows_are_k ? from + (j & 1) * step + 128 * (ulong)(j / 2) : from + (ulong)j * step;
+#define COPY_ONE(c, at, from, rows_are_k, by_16, mn0, mn) copy_one(at, from, c, rows_are_k, by_16, mn0, mn, k_left, row, chunk)
+#define COPY_FOUR(c, at, quad, rows_are_k, by_16, mn0, mn)                                                             \
+    COPY_ONE(c, at, (quad).s0, rows_are_k, by_16, mn0, mn);                                                            \
+    COPY_ONE(c + 1, at, (quad).s1, rows_are_k, by_16, mn0, mn);                                                        \
+    COPY_ONE(c + 2, at, (quad).s2, rows_are_k, by_16, mn0, mn);                                                        \
+    COPY_ONE(c + 3, at, (quad).s3, rows_are_k, by_16, mn0, mn)
 
-        copy_chunk(to + (uint)(j / 2 * BLOCK + (j & 1) * (BLOCK / 2)), at, bytes, by_16);
-    }
-}
-
-CHARL_OVERLOAD void put_pair(float x, float y, global float *p)
-{
-    *(global float2 *)p = (float2)(x, y);
-}
-
-CHARL_OVERLOAD void put_pair(float x, float y, global ushort *p)
-{
-    uint both;
-
-    ASM("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
-    *(global uint *)p = both;
-}
-
-CHARL_OVERLOAD void put_pair(float x, float y, global half *p)
-{
-    uint both;
-
-    ASM("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
-    *(global uint *)p = both;
-}
-
-/* out[i][j] and out[i][j + 1] */
-static inline void store(global OUT_T *out, int i, int j, int m, int n, float x, float y)
-{
-    global OUT_T *const p = out + (long)i * n + j;
-
-#if OUT_PAIRS
-    if (i < m && j < n) {
-        put_pair(x, y, p);
-    }
-#else
-    if (i < m && j < n) {
-        charl_put(x, p);
-    }
-    if (i < m && j + 1 < n) {
-        charl_put(y, p + 1);
-    }
-#endif
-}
-
-/* What a copy of stage t needs: where this work-item's share is. */
-#define COPY(t)                                                                                                        \
-    copy_share(mine + (uint)((t) % STAGES) * STAGE_BYTES, from_a, step_a, row, chunk, m - i0, k - (t)*BK, A_BLOCKS,    \
-               A_KIND == 1, A_BY_16);                                                                                  \
-    copy_share(mine + (uint)((t) % STAGES) * STAGE_BYTES + A_BLOCKS * BLOCK, from_b, step_b, row, chunk, n - j0,       \
-               k - (t)*BK, B_BLOCKS, B_KIND == 0, B_BY_16);                                                            \
-    from_a += A_KIND == 1 ? 2 * step_a : 2 * BK;                                                                       \
-    from_b += B_KIND == 0 ? 2 * step_b : 2 * BK
+/* The next stage in this group's order, that of its tiles. Nothing once they are through. */
+#define COPY_NEXT                                                                                                      \
+    if (k_left <= 0) {                                                                                                 \
+        coming += groups;                                                                                              \
+        k_left = k;                                                                                                    \
+        if (coming < tiles) {                                                                                          \
+            corner = place_of(coming, m, n, inner);                                                                    \
+            from_a = find_chunks(A_KIND == 1, (ulong)(a + corner.outer * a_outer + corner.inner * a_inner), corner.i, m, k, row,\
+                                 chunk);                                                                               \
+            from_b = find_chunks(B_KIND == 0, (ulong)(b + corner.outer * b_outer + corner.inner * b_inner), corner.j, n, k, row,\
+                                 chunk);                                                                               \
+        }                                                                                                              \
+    }                                                                                                                  \
+    if (coming < tiles) {                                                                                              \
+        COPY_FOUR(0, mine + fill, from_a.lo, A_KIND == 1, A_BY_16, corner.i, m);                                       \
+        COPY_FOUR(0, mine + fill + A_BLOCKS * BLOCK, from_b.lo, B_KIND == 0, B_BY_16, corner.j, n);                    \
+        if (B_BLOCKS == 4) {                                                                                           \
+            COPY_FOUR(4, mine + fill + A_BLOCKS * BLOCK, from_b.hi, B_KIND == 0, B_BY_16, corner.j, n);                \
+        }                                                                                                              \
+        from_a += A_KIND == 1 ? 128 * (ulong)m : 128;                                                                  \
+        from_b += B_KIND == 0 ? 128 * (ulong)n : 128;                                                                  \
+        k_left -= BK;                                                                                                  \
+    }                                                                                                                  \
+    ASM volatile("cp.async.commit_group;" ::: "memory");                                                               \
+    fill = fill == LOCAL_BYTES - STAGE_BYTES ? 0 : fill + STAGE_BYTES
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
-           global OUT_T *out, ulong out_at, int m, int n, int k, int inner, long a_outer, long a_inner, long b_outer,
-           long b_inner, long out_outer, long out_inner)
+           global OUT_T *out, ulong out_at, int m, int n, int k, int inner, int tiles, long a_outer, long a_inner,
+           long b_outer, long b_inner, long out_outer, long out_inner)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages;
-    const int lane = (int)get_local_id(0), chunk = lane & 7, row = lane >> 3, half_tile = lane >> 7;
+    const int lane = (int)get_local_id(0), chunk = lane & 7, row = lane >> 3;
     const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
-    const int rows = (m + BM - 1) / BM, cols = (n + BN - 1) / BN, steps = (k + BK - 1) / BK;
-    const long z = (long)get_group_id(0) / ((long)rows * cols), zo = z / inner, zi = z % inner;
-    const int at = (int)((long)get_group_id(0) - z * rows * cols), first = at / (STRIP * cols) * STRIP;
-    const int high = min(rows - first, STRIP), within = at - first * cols;
-    const int i0 = (first + within % high) * BM, j0 = within / high * BN;
-    const long lda = A_KIND == 1 ? m : k, ldb = B_KIND == 0 ? n : k;
-    const ulong step_a = 64 * (ulong)lda, step_b = 64 * (ulong)ldb;
-    ulong from_a = (ulong)(a + a_at + zo * a_outer + zi * a_inner + (A_KIND == 1 ? i0 + row * lda : (i0 + row) * lda) + 8 * chunk);
-    ulong from_b = (ulong)(b + b_at + zo * b_outer + zi * b_inner + (B_KIND == 0 ? j0 + row * ldb : (j0 + row) * ldb) + 8 * chunk);
+    const int steps = max((k + BK - 1) / BK, 1);
+    const int groups = (int)get_num_groups(0);
+    int coming = (int)get_group_id(0) - groups; /* tile of the next copy */
+    int k_left = 0;
+    uint fill = 0, use = 0; /* offsets of the stages that are copied and used next */
+    place corner = {0, 0, 0, 0};
+    ulong8 from_a = 0, from_b = 0;
     float c[BN / 2];
 
+    a += a_at;
+    b += b_at;
+    out += out_at;
     (void)bias, (void)bias_at; /* not every specialisation has one */
-#pragma unroll
-    for (int i = 0; i < BN / 2; i++) {
-        c[i] = 0.0f;
-    }
+#pragma nounroll
     for (int t = 0; t < AHEAD; t++) {
-        if (t < steps) {
-            COPY(t);
-        }
-        ASM volatile("cp.async.commit_group;" ::: "memory");
+        COPY_NEXT;
     }
-    for (int t = 0; t < steps; t++) {
-        const uint stage = base + (uint)(t % STAGES) * STAGE_BYTES;
-        const ulong x = DESCRIPTOR | ((stage + (uint)half_tile * BLOCK) >> 4), y = DESCRIPTOR | ((stage + A_BLOCKS * BLOCK) >> 4);
-
-        /* Stage t has arrived, and is seen by the instruction; nobody reads the stage that is overwritten below any more. */
-        ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
-#if !OVERLAP
-        ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#endif
-        ASM volatile("bar.sync 0;" ::: "memory");
-        ASM volatile(WGMMA_64 : SUMS : "l"(x), "l"(y), "r"(1) : "memory");
-#if OVERLAP
-        ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-#endif
-        if (t + AHEAD < steps) {
-            COPY(t + AHEAD);
-        }
-        ASM volatile("cp.async.commit_group;" ::: "memory");
-    }
-    ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
-
-    out += out_at + zo * out_outer + zi * out_inner;
-#if BIAS
-    bias += bias_at;
-#endif
-    const int i = i0 + (lane >> 5) * 16 + ((lane & 31) >> 2);
+    for (int tile = (int)get_group_id(0); tile < tiles; tile += groups) {
 #pragma unroll
-    for (int j = 0; j < BN / 8; j++) {
-        const int col = j0 + 8 * j + 2 * (lane & 3);
-        float4 sum = (float4)(c[4 * j], c[4 * j + 1], c[4 * j + 2], c[4 * j + 3]);
+        for (int i = 0; i < BN / 2; i++) {
+            c[i] = 0.0f;
+        }
+#pragma nounroll
+        for (int t = 0; t < steps; t++) {
+            const ulong x = DESCRIPTOR | ((base + use + (uint)(lane >> 7) * BLOCK) >> 4);
+            const ulong y = DESCRIPTOR | ((base + use + A_BLOCKS * BLOCK) >> 4);
 
-#if BIAS == 1
-        sum.xz += col < n ? bias[col] : 0.0f;
-        sum.yw += col + 1 < n ? bias[col + 1] : 0.0f;
-#elif BIAS == 2
-        sum.xy += i < m ? bias[zi * m + i] : 0.0f;
-        sum.zw += i + 8 < m ? bias[zi * m + i + 8] : 0.0f;
+            /* The stage has arrived, and is seen by the instruction; nobody reads any more what is overwritten below. */
+            ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
+#if !OVERLAP
+            ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #endif
-        store(out, i, col, m, n, sum.x, sum.y);
-        store(out, i + 8, col, m, n, sum.z, sum.w);
+            ASM volatile("bar.sync 0;" ::: "memory");
+            ASM volatile(WGMMA_64 : SUMS : "l"(x), "l"(y), "r"(1) : "memory");
+            COPY_NEXT;
+#if OVERLAP
+            ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage that is overwritten next is read */
+#endif
+            use = use == LOCAL_BYTES - STAGE_BYTES ? 0 : use + STAGE_BYTES;
+        }
+        ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
+
+        const place done = place_of(tile, m, n, inner);
+        const int i = done.i + (lane >> 5) * 16 + ((lane & 31) >> 2);
+        global OUT_T *const to = out + done.outer * out_outer + done.inner * out_inner;
+#if BIAS
+        global const float *const bias_of = bias + bias_at + (BIAS == 2 ? (long)done.inner * m : 0);
+#endif
+#pragma unroll
+        for (int j = 0; j < BN / 8; j += 2) {
+            float4 upper = (float4)(c[4 * j], c[4 * j + 1], c[4 * j + 4], c[4 * j + 5]);
+            float4 lower = (float4)(c[4 * j + 2], c[4 * j + 3], c[4 * j + 6], c[4 * j + 7]);
+
+#if BIAS
+            upper += bias_16(bias_of, i, done.j + 8 * j, m, n, lane);
+            lower += bias_16(bias_of, i + 8, done.j + 8 * j, m, n, lane);
+#endif
+            store_16(to, i, done.j + 8 * j, m, n, upper, lane);
+            store_16(to, i + 8, done.j + 8 * j, m, n, lower, lane);
+        }
     }
 }

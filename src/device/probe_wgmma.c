@@ -10,7 +10,7 @@
 /* Queries of cl_nv_device_attribute_query. */
 enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
 
-enum { M = 200, N = 136, K = 264, LOCAL_BYTES = 98304, GROUP = 256, TILES = 4 };
+enum { M = 200, N = 136, K = 264, LOCAL_BYTES = 98304, GROUP = 256, TILES = 4, GROUPS = 3 };
 
 static bool is_candidate(const charl_device *dev)
 {
@@ -80,13 +80,13 @@ static charl_status multiply(charl_device *dev, charl_buffer *a, charl_buffer *b
             .file = "nvidia/gemm_wgmma",
             .entry = "gemm_wgmma",
             .defines = "#define ACT ushort\n",
-            .global = {TILES * GROUP},
+            .global = {GROUPS * GROUP},
             .local = {GROUP},
             .local_bytes = LOCAL_BYTES,
             .args = {charl__raw(CHARL_ARG_IN, a), charl__raw(CHARL_ARG_IN, b),
                      charl__raw(CHARL_ARG_IN, NULL), charl__raw(CHARL_ARG_OUT, c), charl__i32(M),
-                     charl__i32(N), charl__i32(K), charl__i32(1), charl__i64(0), charl__i64(0),
-                     charl__i64(0), charl__i64(0), charl__i64(0), charl__i64(0)},
+                     charl__i32(N), charl__i32(K), charl__i32(1), charl__i32(TILES), charl__i64(0),
+                     charl__i64(0), charl__i64(0), charl__i64(0), charl__i64(0), charl__i64(0)},
         });
 }
 

@@ -1,17 +1,18 @@
 /* Products of half types on NVIDIA's tensor cores. The choices made here (tile, how operands are
  * copied) change no bits: kernels/nvidia/gemm_wgmma.cl says why. */
+#include <limits.h>
 #include <stdio.h>
 
 #include "tensor/gemm_private.h"
 
-enum { GROUP = 256, ROWS = 128, STAGE_K = 64, HALF_BYTES = 2, LONG_SUM = 768 };
+enum { GROUP = 256, ROWS = 128, STAGE_K = 64, HALF_BYTES = 2 };
 
-/* Two groups of the narrow tile run at a time on a compute unit, one of the wide. */
 typedef struct tile {
     int columns, stages, overlap;
+    int groups; /* that run at a time on a compute unit: registers and local memory allow no more */
 } tile;
 
-static const tile narrow = {128, 3, 0}, wide = {256, 4, 1};
+static const tile narrow = {128, 3, 0, 2}, wide = {256, 4, 1, 1};
 
 bool charl__gemm_is_wgmma(charl_device *dev, const charl_gemm *p)
 {
@@ -25,15 +26,20 @@ bool charl__gemm_is_wgmma(charl_device *dev, const charl_gemm *p)
            p->segments <= 1 && p->leaves <= 1;
 }
 
-/* Measured on an H200 (docs/benchmarks.md): the wide tile reads less per product, but leaves
- * compute units idle at its beginning and end, which only a long sum makes up for. */
+static int64_t count_tiles(const charl_gemm *p, const tile *t)
+{
+    return charl__ceil_div(p->m, ROWS) * charl__ceil_div(p->n, t->columns) *
+           charl__at_least_one(p->count);
+}
+
+/* The wide tile reads a quarter less per product: on an H200 it is quicker wherever it is filled
+ * and there is one for every compute unit (docs/benchmarks.md). */
 static bool is_wide(charl_device *dev, const charl_gemm *p)
 {
-    const int64_t columns = charl__ceil_div(p->n, wide.columns);
-    const int64_t tiles = charl__ceil_div(p->m, ROWS) * columns * charl__at_least_one(p->count);
+    const int64_t columns = charl__ceil_div(p->n, wide.columns) * wide.columns;
 
-    return p->k >= LONG_SUM && 8 * columns * wide.columns <= 9 * p->n &&
-           tiles >= charl_device_get_info(dev)->compute_units;
+    return 8 * columns <= 9 * p->n &&
+           count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units;
 }
 
 static const tile *choose_tile(charl_device *dev, const charl_gemm *p)
@@ -66,25 +72,28 @@ static void define(const charl_gemm *p, const charl_launch *l, const tile *t, ch
     snprintf(text, bytes,
              "%s#define IS_F16 %d\n#define OUT_T %s\n#define A_KIND %d\n#define B_KIND %d\n"
              "#define BIAS %d\n#define BN %d\n#define STAGES %d\n#define OVERLAP %d\n"
-             "#define A_BY_16 %d\n#define B_BY_16 %d\n#define OUT_PAIRS %d\n",
+             "#define A_BY_16 %d\n#define B_BY_16 %d\n#define OUT_BY_8 %d\n",
              charl__act_define(p->a->dtype), p->a->dtype == CHARL_F16,
              charl__kernel_type(p->out->dtype), (int)p->a_kind, (int)p->b_kind, (int)p->bias_kind,
              t->columns, t->stages, t->overlap,
              is_aligned(&l->args[0], lda, p->a_outer, p->a_inner, chunk),
              is_aligned(&l->args[1], ldb, p->b_outer, p->b_inner, chunk),
-             is_aligned(&l->args[3], p->n, p->out_outer, p->out_inner, 2));
+             is_aligned(&l->args[3], p->n, p->out_outer, p->out_inner,
+                        8 / (int)charl_dtype_size(p->out->dtype)));
 }
 
 charl_status charl__gemm_wgmma(charl_device *dev, const charl_gemm *p)
 {
+    charl_status st = CHARL_OK;
     const tile *t = choose_tile(dev, p);
-    const int64_t tiles = charl__ceil_div(p->m, ROWS) * charl__ceil_div(p->n, t->columns);
+    const int64_t tiles = count_tiles(p, t);
+    const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
     char defines[512];
     charl_launch l = {
         .file = "nvidia/gemm_wgmma",
         .entry = "gemm_wgmma",
         .defines = defines,
-        .global = {(size_t)(tiles * charl__at_least_one(p->count) * GROUP)},
+        .global = {(size_t)((tiles < most ? tiles : most) * GROUP)},
         .local = {GROUP},
         .local_bytes = (int64_t)t->stages * (ROWS + t->columns) * STAGE_K * HALF_BYTES,
         .args = {charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at),
@@ -92,12 +101,18 @@ charl_status charl__gemm_wgmma(charl_device *dev, const charl_gemm *p)
                  charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
                  charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at), charl__i32((int32_t)p->m),
                  charl__i32((int32_t)p->n), charl__i32((int32_t)p->k),
-                 charl__i32((int32_t)charl__at_least_one(p->inner)), charl__i64(p->a_outer),
-                 charl__i64(p->a_inner), charl__i64(p->b_outer), charl__i64(p->b_inner),
-                 charl__i64(p->out_outer), charl__i64(p->out_inner)},
+                 charl__i32((int32_t)charl__at_least_one(p->inner)), charl__i32((int32_t)tiles),
+                 charl__i64(p->a_outer), charl__i64(p->a_inner), charl__i64(p->b_outer),
+                 charl__i64(p->b_inner), charl__i64(p->out_outer), charl__i64(p->out_inner)},
         .label = p->label,
     };
 
+    CHARL_REQUIRE(tiles + most <= INT_MAX, CHARL_ERR_SHAPE,
+                  "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31",
+                  (long long)p->m, (long long)p->n, (long long)p->k,
+                  (long long)charl__at_least_one(p->count), (long long)tiles);
     define(p, &l, t, defines, sizeof defines);
-    return charl__launch(dev, &l);
+    CHARL_TRY(charl__launch(dev, &l));
+cleanup:
+    return st;
 }
