@@ -81,7 +81,7 @@ static bool feeds_collective(charl_graph *g, const charl_var *root)
 
 static bool rounds(const charl_graph *g)
 {
-    return g->params->reduce_dtype == CHARL_BF16;
+    return g->params && g->params->reduce_dtype == CHARL_BF16;
 }
 
 /* Whether gradients are complete as they are computed. Those that are rounded go the same way on
