@@ -155,16 +155,18 @@ static charl_var *sum_around(charl_graph *g, charl_var *v, const charl_type *lik
 charl_var *charl__sum_like(charl_graph *g, charl_var *v, const charl_type *like)
 {
     int64_t inner = 1, count = 1;
+    bool over_batch;
     charl_type t;
 
     if (!v) {
         return NULL;
     }
     t = charl_var_get_type(v);
-    if (charl_shape_equal(&t.shape, &like->shape)) {
+    over_batch = t.batch == CHARL_BATCHED && like->batch != CHARL_BATCHED; /* even over one row */
+    if (charl_shape_equal(&t.shape, &like->shape) && !over_batch) {
         return v;
     }
-    if (charl_shape_count(&t.shape) != charl_shape_count(&like->shape)) {
+    if (charl_shape_count(&t.shape) != charl_shape_count(&like->shape) || over_batch) {
         if (!charl__broadcast_index(&t.shape, &like->shape, &inner, &count)) {
             return charl__graph_fail(g, CHARL_ERR_SHAPE,
                                      "a gradient does not fit the operand that was broadcast");

@@ -21,7 +21,7 @@ block_size = 16
 dropout = 0.1
 [train]
 max_steps = 24
-batch_size = 16
+batch_size = 8
 slices = 8
 grad_clip = 1
 [optimizer]
