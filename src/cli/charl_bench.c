@@ -15,8 +15,22 @@
 const charl__cli_command charl__bench_commands[] = {
     {"allreduce", "", "sums over ranks: every algorithm, MPI and NCCL (under mpirun)",
      charl__bench_allreduce_main, NULL},
+    {"scaling", "CONFIG", "the time of a training step on other numbers of ranks",
+     charl__bench_scaling_main, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
+
+charl_status charl__bench_sum_run(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const charl__bench_sum *s = ctx;
+    int64_t ticket = 0;
+
+    CHARL_TRY(charl_allreduce_begin(s->ar, 0, s->count, &ticket));
+    CHARL_TRY(charl_allreduce_wait(s->ar, ticket));
+cleanup:
+    return st;
+}
 
 static int by_value(const void *a, const void *b)
 {

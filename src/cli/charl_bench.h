@@ -16,6 +16,13 @@ typedef struct charl__bench_subject {
     double median_s, best_s; /* found */
 } charl__bench_subject;
 
+/* For subjects that are all-reduces: ctx of charl__bench_sum_run, which sums the first `count`. */
+typedef struct charl__bench_sum {
+    charl_allreduce *ar;
+    int64_t count;
+} charl__bench_sum;
+charl_status charl__bench_sum_run(void *ctx) CHARL_MUST_CHECK;
+
 typedef enum charl__bench_format {
     CHARL__BENCH_TABLE,
     CHARL__BENCH_CSV,

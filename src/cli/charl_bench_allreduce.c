@@ -26,9 +26,8 @@ typedef struct bench_options {
 
 /* One of charl's algorithms or a rival. */
 typedef struct summer {
-    charl_allreduce *ar;
+    charl__bench_sum sum;
     charl__rival *rival;
-    int64_t count;
 } summer;
 
 typedef struct bench {
@@ -42,19 +41,11 @@ typedef struct bench {
     float *values; /* of the largest size */
 } bench;
 
-static charl_status run_one(void *ctx)
+static charl_status run_rival(void *ctx)
 {
-    charl_status st = CHARL_OK;
-    summer *s = ctx;
-    int64_t ticket = 0;
+    const summer *s = ctx;
 
-    if (s->rival) {
-        return charl__rival_sum(s->rival, s->count);
-    }
-    CHARL_TRY(charl_allreduce_begin(s->ar, 0, s->count, &ticket));
-    CHARL_TRY(charl_allreduce_wait(s->ar, ticket));
-cleanup:
-    return st;
+    return charl__rival_sum(s->rival, s->sum.count);
 }
 
 static bool is_wanted(const bench_options *o, const char *name)
@@ -85,7 +76,7 @@ static charl_status add_algorithms(bench *b, int64_t n)
         }
         CHARL_INVARIANT(b->n < MOST);
         options.algorithm = name;
-        CHARL_TRY(charl_allreduce_create(b->comm, n, &b->mine, &options, &b->summer[b->n].ar));
+        CHARL_TRY(charl_allreduce_create(b->comm, n, &b->mine, &options, &b->summer[b->n].sum.ar));
         b->subject[b->n++].name = name;
     }
 cleanup:
@@ -141,19 +132,19 @@ cleanup:
 static charl_status check_algorithm(const bench *b, summer *s, const char *name)
 {
     charl_status st = CHARL_OK;
-    float *lanes = charl_allreduce_lanes(s->ar);
+    float *lanes = charl_allreduce_lanes(s->sum.ar);
     int64_t all[2] = {b->mine.n_lanes, 0};
 
     for (int j = 0; j < b->mine.n_lanes; j++) {
         all[1] += b->mine.lane_lo[j];
-        for (int64_t i = 0; i < s->count; i++) {
-            lanes[j * charl_allreduce_stride(s->ar) + i] = value_of(i, b->mine.lane_lo[j]);
+        for (int64_t i = 0; i < s->sum.count; i++) {
+            lanes[j * charl_allreduce_stride(s->sum.ar) + i] = value_of(i, b->mine.lane_lo[j]);
         }
     }
     CHARL_TRY(charl_comm_reduce_i64(b->comm, CHARL_COMM_SUM, all, 2));
-    CHARL_TRY(run_one(s));
-    memcpy(b->values, charl_allreduce_sum(s->ar), (size_t)s->count * sizeof *b->values);
-    CHARL_TRY(check_values(b, name, s->count, all[0], all[1]));
+    CHARL_TRY(charl__bench_sum_run(&s->sum));
+    memcpy(b->values, charl_allreduce_sum(s->sum.ar), (size_t)s->sum.count * sizeof *b->values);
+    CHARL_TRY(check_values(b, name, s->sum.count, all[0], all[1]));
 cleanup:
     return st;
 }
@@ -164,15 +155,15 @@ static charl_status check_rival(const bench *b, summer *s, const char *name)
     charl_status st = CHARL_OK;
     const int64_t size = charl_comm_size(b->comm);
 
-    for (int64_t i = 0; i < s->count; i++) {
+    for (int64_t i = 0; i < s->sum.count; i++) {
         b->values[i] = value_of(i, charl_comm_rank(b->comm));
     }
-    CHARL_TRY(charl__rival_write(s->rival, b->values, s->count));
-    CHARL_TRY(charl__rival_sum(s->rival, s->count));
-    CHARL_TRY(charl__rival_read(s->rival, b->values, s->count));
-    CHARL_TRY(check_values(b, name, s->count, size, size * (size - 1) / 2));
-    memset(b->values, 0, (size_t)s->count * sizeof *b->values);
-    CHARL_TRY(charl__rival_write(s->rival, b->values, s->count));
+    CHARL_TRY(charl__rival_write(s->rival, b->values, s->sum.count));
+    CHARL_TRY(charl__rival_sum(s->rival, s->sum.count));
+    CHARL_TRY(charl__rival_read(s->rival, b->values, s->sum.count));
+    CHARL_TRY(check_values(b, name, s->sum.count, size, size * (size - 1) / 2));
+    memset(b->values, 0, (size_t)s->sum.count * sizeof *b->values);
+    CHARL_TRY(charl__rival_write(s->rival, b->values, s->sum.count));
 cleanup:
     return st;
 }
@@ -215,9 +206,11 @@ static charl_status measure_size(bench *b, int64_t bytes)
     char label[32];
 
     for (int k = 0; k < b->n; k++) {
-        b->summer[k].count = bytes / (int64_t)sizeof(float);
-        b->subject[k].run = run_one;
-        b->subject[k].ctx = &b->summer[k];
+        summer *s = &b->summer[k];
+
+        s->sum.count = bytes / (int64_t)sizeof(float);
+        b->subject[k].run = s->rival ? run_rival : charl__bench_sum_run;
+        b->subject[k].ctx = s->rival ? (void *)s : (void *)&s->sum;
     }
     CHARL_TRY(check_all(b));
     CHARL_TRY(charl__bench_measure(b->comm, b->subject, b->n, (int)b->o->repeats,
@@ -290,7 +283,7 @@ static charl_status run_sizes(bench *b)
     CHARL_TRY(measure_size(b, largest));
 cleanup:
     for (int k = 0; k < MOST; k++) {
-        charl_allreduce_destroy(b->summer[k].ar);
+        charl_allreduce_destroy(b->summer[k].sum.ar);
         charl__rival_destroy(b->summer[k].rival);
     }
     charl_free(b->values);

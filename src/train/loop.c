@@ -272,7 +272,6 @@ static charl_status log_row(charl__trainer *t, charl__meter *m, charl_train_resu
         st = st == CHARL_OK ? written : st;
     }
     CHARL_TRY(st);
-    charl__meter_start(t, m);
 cleanup:
     return st;
 }

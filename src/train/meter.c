@@ -42,7 +42,7 @@ void charl__meter_go_on(const charl__trainer *t, charl__meter *m)
     m->begin = difference(&end, &before);
 }
 
-void charl__meter_row(const charl__trainer *t, const charl__meter *m, charl_train_row *row)
+void charl__meter_row(const charl__trainer *t, charl__meter *m, charl_train_row *row)
 {
     const charl__meter_times end = now(t), span = difference(&end, &m->begin);
     const double steps = (double)(m->steps > 0 ? m->steps : 1), clock_s = fmax(span.clock_s, 1e-9);
@@ -54,4 +54,7 @@ void charl__meter_row(const charl__trainer *t, const charl__meter *m, charl_trai
     row->comm_exposed_ms = span.exposed_s * 1e3 / steps;
     row->eta_s = clock_s / steps * (double)(t->end_step - t->step);
     row->elapsed_s = end.clock_s - t->started_s;
+    m->begin = end; /* the host reads the row's values next, and waits for the device: that is time
+                       of steps too */
+    m->steps = 0;
 }

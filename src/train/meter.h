@@ -22,14 +22,15 @@ typedef struct charl__meter {
     int64_t first_step;
 } charl__meter;
 
-/** Begin to count: at the first step, and after a row. */
+/** Begin to count, before the first step. */
 void charl__meter_start(const struct charl__trainer *t, charl__meter *m);
 
 /** Around what is no step. */
 void charl__meter_pause(const struct charl__trainer *t, charl__meter *m);
 void charl__meter_go_on(const struct charl__trainer *t, charl__meter *m);
 
-/** The means over the steps since the last row, into row: rates, times and the estimated end. */
-void charl__meter_row(const struct charl__trainer *t, const charl__meter *m, charl_train_row *row);
+/** The means over the steps since the last row, into row: rates, times and the estimated end. From
+ * here on the next row's are counted. */
+void charl__meter_row(const struct charl__trainer *t, charl__meter *m, charl_train_row *row);
 
 #endif

@@ -79,4 +79,44 @@ if [ -n "$libm" ]; then
     cp "$libm" cuda/libnccl.so.2
     on 2 0 '^NCCL: not here: libnccl.so.2 has no nccl' bench allreduce --only NCCL,window --max 4K -r 1
 fi
+
+# The time of a step: a curve, a link, a table; nothing is written.
+unset LD_LIBRARY_PATH
+"$charl" data make digits digits.h5 -t 64 -v 16 >out
+cat >mlp.ini <<'INI'
+[data]
+path = digits.h5
+[model]
+type = mlp
+hidden = 24
+[train]
+batch_size = 64
+slices = 8
+[device]
+share = yes
+INI
+expect 2 'CONFIG is missing' bench scaling
+expect 2 'near 5: must be microseconds and GB per second' bench scaling mlp.ini --near 5
+expect 2 'far 5,0: must be microseconds and GB per second' bench scaling mlp.ini --far 5,0
+expect 2 'type: "nonsense" is not one of' bench scaling mlp.ini --near 1,1 optimizer.type=nonsense
+if "$charl" devices >out 2>err; then
+    expect 2 'one rank has no link to measure' bench scaling mlp.ini -r 1
+    hint 'mpirun -n 2 .* or --near'
+    expect 0 '^weak,512,32768,' bench scaling mlp.ini -r 1 -f csv --near 2,20 --far 5,12 --node 4
+    lines 4 '^strong,'
+    lines 6 '^weak,'
+    lines 1 '^strong,8,64,.*,,$'
+    on 3 0 '^strong  *3  *64 .* measured [0-9.]* .* error [-+]' bench scaling mlp.ini -r 1
+    lines 5 '^strong '
+    lines 4 '^weak '
+    lines 4 '^  a rank computes [1248] slices in '
+    on 2 0 '"kind":"strong","ranks":2,.*"measured_s":' bench scaling mlp.ini -r 1 -f jsonl
+    python3 -c 'import json; assert len([json.loads(l) for l in open("out")]) == 8' || failed=1
+else
+    skipped "charl bench scaling" "no device"
+fi
+if [ -e runs ] || [ -e metrics.csv ]; then
+    echo "charl bench has written a run"
+    failed=1
+fi
 exit $failed

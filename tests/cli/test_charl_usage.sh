@@ -17,7 +17,7 @@ expect 0 'charl data verify' data --help
 expect 2 'no such command: verfy' data verfy x
 hint 'did you mean `charl data verify`'
 for command in 'data import' 'data make' 'data info' 'data verify' 'checkpoint show' 'checkpoint verify' \
-    'checkpoint diff' 'checkpoint average' 'checkpoint export' devices selftest eval predict generate 'bench allreduce'; do
+    'checkpoint diff' 'checkpoint average' 'checkpoint export' devices selftest eval predict generate 'bench allreduce' 'bench scaling'; do
     # shellcheck disable=SC2086
     expect 0 "^Usage: charl $command " $command --help
     # shellcheck disable=SC2086

@@ -1,0 +1,86 @@
+#include "support/support.h"
+
+#include <math.h>
+
+#include "train/scaling.h"
+
+static void assert_close(double got, double want)
+{
+    if (fabs(got - want) > 1e-9 * fabs(want) + 1e-15) {
+        fail_msg("%.17g, expected %.17g", got, want);
+    }
+}
+
+/* 10 us and 100 GB/s in a node of 4, 50 us and 10 GB/s between nodes. */
+static const charl__cluster cluster = {{10e-6, 1e-11}, {50e-6, 1e-10}, 4};
+
+static void test_allreduce(void **state)
+{
+    (void)state;
+    assert_close(charl__scaling_allreduce_s(&cluster, 1, 1e9), 0);
+    assert_close(charl__scaling_allreduce_s(&cluster, 2, 1e9), 20e-6 + 1e-2);
+    assert_close(charl__scaling_allreduce_s(&cluster, 4, 1e9), 20e-6 + 1.5e-2);
+    assert_close(charl__scaling_allreduce_s(&cluster, 8, 1e9), 20e-6 + 1.5e-2 + 100e-6 + 1e-1);
+    assert_close(charl__scaling_allreduce_s(&cluster, 16, 0), 20e-6 + 300e-6);
+}
+
+static void test_fit_finds_the_link(void **state)
+{
+    (void)state;
+    for (int ranks = 2; ranks <= 4; ranks++) {
+        const charl__link l =
+            charl__scaling_fit(ranks, 4096, charl__scaling_allreduce_s(&cluster, ranks, 4096), 25e6,
+                               charl__scaling_allreduce_s(&cluster, ranks, 25e6));
+
+        assert_close(l.alpha_s, cluster.near.alpha_s);
+        assert_close(l.beta_s, cluster.near.beta_s);
+    }
+    /* Noise must not make a link that is quicker than none. */
+    assert_close(charl__scaling_fit(2, 4096, 2e-3, 25e6, 1e-3).beta_s, 0);
+}
+
+static void test_exposed(void **state)
+{
+    charl__step_work w = {.compute_s = 0.3, .bytes = 1e9, .buckets = 1, .backward = 0};
+    const double whole = charl__scaling_allreduce_s(&cluster, 4, 1e9),
+                 tenth = charl__scaling_allreduce_s(&cluster, 4, 1e8);
+
+    (void)state;
+    assert_close(charl__scaling_exposed_s(&cluster, 4, &w), whole);
+    w.backward = 2.0 / 3; /* one bucket is ready when all is computed */
+    assert_close(charl__scaling_exposed_s(&cluster, 4, &w), whole);
+    w.buckets = 10; /* each flies while the next is computed, but for the last */
+    assert_close(charl__scaling_exposed_s(&cluster, 4, &w), tenth);
+    w.compute_s = 0; /* nothing to hide behind */
+    assert_close(charl__scaling_exposed_s(&cluster, 4, &w), 10 * tenth);
+    w.compute_s = 1.5 * 0.05; /* the link never rests after the first bucket */
+    assert_close(charl__scaling_exposed_s(&cluster, 8, &w),
+                 0.005 + 10 * charl__scaling_allreduce_s(&cluster, 8, 1e8) - 0.05);
+    assert_close(charl__scaling_exposed_s(&cluster, 1, &w), 0);
+}
+
+static void test_compute(void **state)
+{
+    const charl__compute_curve curve = {3, {1, 2, 8}, {1.0, 1.5, 3.5}}, single = {1, {4}, {2.0}};
+
+    (void)state;
+    assert_close(charl__scaling_compute_s(&curve, 1), 1.0);
+    assert_close(charl__scaling_compute_s(&curve, 1.5), 1.25);
+    assert_close(charl__scaling_compute_s(&curve, 2), 1.5);
+    assert_close(charl__scaling_compute_s(&curve, 5), 2.5);
+    assert_close(charl__scaling_compute_s(&curve, 11), 4.5);
+    assert_close(charl__scaling_compute_s(&curve, 0.5), 0.75);
+    assert_close(charl__scaling_compute_s(&single, 2), 1.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_allreduce),
+        cmocka_unit_test(test_fit_finds_the_link),
+        cmocka_unit_test(test_exposed),
+        cmocka_unit_test(test_compute),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
