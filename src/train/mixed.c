@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "train/trainer.h"
 
 typedef struct device_model {
@@ -43,7 +44,8 @@ charl_status charl__mixed_init(charl__trainer *t)
     const int size = charl_comm_size(t->comm);
     device_model mine = {"", ""}, *all = NULL;
 
-    snprintf(mine.name, sizeof mine.name, "%s", d->name);
+    snprintf(mine.name, sizeof mine.name, "%s%.100s", charl__fault("train.model") ? "another " : "",
+             d->name);
     snprintf(mine.driver, sizeof mine.driver, "%s", d->driver);
     st = charl_alloc_array(size, sizeof *all, &all);
     CHARL_TRY(charl__trainer_agree(t, st));
