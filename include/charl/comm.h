@@ -240,9 +240,10 @@ int64_t charl_allreduce_stride(const charl_allreduce *ar);
  * Borrowed. Local. */
 void *charl_allreduce_sum(const charl_allreduce *ar);
 
-/** The part of a range of `count` values that this rank owns: [*from, *to), relative to
- *  the range, in whole blocks of 64 values. Local. */
-void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int64_t *from, int64_t *to);
+/** The part of a range of `count` values that a rank owns: [*from, *to), relative to the range, in
+ *  whole blocks of 64 values. Local. */
+void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from,
+                          int64_t *to);
 
 /** n floats with which the ranks tell each other their parts of ranges, aligned and padded as the
  *  sum; NULL without the option `gathers`. Ranks of a node may share it. Borrowed. Local. */

@@ -44,6 +44,9 @@ charl_optimizer_config charl_optimizer_defaults(const char *type);
 /** "sgd, adam, ...": the names, for messages. Static. Local. */
 const char *charl_optimizer_names(void);
 
+/** Whether `type` updates each element by itself, so that ranks can divide its state. Local. */
+bool charl_optimizer_is_elementwise(const char *type);
+
 /** Optimizer of a set whose training graph has been compiled. State starts at zero. Owned; destroy
  * before the set. Blocks. Local. Errors: ERR_CONFIG  unknown type, value out of range ERR_INVALID
  * the set has no gradients yet ERR_NOMEM, ERR_KERNEL, ERR_DEVICE */

@@ -38,6 +38,7 @@ typedef struct charl_train_info {
     int passes;              /* per step, on this rank */
     bool recomputes;         /* activations are computed again for the backward pass */
     int64_t recompute_saves; /* bytes of them that need not be kept */
+    int64_t shard_saves;     /* bytes of optimizer state that only other ranks keep */
     int launches;            /* per training step */
     int collectives;         /* inside a step, besides the gradients */
 } charl_train_info;

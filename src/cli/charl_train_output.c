@@ -180,6 +180,19 @@ static void print_title(const charl__output *o)
     }
 }
 
+static void print_memory(const charl_train_info *i)
+{
+    char a[32], b[32], c[32];
+
+    printf("  memory   %s of %s on this device, %s of it activations",
+           bytes_text(i->memory_bytes, a), bytes_text(i->memory_capacity, b),
+           bytes_text(i->activation_bytes, c));
+    if (i->shard_saves > 0) {
+        printf("; %s saved by dividing the optimizer", bytes_text(i->shard_saves, a));
+    }
+    printf("\n");
+}
+
 static void print_plan(const charl__output *o, const charl_train_info *i,
                        const device_text *devices)
 {
@@ -214,9 +227,7 @@ static void print_plan(const charl__output *o, const charl_train_info *i,
     if (o->size > 1) {
         printf("  ranks    all-reduce by %s\n", i->allreduce);
     }
-    printf("  memory   %s of %s on this device, %s of it activations\n",
-           bytes_text(i->memory_bytes, a), bytes_text(i->memory_capacity, b),
-           bytes_text(i->activation_bytes, c));
+    print_memory(i);
     if (charl_comm_is_team(o->comm)) {
         printf("  in all   %s for %d simulated ranks\n", bytes_text(sum_bytes(devices, o->size), a),
                o->size);

@@ -250,9 +250,10 @@ void charl__range_part(int64_t count, int r, int size, int64_t *from, int64_t *t
     *to = *to < count ? *to : count;
 }
 
-void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int64_t *from, int64_t *to)
+void charl_allreduce_part(const charl_allreduce *ar, int64_t count, int rank, int64_t *from,
+                          int64_t *to)
 {
-    charl__range_part(count, ar->c->rank, ar->c->size, from, to);
+    charl__range_part(count, rank, ar->c->size, from, to);
 }
 
 void charl__allreduce_add(const charl_allreduce *ar, const charl_tree_add *adds, int m,

@@ -7,7 +7,7 @@ charl_status charl__ema_create(charl_optimizer *o)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4,
+    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->own_elements * 4,
                                    "moving average of the weights", &o->ema));
 cleanup:
     return st;
@@ -28,19 +28,35 @@ bool charl_optimizer_has_ema(const charl_optimizer *o)
     return o->ema != NULL;
 }
 
+static charl_status exchange_range(const charl_optimizer *o, charl_param_range range, int64_t at)
+{
+    charl_arg value = charl__raw(CHARL_ARG_INOUT, o->set->value),
+              ema = charl__raw(CHARL_ARG_INOUT, o->ema);
+
+    value.v.offset = range.begin;
+    ema.v.offset = at;
+    return charl__launch(o->set->dev, &(charl_launch){.file = "ema",
+                                                      .entry = "charl_exchange",
+                                                      .global = {(size_t)range.count},
+                                                      .local = {CHARL_PARAM_ALIGN},
+                                                      .args = {value, ema}});
+}
+
 charl_status charl_optimizer_exchange_ema(charl_optimizer *o)
 {
     charl_status st = CHARL_OK;
+    int64_t at = 0;
 
     CHARL_REQUIRE(o->ema, CHARL_ERR_INVALID, "%s keeps no moving average", o->type->name);
-    CHARL_TRY(charl__launch(o->set->dev,
-                            &(charl_launch){.file = "ema",
-                                            .entry = "charl_exchange",
-                                            .global = {(size_t)o->set->elements},
-                                            .local = {CHARL_PARAM_ALIGN},
-                                            .args = {charl__raw(CHARL_ARG_INOUT, o->set->value),
-                                                     charl__raw(CHARL_ARG_INOUT, o->ema)}}));
-    CHARL_TRY(charl__params_refresh(o->set));
+    for (int i = 0; i < o->n_own; i++) {
+        if (o->own[i].count > 0) {
+            CHARL_TRY(exchange_range(o, o->own[i], at));
+        }
+        at += o->own[i].count;
+    }
+    if (!o->is_divided) {
+        CHARL_TRY(charl__params_refresh(o->set));
+    }
 cleanup:
     return st;
 }
@@ -60,8 +76,7 @@ charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_para
     charl_status st = CHARL_OK;
 
     CHARL_TRY(check(o, p));
-    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->ema, (size_t)p->offset * 4, dst,
-                                 (size_t)charl_shape_count(&p->spec.shape) * 4, true));
+    CHARL_TRY(charl__own_read(o, o->ema, p, dst));
 cleanup:
     return st;
 }
@@ -71,8 +86,7 @@ charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p,
     charl_status st = CHARL_OK;
 
     CHARL_TRY(check(o, p));
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->ema, (size_t)p->offset * 4, src,
-                                  (size_t)charl_shape_count(&p->spec.shape) * 4, true));
+    CHARL_TRY(charl__own_write(o, o->ema, p, src));
 cleanup:
     return st;
 }

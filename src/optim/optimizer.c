@@ -137,7 +137,7 @@ static charl_status record(charl_optimizer *o)
     if (st == CHARL_OK && o->before) {
         st = charl__restore_enqueue(o);
     }
-    if (st == CHARL_OK) {
+    if (st == CHARL_OK && !o->is_divided) {
         st = charl__params_refresh(o->set);
     }
     charl__record_end(o->set->dev);
@@ -147,7 +147,8 @@ cleanup:
 }
 
 charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config,
-                                     charl_steps *steps, charl_optimizer **out)
+                                     charl_steps *steps, const charl_param_ranges *own,
+                                     charl_optimizer **out)
 {
     charl_status st = CHARL_OK;
     charl_optimizer *o = NULL;
@@ -168,6 +169,7 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
         CHARL_TRY(charl__steps_create(set->dev, 4, &o->own_steps));
         o->steps = o->own_steps;
     }
+    CHARL_TRY(charl__own_create(o, own));
     CHARL_TRY(allocate(o));
     CHARL_TRY(record(o));
     *out = o;
@@ -187,7 +189,7 @@ charl_status charl__optimizer_rebind(charl_optimizer *o)
 charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config,
                                     charl_optimizer **out)
 {
-    return charl__optimizer_create(set, config, NULL, out);
+    return charl__optimizer_create(set, config, NULL, NULL, out);
 }
 
 void charl_optimizer_destroy(charl_optimizer *o)
@@ -202,6 +204,7 @@ void charl_optimizer_destroy(charl_optimizer *o)
         }
         charl__tensor_sums_destroy(o->sums);
         charl_free(o->state_at);
+        charl_free(o->own);
         charl__buffer_release(o->table);
         charl__buffer_release(o->partial);
         charl__buffer_release(o->norm);
@@ -236,30 +239,65 @@ cleanup:
     return st;
 }
 
-charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param *p,
-                                     const charl_optimizer_update *u)
+/* Whether an argument is an arena of which this process keeps its own ranges. */
+static bool is_kept(const charl_optimizer *o, const charl_arg *a)
 {
-    const int64_t elements = p ? charl__param_blocks(p) * CHARL_PARAM_ALIGN : o->set->elements;
+    bool is = o->ema && a->buffer == o->ema;
+
+    for (int k = 0; k < o->n_states; k++) {
+        is = is || a->buffer == o->state[k];
+    }
+    return is;
+}
+
+/* A range of the arena; kept_at is where it lies in what is kept. */
+static charl_status update_range(const charl_optimizer *o, charl_param_range range, int64_t kept_at,
+                                 const charl_optimizer_update *u)
+{
     charl_launch l = {
         .file = u->file,
         .entry = u->entry,
         .defines = u->defines,
-        .global = {(size_t)elements},
+        .global = {(size_t)range.count},
         .local = {CHARL_PARAM_ALIGN},
         .args = {charl__raw(CHARL_ARG_INOUT, o->set->value), charl__raw(CHARL_ARG_IN, o->set->sum),
                  charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
                  charl__in(charl__steps_tensor(o->steps))},
         .label = o->type->name};
 
-    if (p) {
-        l.args[0].v.offset = l.args[1].v.offset = p->offset;
-        l.args[2].v.offset = 2 * (p->offset / CHARL_PARAM_ALIGN);
-    }
+    l.args[0].v.offset = l.args[1].v.offset = range.begin;
+    l.args[2].v.offset = 2 * (range.begin / CHARL_PARAM_ALIGN);
     if (u->global[0]) {
         memcpy(l.global, u->global, sizeof l.global);
     }
     memcpy(l.args + 5, u->own, sizeof u->own);
+    for (int i = 5; kept_at > 0 && i < 5 + CHARL_OPTIM_MAX_OWN; i++) {
+        if (is_kept(o, &l.args[i])) {
+            l.args[i].v.offset += kept_at;
+        }
+    }
     return charl__launch(o->set->dev, &l);
+}
+
+charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param *p,
+                                     const charl_optimizer_update *u)
+{
+    charl_status st = CHARL_OK;
+    int64_t kept_at = 0;
+
+    if (p) {
+        CHARL_TRY(update_range(
+            o, (charl_param_range){p->offset, charl__param_blocks(p) * CHARL_PARAM_ALIGN}, 0, u));
+        goto cleanup;
+    }
+    for (int i = 0; i < o->n_own; i++) {
+        if (o->own[i].count > 0) {
+            CHARL_TRY(update_range(o, o->own[i], kept_at, u));
+        }
+        kept_at += o->own[i].count;
+    }
+cleanup:
+    return st;
 }
 
 charl_status charl_optimizer_step(charl_optimizer *o, float lr)

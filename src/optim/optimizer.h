@@ -6,7 +6,7 @@
 #include "tensor/params.h"
 #include "tensor/step.h"
 
-enum { CHARL_OPTIM_MAX_STATES = 3, CHARL_OPTIM_MAX_SCRATCH = 4 };
+enum { CHARL_OPTIM_MAX_STATES = 3, CHARL_OPTIM_MAX_SCRATCH = 4, CHARL_OPTIM_MAX_OWN = 10 };
 
 /** One step for one parameter, in double: the definition. param and state[k] are updated in place.
  */
@@ -57,10 +57,15 @@ struct charl_optimizer {
     int64_t *state_at; /* [n_states, parameters]: element where a state begins; -1: there is none */
     charl_tensor_sums *sums;                        /* of the rules that need them, else NULL */
     charl_buffer *scratch[CHARL_OPTIM_MAX_SCRATCH]; /* the rule's own */
-    charl_buffer *table;   /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
-    charl_buffer *partial; /* sums of ranges, level by level */
-    charl_buffer *norm;    /* charl_norm_record */
-    charl_buffer *ema;     /* arena, or NULL */
+    charl_buffer *table;    /* f32 [2] per 64 elements: weight decay, factor of the learning rate */
+    charl_buffer *partial;  /* sums of ranges, level by level */
+    charl_buffer *norm;     /* charl_norm_record */
+    charl_buffer *ema;      /* as a state, or NULL */
+    charl_param_range *own; /* [n_own] of the arena, which this process updates */
+    int n_own;
+    int64_t
+        own_elements; /* of all of them: states that are arenas have so many, one after another */
+    bool is_divided;  /* other processes update the rest */
     charl_buffer
         *before; /* running statistics before the step; NULL: none, or nothing is skipped */
     charl_recording *recording;
@@ -77,10 +82,11 @@ typedef struct charl_norm_record {
 typedef struct charl_optimizer_update {
     const char *file, *entry, *defines;
     size_t global[3]; /* work-items in groups of 64; zeros: one per element */
-    charl_arg own[10];
+    charl_arg own[CHARL_OPTIM_MAX_OWN];
 } charl_optimizer_update;
 
-/** Enqueue or record an update of parameter p, NULL: of the whole arena. */
+/** Enqueue or record an update of parameter p, NULL: of what this process updates of the arena, in
+ * one launch per range. */
 charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param *p,
                                      const charl_optimizer_update *u) CHARL_MUST_CHECK;
 /** State k of p as an argument that is read and written. */
@@ -89,9 +95,13 @@ charl_arg charl__optimizer_state(const charl_optimizer *o, int k, const charl_pa
 charl_status charl__optimizer_create_states(charl_optimizer *o) CHARL_MUST_CHECK;
 
 /** charl_optimizer_create with the step record of a training: charl_optimizer_step then pushes
- * none, the caller does. */
+ * none, the caller does. own: what this process updates, NULL: everything. Then nobody else's
+ * parameters change, state and average of theirs read as they were in the destination, and the
+ * caller brings the parameters together and calls charl__params_refresh. Errors: also ERR_CONFIG
+ * when the type is not elementwise. */
 charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config,
-                                     charl_steps *steps, charl_optimizer **out) CHARL_MUST_CHECK;
+                                     charl_steps *steps, const charl_param_ranges *own,
+                                     charl_optimizer **out) CHARL_MUST_CHECK;
 /** Fill in what the next step of `o` reads from the record: lr, bias1, bias2. */
 void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step *record);
 /** The set's gradients lie elsewhere now: record again. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE.
@@ -108,6 +118,18 @@ charl_status charl__restore_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
 /** Before the graph of a step runs: remember the running statistics where steps may be skipped.
  * Async. */
 charl_status charl__optimizer_begin(charl_optimizer *o) CHARL_MUST_CHECK;
+
+/** What this process keeps (own.c). */
+charl_status charl__own_create(charl_optimizer *o, const charl_param_ranges *own) CHARL_MUST_CHECK;
+/** Read or write what `arena`, a state or the average, has of p. Blocks. */
+charl_status charl__own_read(const charl_optimizer *o, charl_buffer *arena, const charl_param *p,
+                             float *dst) CHARL_MUST_CHECK;
+charl_status charl__own_write(const charl_optimizer *o, charl_buffer *arena, const charl_param *p,
+                              const float *src) CHARL_MUST_CHECK;
+/** All that is kept of state k, own_elements floats; k = number of states: of the average. Blocks.
+ */
+charl_status charl__optimizer_read_own(const charl_optimizer *o, int k,
+                                       float *dst) CHARL_MUST_CHECK;
 
 /** The moving average (ema.c): its arena, and its launch behind the update. */
 charl_status charl__ema_create(charl_optimizer *o) CHARL_MUST_CHECK;

@@ -28,7 +28,7 @@ static charl_status create_state(charl_optimizer *o, int k)
                                                                     : o->set->param[i]->offset;
         end += has ? charl__param_round(charl_shape_count(&shape)) : 0;
     }
-    end = o->type->state_shape ? end : o->set->elements;
+    end = o->type->state_shape ? end : o->own_elements;
     CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)end * 4, "optimizer state", &o->state[k]));
 cleanup:
     return st;
@@ -94,6 +94,9 @@ charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const c
     size_t offset, bytes;
 
     CHARL_TRY(locate(o, k, p, &offset, &bytes));
+    if (!o->type->state_shape) {
+        return charl__own_read(o, o->state[k], p, dst);
+    }
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->state[k], offset, dst, bytes, true));
 cleanup:
     return st;
@@ -106,6 +109,9 @@ charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_
     size_t offset, bytes;
 
     CHARL_TRY(locate(o, k, p, &offset, &bytes));
+    if (!o->type->state_shape) {
+        return charl__own_write(o, o->state[k], p, src);
+    }
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->state[k], offset, src, bytes, true));
 cleanup:
     return st;

@@ -170,7 +170,7 @@ cleanup:
     return st;
 }
 
-static void free_values(charl_params *set)
+void charl__params_free_values(charl_params *set)
 {
     for (int i = 0; i < set->count; i++) {
         charl_tensor_release(set->param[i]->value);
@@ -198,8 +198,57 @@ charl_status charl__params_allocate(charl_params *set, charl_device *dev)
     set->dev = dev;
 cleanup:
     if (st != CHARL_OK) {
-        free_values(set);
+        charl__params_free_values(set);
     }
+    return st;
+}
+
+static charl_status copy_values(charl_params *set, charl_buffer *to)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape all = {1, {set->elements}};
+    charl_tensor *src = NULL, *dst = NULL;
+
+    CHARL_TRY(charl__tensor_view(set->value, CHARL_F32, &all, 0, &src));
+    CHARL_TRY(charl__tensor_view(to, CHARL_F32, &all, 0, &dst));
+    CHARL_TRY(charl__tensor_copy(src, dst));
+    CHARL_TRY(charl_device_sync(set->dev));
+cleanup:
+    charl_tensor_release(src);
+    charl_tensor_release(dst);
+    return st;
+}
+
+charl_status charl__params_move(charl_params *set, float *memory)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = (size_t)set->elements * 4;
+    charl_buffer *to = NULL;
+
+    if (set->elements == 0) {
+        goto cleanup;
+    }
+    if (memory) {
+        CHARL_TRY(charl__buffer_wrap(set->dev, memory, bytes, &to));
+    } else {
+        CHARL_TRY(charl__buffer_create(set->dev, bytes, "parameters", &to));
+    }
+    CHARL_TRY(copy_values(set, to));
+    for (int i = 0; i < set->count; i++) {
+        charl_param *p = set->param[i];
+        charl_tensor *view;
+
+        if (p->spec.trainable) {
+            CHARL_TRY(charl__tensor_view(to, CHARL_F32, &p->spec.shape, p->offset, &view));
+            charl_tensor_release(p->value);
+            p->value = view;
+        }
+    }
+    charl__buffer_release(set->value);
+    set->value = to;
+    to = NULL;
+cleanup:
+    charl__buffer_release(to);
     return st;
 }
 

@@ -71,6 +71,15 @@ static inline int64_t charl__params_pages(int64_t n)
     return (n + CHARL_ARENA_ALIGN - 1) / CHARL_ARENA_ALIGN * CHARL_ARENA_ALIGN;
 }
 
+/** Ranges of a parameter arena, in whole blocks, ascending. */
+typedef struct charl_param_range {
+    int64_t begin, count;
+} charl_param_range;
+typedef struct charl_param_ranges {
+    const charl_param_range *range;
+    int n;
+} charl_param_ranges;
+
 /** Where the gradient arenas shall lie: in buffers that somebody has made, which are retained, or
  * in host memory of a shared window that the device uses in place. All NULL: device memory. */
 typedef struct charl_gradient_memory {
@@ -99,6 +108,13 @@ int64_t charl__params_range(const charl_params *set, int64_t *begin, int64_t lea
 charl_status charl__params_join(charl_params *set) CHARL_MUST_CHECK;
 /** Allocate values and buffers on dev (zero-filled). Once. */
 charl_status charl__params_allocate(charl_params *set, charl_device *dev) CHARL_MUST_CHECK;
+/** Move the values to `memory`, `elements` floats of host memory that the device uses in place,
+ * page-aligned, borrowed; NULL: to memory of their own. Before graphs of the set are compiled, and
+ * what has been recorded with them must be recorded again. Blocks. Errors: ERR_NOMEM, ERR_DEVICE.
+ */
+charl_status charl__params_move(charl_params *set, float *memory) CHARL_MUST_CHECK;
+/** Before the memory that they were moved to goes, when nothing uses the set any more. */
+void charl__params_free_values(charl_params *set);
 /** Whether p has a working copy where there is one. */
 bool charl__param_is_halved(const charl_param *p);
 /** Allocate the working copy in `dtype`, bf16 or f16, unless there is one, and fill it. Errors:

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "charl/optim.h"
 #include "nn/layer.h"
 #include "train/config_private.h"
 #include "train/config_groups.h"
@@ -65,6 +66,7 @@ static void check_optimizer(checker *c)
     const charl_config *cfg = c->cfg;
     charl__group group[CHARL__MAX_GROUPS];
     char why[CHARL__WHY];
+    const char *name;
     int n;
 
     charl__groups_parse(cfg->optimizer.groups, group, &n, why, sizeof why);
@@ -74,6 +76,11 @@ static void check_optimizer(checker *c)
     if (cfg->optimizer.type == CHARL_OPTIMIZER_SGD && cfg->optimizer.nesterov &&
         cfg->optimizer.momentum == 0) {
         wrong(c, "optimizer", "nesterov", "needs momentum above 0");
+    }
+    name = charl_config_choice_name("optimizer", "type", cfg->optimizer.type);
+    if (cfg->dist.shard_optimizer && !charl_optimizer_is_elementwise(name)) {
+        snprintf(why, sizeof why, "%s updates whole tensors, which ranks cannot divide", name);
+        wrong(c, "dist", "shard_optimizer", why);
     }
     if (cfg->scheduler.type == CHARL_SCHEDULER_MULTISTEP) {
         const charl_int_list *m = &cfg->scheduler.milestones;

@@ -202,8 +202,9 @@ const charl__key charl__keys[] = {
      "gradients are sent in pieces of about this many MB"},
     {"dist", "overlap", CHARL__KEY_BOOL, AT(dist.overlap), "yes", NULL, NULL, NULL, NULL, NULL,
      "send finished gradients while others are computed"},
-    {"dist", "shard_optimizer", CHARL__KEY_BOOL, AT(dist.shard_optimizer), "no", NULL, NULL, NULL, "no", NULL,
-     "each rank keeps a part of the optimizer's state"},
+    {"dist", "shard_optimizer", CHARL__KEY_BOOL, AT(dist.shard_optimizer), "no", NULL, NULL, NULL, NULL, NULL,
+     "each rank keeps and updates a part of the optimizer's state and of the moving average, instead of all: less memory, the same bits; "
+     "not for lamb, adafactor and muon"},
     {"dist", "reduce_dtype", CHARL__KEY_ENUM, AT(dist.reduce_dtype), "f32", NULL, "f32|bf16", NULL, NULL, NULL,
      "element type of gradients on their way between ranks; bf16: half the bytes, and every partial sum over the batch is rounded to bf16"},
     {"dist", "balance", CHARL__KEY_ENUM, AT(dist.balance), "even", NULL, "even|speed", NULL, NULL, NULL,

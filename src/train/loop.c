@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "train/shard.h"
 #include "train/interval.h"
 #include "train/meter.h"
 #include "train/trainer.h"
@@ -163,6 +164,7 @@ static charl_status run_step(charl__trainer *t)
     CHARL_TRY(charl__sync_finish(t->sync));
     CHARL_TRY(enter(t, CHARL__PHASE_OPTIMIZER));
     CHARL_TRY(charl_optimizer_step(t->optimizer, 0.0F)); /* the rate stands in the step record */
+    CHARL_TRY(charl__shard_publish(t));
     CHARL_TRY(charl__mixed_step(t));
     t->step++;
 cleanup:
@@ -276,6 +278,20 @@ cleanup:
     return st;
 }
 
+/* Weights and their moving average, where there is one. */
+static charl_status exchange_ema(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+
+    if (charl_optimizer_has_ema(t->optimizer)) {
+        CHARL_TRY(charl__shard_pause(t));
+        CHARL_TRY(charl_optimizer_exchange_ema(t->optimizer));
+        CHARL_TRY(charl__shard_publish(t));
+    }
+cleanup:
+    return st;
+}
+
 static charl_status evaluate_now(charl__trainer *t, bool *best)
 {
     charl_status st = CHARL_OK;
@@ -284,13 +300,9 @@ static charl_status evaluate_now(charl__trainer *t, bool *best)
     charl_val_row row;
 
     *best = false;
-    if (charl_optimizer_has_ema(t->optimizer)) { /* what is kept as the best is the average */
-        CHARL_TRY(charl_optimizer_exchange_ema(t->optimizer));
-    }
+    CHARL_TRY(exchange_ema(t)); /* what is kept as the best is the average */
     CHARL_TRY(charl__trainer_evaluate(t, limit, &row));
-    if (charl_optimizer_has_ema(t->optimizer)) {
-        CHARL_TRY(charl_optimizer_exchange_ema(t->optimizer));
-    }
+    CHARL_TRY(exchange_ema(t));
     row.best = *best = charl__trainer_is_best(t, &row);
     t->last_eval_s = charl__clock_s();
     if (t->options->events.evaluated) {

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "train/shard.h"
 
 charl_status charl__part_take(charl__trainer *t, int first, int count)
 {
@@ -234,12 +235,26 @@ charl_status charl__part_connect(charl__trainer *t)
     CHARL_TRY(settle_passes(t));
     st = charl__sync_create(t->comm,
                             &(charl_allreduce_options){.algorithm = t->config->dist.allreduce,
-                                                       .reduce_dtype = t->params->reduce_dtype},
+                                                       .reduce_dtype = t->params->reduce_dtype,
+                                                       .gathers = charl__shard_is_on(t)},
                             &t->slices, t->params, &t->sync);
     t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     CHARL_TRY(st);
+    if (charl__shard_is_on(t)) {
+        CHARL_TRY(charl__trainer_agree(t, charl__shard_create(t)));
+    }
 cleanup:
     return st;
+}
+
+int64_t charl__part_bucket(const charl__trainer *t)
+{
+    const int64_t all = t->params->elements, least = (all + 47) / 48; /* not too many of them */
+    int64_t bucket = (int64_t)(t->config->dist.bucket_mb * 1048576.0 / 4.0);
+
+    bucket = t->config->dist.overlap ? bucket : all;
+    bucket = bucket > least ? bucket : least;
+    return bucket > 0 ? bucket : 1;
 }
 
 static charl_status compile(charl__trainer *t, charl__task *task, bool training)
@@ -253,13 +268,7 @@ static charl_status compile(charl__trainer *t, charl__task *task, bool training)
         charl__graph_on_collective(task->g, charl__sync_collective, t->sync);
     }
     if (t->sync && training && !t->passes) {
-        const double elements = t->config->dist.bucket_mb * 1048576.0 / 4.0;
-        const int64_t least =
-            (t->params->elements + 47) / 48; /* at most so many buckets are on their way */
-        int64_t bucket = t->config->dist.overlap ? (int64_t)elements : t->params->elements;
-
-        bucket = bucket > least ? bucket : least;
-        charl__graph_on_ready(task->g, charl__sync_ready, t->sync, bucket > 0 ? bucket : 1);
+        charl__graph_on_ready(task->g, charl__sync_ready, t->sync, charl__part_bucket(t));
     }
     CHARL_TRY(charl_graph_compile(task->g));
     CHARL_TRY(charl_graph_warm_up(task->g));
@@ -354,6 +363,11 @@ charl_status charl__part_exchange(charl__trainer *t, int first, int count)
     }
     CHARL_TRY(charl__trainer_agree(t, st));
     charl__part_discard(t);
+    if (charl__sync_shares_values(t->sync)) {
+        CHARL_TRY(charl__trainer_agree(t, charl__params_move(t->params, NULL)));
+    }
+    charl__shard_destroy(t->shard);
+    t->shard = NULL;
     charl__params_free_gradients(t->params); /* they lie in the memory of the sync */
     charl__sync_destroy(t->sync);
     t->sync = NULL;

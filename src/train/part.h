@@ -11,6 +11,8 @@ charl_status charl__part_take(charl__trainer *t, int first, int count) CHARL_MUS
 charl_status charl__part_build(charl__trainer *t) CHARL_MUST_CHECK;
 /** Settle on passes, and connect the gradients. Collective; agreed. */
 charl_status charl__part_connect(charl__trainer *t) CHARL_MUST_CHECK;
+/** Least elements of a bucket of gradients. Local. */
+int64_t charl__part_bucket(const charl__trainer *t);
 /** Compile the graphs and run their launches once. Local. */
 charl_status charl__part_compile(charl__trainer *t) CHARL_MUST_CHECK;
 /** Compare over ranks what was compiled. Collective; agreed. */

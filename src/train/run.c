@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "train/shard.h"
 #include "train/trainer.h"
 
 charl_status charl__trainer_report(charl__trainer *t)
@@ -37,6 +38,7 @@ charl_status charl__trainer_report(charl__trainer *t)
         .passes = t->n_passes,
         .recomputes = t->recomputes,
         .recompute_saves = t->recompute_saves,
+        .shard_saves = charl__shard_saves(t),
         .launches = g.launches,
         .collectives = g.collectives};
 

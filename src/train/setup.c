@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "train/config_groups.h"
 #include "train/part.h"
+#include "train/shard.h"
 
 enum { RUN_AHEAD = 4, DEFAULT_WINDOW = 64 };
 
@@ -139,7 +140,8 @@ static charl_status create_optimizer(charl__trainer *t)
     o.grad_clip = (float)c->train.grad_clip;
     o.ema_decay = c->train.ema_decay;
     o.skip_nonfinite = c->train.on_nonfinite == CHARL_NONFINITE_SKIP;
-    CHARL_TRY(charl__optimizer_create(t->params, &o, t->steps, &t->optimizer));
+    CHARL_TRY(charl__optimizer_create(t->params, &o, t->steps, charl__shard_ranges(t->shard),
+                                      &t->optimizer));
     CHARL_TRY(charl__optimizer_warm_up(t->optimizer));
 cleanup:
     return st;
@@ -260,6 +262,7 @@ void charl__trainer_fini(charl__trainer *t)
     charl__part_discard(t);
     charl__mixed_fini(t);
     charl_optimizer_destroy(t->optimizer);
+    charl__shard_destroy(t->shard);
     charl__feed_destroy(t->train_feed);
     charl__feed_destroy(t->eval_feed);
     charl_params_destroy(t->params);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "train/shard.h"
 
 void charl__snapshot_fini(charl__snapshot *s)
 {
@@ -51,19 +52,31 @@ static void state_group(const charl_optimizer *o, int k, char text[48])
     snprintf(text, 48, "optim/%s", charl_optimizer_get_state_name(o, k));
 }
 
-static charl_status add_ema(charl__snapshot *s, const charl_optimizer *o,
-                            const charl_params *params)
+/* Where an optimizer that ranks divide has been collected, its values of p are those in `arena`,
+ * which rank 0 has; the others leave theirs out. */
+static void take_collected(const charl_param *p, const float *arena, float *data)
+{
+    if (arena) {
+        memcpy(data, arena + p->offset, (size_t)charl_shape_count(&p->spec.shape) * sizeof *data);
+    }
+}
+
+static charl_status add_ema(charl__snapshot *s, const charl__trainer *t, const float *collected)
 {
     charl_status st = CHARL_OK;
 
-    for (int i = 0; i < charl_params_get_count(params); i++) {
-        const charl_param *p = charl_params_get(params, i);
+    for (int i = 0; i < charl_params_get_count(t->params); i++) {
+        const charl_param *p = charl_params_get(t->params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
         float *data;
 
         if (spec->trainable) {
             CHARL_TRY(add(s, "ema", spec->name, &spec->shape, &data));
-            CHARL_TRY(charl_optimizer_read_ema(o, p, data));
+            if (t->shard) {
+                take_collected(p, collected, data);
+            } else {
+                CHARL_TRY(charl_optimizer_read_ema(t->optimizer, p, data));
+            }
             seal(s);
         }
     }
@@ -71,21 +84,25 @@ cleanup:
     return st;
 }
 
-static charl_status add_states(charl__snapshot *s, const charl_optimizer *o, int k,
-                               const charl_params *params)
+static charl_status add_states(charl__snapshot *s, const charl__trainer *t, int k,
+                               const float *collected)
 {
     charl_status st = CHARL_OK;
     char group[48];
 
-    state_group(o, k, group);
-    for (int i = 0; i < charl_params_get_count(params); i++) {
-        const charl_param *p = charl_params_get(params, i);
+    state_group(t->optimizer, k, group);
+    for (int i = 0; i < charl_params_get_count(t->params); i++) {
+        const charl_param *p = charl_params_get(t->params, i);
         charl_shape shape;
         float *data;
 
-        if (charl_optimizer_get_state_shape(o, k, p, &shape)) {
+        if (charl_optimizer_get_state_shape(t->optimizer, k, p, &shape)) {
             CHARL_TRY(add(s, group, charl_param_get_spec(p)->name, &shape, &data));
-            CHARL_TRY(charl_optimizer_read_state(o, k, p, data));
+            if (t->shard) {
+                take_collected(p, collected, data);
+            } else {
+                CHARL_TRY(charl_optimizer_read_state(t->optimizer, k, p, data));
+            }
             seal(s);
         }
     }
@@ -93,13 +110,27 @@ cleanup:
     return st;
 }
 
-charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
+/* State k, or for k = number of states the average, after `mine`, the status so far. Collective
+ * where ranks divide the optimizer: all come here, whatever has failed. */
+static charl_status add_kept(charl__snapshot *s, const charl__trainer *t, charl_status mine, int k)
+{
+    charl_status st = mine;
+    float *collected = NULL;
+
+    CHARL_TRY(t->shard ? charl__shard_collect(t, mine, k, &collected) : mine);
+    CHARL_TRY(k < charl_optimizer_get_state_count(t->optimizer) ? add_states(s, t, k, collected)
+                                                                : add_ema(s, t, collected));
+cleanup:
+    charl_free(collected);
+    return st;
+}
+
+static charl_status add_model(charl__snapshot *s, const charl__trainer *t)
 {
     charl_status st = CHARL_OK;
-    const int n_params = charl_params_get_count(t->params),
-              n_states = charl_optimizer_get_state_count(t->optimizer);
+    const int n_params = charl_params_get_count(t->params);
 
-    s->capacity = (int64_t)n_params * (2 + n_states);
+    s->capacity = (int64_t)n_params * (2 + charl_optimizer_get_state_count(t->optimizer));
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->data, &s->data));
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->crc, &s->crc));
@@ -113,13 +144,21 @@ charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
         CHARL_TRY(charl_param_read(p, data));
         seal(s);
     }
+cleanup:
+    return st;
+}
+
+charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
+{
+    const int n_states = charl_optimizer_get_state_count(t->optimizer);
+    charl_status st = add_model(s, t);
+
     if (charl_optimizer_has_ema(t->optimizer)) {
-        CHARL_TRY(add_ema(s, t->optimizer, t->params));
+        st = add_kept(s, t, st, n_states);
     }
     for (int k = 0; k < n_states; k++) {
-        CHARL_TRY(add_states(s, t->optimizer, k, t->params));
+        st = add_kept(s, t, st, k);
     }
-cleanup:
     return st;
 }
 

@@ -14,7 +14,8 @@ typedef struct charl__snapshot {
 } charl__snapshot;
 
 /** Copy parameters, their moving average if there is one, and optimizer state, and checksum them.
- * Call charl__snapshot_fini in any case. Blocks. */
+ * Where ranks divide the optimizer only rank 0 gets average and state. Call charl__snapshot_fini in
+ * any case. Blocks. Collective and agreed where ranks divide the optimizer, else local. */
 charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s) CHARL_MUST_CHECK;
 void charl__snapshot_fini(charl__snapshot *s);
 /** Check that every rank has the same, to the bit: everything, or one group. Otherwise every rank

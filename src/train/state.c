@@ -133,8 +133,10 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
 
     s->keeps = charl_comm_rank(t->comm) == 0;
     st = charl__phase_enter(t->comm, t->step, CHARL__PHASE_CHECKPOINT, t->params);
-    if (t->mixed.on) {
+    if (t->mixed.on || t->shard) { /* what follows is done together */
         CHARL_TRY(charl__trainer_agree(t, st));
+    }
+    if (t->mixed.on) {
         CHARL_TRY(charl__mixed_follow(t));
     }
     if (st == CHARL_OK) {
@@ -144,7 +146,7 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
         charl__error_prefix("step %" PRId64 ", checkpoint: ", t->step);
     }
     CHARL_TRY(charl__trainer_agree(t, st));
-    st = charl__snapshot_compare(s, t->mixed.on ? "model" : NULL, t->comm);
+    st = charl__snapshot_compare(s, t->mixed.on || t->shard ? "model" : NULL, t->comm);
     t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     if (t->agreed) {
         CHARL_FAIL(st,

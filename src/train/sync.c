@@ -59,6 +59,7 @@ struct charl__sync {
     charl_event *computed; /* ... all of it, in the last step */
     bool in_place;         /* the device writes lanes where the all-reduce reads them ... */
     bool sum_in_place;     /* ... and reads sums where it writes them, for all ranks of the node */
+    bool shares_values;    /* the parameters lie in the memory of the all-reduce */
     charl__narrow *narrow; /* NULL: gradients travel in f32 */
     size_t element;        /* bytes of a value on its way */
     arena lanes, sum;
@@ -121,6 +122,10 @@ static charl_status place(charl__sync *s)
                        .host = charl_allreduce_lanes(s->ar),
                        .device_stride = s->narrow ? stride : s->set->gradient_elements,
                        .stride = stride};
+    if (charl_allreduce_gathered(s->ar) && charl__device_facts(s->dev)->zero_copy) {
+        s->shares_values = true;
+        CHARL_TRY(charl__params_move(s->set, charl_allreduce_gathered(s->ar)));
+    }
     s->sum = (arena){.device = s->narrow ? s->narrow->sum : s->set->sum,
                      .host = charl_allreduce_sum(s->ar)};
     if (!charl__device_facts(s->dev)->zero_copy && !s->on_device) {
@@ -163,6 +168,9 @@ charl_status charl__sync_create(charl_comm *comm, const charl_allreduce_options 
 cleanup:
     if (s) {
         charl__params_free_gradients(set);
+        if (s->shares_values) {
+            charl__params_free_values(set); /* there will be no training */
+        }
     }
     charl__sync_destroy(s);
     return st;
@@ -363,10 +371,27 @@ charl_status charl__sync_begin(charl__sync *s)
         if (c->copied) {
             CHARL_TRY(wait_helping(s, c->copied));
         }
+        if (s->shares_values && i == s->n_chunks - 1) {
+            CHARL_TRY(charl_device_sync(s->dev));
+        }
         CHARL_TRY(charl_allreduce_begin(s->ar, c->begin, c->count, &c->ticket));
         s->n_begun++;
         CHARL_TRY(help(s));
     }
+cleanup:
+    return st;
+}
+
+charl_status charl__sync_wait(charl__sync *s, int64_t ticket)
+{
+    charl_status st = CHARL_OK;
+    const double begin = charl__clock_s();
+    double waited;
+
+    CHARL_TRY(charl_allreduce_wait(s->ar, ticket));
+    waited = charl__clock_s() - begin;
+    s->waited_s += waited;
+    s->busy_s += waited;
 cleanup:
     return st;
 }
@@ -497,6 +522,16 @@ cleanup:
 double charl__sync_busy_s(const charl__sync *s)
 {
     return s ? s->busy_s : 0.0;
+}
+
+charl_allreduce *charl__sync_allreduce(const charl__sync *s)
+{
+    return s->ar;
+}
+
+bool charl__sync_shares_values(const charl__sync *s)
+{
+    return s && s->shares_values;
 }
 
 double charl__sync_waited_s(const charl__sync *s)

@@ -9,6 +9,10 @@
  * chunks, several on their way at once. Gradients that travel in bf16 are converted on the device,
  * behind the launches that finish a bucket and in front of those that read the sums
  * (train/narrow.h).
+ *
+ *  With an all-reduce that gathers, such a device has its parameters in the memory of the
+ * all-reduce too, for all ranks of a node (train/shard.h); the last bucket of a step is then begun
+ * when the graph has run, so that whoever has all sums knows that nobody reads the parameters.
  */
 #include "autograd/graph.h"
 #include "charl/comm.h"
@@ -48,6 +52,15 @@ charl_status charl__sync_sum(charl__sync *s, const float *lanes, int64_t count,
                              float *out) CHARL_MUST_CHECK;
 /** v[i] = sum over ranks of small integers, exact: control. s NULL: unchanged. Collective. */
 charl_status charl__sync_control(charl__sync *s, float *v, int count) CHARL_MUST_CHECK;
+
+/** Wait for a range that was begun on its all-reduce. Collective. */
+charl_status charl__sync_wait(charl__sync *s, int64_t ticket) CHARL_MUST_CHECK;
+/** Borrowed. */
+charl_allreduce *charl__sync_allreduce(const charl__sync *s);
+/** Whether the parameters lie in the gathered memory of the all-reduce, which asked for it by
+ * options.gathers. A set whose parameters do is moved before the sync is destroyed, or destroyed
+ * first. */
+bool charl__sync_shares_values(const charl__sync *s);
 
 /** Seconds in which gradients or sums within a step were on their way, and those of them in which
  * this rank's device had nothing left to compute before they were there: communication that is not

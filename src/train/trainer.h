@@ -13,6 +13,8 @@
 #include "train/sync.h"
 #include "train/task.h"
 
+typedef struct charl__shard charl__shard; /* train/shard.h */
+
 typedef struct charl__trainer {
     const charl_config *config;
     const charl_train_options *options;
@@ -38,6 +40,7 @@ typedef struct charl__trainer {
     bool recomputes;                        /* activations, for the backward pass */
     int64_t recompute_saves;                /* bytes */
     charl__sync *sync;
+    charl__shard *shard; /* NULL: every rank has the whole optimizer */
     charl__balance balance;
     charl__mixed mixed;
     charl_optimizer *optimizer;

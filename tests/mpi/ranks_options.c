@@ -91,7 +91,7 @@ static void check_gather(charl_comm *c, const char *name, int64_t n)
 
         step(ar, round, n);
         for (int b = 0; b < 2; b++) {
-            charl_allreduce_part(ar, cut[b + 1] - cut[b], &from, &to);
+            charl_allreduce_part(ar, cut[b + 1] - cut[b], charl_comm_rank(c), &from, &to);
             for (int64_t i = cut[b] + from; i < cut[b] + to; i++) {
                 v[i] = value(round, 1, i);
             }

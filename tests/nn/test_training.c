@@ -57,7 +57,7 @@ static charl_status build(training *t, const char *optimizer)
                                   .eps = 1e-8F,
                                   .weight_decay = 1e-3F,
                                   .grad_clip = 5.0F},
-        t->steps, &t->o));
+        t->steps, NULL, &t->o));
 cleanup:
     return st;
 }

@@ -45,7 +45,7 @@ static void open_fixture(fixture *f, float scale, bool dynamic)
     if (scale > 0.0F) {
         charl_assert_ok(charl__steps_use_scale(f->steps, scale, dynamic));
     }
-    charl_assert_ok(charl__optimizer_create(f->set, &c, f->steps, &f->optimizer));
+    charl_assert_ok(charl__optimizer_create(f->set, &c, f->steps, NULL, &f->optimizer));
     charl_assert_ok(charl__optimizer_warm_up(f->optimizer));
     assert_int_equal(f->set->elements, N);
 }

@@ -279,7 +279,7 @@ static void test_without_commit(void **state)
     (void)state;
     charl_assert_ok(open_set(&set));
     charl_assert_ok(charl__steps_create(dev, 2, &steps));
-    charl_assert_ok(charl__optimizer_create(set, &config, steps, &o));
+    charl_assert_ok(charl__optimizer_create(set, &config, steps, NULL, &o));
     map_arena(set, kind);
     make_gradient(kind, 1, 1.0F, g);
     read_arena(set->value, before, set->elements);

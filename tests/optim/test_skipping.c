@@ -114,7 +114,7 @@ static void test_skipping(void **state)
     charl_optimizer_destroy(o);
     charl_assert_ok(charl__steps_create(dev, 2, &steps));
     charl_assert_ok(charl__optimizer_create(
-        set, &(charl_optimizer_config){.type = "sgd", .skip_nonfinite = true}, steps, &o));
+        set, &(charl_optimizer_config){.type = "sgd", .skip_nonfinite = true}, steps, NULL, &o));
     for (int t = 0; t < 4; t++) {
         record.step_lo = (uint32_t)t + 100;
         charl__optimizer_fill(o, lr_of(t), &record);

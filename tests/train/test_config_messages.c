@@ -124,8 +124,8 @@ static const struct {
     {HEAD "[eval]\nmetrics = mae\n", "conf/t.ini:6: [eval] metrics: mae needs loss = mse or huber"},
     {HEAD "[dist]\nallreduce = ring\n",
      "conf/t.ini:6: [dist] allreduce: \"ring\" is not one of auto, peer, window, nodes, tree, mpi"},
-    {HEAD "[dist]\nshard_optimizer = yes\n", "conf/t.ini:6: [dist] shard_optimizer: \"yes\" is not "
-                                             "available in this version (available: no)"},
+    {HEAD "[dist]\nshard_optimizer = yes\n[optimizer]\ntype = muon\n",
+     "conf/t.ini:6: [dist] shard_optimizer: muon updates whole tensors, which ranks cannot divide"},
     {HEAD "[dist]\nreduce_dtype = f16\n",
      "conf/t.ini:6: [dist] reduce_dtype: \"f16\" is not one of f32, bf16"},
     {HEAD "[dist]\nbalance = fast\n",

@@ -1,0 +1,241 @@
+/* The optimizer divided among ranks. */
+#include "train/shard.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "train/part.h"
+
+enum { CHUNK = 1 << 20 }; /* floats of a rank in one message */
+
+struct charl__shard {
+    charl_allreduce *ar;             /* borrowed */
+    int64_t *ticket;                 /* [n] */
+    charl_param_range *bucket, *own; /* [n] */
+    charl_param_ranges ranges;       /* own */
+    int n;
+};
+
+bool charl__shard_is_on(const charl__trainer *t)
+{
+    return t->config->dist.shard_optimizer && !t->infers && charl_comm_size(t->comm) > 1;
+}
+
+static charl_status reserve(charl__shard *s, int n)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_alloc_array(n, sizeof *s->ticket, &s->ticket));
+    CHARL_TRY(charl_alloc_array(n, sizeof *s->bucket, &s->bucket));
+    CHARL_TRY(charl_alloc_array(n, sizeof *s->own, &s->own));
+cleanup:
+    return st;
+}
+
+/* Buckets of gradients that are parameters': shares come behind. */
+static int buckets(const charl__trainer *t, charl_param_range *out)
+{
+    const int64_t least = charl__part_bucket(t);
+    int64_t begin = 0, end;
+    int n = 0;
+
+    while ((end = charl__params_range(t->params, &begin, least)) > begin &&
+           begin < t->params->elements) {
+        if (out) {
+            out[n] = (charl_param_range){begin, end - begin};
+        }
+        begin = end;
+        n++;
+    }
+    return n;
+}
+
+charl_status charl__shard_create(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    charl__shard *s = NULL;
+
+    CHARL_TRY(charl_alloc(sizeof *s, &s));
+    s->ar = charl__sync_allreduce(t->sync);
+    s->n = buckets(t, NULL);
+    CHARL_TRY(reserve(s, s->n));
+    buckets(t, s->bucket);
+    for (int i = 0; i < s->n; i++) {
+        int64_t from, to;
+
+        charl_allreduce_part(s->ar, s->bucket[i].count, charl_comm_rank(t->comm), &from, &to);
+        s->own[i] = (charl_param_range){s->bucket[i].begin + from, to - from};
+    }
+    s->ranges = (charl_param_ranges){s->own, s->n};
+    t->shard = s;
+    s = NULL;
+cleanup:
+    charl__shard_destroy(s);
+    return st;
+}
+
+void charl__shard_destroy(charl__shard *s)
+{
+    if (s) {
+        charl_free(s->ticket);
+        charl_free(s->bucket);
+        charl_free(s->own);
+        charl_free(s);
+    }
+}
+
+const charl_param_ranges *charl__shard_ranges(const charl__shard *s)
+{
+    return s ? &s->ranges : NULL;
+}
+
+static charl_status transfer(const charl__trainer *t, charl_param_range r, bool to_device)
+{
+    const size_t at = (size_t)r.begin * sizeof(float), bytes = (size_t)r.count * sizeof(float);
+    float *host = charl_allreduce_gathered(t->shard->ar) + r.begin;
+
+    if (bytes == 0) {
+        return CHARL_OK;
+    }
+    return to_device
+               ? charl__buffer_write(CHARL_QUEUE_COMPUTE, t->params->value, at, host, bytes, false)
+               : charl__buffer_read(CHARL_QUEUE_COMPUTE, t->params->value, at, host, bytes, false);
+}
+
+/* What the others own of bucket i. */
+static charl_status take(const charl__trainer *t, int i)
+{
+    charl_status st = CHARL_OK;
+    const charl_param_range b = t->shard->bucket[i], own = t->shard->own[i];
+    const int64_t end = own.begin + own.count;
+
+    CHARL_TRY(transfer(t, (charl_param_range){b.begin, own.begin - b.begin}, true));
+    CHARL_TRY(transfer(t, (charl_param_range){end, b.begin + b.count - end}, true));
+cleanup:
+    return st;
+}
+
+charl_status charl__shard_publish(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    charl__shard *s = t->shard;
+    const bool copies = !charl__sync_shares_values(t->sync);
+
+    if (!s) {
+        goto cleanup;
+    }
+    for (int i = 0; copies && i < s->n; i++) {
+        CHARL_TRY(transfer(t, s->own[i], false));
+    }
+    CHARL_TRY(charl_device_sync(t->dev));
+    for (int i = 0; i < s->n; i++) {
+        CHARL_TRY(
+            charl_allreduce_gather(s->ar, s->bucket[i].begin, s->bucket[i].count, &s->ticket[i]));
+    }
+    for (int i = 0; i < s->n; i++) {
+        CHARL_TRY(charl__sync_wait(t->sync, s->ticket[i]));
+        if (copies) {
+            CHARL_TRY(take(t, i));
+        }
+    }
+    CHARL_TRY(charl__params_refresh(t->params));
+cleanup:
+    return st;
+}
+
+charl_status charl__shard_pause(charl__trainer *t)
+{
+    return t->shard ? charl__trainer_agree(t, charl_device_sync(t->dev)) : CHARL_OK;
+}
+
+/* Floats of rank r's parts of all buckets. */
+static int64_t part_elements(const charl__shard *s, int r)
+{
+    int64_t n = 0, from, to;
+
+    for (int i = 0; i < s->n; i++) {
+        charl_allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
+        n += to - from;
+    }
+    return n;
+}
+
+/* Elements [at, at + count) of what rank r keeps, to where the parameters have them. */
+static void scatter(const charl__shard *s, int r, int64_t at, int64_t count, const float *src,
+                    float *all)
+{
+    int64_t kept = 0, from, to;
+
+    for (int i = 0; i < s->n; i++) {
+        int64_t first, end;
+
+        charl_allreduce_part(s->ar, s->bucket[i].count, r, &from, &to);
+        first = at > kept ? at : kept;
+        end = at + count < kept + to - from ? at + count : kept + to - from;
+        if (first < end) {
+            memcpy(all + s->bucket[i].begin + from + first - kept, src + first - at,
+                   (size_t)(end - first) * sizeof *all);
+        }
+        kept += to - from;
+    }
+}
+
+typedef struct collection {
+    float *mine, *chunks; /* own elements; a chunk of every rank */
+    int64_t most;         /* that any rank keeps */
+} collection;
+
+static charl_status collection_begin(const charl__trainer *t, int k, collection *c, float **all)
+{
+    charl_status st = CHARL_OK;
+    const int size = charl_comm_size(t->comm);
+    int64_t chunk;
+
+    for (int r = 0; r < size; r++) {
+        const int64_t n = part_elements(t->shard, r);
+
+        c->most = n > c->most ? n : c->most;
+    }
+    chunk = c->most < CHUNK ? c->most : CHUNK;
+    CHARL_TRY(charl_alloc_array(c->most, sizeof *c->mine, &c->mine));
+    CHARL_TRY(charl_alloc_array(chunk * size, sizeof *c->chunks, &c->chunks));
+    if (charl_comm_rank(t->comm) == 0) {
+        CHARL_TRY(charl_alloc_array(t->params->elements, sizeof **all, all));
+    }
+    CHARL_TRY(charl__optimizer_read_own(t->optimizer, k, c->mine));
+cleanup:
+    return st;
+}
+
+charl_status charl__shard_collect(const charl__trainer *t, charl_status mine, int k, float **out)
+{
+    charl_status st = mine;
+    const int size = charl_comm_size(t->comm);
+    collection c = {0};
+
+    *out = NULL;
+    st = st == CHARL_OK ? collection_begin(t, k, &c, out) : st;
+    CHARL_TRY(charl_comm_agree(t->comm, st));
+    for (int64_t at = 0; at < c.most; at += CHUNK) {
+        const int64_t left = c.most - at < CHUNK ? c.most - at : CHUNK;
+
+        CHARL_TRY(
+            charl_comm_allgather(t->comm, c.mine + at, (size_t)left * sizeof(float), c.chunks));
+        for (int r = 0; *out && r < size; r++) {
+            scatter(t->shard, r, at, left, c.chunks + r * left, *out);
+        }
+    }
+cleanup:
+    charl_free(c.mine);
+    charl_free(c.chunks);
+    return st;
+}
+
+int64_t charl__shard_saves(const charl__trainer *t)
+{
+    const int arenas = t->shard ? charl_optimizer_get_state_count(t->optimizer) +
+                                      charl_optimizer_has_ema(t->optimizer)
+                                : 0;
+
+    return arenas > 0 ? 4 * arenas * (t->params->elements - t->optimizer->own_elements) : 0;
+}
