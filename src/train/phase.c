@@ -69,7 +69,8 @@ static charl_status way_fail(int64_t arg, charl_params *params)
                             "the device fails on purpose");
 }
 
-/* The lowest bit of the first value of the first parameter, as a weak memory cell would. */
+/* A bit of the first value of the first parameter, as a weak memory cell would: of the mantissa the
+ * highest, as the roundings of the updates may swallow the lowest. */
 static charl_status way_flip(int64_t arg, charl_params *params)
 {
     charl_status st = CHARL_OK;
@@ -83,7 +84,7 @@ static charl_status way_flip(int64_t arg, charl_params *params)
             charl_alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
         CHARL_TRY(charl_param_read(p, v));
         memcpy(&bits, v, sizeof bits);
-        bits ^= 1U;
+        bits ^= 1U << 22;
         memcpy(v, &bits, sizeof bits);
         CHARL_TRY(charl_param_write(p, v));
     }

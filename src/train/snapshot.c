@@ -39,8 +39,10 @@ static void seal(charl__snapshot *s)
 {
     const int64_t i = s->n - 1;
 
-    s->crc[i] = charl__crc32c(0, s->data[i],
-                              (size_t)charl_shape_count(&s->tensor[i].shape) * sizeof(float));
+    if (s->crc) {
+        s->crc[i] = charl__crc32c(0, s->data[i],
+                                  (size_t)charl_shape_count(&s->tensor[i].shape) * sizeof(float));
+    }
     if (!s->keeps) {
         charl_free(s->data[i]);
         s->tensor[i].data = s->data[i] = NULL;
@@ -133,7 +135,9 @@ static charl_status add_model(charl__snapshot *s, const charl__trainer *t)
     s->capacity = (int64_t)n_params * (2 + charl_optimizer_get_state_count(t->optimizer));
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->data, &s->data));
-    CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->crc, &s->crc));
+    if (charl_comm_size(t->comm) > 1) {
+        CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->crc, &s->crc));
+    }
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->group, &s->group));
     for (int i = 0; i < n_params; i++) {
         const charl_param *p = charl_params_get(t->params, i);
@@ -168,6 +172,9 @@ charl_status charl__snapshot_compare(charl__snapshot *s, const char *group, char
     char name[512];
     uint64_t all;
 
+    if (!s->crc) {
+        goto cleanup;
+    }
     for (int64_t i = 0; group && i < s->n; i++) {
         if (strcmp(s->tensor[i].group, group) != 0) {
             s->crc[i] = 0;

@@ -8,7 +8,7 @@ typedef struct charl__snapshot {
     charl_checkpoint_tensor *tensor;
     float **data;
     char (*group)[48];
-    uint32_t *crc; /* of each tensor */
+    uint32_t *crc; /* of each tensor, to compare with other ranks; NULL: there are none */
     int64_t n, capacity;
     bool keeps; /* set before: whether the values are kept, or only their checksums */
 } charl__snapshot;
