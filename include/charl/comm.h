@@ -28,6 +28,10 @@ enum { CHARL_COMM_NODES = 4 };
 
 typedef struct charl_comm_options {
     double timeout_s; /* of silence before a rank is given up; 0: 60 */
+    /* Of silence of all ranks together, which the watching thread reports like a death: they are
+     * caught in calls that have no deadline, of MPI or of devices. Longer than any of them may
+     * compute without a mark. 0: never. */
+    double still_s;
     /* {0}: a node is the ranks that share memory. {3, 1}: for tests, pretend that of these the
      * first 3 are a node and each later one is another; the last number is that of all later nodes.
      */
@@ -36,9 +40,9 @@ typedef struct charl_comm_options {
     int rank;         /* of the calling thread, in team */
 } charl_comm_options;
 
-/** A local peer died. */
+/** A local peer died; or all ranks are still. */
 typedef struct charl_comm_death {
-    int rank;
+    int rank;     /* -1: all */
     int64_t step; /* its last mark */
     const char
         *message; /* borrowed: "rank 2 of 4 (host, pid 77) died at or near step 40, backward" */

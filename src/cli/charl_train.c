@@ -218,6 +218,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
         return code; /* every rank sees the same mistakes and leaves alike */
     }
     wait.timeout_s = config->dist.stage_timeout_s;
+    wait.still_s = 2 * config->dist.stage_timeout_s;
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
     st = charl__phase_mishap("init", NULL);
     if (st == CHARL_OK) {

@@ -175,6 +175,7 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     *out = NULL;
     CHARL_TRY(charl_alloc(sizeof *c, &c));
     c->timeout_s = o.timeout_s > 0 ? o.timeout_s : default_timeout_s;
+    c->still_s = o.still_s;
     c->is_team = o.team != NULL;
     atomic_init(&c->dead, -1);
     CHARL_TRY(o.team ? charl__team_world(o.team, o.rank, &all) : charl__mpi_world(&all));

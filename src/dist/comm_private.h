@@ -49,7 +49,7 @@ struct charl_comm {
     charl__window page;
     charl__board *board;
     charl__slot *me;
-    double timeout_s;
+    double timeout_s, still_s;
     int spins;       /* polls before giving up the processor */
     atomic_int dead; /* rank that the watching thread found dead, or -1 */
     bool is_broken;
@@ -104,6 +104,13 @@ bool charl__peer_is_waiting(const charl_comm *c, int rank);
 
 /** "rank 2 of 4 (host, pid 77)" into text. */
 const char *charl__peer_name(const charl_comm *c, int rank, char *text, size_t bytes);
+
+/** Append "; " unless it is the first, name, state and place of a rank to text. Returns the new
+ * length, or `used` when there is no room left. */
+size_t charl__peer_describe(const charl_comm *c, int rank, char *text, size_t bytes, size_t used);
+
+/** Sum of everything that ranks but `without` show of themselves; it only grows. */
+int64_t charl__life_sum(const charl_comm *c, int without);
 
 /** Its last mark, "step 40, backward", or "start-up"; text of at least 96 bytes. */
 const char *charl__peer_place(const charl_comm *c, int rank, char *text, size_t bytes);

@@ -163,14 +163,12 @@ void charl__comm_enter(charl_comm *c)
     }
 }
 
-/* Sum of everything the other ranks show of themselves; it only grows. None show anything before
- * there is a page for it. */
-static int64_t life_sum(const charl_comm *c)
+int64_t charl__life_sum(const charl_comm *c, int without)
 {
     int64_t sum = 0;
 
-    for (int r = 0; c->me && r < c->size; r++) {
-        if (r != c->rank) {
+    for (int r = 0; c->me && r < c->size; r++) { /* without a page none shows anything */
+        if (r != without) {
             sum += atomic_load(&charl__slot_of(c, r)->marks) +
                    atomic_load(&charl__slot_of(c, r)->entered);
         }
@@ -282,21 +280,32 @@ cleanup:
     return st;
 }
 
+size_t charl__peer_describe(const charl_comm *c, int rank, char *text, size_t bytes, size_t used)
+{
+    char name[160], place[96], state[64];
+    int n;
+
+    if (used + 300 > bytes) {
+        return used;
+    }
+    n = snprintf(text + used, bytes - used, "%s%s: %s, last seen in %s", used ? "; " : "",
+                 charl__peer_name(c, rank, name, sizeof name),
+                 state_text(c, rank, state, sizeof state),
+                 charl__peer_place(c, rank, place, sizeof place));
+    return used + (size_t)n;
+}
+
 static charl_status fail_silent(charl_comm *c, const charl__waiter *w, double silent_s)
 {
     charl_status st = CHARL_OK;
-    char text[1024] = "", name[160], place[96], state[64], mine[CHARL_COMM_PLACE];
+    char text[1024] = "", mine[CHARL_COMM_PLACE];
     size_t used = 0;
 
     c->is_broken = true;
     for (int level = CULPRIT; level <= KNOWN && used == 0; level++) {
-        for (int r = 0; r < c->size && used < sizeof text - 300; r++) {
+        for (int r = 0; r < c->size; r++) {
             if (is_blamed(c, w, r, level)) {
-                used +=
-                    (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s, last seen in %s",
-                                     used ? "; " : "", charl__peer_name(c, r, name, sizeof name),
-                                     state_text(c, r, state, sizeof state),
-                                     charl__peer_place(c, r, place, sizeof place));
+                used = charl__peer_describe(c, r, text, sizeof text, used);
             }
         }
     }
@@ -323,7 +332,7 @@ static charl_status look(charl_comm *c, charl__waiter *w)
     charl_status st = CHARL_OK;
     const double now = charl__clock_s();
     const int dead = atomic_load(&c->dead);
-    const int64_t life = life_sum(c);
+    const int64_t life = charl__life_sum(c, c->rank);
 
     if (c->me) {
         atomic_store_explicit(&c->me->waited_ms, (int64_t)(now * 1e3), memory_order_relaxed);

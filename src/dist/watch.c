@@ -26,6 +26,8 @@ typedef struct charl__watch {
     atomic_bool stop;
     int64_t beat[CHARL_MAX_SLICES]; /* last seen, by rank */
     double changed_s[CHARL_MAX_SLICES], dead_s[CHARL_MAX_SLICES];
+    int64_t life; /* of all ranks, this one too; as it was for the first time at still_since_s */
+    double still_since_s;
 } charl__watch;
 
 /* In a container of its own a rank shares memory but not process numbers: its watching thread must
@@ -74,6 +76,36 @@ static void report(charl__watch *w, int rank)
     atomic_store(&c->dead, rank);
 }
 
+/* Whether nothing that any rank shows has changed for too long. Waiting ranks notice that much
+ * earlier by themselves, unless they wait where nobody looks at the clock. */
+static bool is_all_still(charl__watch *w)
+{
+    const int64_t life = charl__life_sum(w->c, -1);
+    const double now = charl__clock_s();
+
+    if (life != w->life || w->c->still_s <= 0) {
+        w->life = life;
+        w->still_since_s = now;
+    }
+    return now - w->still_since_s > w->c->still_s;
+}
+
+static void report_all(charl__watch *w)
+{
+    const charl_comm *c = w->c;
+    char text[1400];
+    size_t used = 0;
+    const int head = snprintf(text, sizeof text, "no rank has moved for %.0f s: ", c->still_s);
+
+    for (int r = 0; r < c->size; r++) {
+        used = charl__peer_describe(c, r, text + head, sizeof text - (size_t)head, used);
+    }
+    if (w->on_death) {
+        w->on_death(w->ctx, &(charl_comm_death){
+                                .rank = -1, .step = atomic_load(&c->me->step), .message = text});
+    }
+}
+
 static void *watch_run(void *arg)
 {
     charl__watch *w = arg;
@@ -89,6 +121,10 @@ static void *watch_run(void *arg)
                 report(w, r);
                 is_reported = true;
             }
+        }
+        if (!is_reported && is_all_still(w)) {
+            report_all(w);
+            is_reported = true;
         }
     }
     charl__links_tell(c, true);
@@ -151,6 +187,7 @@ charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death,
     w->on_death = on_death;
     w->ctx = ctx;
     w->wake = -1;
+    w->life = -1;
     for (int r = 0; r < CHARL_MAX_SLICES; r++) {
         w->changed_s[r] = w->dead_s[r] = charl__clock_s();
     }

@@ -36,6 +36,9 @@ static void lose(const char *how)
         raise(SIGSTOP);
     } else if (strcmp(how, "sleep") == 0) {
         charl__sleep_s(60);
+    } else if (strcmp(how, "still") ==
+               0) { /* the others are caught in MPI, as when memory is shared */
+        raise(SIGSTOP);
     } else if (strcmp(how, "exit") == 0) {
         _exit(0);
     } else if (strcmp(how, "leave") == 0) {
@@ -81,6 +84,9 @@ static charl_status job(const char *how, int rank)
         const bool is_odd = step == 5 && charl_comm_rank(comm) == rank;
 
         charl_comm_mark(comm, step, "backward");
+        if (step == 5 && strcmp(how, "still") == 0 && charl_comm_rank(comm) != rank) {
+            charl__sleep_s(60);
+        }
         if (is_odd) {
             lose(how);
             if (strcmp(how, "dawdle") == 0) {
@@ -116,6 +122,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "sleep") == 0 || strcmp(argv[1], "differ_nodes") == 0) {
         options.ranks_per_node[0] = 2;
     }
+    options.still_s = strcmp(argv[1], "still") == 0 ? 2 : 0;
     if (charl_comm_create(&options, &comm) != CHARL_OK) {
         say(charl_error_message());
     }
