@@ -71,6 +71,7 @@ struct charl__sync {
     int64_t small_capacity;
     double begun_s, computed_s; /* this step: the first bucket, the last bucket */
     double busy_s, waited_s;
+    int n_unseen; /* steps of devices that add up by themselves, since the host looked */
 };
 
 /* For transfers at full speed; without, they are slow and right. */
@@ -449,6 +450,7 @@ charl_status charl__sync_finish(charl__sync *s)
         s->computed = NULL;
         CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &s->computed));
         CHARL_TRY(charl__allreduce_join(s->ar));
+        s->n_unseen++;
         goto cleanup;
     }
     st = finish_chunks(s);
@@ -461,10 +463,16 @@ cleanup:
 charl_status charl__sync_verify(charl__sync *s)
 {
     charl_status st = CHARL_OK;
+    double begin, waited;
 
     if (s && s->computed) { /* computing may take its time, what is left then has a deadline */
         CHARL_TRY(charl__event_wait(s->computed));
+        begin = charl__clock_s();
         CHARL_TRY(charl_allreduce_wait(s->ar, s->last_ticket));
+        waited = (charl__clock_s() - begin) * s->n_unseen; /* this step stands for all */
+        s->waited_s += waited;
+        s->busy_s += waited;
+        s->n_unseen = 0;
     }
 cleanup:
     return st;

@@ -64,7 +64,8 @@ bool charl__sync_shares_values(const charl__sync *s);
 
 /** Seconds in which gradients or sums within a step were on their way, and those of them in which
  * this rank's device had nothing left to compute before they were there: communication that is not
- * hidden. Both grow; 0 for NULL. */
+ * hidden. Both grow; 0 for NULL. Where the devices add up by themselves only the second is known,
+ * from the steps that charl__sync_verify looks at: both are that. */
 double charl__sync_busy_s(const charl__sync *s);
 double charl__sync_waited_s(const charl__sync *s);
 const char *charl__sync_name(const charl__sync *s);  /* "" for NULL */
