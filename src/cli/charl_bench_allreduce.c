@@ -12,11 +12,12 @@
 #include "base/tree.h"
 #include "cli/charl_bench.h"
 #include "cli/charl_commands.h"
+#include "dist/allreduce_device.h"
 #include "dist/rival.h"
 
 enum { MOST = 16, KEY_MIN = 0x100, KEY_MAX, KEY_STEP, KEY_SLICES, KEY_ONLY };
 
-static const int64_t CALLS_BYTES = 1 << 20; /* shorter sums are called several times per sample */
+static const int64_t CALLS_BYTES = 1 << 20; /* shorter sums are called more times per sample */
 
 typedef struct bench_options {
     int64_t min, max, step, repeats, slices;
@@ -28,11 +29,14 @@ typedef struct bench_options {
 typedef struct summer {
     charl__bench_sum sum;
     charl__rival *rival;
+    charl_buffer *lanes, *total; /* of algorithms that run on the devices: called in a row, */
+    int calls, called;           /* and waited for at the end of it */
 } summer;
 
 typedef struct bench {
     const bench_options *o;
     charl_comm *comm;
+    charl_device *dev; /* NULL: this rank has no GPU */
     charl__bench_table table;
     charl_slices mine;
     summer summer[MOST];
@@ -48,6 +52,20 @@ static charl_status run_rival(void *ctx)
     return charl__rival_sum(s->rival, s->sum.count);
 }
 
+static charl_status run_on_device(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    summer *s = ctx;
+    int64_t ticket = 0;
+
+    CHARL_TRY(charl_allreduce_begin(s->sum.ar, 0, s->sum.count, &ticket));
+    if (++s->called % s->calls == 0) {
+        CHARL_TRY(charl_allreduce_wait(s->sum.ar, ticket));
+    }
+cleanup:
+    return st;
+}
+
 static bool is_wanted(const bench_options *o, const char *name)
 {
     const size_t length = strlen(name);
@@ -60,10 +78,30 @@ static bool is_wanted(const bench_options *o, const char *name)
     return !o->only;
 }
 
+/* By the ranks' GPUs; on CPU devices, where it only exists to be tested, when it is asked for. */
+static charl_status add_peer(bench *b, int64_t n, const charl_allreduce_options *options)
+{
+    charl_status st = CHARL_OK;
+    summer *s = &b->summer[b->n];
+
+    st = charl_allreduce_create(b->comm, n, &b->mine, options, &s->sum.ar);
+    if (st == CHARL_ERR_CONFIG) { /* the same on all ranks */
+        charl__bench_note(&b->table, "%s", charl_error_message());
+        charl_error_clear();
+        st = CHARL_OK;
+        goto cleanup;
+    }
+    CHARL_TRY(st);
+    charl__allreduce_buffers(s->sum.ar, &s->lanes, &s->total);
+    b->subject[b->n++].name = "peer";
+cleanup:
+    return st;
+}
+
 static charl_status add_algorithms(bench *b, int64_t n)
 {
     charl_status st = CHARL_OK;
-    charl_allreduce_options options = {.reduce_dtype = CHARL_F32};
+    charl_allreduce_options options = {.reduce_dtype = CHARL_F32, .device = b->dev};
     const char *name, *why;
 
     for (int i = 0; (name = charl_allreduce_algorithm(b->comm, i, &why)) != NULL; i++) {
@@ -76,6 +114,10 @@ static charl_status add_algorithms(bench *b, int64_t n)
         }
         CHARL_INVARIANT(b->n < MOST);
         options.algorithm = name;
+        if (strcmp(name, "peer") == 0) {
+            CHARL_TRY(add_peer(b, n, &options));
+            continue;
+        }
         CHARL_TRY(charl_allreduce_create(b->comm, n, &b->mine, &options, &b->summer[b->n].sum.ar));
         b->subject[b->n++].name = name;
     }
@@ -129,21 +171,40 @@ cleanup:
     return st;
 }
 
+static charl_status lane_write(const bench *b, const summer *s, int j)
+{
+    charl_status st = CHARL_OK;
+    const int64_t at = j * charl_allreduce_stride(s->sum.ar);
+    float *lane = s->lanes ? b->values : (float *)charl_allreduce_lanes(s->sum.ar) + at;
+
+    for (int64_t i = 0; i < s->sum.count; i++) {
+        lane[i] = value_of(i, b->mine.lane_lo[j]);
+    }
+    if (s->lanes) {
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, s->lanes, (size_t)at * sizeof *lane,
+                                      lane, (size_t)s->sum.count * sizeof *lane, true));
+    }
+cleanup:
+    return st;
+}
+
 static charl_status check_algorithm(const bench *b, summer *s, const char *name)
 {
     charl_status st = CHARL_OK;
-    float *lanes = charl_allreduce_lanes(s->sum.ar);
+    const size_t bytes = (size_t)s->sum.count * sizeof *b->values;
     int64_t all[2] = {b->mine.n_lanes, 0};
 
     for (int j = 0; j < b->mine.n_lanes; j++) {
         all[1] += b->mine.lane_lo[j];
-        for (int64_t i = 0; i < s->sum.count; i++) {
-            lanes[j * charl_allreduce_stride(s->sum.ar) + i] = value_of(i, b->mine.lane_lo[j]);
-        }
+        CHARL_TRY(lane_write(b, s, j));
     }
     CHARL_TRY(charl_comm_reduce_i64(b->comm, CHARL_COMM_SUM, all, 2));
     CHARL_TRY(charl__bench_sum_run(&s->sum));
-    memcpy(b->values, charl_allreduce_sum(s->sum.ar), (size_t)s->sum.count * sizeof *b->values);
+    if (s->total) {
+        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, s->total, 0, b->values, bytes, true));
+    } else {
+        memcpy(b->values, charl_allreduce_sum(s->sum.ar), bytes);
+    }
     CHARL_TRY(check_values(b, name, s->sum.count, all[0], all[1]));
 cleanup:
     return st;
@@ -201,7 +262,8 @@ static charl_status measure_size(bench *b, int64_t bytes)
 {
     charl_status st = CHARL_OK;
     const double ranks = charl_comm_size(b->comm);
-    const int64_t calls = bytes < CALLS_BYTES ? CALLS_BYTES / bytes : 1;
+    const int64_t wanted = CALLS_BYTES / bytes;
+    const int calls = wanted < 4 ? 4 : wanted < 64 ? (int)wanted : 64;
     double rival_s = 0;
     char label[32];
 
@@ -209,12 +271,13 @@ static charl_status measure_size(bench *b, int64_t bytes)
         summer *s = &b->summer[k];
 
         s->sum.count = bytes / (int64_t)sizeof(float);
-        b->subject[k].run = s->rival ? run_rival : charl__bench_sum_run;
-        b->subject[k].ctx = s->rival ? (void *)s : (void *)&s->sum;
+        s->calls = calls;
+        s->called = 0;
+        b->subject[k].run = s->rival ? run_rival : s->lanes ? run_on_device : charl__bench_sum_run;
+        b->subject[k].ctx = s->rival || s->lanes ? (void *)s : (void *)&s->sum;
     }
     CHARL_TRY(check_all(b));
-    CHARL_TRY(charl__bench_measure(b->comm, b->subject, b->n, (int)b->o->repeats,
-                                   calls < 64 ? (int)calls : 64));
+    CHARL_TRY(charl__bench_measure(b->comm, b->subject, b->n, (int)b->o->repeats, calls));
     for (int k = 0; k < b->n; k++) {
         if (strcmp(b->subject[k].name, b->table.rival) == 0) {
             rival_s = b->subject[k].median_s;
@@ -290,6 +353,23 @@ cleanup:
     return st;
 }
 
+/* Without a GPU the device is opened only where "peer" is asked for by name. */
+static charl_status device_open(bench *b)
+{
+    charl_status st = CHARL_OK;
+    const bool is_asked = b->o->only && is_wanted(b->o, "peer");
+    const charl_device_request request = {.select = is_asked ? "auto" : "gpu",
+                                          .local_rank = charl_comm_local_rank(b->comm),
+                                          .local_size = charl_comm_local_size(b->comm)};
+
+    CHARL_TRY(charl_comm_cpu_limit(b->comm));
+    if (is_wanted(b->o, "peer") && charl_device_open(&request, &b->dev) != CHARL_OK) {
+        charl_error_clear(); /* then it is not measured */
+    }
+cleanup:
+    return st;
+}
+
 static int bench_run(void *ctx, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
@@ -313,8 +393,10 @@ static int bench_run(void *ctx, charl_comm *comm)
                       " slices, medians of %" PRId64 " repetitions taken in turn",
                       size, charl_comm_node_count(comm), charl_comm_node_count(comm) > 1 ? "s" : "",
                       charl_comm_host(comm, 0), (int64_t)b.mine.total, o->repeats);
+    CHARL_TRY(charl_comm_agree(comm, device_open(&b)));
     CHARL_TRY(run_sizes(&b));
 cleanup:
+    charl_device_close(b.dev);
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
 }
 
