@@ -6,7 +6,7 @@
  *
  *     charl_peer_sum_all     every rank gets all lanes and adds everything: one meeting per tile
  *     charl_peer_sum_parts   rank r gets part r of all lanes, adds it, and gives the sum to all: two meetings, fewer bytes with
- *                            three ranks and more
+ *                            three ranks and more, and half the additions
  *
  * A box             flags: a ulong per work-group and rank, 128 bytes per work-group; then per work-group slots of a tile each: LANES
  *                   that come for a part, RANKS parts that come summed, 2 * LANES that come for sum_all.

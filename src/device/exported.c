@@ -23,10 +23,7 @@ struct charl_export {
     int64_t counted;
     int fd;
     charl__cuda_block cuda;
-    cl_context all; /* of all GPUs: the driver maps another GPU's memory only once it is in use */
 };
-
-enum { MAX_GPUS = 64 };
 
 static create_function *create_with_properties(void)
 {
@@ -67,25 +64,6 @@ const char *charl__export_unreachable(const charl_device *dev, const char *pci)
     return dev->facts.zero_copy ? NULL : charl__cuda_unreachable(dev->info.pci, pci);
 }
 
-static charl_status open_all(charl_export *e)
-{
-    charl_status st = CHARL_OK;
-    cl_device_id id[MAX_GPUS];
-    cl_uint n = 0;
-    cl_int err = CL_SUCCESS;
-
-    CHARL_CL(clGetDeviceIDs(e->dev->platform, CL_DEVICE_TYPE_GPU, MAX_GPUS, id, &n));
-    CHARL_TRY(charl__acquire("OpenCL context"));
-    e->all = clCreateContext(NULL, n < MAX_GPUS ? n : MAX_GPUS, id, NULL, NULL, &err);
-    if (err != CL_SUCCESS) {
-        e->all = NULL;
-        charl__drop();
-        CHARL_FAIL(charl__cl_status(err), "clCreateContext of all GPUs: %s", charl__cl_name(err));
-    }
-cleanup:
-    return st;
-}
-
 static charl_status host_export(size_t bytes, int *fd)
 {
     charl_status st = CHARL_OK;
@@ -113,9 +91,6 @@ charl_status charl__export_create(charl_device *dev, size_t bytes, const char *w
     e->dev = charl__device_retain(dev);
     e->bytes = bytes;
     e->fd = -1;
-    if (kind == CHARL_SHARED_CUDA) {
-        CHARL_TRY(open_all(e));
-    }
     CHARL_TRY(charl__acquire("descriptor"));
     st = kind == CHARL_SHARED_HOST ? host_export(bytes, &e->fd)
                                    : charl__cuda_export(dev->info.pci, bytes, &e->cuda, &e->fd);
@@ -145,10 +120,6 @@ void charl__export_destroy(charl_export *e)
             charl__drop();
         }
         charl__cuda_release(&e->cuda);
-        if (e->all) {
-            clReleaseContext(e->all);
-            charl__drop();
-        }
         e->dev->memory.in_use -= e->counted;
         charl__device_release(e->dev);
         charl_free(e);

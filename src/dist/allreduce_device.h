@@ -18,10 +18,9 @@ charl_status charl__allreduce_join(charl_allreduce *ar) CHARL_MUST_CHECK;
 /* How the kernel works; preset by create, changed for tests and measurements: equally on all ranks,
  * while nothing is on its way. */
 typedef struct charl__peer_tuning {
-    int groups;           /* work-groups, at most as many as create has made room for */
-    int64_t all_bytes;    /* with three ranks and more: up to here every rank adds everything */
-    bool always_in_parts; /* also with two ranks */
-    double patience_s;    /* of the kernel; 0: the communicator's */
+    int groups;        /* work-groups, at most as many as create has made room for */
+    int64_t all_bytes; /* up to here every rank adds everything, above it a part */
+    double patience_s; /* of the kernel; 0: the communicator's */
 } charl__peer_tuning;
 
 /** Borrowed; NULL unless ar is a "peer". */

@@ -148,8 +148,7 @@ typedef struct launch_plan {
 static launch_plan plan(const charl_allreduce *ar, const peer_state *s, charl__range range)
 {
     const int ranks = ar->c->size, groups = s->tuning.groups;
-    const bool in_parts =
-        s->tuning.always_in_parts || (ranks > 2 && range.count * 4 > s->tuning.all_bytes);
+    const bool in_parts = range.count * 4 > s->tuning.all_bytes;
     const int64_t blocks = (range.count + CHARL__PART - 1) / CHARL__PART;
     const int64_t packs =
         (in_parts ? (blocks + ranks - 1) / ranks : blocks) * (CHARL__PART / 4) + 1;
@@ -367,15 +366,16 @@ static charl_status try_out(charl_allreduce *ar, peer_state *s)
 {
     charl_status st = CHARL_OK;
     const int64_t most = 5003, count = ar->n < most ? ar->n : most;
+    const int64_t all_bytes = s->tuning.all_bytes;
     float *v = NULL;
 
     st = charl_alloc_array(count + 1, sizeof *v, &v);
     CHARL_TRY(charl_comm_agree(ar->c, st));
     for (int k = 0; k < 2; k++) {
-        s->tuning.always_in_parts = k == 1;
+        s->tuning.all_bytes = k == 0 ? INT64_MAX : 0;
         CHARL_TRY(charl_comm_agree(ar->c, try_once(ar, v, count)));
     }
-    s->tuning.always_in_parts = false;
+    s->tuning.all_bytes = all_bytes;
 cleanup:
     charl_free(v);
     return st;

@@ -91,8 +91,7 @@ static void sums(int total, int64_t n, bool in_parts, int rounds)
     charl_assert_ok(create(comm, total, n, &mine, &ar));
     assert_string_equal(charl_allreduce_name(ar), "peer");
     assert_true(charl_allreduce_is_invariant(ar));
-    charl__peer_tuning_of(ar)->always_in_parts = in_parts;
-    charl__peer_tuning_of(ar)->all_bytes = 1 << 30;
+    charl__peer_tuning_of(ar)->all_bytes = in_parts ? 0 : INT64_MAX;
     rounds_run(ar, &mine, n, rounds);
     charl_allreduce_destroy(ar);
 }
@@ -119,7 +118,7 @@ static void test_meetings_in_a_row_and_in_turn(void **state)
     (void)state;
     charl_assert_ok(create(comm, 8, 700, &mine, &ar));
     for (int turn = 0; turn < 6; turn++) { /* both kernels by turns share flags and slots */
-        charl__peer_tuning_of(ar)->always_in_parts = turn % 2 == 1;
+        charl__peer_tuning_of(ar)->all_bytes = turn % 2 == 1 ? 0 : INT64_MAX;
         rounds_run(ar, &mine, 700, is_long ? 5000 : 2);
     }
     charl_allreduce_destroy(ar);
