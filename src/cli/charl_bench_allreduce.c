@@ -86,7 +86,7 @@ static charl_status add_peer(bench *b, int64_t n, const charl_allreduce_options 
 
     st = charl_allreduce_create(b->comm, n, &b->mine, options, &s->sum.ar);
     if (st == CHARL_ERR_CONFIG) { /* the same on all ranks */
-        charl__bench_note(&b->table, "%s", charl_error_message());
+        charl__bench_note(&b->table, "peer: not here: %s", charl_error_message());
         charl_error_clear();
         st = CHARL_OK;
         goto cleanup;
