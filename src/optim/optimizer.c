@@ -179,10 +179,15 @@ cleanup:
     return st;
 }
 
-charl_status charl__optimizer_rebind(charl_optimizer *o)
+void charl__optimizer_unbind(charl_optimizer *o)
 {
     charl__recording_destroy(o->recording);
     o->recording = NULL;
+}
+
+charl_status charl__optimizer_rebind(charl_optimizer *o)
+{
+    CHARL_INVARIANT(!o->recording);
     return record(o);
 }
 

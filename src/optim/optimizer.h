@@ -104,8 +104,9 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
                                      charl_optimizer **out) CHARL_MUST_CHECK;
 /** Fill in what the next step of `o` reads from the record: lr, bias1, bias2. */
 void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step *record);
-/** The set's gradients lie elsewhere now: record again. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE.
- */
+/** Let go of the set's arenas, before the memory that they lie in goes; and record with those that
+ * it has now. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE. */
+void charl__optimizer_unbind(charl_optimizer *o);
 charl_status charl__optimizer_rebind(charl_optimizer *o) CHARL_MUST_CHECK;
 /** Run every launch once with commit 0. */
 charl_status charl__optimizer_warm_up(charl_optimizer *o) CHARL_MUST_CHECK;

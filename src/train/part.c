@@ -363,8 +363,10 @@ charl_status charl__part_exchange(charl__trainer *t, int first, int count)
     }
     CHARL_TRY(charl__trainer_agree(t, st));
     charl__part_discard(t);
-    if (charl__sync_shares_values(t->sync)) {
-        CHARL_TRY(charl__trainer_agree(t, charl__params_move(t->params, NULL)));
+    charl__optimizer_unbind(t->optimizer);
+    if (charl__shard_is_on(t)) { /* devices of other ranks may not share theirs */
+        st = charl__sync_shares_values(t->sync) ? charl__params_move(t->params, NULL) : CHARL_OK;
+        CHARL_TRY(charl__trainer_agree(t, st));
     }
     charl__shard_destroy(t->shard);
     t->shard = NULL;

@@ -31,8 +31,8 @@ same "mlp on 2 ranks" mlp-1 mlp-2
 checks=$((checks + 1))
 grep -q '"event":"balance","step":7,"slices":\[[0-9]*,[0-9]*\],"compute_ms":' mlp-2/metrics.jsonl || fail "not in metrics.jsonl"
 
-# Streamed, in passes, by messages; there and back with mixup and sums over the batch in the middle of a step. Here the
-# times are given, so the slices are known.
+# Streamed, in passes, by messages; there and back with mixup and sums over the batch in the middle of a step, with an
+# optimizer that is sharded over devices of which one copies. Here the times are given, so the slices are known.
 export CHARL_FAULT=train.measured@0:1:900,train.measured@1:1:100,train.measured@2:1:200
 expect 0 "mlp on 3 ranks" ranks 3 mlp.ini -o mlp-3 $speed data.cache=none train.passes=2 dist.allreduce=tree
 says 1 " balance step=7 slices=4,40,20 step_ms=0.900,0.100,0.200 ms="
@@ -41,7 +41,8 @@ unset CHARL_FAULT
 mixup="data.augment=mixup:0.2 data.cache=none train.epochs=5"
 expect 0 "cnn on 1 rank" ranks 1 cnn.ini -q -o cnn-1 $mixup
 export CHARL_FAULT=train.measured@0:1:100,train.measured@1:1:300,train.measured@0:2:300,train.measured@1:2:100
-expect 0 "cnn on 2 ranks" ranks 2 cnn.ini -o cnn-2 $mixup dist.balance=speed
+CHARL_FAULT="$CHARL_FAULT,device.copies@1:*"
+expect 0 "cnn on 2 ranks" ranks 2 cnn.ini -o cnn-2 $mixup dist.balance=speed dist.shard_optimizer=yes
 says 1 " balance step=7 slices=6,2 "
 says 1 " balance step=20 slices=4,4 "
 same "cnn on 2 ranks" cnn-1 cnn-2
