@@ -10,12 +10,14 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "dist/link_report.h"
 #include "dist/links.h"
 
 static const double period_s = 0.1;
 static const double unseen_s = 10; /* silence that ends a rank whose process cannot be looked at */
-/* A rank of another node is reported there first, and the launcher then ends the job. */
-static const double others_s = 3;
+/* A rank of another node is reported there first, if any rank is left there, and the launcher then
+ * ends the job; else by one node after the other. */
+static const double others_s = 3, turn_s = 0.3;
 
 typedef struct charl__watch {
     charl_comm *c;
@@ -48,16 +50,19 @@ static bool is_unheard(charl__watch *w, int rank)
     return now - w->changed_s[rank] > unseen_s;
 }
 
-/* Whether it is time to report a rank: of another node later, should its own not do it. */
+/* Whether it is time to report a rank. */
 static bool is_lost(charl__watch *w, int rank)
 {
+    const charl_comm *c = w->c;
+    const int node = c->peer[rank].node, here = charl_comm_node(c);
     const double now = charl__clock_s();
 
-    if (!charl__peer_is_dead(w->c, rank)) {
+    if (!charl__peer_is_dead(c, rank)) {
         w->dead_s[rank] = now;
         return is_unheard(w, rank);
     }
-    return w->c->peer[rank].node == charl_comm_node(w->c) || now - w->dead_s[rank] > others_s;
+    return node == here ||
+           now - w->dead_s[rank] > (charl__node_size(c, node) > 1 ? others_s : turn_s * here);
 }
 
 static void report(charl__watch *w, int rank)

@@ -1,5 +1,6 @@
-/* What ranks see when one of them is lost: mishap HOW RANK. A little job of steps, of which RANK
- * does not survive the fifth. Exit code 7 and one message are the proof; expect.sh looks at both.
+/* What ranks see when one of them is lost: mishap HOW RANK [K]. A little job of steps, of which
+ * RANK does not survive the fifth; with K, on pretended nodes of K ranks. Exit code 7 and one
+ * message are the proof; expect.sh looks at both.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -84,6 +85,9 @@ static charl_status job(const char *how, int rank)
         const bool is_odd = step == 5 && charl_comm_rank(comm) == rank;
 
         charl_comm_mark(comm, step, "backward");
+        if (step == 4 && charl_comm_node_count(comm) > 1) {
+            charl__sleep_s(0.3); /* until the nodes have heard of each other */
+        }
         if (step == 5 && strcmp(how, "still") == 0 && charl_comm_rank(comm) != rank) {
             charl__sleep_s(60);
         }
@@ -116,12 +120,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "mishap: %s\n", charl_error_message());
         return 2;
     }
-    if (argc != 3) {
+    if (argc < 3) {
         return 1;
     }
-    if (strcmp(argv[1], "sleep") == 0 || strcmp(argv[1], "differ_nodes") == 0) {
-        options.ranks_per_node[0] = 2;
-    }
+    options.ranks_per_node[0] = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 0;
     options.still_s = strcmp(argv[1], "still") == 0 ? 2 : 0;
     if (charl_comm_create(&options, &comm) != CHARL_OK) {
         say(charl_error_message());
