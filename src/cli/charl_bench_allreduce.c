@@ -29,8 +29,8 @@ typedef struct bench_options {
 typedef struct summer {
     charl__bench_sum sum;
     charl__rival *rival;
-    charl_buffer *lanes, *total; /* of algorithms that run on the devices: called in a row, */
-    int calls, called;           /* and waited for at the end of it */
+    charl_buffer *lanes, *total; /* of algorithms that run on the devices */
+    int calls, called;           /* what runs on devices is waited for at the end of a row */
 } summer;
 
 typedef struct bench {
@@ -47,9 +47,15 @@ typedef struct bench {
 
 static charl_status run_rival(void *ctx)
 {
-    const summer *s = ctx;
+    charl_status st = CHARL_OK;
+    summer *s = ctx;
 
-    return charl__rival_sum(s->rival, s->sum.count);
+    CHARL_TRY(charl__rival_sum(s->rival, s->sum.count));
+    if (++s->called % s->calls == 0) {
+        CHARL_TRY(charl__rival_wait(s->rival));
+    }
+cleanup:
+    return st;
 }
 
 static charl_status run_on_device(void *ctx)
@@ -221,6 +227,7 @@ static charl_status check_rival(const bench *b, summer *s, const char *name)
     }
     CHARL_TRY(charl__rival_write(s->rival, b->values, s->sum.count));
     CHARL_TRY(charl__rival_sum(s->rival, s->sum.count));
+    CHARL_TRY(charl__rival_wait(s->rival));
     CHARL_TRY(charl__rival_read(s->rival, b->values, s->sum.count));
     CHARL_TRY(check_values(b, name, s->sum.count, size, size * (size - 1) / 2));
     memset(b->values, 0, (size_t)s->sum.count * sizeof *b->values);
@@ -326,7 +333,6 @@ static charl_status run_sizes(bench *b)
             largest *= o->step;
         }
     }
-    largest -= largest % (int64_t)sizeof(float);
     CHARL_REQUIRE(largest <= room, CHARL_ERR_NOMEM,
                   "memory or /dev/shm of a node has room for %" PRId64
                   " bytes per rank only; HINT a smaller --min, or fewer algorithms with --only",
@@ -335,6 +341,7 @@ static charl_status run_sizes(bench *b)
         charl__bench_note(&b->table, "sizes above %s are left out: memory or /dev/shm has no room",
                           size_text(largest, text, sizeof text));
     }
+    largest -= largest % (int64_t)sizeof(float);
     CHARL_TRY(charl_comm_agree(b->comm, charl_alloc_array(largest / 4 + 1, 4, &b->values)));
     CHARL_TRY(add_algorithms(b, largest / 4));
     CHARL_TRY(add_rivals(b, largest / 4));

@@ -138,3 +138,8 @@ cleanup:
     r->c->is_broken = r->c->is_broken || st == CHARL_ERR_COMM;
     return st;
 }
+
+charl_status charl__rival_wait(charl__rival *r)
+{
+    return r->kind->wait ? r->kind->wait(r) : CHARL_OK;
+}

@@ -27,8 +27,11 @@ void charl__rival_destroy(charl__rival *r); /* NULL is a no-op */
 charl_status charl__rival_write(charl__rival *r, const float *v, int64_t count) CHARL_MUST_CHECK;
 charl_status charl__rival_read(charl__rival *r, float *v, int64_t count) CHARL_MUST_CHECK;
 
-/** v[i] = the sum over ranks, i < count, in place. Blocks. Collective on its communicator.
- *  Errors: ERR_DEVICE, ERR_COMM. */
+/** v[i] = the sum over ranks, i < count, in place. Collective on its communicator. MPI's blocks, on
+ * GPUs it is enqueued. Errors: ERR_DEVICE, ERR_COMM. */
 charl_status charl__rival_sum(charl__rival *r, int64_t count) CHARL_MUST_CHECK;
+
+/** Blocks until the sums so far are complete. Local. Errors: ERR_DEVICE. */
+charl_status charl__rival_wait(charl__rival *r) CHARL_MUST_CHECK;
 
 #endif

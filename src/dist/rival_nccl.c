@@ -195,21 +195,24 @@ static charl_status nccl_read(charl__rival *r, float *v, int64_t count)
 
 static charl_status nccl_sum(charl__rival *r, int64_t count)
 {
-    charl_status st = CHARL_OK;
     const nccl_state *s = r->own;
     void *values = NULL;
-    int code;
 
     memcpy(&values, &s->values, sizeof values);
-    CHARL_TRY(check(s->api.all_reduce(values, values, (size_t)count, NCCL_FLOAT32, NCCL_SUM,
-                                      s->comm, s->stream),
-                    "ncclAllReduce"));
+    return check(s->api.all_reduce(values, values, (size_t)count, NCCL_FLOAT32, NCCL_SUM, s->comm,
+                                   s->stream),
+                 "ncclAllReduce");
+}
+
+static charl_status nccl_wait(charl__rival *r)
+{
+    const nccl_state *s = r->own;
+    int code;
+
     do {
         code = s->api.stream_query(s->stream);
     } while (code == CUDA_NOT_READY);
-    CHARL_TRY(check(code, "cuStreamQuery"));
-cleanup:
-    return st;
+    return check(code, "cuStreamQuery");
 }
 
 const charl__rival_kind charl__rival_nccl = {
@@ -220,4 +223,5 @@ const charl__rival_kind charl__rival_nccl = {
     .write = nccl_write,
     .read = nccl_read,
     .sum = nccl_sum,
+    .wait = nccl_wait,
 };

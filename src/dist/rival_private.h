@@ -14,6 +14,7 @@ typedef struct charl__rival_kind {
     charl_status (*write)(charl__rival *r, const float *v, int64_t count);
     charl_status (*read)(charl__rival *r, float *v, int64_t count);
     charl_status (*sum)(charl__rival *r, int64_t count);
+    charl_status (*wait)(charl__rival *r); /* for sums begun; NULL: they are complete */
 } charl__rival_kind;
 
 struct charl__rival {

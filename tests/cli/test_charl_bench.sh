@@ -49,11 +49,12 @@ for name in window tree mpi MPI_Allreduce; do
 done
 lines 3 ' MPI_Allreduce .* 1x$'
 lines 1 '^NCCL: not here: '
+lines 0 'left out'
 lines 1 '^peer: not here: '
 on 2 0 '^allreduce,2,1 MiB,1048576,tree,' bench allreduce --format csv --min 1M --max 1M --repeat 1 --slices 8 --only tree
-on 2 0 '^ *4 KiB  peer ' bench allreduce --only peer --max 4K --repeat 1
 lines 1 '^bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio$'
 lines 2 ''
+on 2 0 '^ *4 KiB  peer ' bench allreduce --only peer --max 4K --repeat 1
 on 2 2 'only nonsense: nothing of it works here' bench allreduce --only nonsense
 
 # What has no room is left out; where nothing has, that is an error.
