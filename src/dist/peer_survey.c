@@ -69,9 +69,10 @@ charl_status charl__peer_ask(charl_comm *c, charl_device *dev, charl__peer_surve
     fact mine, all[CHARL__MAX_PEERS];
 
     *out = (charl__peer_survey){.is_usable = false};
-    if (c->size == 1 || c->n_nodes > 1 || c->size > CHARL__MAX_PEERS) {
+    if (c->size == 1 || c->is_team || c->n_nodes > 1 || c->size > CHARL__MAX_PEERS) {
         snprintf(out->why, sizeof out->why, "%s",
                  c->size == 1     ? "there is one rank"
+                 : c->is_team     ? "the ranks are simulated"
                  : c->n_nodes > 1 ? "the ranks are on several nodes"
                                   : "there are more than 8 ranks");
         goto cleanup;
