@@ -189,6 +189,7 @@ static charl_status mpi_start(charl_allreduce *ar)
         }
     }
     charl__comm_enter(ar->c);
+    s->request = (charl__request){.is_over = false};
     CHARL_MPI(MPI_Iallreduce(MPI_IN_PLACE, sum, (int)count, MPI_FLOAT, MPI_SUM,
                              charl__mpi_comm(ar->c->world), &s->request.mpi));
     s->phase = GATHER;

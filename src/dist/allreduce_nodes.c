@@ -33,9 +33,7 @@ typedef struct span {
 } span;
 
 typedef struct messages {
-    MPI_Request *request;
-    MPI_Status *status;
-    int *peer, *expect; /* of a receive, values that must come; of a send -1 */
+    charl__request *request;
     int n;
 } messages;
 
@@ -66,7 +64,8 @@ typedef struct nodes_state {
 
 static const char *nodes_unavailable(const charl_comm *c)
 {
-    return c->is_team ? "simulated ranks have no MPI (use auto or tree)" : NULL;
+    (void)c;
+    return NULL;
 }
 
 static int node_size(const nodes_state *s, int m)
@@ -120,54 +119,37 @@ static void *result(const charl_allreduce *ar, const piece *p, int64_t at)
                       : charl__element(ar, ar->sum, p->offset + at);
 }
 
-/* Values are moved and not looked at: only their size matters. */
-static MPI_Datatype lane_type(const charl_allreduce *ar)
+static size_t result_unit(const charl_allreduce *ar, const piece *p)
 {
-    return ar->element == sizeof(float) ? MPI_FLOAT : MPI_UINT16_T;
-}
-
-static MPI_Datatype result_type(const charl_allreduce *ar, const piece *p)
-{
-    return p->gathers ? MPI_FLOAT : lane_type(ar);
-}
-
-static charl_status messages_create(messages *q, int most)
-{
-    charl_status st = CHARL_OK;
-
-    CHARL_TRY(charl_alloc_array(most, sizeof *q->request, &q->request));
-    CHARL_TRY(charl_alloc_array(most, sizeof *q->status, &q->status));
-    CHARL_TRY(charl_alloc_array(most, sizeof *q->peer, &q->peer));
-    CHARL_TRY(charl_alloc_array(most, sizeof *q->expect, &q->expect));
-cleanup:
-    return st;
-}
-
-static void messages_destroy(messages *q)
-{
-    charl_free(q->request);
-    charl_free(q->status);
-    charl_free(q->peer);
-    charl_free(q->expect);
+    return p->gathers ? sizeof(float) : ar->element;
 }
 
 /* One message: `what` of a piece, at `data`, to or from a rank. */
 typedef struct message {
     void *data;
     span what;
-    MPI_Datatype type;
+    size_t unit;
     int rank, tag;
 } message;
+
+static charl__message envelope(const message *v)
+{
+    return (charl__message){.data = v->data,
+                            .unit = v->unit,
+                            .count = (int)(v->what.to - v->what.from),
+                            .rank = v->rank,
+                            .tag = v->tag};
+}
 
 static charl_status send(const charl_allreduce *ar, messages *q, message v)
 {
     charl_status st = CHARL_OK;
+    charl__group *all = ar->c->world;
+    const charl__message m = envelope(&v);
 
-    if (v.what.from < v.what.to) {
-        CHARL_MPI(MPI_Isend(v.data, (int)(v.what.to - v.what.from), v.type, v.rank, v.tag,
-                            charl__mpi_comm(ar->c->world), &q->request[q->n]));
-        q->peer[q->n] = v.rank;
-        q->expect[q->n++] = -1;
+    if (m.count > 0) {
+        CHARL_TRY(all->transport->send(all, &m, &q->request[q->n]));
+        q->n++;
     }
 cleanup:
     return st;
@@ -176,46 +158,27 @@ cleanup:
 static charl_status receive(const charl_allreduce *ar, messages *q, message v)
 {
     charl_status st = CHARL_OK;
-    const int count = (int)(v.what.to - v.what.from);
+    charl__group *all = ar->c->world;
+    const charl__message m = envelope(&v);
 
-    if (count > 0) {
-        CHARL_MPI(MPI_Irecv(v.data, count, v.type, v.rank, v.tag, charl__mpi_comm(ar->c->world),
-                            &q->request[q->n]));
-        q->peer[q->n] = v.rank;
-        q->expect[q->n++] = count;
+    if (m.count > 0) {
+        CHARL_TRY(all->transport->receive(all, &m, &q->request[q->n]));
+        q->n++;
     }
 cleanup:
     return st;
 }
 
-/* Whether all have ended, with the lengths that were agreed. */
-static charl_status messages_test(const charl_allreduce *ar, const piece *p, messages *q, bool *out)
+/* Whether all have ended. Those behind one that has not are looked at another time. */
+static charl_status messages_test(const charl_allreduce *ar, messages *q, bool *out)
 {
     charl_status st = CHARL_OK;
-    int is_done = 0;
-    const int err = MPI_Testall(q->n, q->request, &is_done, q->status);
+    charl__group *all = ar->c->world;
 
-    for (int i = 0; err == MPI_ERR_IN_STATUS && i < q->n; i++) {
-        const int own = q->status[i].MPI_ERROR;
-
-        CHARL_REQUIRE(own == MPI_SUCCESS || own == MPI_ERR_PENDING, CHARL_ERR_COMM,
-                      "all-reduce: a message between rank %d and rank %d failed (MPI error %d): "
-                      "their ranges differ, or the connection broke",
-                      ar->c->rank, q->peer[i], own);
+    *out = true;
+    for (int i = 0; i < q->n && *out; i++) {
+        CHARL_TRY(all->transport->test(all, &q->request[i], out));
     }
-    CHARL_MPI(err);
-    for (int i = 0; is_done && i < q->n; i++) {
-        int count = -1;
-
-        if (q->expect[i] >= 0) {
-            CHARL_MPI(MPI_Get_count(&q->status[i], result_type(ar, p), &count));
-        }
-        CHARL_REQUIRE(count == q->expect[i], CHARL_ERR_COMM,
-                      "all-reduce: rank %d sent %d values where rank %d waits for %d: their ranges "
-                      "differ",
-                      q->peer[i], count, ar->c->rank, q->expect[i]);
-    }
-    *out = is_done;
 cleanup:
     return st;
 }
@@ -235,8 +198,9 @@ static charl_status piece_create(const charl_allreduce *ar, piece *p)
     }
     CHARL_TRY(charl_alloc_array(mine * carried, ar->element, &p->carried));
     CHARL_TRY(charl_alloc_array(s->map.n * s->part_most, ar->element, &p->received));
-    CHARL_TRY(messages_create(&p->scatter, incoming + mine * away));
-    CHARL_TRY(messages_create(&p->gather, 2 * away));
+    CHARL_TRY(
+        charl_alloc_array(incoming + mine * away, sizeof(charl__request), &p->scatter.request));
+    CHARL_TRY(charl_alloc_array(2 * away, sizeof(charl__request), &p->gather.request));
 cleanup:
     return st;
 }
@@ -299,8 +263,8 @@ static void nodes_destroy(charl_allreduce *ar)
     for (int i = 0; s && i < PIECES; i++) {
         charl_free(s->piece[i].carried);
         charl_free(s->piece[i].received);
-        messages_destroy(&s->piece[i].scatter);
-        messages_destroy(&s->piece[i].gather);
+        charl_free(s->piece[i].scatter.request);
+        charl_free(s->piece[i].gather.request);
     }
     charl_free(s);
 }
@@ -324,11 +288,11 @@ static charl_status receives_begin(const charl_allreduce *ar, piece *p)
     for (int m = 0; m < s->map.n_nodes; m++) {
         for (int l = 0; m != s->node && l < node_size(s, m); l++) {
             message lane = {.what = meeting(ar, p, s->node, local, m, l),
-                            .type = lane_type(ar),
+                            .unit = ar->element,
                             .rank = s->map.rank[m] + l,
                             .tag = p->tag};
             message back = {.what = meeting(ar, p, m, l, s->node, local),
-                            .type = result_type(ar, p),
+                            .unit = result_unit(ar, p),
                             .rank = s->map.rank[m] + l,
                             .tag = p->tag + 1};
 
@@ -382,7 +346,7 @@ static charl_status lanes_send(const charl_allreduce *ar, piece *p)
                 CHARL_TRY(send(ar, &p->scatter,
                                (message){.data = charl__element(ar, lane, what.from - part.from),
                                          .what = what,
-                                         .type = lane_type(ar),
+                                         .unit = ar->element,
                                          .rank = s->map.rank[m] + l,
                                          .tag = p->tag}));
             }
@@ -420,7 +384,7 @@ static charl_status results_send(const charl_allreduce *ar, piece *p)
             CHARL_TRY(send(ar, &p->gather,
                            (message){.data = result(ar, p, what.from),
                                      .what = what,
-                                     .type = result_type(ar, p),
+                                     .unit = result_unit(ar, p),
                                      .rank = s->map.rank[m] + l,
                                      .tag = p->tag + 1}));
         }
@@ -463,7 +427,7 @@ static charl_status piece_advance(const charl_allreduce *ar, piece *p)
     bool is_done = false;
 
     if (p->phase == SCATTER) {
-        CHARL_TRY(messages_test(ar, p, &p->scatter, &is_done));
+        CHARL_TRY(messages_test(ar, &p->scatter, &is_done));
         if (is_done) {
             if (!p->gathers) {
                 part_add(ar, p);
@@ -473,7 +437,7 @@ static charl_status piece_advance(const charl_allreduce *ar, piece *p)
         }
     }
     if (p->phase == GATHER) {
-        CHARL_TRY(messages_test(ar, p, &p->gather, &is_done));
+        CHARL_TRY(messages_test(ar, &p->gather, &is_done));
         p->phase = is_done ? OVER : GATHER;
     }
 cleanup:
@@ -532,10 +496,15 @@ cleanup:
     return st;
 }
 
-static bool awaited(const messages *q, int rank)
+static bool awaited(const charl_allreduce *ar, const messages *q, int rank)
 {
+    charl__group *all = ar->c->world;
+
     for (int i = 0; i < q->n; i++) {
-        if (q->peer[i] == rank && q->request[i] != MPI_REQUEST_NULL) {
+        bool is_complete = false;
+
+        if (q->request[i].message.rank == rank &&
+            (all->transport->test(all, &q->request[i], &is_complete) != CHARL_OK || !is_complete)) {
             return true;
         }
     }
@@ -553,8 +522,8 @@ static bool nodes_late(const void *arg, int rank)
     for (int64_t k = s->ended; k < s->started; k++) {
         const piece *p = &s->piece[k % PIECES];
 
-        if ((p->phase == SCATTER && awaited(&p->scatter, rank)) ||
-            (p->phase == GATHER && awaited(&p->gather, rank))) {
+        if ((p->phase == SCATTER && awaited(ar, &p->scatter, rank)) ||
+            (p->phase == GATHER && awaited(ar, &p->gather, rank))) {
             return true;
         }
     }

@@ -84,6 +84,17 @@ static int pretended_node(const int *sizes, int local)
     return node;
 }
 
+charl_status charl__message_check(const charl__group *g, const charl__message *m, int count)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(count == m->count, CHARL_ERR_COMM,
+                  "rank %d sent %d values where rank %d waits for %d: their ranges differ", m->rank,
+                  count, g->rank, m->count);
+cleanup:
+    return st;
+}
+
 /* Ranks are renumbered by (node, local rank): `all` has them as they were started. */
 static charl_status node_split(charl_comm *c, charl__group *all, const int *sizes, int *leader)
 {

@@ -5,6 +5,7 @@
  * the same over both. None of them waits, except where it says so: waiting is charl__comm_finish's.
  */
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,20 +31,34 @@ typedef struct charl__parts {
 typedef enum charl__operation {
     CHARL__BROADCAST,
     CHARL__ALLGATHER,
-    CHARL__ALLTOALL
+    CHARL__ALLTOALL,
+    CHARL__SEND,
+    CHARL__RECEIVE
 } charl__operation;
+
+/* Values for one rank, or from one: the other end names them by the same tag. Between two ranks
+ * messages of a tag keep their order. */
+typedef struct charl__message {
+    void *data;
+    size_t unit; /* as of charl__parts */
+    int count, rank, tag;
+} charl__message;
 
 /* An operation under way. It, its memory and its arrays stay where they are until it is complete.
  */
 typedef struct charl__request {
+    charl__operation operation;
+    charl__message message; /* of SEND and RECEIVE */
+    bool is_over;           /* test has found it complete */
     MPI_Request mpi;
     /* of threads: what the others are to find here */
-    charl__operation operation;
     charl__parts send, receive;
     size_t bytes;
     int root;
-    int64_t number; /* of the operation in its group */
-    bool is_taken;  /* everything from the others is here */
+    int64_t number;              /* of the operation in its group */
+    bool is_taken;               /* everything from the others is here */
+    atomic_bool is_read;         /* the message has been received */
+    struct charl__request *next; /* message for the same rank, sent later */
 } charl__request;
 
 /* Memory shared by the ranks of a node; private memory where a node has one rank. */
@@ -55,7 +70,7 @@ typedef struct charl__window {
     struct charl__common *common; /* of threads */
 } charl__window;
 
-/* In every operation all ranks of the group take part, in the same order. */
+/* In every operation but send and receive all ranks of the group take part, in the same order. */
 struct charl__transport {
     /* Part of what the operating system limits separately, for messages. */
     bool takes_dev_shm;
@@ -74,7 +89,10 @@ struct charl__transport {
     /* Part k of `send` to rank k, from which part k of `receive` comes. */
     charl_status (*alltoall)(charl__group *g, const charl__parts *send, const charl__parts *receive,
                              charl__request *r);
-    /* Whether r is complete; afterwards it is over. */
+    /* To one rank, from one rank. A message of another length than is expected is ERR_COMM. */
+    charl_status (*send)(charl__group *g, const charl__message *m, charl__request *r);
+    charl_status (*receive)(charl__group *g, const charl__message *m, charl__request *r);
+    /* Whether r is complete; of one that is over it may be asked again. */
     charl_status (*test)(charl__group *g, charl__request *r, bool *is_complete);
     /* `bytes` shared by all ranks of g, to w->base; not touched yet. Blocks. */
     charl_status (*share)(charl_comm *c, charl__group *g, size_t bytes, charl__window *w);
@@ -89,6 +107,10 @@ MPI_Comm charl__mpi_comm(const charl__group *g);
 /** All ranks of a team, seen from one. Owned by the caller, not longer than the team.
  *  Errors: ERR_NOMEM, ERR_INVALID. */
 charl_status charl__team_world(charl_team *team, int rank, charl__group **out) CHARL_MUST_CHECK;
+
+/** Fails with ERR_COMM when `count` values came where m is expected. */
+charl_status charl__message_check(const charl__group *g, const charl__message *m,
+                                  int count) CHARL_MUST_CHECK;
 
 /** NULL is a no-op. */
 void charl__group_destroy(charl__group *g, bool is_broken);

@@ -109,23 +109,25 @@ static charl_status mpi_broadcast(charl__group *g, void *data, size_t bytes, int
     charl_status st = CHARL_OK;
 
     CHARL_INVARIANT(bytes <= INT_MAX);
+    *r = (charl__request){.operation = CHARL__BROADCAST};
     CHARL_MPI(MPI_Ibcast(data, (int)bytes, MPI_BYTE, root, own(g)->comm, &r->mpi));
 cleanup:
     return st;
 }
 
 /* Values are moved and not looked at: only their size matters. */
-static MPI_Datatype type_of(const charl__parts *parts)
+static MPI_Datatype type_of(size_t unit)
 {
-    return parts->unit == 1 ? MPI_BYTE : parts->unit == 2 ? MPI_UINT16_T : MPI_UINT32_T;
+    return unit == 1 ? MPI_BYTE : unit == 2 ? MPI_UINT16_T : MPI_UINT32_T;
 }
 
 static charl_status mpi_allgather(charl__group *g, const charl__parts *all, charl__request *r)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type_of(all), all->data, all->count, all->at,
-                              type_of(all), own(g)->comm, &r->mpi));
+    *r = (charl__request){.operation = CHARL__ALLGATHER};
+    CHARL_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type_of(all->unit), all->data, all->count, all->at,
+                              type_of(all->unit), own(g)->comm, &r->mpi));
 cleanup:
     return st;
 }
@@ -135,20 +137,63 @@ static charl_status mpi_alltoall(charl__group *g, const charl__parts *send,
 {
     charl_status st = CHARL_OK;
 
-    CHARL_MPI(MPI_Ialltoallv(send->data, send->count, send->at, type_of(send), receive->data,
-                             receive->count, receive->at, type_of(receive), own(g)->comm, &r->mpi));
+    *r = (charl__request){.operation = CHARL__ALLTOALL};
+    CHARL_MPI(MPI_Ialltoallv(send->data, send->count, send->at, type_of(send->unit), receive->data,
+                             receive->count, receive->at, type_of(receive->unit), own(g)->comm,
+                             &r->mpi));
 cleanup:
     return st;
+}
+
+static charl_status mpi_send(charl__group *g, const charl__message *m, charl__request *r)
+{
+    charl_status st = CHARL_OK;
+
+    *r = (charl__request){.operation = CHARL__SEND, .message = *m};
+    CHARL_MPI(
+        MPI_Isend(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
+cleanup:
+    return st;
+}
+
+static charl_status mpi_receive(charl__group *g, const charl__message *m, charl__request *r)
+{
+    charl_status st = CHARL_OK;
+
+    *r = (charl__request){.operation = CHARL__RECEIVE, .message = *m};
+    CHARL_MPI(
+        MPI_Irecv(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
+cleanup:
+    return st;
+}
+
+static bool is_message(const charl__request *r)
+{
+    return r->operation == CHARL__SEND || r->operation == CHARL__RECEIVE;
 }
 
 static charl_status mpi_test(charl__group *g, charl__request *r, bool *is_complete)
 {
     charl_status st = CHARL_OK;
-    int flag = 0;
+    const charl__message *m = &r->message;
+    MPI_Status status;
+    int flag = 0, count = m->count, err;
 
-    (void)g;
-    CHARL_MPI(MPI_Test(&r->mpi, &flag, MPI_STATUS_IGNORE));
-    *is_complete = flag != 0;
+    *is_complete = r->is_over;
+    if (r->is_over) {
+        goto cleanup;
+    }
+    err = MPI_Test(&r->mpi, &flag, &status);
+    CHARL_REQUIRE(err == MPI_SUCCESS || !is_message(r), CHARL_ERR_COMM,
+                  "a message between rank %d and rank %d failed (MPI error %d): their ranges "
+                  "differ, or the connection broke",
+                  g->rank, m->rank, err);
+    CHARL_MPI(err);
+    if (flag && r->operation == CHARL__RECEIVE) {
+        CHARL_MPI(MPI_Get_count(&status, type_of(m->unit), &count));
+    }
+    CHARL_TRY(charl__message_check(g, m, count));
+    *is_complete = r->is_over = flag != 0;
 cleanup:
     return st;
 }
@@ -192,6 +237,8 @@ static const charl__transport mpi = {
     .broadcast = mpi_broadcast,
     .allgather = mpi_allgather,
     .alltoall = mpi_alltoall,
+    .send = mpi_send,
+    .receive = mpi_receive,
     .test = mpi_test,
     .share = mpi_share,
     .unshare = mpi_unshare,

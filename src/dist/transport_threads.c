@@ -6,6 +6,7 @@
  * operations can be under way; the number that it writes there says for which one it is. */
 #include "dist/transport.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -23,7 +24,9 @@ typedef struct place {
 
 typedef struct seat {
     place places[SHOWN];
-    int64_t begun; /* operations; its owner's */
+    int64_t begun;                /* operations of all ranks; its owner's */
+    pthread_mutex_t lock;         /* of: */
+    charl__request *first, *last; /* messages sent to this rank and not received yet */
 } seat;
 
 /* What the ranks of a group have in common. Whoever leaves last frees it. */
@@ -61,6 +64,9 @@ static charl_status meeting_create(int size, int users, meeting **out)
     CHARL_TRY(charl_alloc_aligned(CHARL__LINE, sizeof **out + (size_t)size * sizeof(seat), out));
     (*out)->size = size;
     atomic_init(&(*out)->users, users);
+    for (int r = 0; r < size; r++) {
+        pthread_mutex_init(&(*out)->seats[r].lock, NULL);
+    }
 cleanup:
     return st;
 }
@@ -68,7 +74,19 @@ cleanup:
 static void meeting_leave(meeting *m)
 {
     if (m && atomic_fetch_sub(&m->users, 1) == 1) {
+        for (int r = 0; r < m->size; r++) {
+            pthread_mutex_destroy(&m->seats[r].lock);
+        }
         charl_free(m);
+    }
+}
+
+/* One that nobody has come to. */
+static void meeting_discard(meeting *m)
+{
+    if (m) {
+        atomic_store(&m->users, 1);
+        meeting_leave(m);
     }
 }
 
@@ -212,6 +230,9 @@ cleanup:
 static void take_from(const charl__group *g, charl__request *r, int p, const charl__request *theirs)
 {
     switch (r->operation) {
+    case CHARL__SEND:
+    case CHARL__RECEIVE: /* are not shown to all */
+        break;
     case CHARL__BROADCAST:
         if (p == r->root && p != g->rank) {
             memcpy(r->send.data, theirs->send.data, r->bytes);
@@ -244,31 +265,107 @@ static bool all_have(const thread_group *g, int64_t number, bool taken)
     return true;
 }
 
-static charl_status threads_test(charl__group *group, charl__request *r, bool *is_complete)
+/* Of what all ranks take part in. */
+static charl_status collective_test(thread_group *g, charl__request *r)
 {
     charl_status st = CHARL_OK;
-    thread_group *g = own(group);
-    place *mine = place_of(g, group->rank, r->number);
+    const int rank = g->base.rank;
+    place *mine = place_of(g, rank, r->number);
 
-    *is_complete = false;
     if (!r->is_taken) {
         if (!all_have(g, r->number, false)) {
             goto cleanup;
         }
-        for (int p = 0; p < group->size; p++) {
+        for (int p = 0; p < g->base.size; p++) {
             const charl__request *theirs = place_of(g, p, r->number)->request;
 
-            CHARL_TRY(match(group, r, p, theirs));
-            take_from(group, r, p, theirs);
+            CHARL_TRY(match(&g->base, r, p, theirs));
+            take_from(&g->base, r, p, theirs);
         }
         r->is_taken = true;
         atomic_store_explicit(&mine->taken, r->number, memory_order_release);
     }
-    if (all_have(g, r->number, true)) {
-        mine->is_open = false;
-        *is_complete = true;
+    r->is_over = all_have(g, r->number, true);
+    mine->is_open = !r->is_over;
+cleanup:
+    return st;
+}
+
+/* A message waits at the seat of the rank that it is for, which copies it from the sender's memory.
+ */
+static charl_status threads_send(charl__group *g, const charl__message *m, charl__request *r)
+{
+    seat *to = &own(g)->meeting->seats[m->rank];
+
+    *r = (charl__request){.operation = CHARL__SEND, .message = *m, .root = g->rank};
+    pthread_mutex_lock(&to->lock);
+    if (to->first) {
+        to->last->next = r;
+    } else {
+        to->first = r;
+    }
+    to->last = r;
+    pthread_mutex_unlock(&to->lock);
+    return CHARL_OK;
+}
+
+static charl_status threads_receive(charl__group *g, const charl__message *m, charl__request *r)
+{
+    (void)g;
+    *r = (charl__request){.operation = CHARL__RECEIVE, .message = *m};
+    return CHARL_OK;
+}
+
+/* The first message for this rank that is what m expects, out of the queue; or NULL. */
+static charl__request *message_find(seat *mine, const charl__message *m)
+{
+    charl__request *before = NULL, *found;
+
+    pthread_mutex_lock(&mine->lock);
+    found = mine->first;
+    while (found && (found->root != m->rank || found->message.tag != m->tag)) {
+        before = found;
+        found = found->next;
+    }
+    if (found) {
+        *(before ? &before->next : &mine->first) = found->next;
+        mine->last = found->next ? mine->last : before;
+    }
+    pthread_mutex_unlock(&mine->lock);
+    return found;
+}
+
+static charl_status receive_test(thread_group *g, charl__request *r)
+{
+    charl_status st = CHARL_OK;
+    const charl__message *m = &r->message;
+    charl__request *sent = message_find(&g->meeting->seats[g->base.rank], m);
+
+    if (sent) {
+        CHARL_TRY(charl__message_check(&g->base, m, sent->message.count));
+        memcpy(m->data, sent->message.data, (size_t)m->count * m->unit);
+        atomic_store_explicit(&sent->is_read, true, memory_order_release);
+        r->is_over = true;
     }
 cleanup:
+    return st;
+}
+
+static charl_status threads_test(charl__group *g, charl__request *r, bool *is_complete)
+{
+    charl_status st = CHARL_OK;
+
+    if (r->is_over) {
+        /* as it was */
+    } else if (r->operation == CHARL__SEND) {
+        r->is_over = atomic_load_explicit(&r->is_read, memory_order_acquire);
+    } else if (r->operation == CHARL__RECEIVE) {
+        CHARL_TRY(receive_test(own(g), r));
+    } else {
+        CHARL_TRY(collective_test(own(g), r));
+    }
+cleanup:
+    *is_complete = st == CHARL_OK && r->is_over;
     return st;
 }
 
@@ -354,7 +451,7 @@ static charl_status threads_split(charl_comm *c, charl__group *from, int color, 
     g = NULL;
     made = NULL;
 cleanup:
-    charl_free(made);
+    meeting_discard(made);
     charl_free(g);
     return st;
 }
@@ -418,6 +515,8 @@ static const charl__transport threads = {
     .broadcast = threads_broadcast,
     .allgather = threads_allgather,
     .alltoall = threads_alltoall,
+    .send = threads_send,
+    .receive = threads_receive,
     .test = threads_test,
     .share = threads_share,
     .unshare = threads_unshare,

@@ -16,6 +16,9 @@ void pause_randomly(int64_t round);
 /** A step like a trainer's: the ranges are begun one after another and waited for later. */
 void step(charl_allreduce *ar, int64_t round, int64_t n);
 
+/** As skip(), which is not for several threads: there the test only ends. */
+void skip_test(void);
+
 /** Whether comm has the all-reduce of that name. */
 bool is_available(const char *algorithm);
 
