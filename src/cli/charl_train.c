@@ -30,16 +30,22 @@ static void on_death(void *ctx, const charl_comm_death *death)
 }
 
 /* The ranks can agree on nothing more. */
-static void on_lost(void *ctx, charl_status st)
+static void leave_torn(charl_comm *comm, charl_status st)
 {
-    const charl__output *o = ctx;
     char text[4096];
 
     snprintf(text, sizeof text,
              "charl-train: error: %s\n  hint: run the same command to continue from the last "
              "checkpoint\n",
              charl_error_message());
-    charl_comm_exit(o->comm, charl__cli_exit_code(st), text);
+    charl_comm_exit(comm, charl__cli_exit_code(st), text);
+}
+
+static void on_lost(void *ctx, charl_status st)
+{
+    const charl__output *o = ctx;
+
+    leave_torn(o->comm, st);
 }
 
 /* Messages that every rank has are said by the first. */
@@ -154,7 +160,7 @@ static int train(const job *j, charl_comm *comm, bool *leave)
 cleanup:
     charl__output_fini(&output);
     if (st != CHARL_OK && charl_comm_is_broken(comm)) {
-        on_lost(NULL, st);
+        leave_torn(comm, st);
     }
     return st == CHARL_OK ? code : fail(st, charl_comm_rank(comm));
 }
@@ -192,6 +198,7 @@ static charl_status start(const charl_config *config, charl_comm *comm, atomic_i
     charl_status st = CHARL_OK;
     int cpus;
 
+    CHARL_TRY(charl__phase_mishap("start", NULL));
     if (strcmp(config->device.cpu_bind, "none") != 0) {
         CHARL_TRY(charl_comm_bind(comm, &cpus));
     }
@@ -233,6 +240,9 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     charl__cli_deadline_end();
     watched = comm;
     st = start(config, comm, &stop);
+    if (st != CHARL_OK && charl_comm_is_broken(comm)) {
+        leave_torn(comm, st);
+    }
     code = st == CHARL_OK ? work(&j, comm, &leave) : fail(st, charl_comm_rank(comm));
     charl_config_destroy(config);
     code = charl__cli_end(code);
@@ -241,6 +251,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     }
     charl_comm_watch_end(comm);
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not ended, after everything was saved");
+    (void)!charl__phase_mishap("fini", NULL);
     charl_comm_destroy(comm);
     charl_comm_fini();
     charl__cli_deadline_end();

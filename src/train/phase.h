@@ -38,7 +38,7 @@ charl_status charl__phase_enter(charl_comm *c, int64_t step, charl__phase phase,
 /** Only say so: for a phase that is come to in several places. Local. */
 void charl__phase_mark(charl_comm *c, int64_t step, charl__phase phase);
 
-/** What a fault asks for before there is a communicator, as train.WORD.WAY. Local. Errors: as
+/** What a fault asks for where there is no trainer, as train.WORD.WAY. Local. Errors: as
  * charl__phase_enter. */
 charl_status charl__phase_mishap(const char *word, charl_params *params) CHARL_MUST_CHECK;
 

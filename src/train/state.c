@@ -125,6 +125,14 @@ static void export_model(charl__trainer *t, const char *checkpoint)
     }
 }
 
+static charl_status agree_before_save(charl__trainer *t, charl_status mine)
+{
+    if (mine != CHARL_OK && charl_comm_size(t->comm) > 1) {
+        charl__error_prefix("step %" PRId64 ", checkpoint: ", t->step);
+    }
+    return charl__trainer_agree(t, mine);
+}
+
 /* Copy the state, and let no rank's differ from the others': the sums they train on were the same.
  */
 static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
@@ -134,7 +142,7 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     s->keeps = charl_comm_rank(t->comm) == 0;
     st = charl__phase_enter(t->comm, t->step, CHARL__PHASE_CHECKPOINT, t->params);
     if (t->mixed.on || t->shard) { /* what follows is done together */
-        CHARL_TRY(charl__trainer_agree(t, st));
+        CHARL_TRY(agree_before_save(t, st));
     }
     if (t->mixed.on) {
         CHARL_TRY(charl__mixed_follow(t));
@@ -142,10 +150,7 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     if (st == CHARL_OK) {
         st = charl__snapshot_take(t, s);
     }
-    if (st != CHARL_OK && charl_comm_size(t->comm) > 1) {
-        charl__error_prefix("step %" PRId64 ", checkpoint: ", t->step);
-    }
-    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(agree_before_save(t, st));
     st = charl__snapshot_compare(s, t->mixed.on || t->shard ? "model" : NULL, t->comm);
     t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     if (t->agreed) {

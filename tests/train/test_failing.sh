@@ -27,12 +27,13 @@ pick() { # pick WORD...: _w
 draw() {
     pick 0 1 2
     rank=$_w
-    pick init setup kernels resume data data backward backward device allreduce allreduce optimizer evaluation checkpoint write end
+    pick init start fini setup kernels resume data data backward backward device allreduce allreduce optimizer evaluation checkpoint write end
     phase=$_w
     pick kill stop segv hang spin exit0 exit3 fail flip skip
     way=$_w
     case $phase in
-    init) n=1 text=init ;;
+    init | fini) n=1 text=$phase ;;
+    start) n=1 text=start-up ;;
     setup) n=1 text="setup: data" ;;
     kernels) n=1 text="setup: kernels" ;;
     resume) n=1 text=resume ;;
@@ -81,9 +82,10 @@ draw() {
         ;;
     esac
     # Before there is a communicator nobody knows the others: mpirun says that a rank died, charl that one is missing.
-    if [ $phase = init ]; then
-        way=hang arg= codes=7 pattern="rank [01] \(pid [0-9]+\) waited .*: a rank has not started"
-    fi
+    # It is the same when there is none any more, and everything is saved.
+    case $phase in
+    init | fini) way=hang arg= codes=7 pattern="rank [01] \(pid [0-9]+\) waited .*: a rank has not (start|end)ed" ;;
+    esac
     fault="train.$phase.$way@$rank:$n$arg"
 }
 
