@@ -56,15 +56,14 @@ typedef struct bench {
 
 static const charl_normalize none = {.kind = CHARL_NORMALIZE_AUTO};
 
-static charl_status start(bench *b, const charl__feed_options *o)
+static charl_status attach(bench *b, int64_t rows)
 {
     charl_status st = CHARL_OK;
     charl__feed_vars in;
 
-    b->rows = o->rows;
-    CHARL_TRY(charl__feed_create(o, &b->feed));
+    b->rows = rows;
     CHARL_TRY(charl_graph_create(dev, NULL, &b->g));
-    charl__feed_attach(b->feed, b->g, 0, o->rows, &in);
+    charl__feed_attach(b->feed, b->g, 0, rows, &in);
     b->x = in.x;
     b->y = in.y;
     b->weight = in.weight;
@@ -72,6 +71,29 @@ static charl_status start(bench *b, const charl__feed_options *o)
     charl_graph_keep(b->g, b->y);
     charl_graph_keep(b->g, b->weight);
     CHARL_TRY(charl_graph_compile(b->g));
+cleanup:
+    return st;
+}
+
+static charl_status start(bench *b, const charl__feed_options *o)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__feed_create(o, &b->feed));
+    CHARL_TRY(attach(b, o->rows));
+cleanup:
+    return st;
+}
+
+/* Another part of every batch. */
+static charl_status divide(bench *b, int64_t row0, int64_t rows)
+{
+    charl_status st = CHARL_OK;
+
+    charl_graph_destroy(b->g);
+    b->g = NULL;
+    CHARL_TRY(charl__feed_divide(b->feed, row0, rows));
+    CHARL_TRY(attach(b, rows));
 cleanup:
     return st;
 }
@@ -122,24 +144,17 @@ static void assert_window(const int32_t *x, const int32_t *y, int64_t r, int64_t
     }
 }
 
-/* Rows [row0, row0 + rows) of the steps from `first` on, over the end of an epoch. */
-static void check_training(bool on_device, int64_t row0, int64_t rows, int64_t first)
+/* What rows [row0, row0 + b->rows) of a batch are in the steps from `first` on. */
+static void check_stream(bench *b, int64_t row0, int64_t first, int64_t steps)
 {
-    bench b = {.ds = open_tokens()};
-    charl__feed_options o = options(b.ds, CHARL_SPLIT_TRAIN, on_device);
+    const int64_t n = charl__feed_rows(b->feed);
     int32_t x[BATCH * WINDOW], y[BATCH * WINDOW];
     float weight[BATCH];
-    int64_t n;
 
-    o.row0 = row0;
-    o.rows = rows;
-    charl_assert_ok(start(&b, &o));
-    n = charl__feed_rows(b.feed);
-    assert_int_equal(n, TRAIN / WINDOW - 1);
-    charl_assert_ok(charl__feed_seek(b.feed, first));
-    for (int64_t k = first; k < first + 30; k++) {
-        charl_assert_ok(step(&b, x, y, weight));
-        for (int64_t r = 0; r < rows; r++) {
+    charl_assert_ok(charl__feed_seek(b->feed, first));
+    for (int64_t k = first; k < first + steps; k++) {
+        charl_assert_ok(step(b, x, y, weight));
+        for (int64_t r = 0; r < b->rows; r++) {
             const int64_t p = k * BATCH + row0 + r;
 
             assert_window(x, y, r,
@@ -148,8 +163,39 @@ static void check_training(bool on_device, int64_t row0, int64_t rows, int64_t f
             assert_true(weight[r] == 1.0F);
         }
     }
+}
+
+/* Over the end of an epoch. */
+static void check_training(bool on_device, int64_t row0, int64_t rows, int64_t first)
+{
+    bench b = {.ds = open_tokens()};
+    charl__feed_options o = options(b.ds, CHARL_SPLIT_TRAIN, on_device);
+
+    o.row0 = row0;
+    o.rows = rows;
+    charl_assert_ok(start(&b, &o));
+    assert_int_equal(charl__feed_rows(b.feed), TRAIN / WINDOW - 1);
+    check_stream(&b, row0, first, 30);
     stop(&b);
     charl_dataset_close(b.ds);
+}
+
+static void another_part(void **state)
+{
+    (void)state;
+    for (int on_device = 0; on_device < 2; on_device++) {
+        bench b = {.ds = open_tokens()};
+        const charl__feed_options o = options(b.ds, CHARL_SPLIT_TRAIN, on_device);
+
+        charl_assert_ok(start(&b, &o));
+        check_stream(&b, 0, 4, 5);
+        charl_assert_ok(divide(&b, 5, 3));
+        check_stream(&b, 5, 9, 5);
+        charl_assert_ok(divide(&b, 2, 6));
+        check_stream(&b, 2, 14, 5);
+        stop(&b);
+        charl_dataset_close(b.ds);
+    }
 }
 
 static void the_training_stream(void **state)
@@ -205,6 +251,9 @@ static charl_status feed_once(void *ctx)
     const charl__feed_options o = options(ctx, CHARL_SPLIT_TRAIN, true);
     charl_status st = start(&b, &o);
 
+    if (st == CHARL_OK) {
+        st = divide(&b, 1, 2);
+    }
     stop(&b);
     return st;
 }
@@ -221,9 +270,8 @@ static void every_acquisition_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_training_stream),
-        cmocka_unit_test(evaluation_tiles),
-        cmocka_unit_test(bytes_on_the_device),
+        cmocka_unit_test(the_training_stream),        cmocka_unit_test(another_part),
+        cmocka_unit_test(evaluation_tiles),           cmocka_unit_test(bytes_on_the_device),
         cmocka_unit_test(every_acquisition_may_fail),
     };
     const charl_device_request request = {.share = true};
