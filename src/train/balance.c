@@ -9,6 +9,7 @@
  * own on dividing. */
 #include "train/balance.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,7 +157,11 @@ static charl_status exchange(charl__trainer *t, const int *count)
         first += count[r];
     }
     charl_comm_timeout_set(t->comm, t->config->dist.stage_timeout_s);
-    CHARL_TRY(charl__part_exchange(t, first, count[rank]));
+    st = charl__part_exchange(t, first, count[rank]);
+    if (st != CHARL_OK && t->agreed) {
+        charl__error_prefix("step %" PRId64 ", division of the batch: ", t->step);
+    }
+    CHARL_TRY(st);
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
     memcpy(t->balance.count, count, (size_t)charl_comm_size(t->comm) * sizeof *count);
 cleanup:

@@ -69,7 +69,7 @@ says 1 "train.slices = 64, now 64 and 8. .*auto is up to 64 with dist.balance = 
 export CHARL_FAULT=train.divide@1:1
 slow 1:10 4 "a division that fails" ranks 2 mlp.ini -o f $speed
 unset CHARL_FAULT
-says 1 "error: rank 1 of 2 .*the division fails on purpose"
+says 1 "error: step 7, division of the batch: rank 1 of 2 .*the division fails on purpose"
 export CHARL_FAULT=train.division.kill@1:1
 slow 1:10 137 "killed while the batch is divided" ranks 2 mlp.ini -o k $speed
 unset CHARL_FAULT
