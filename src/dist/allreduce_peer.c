@@ -48,17 +48,19 @@ static const char *peer_unavailable(const charl_comm *c)
     return c->size == 1 ? "there is one rank" : NULL;
 }
 
-/* The more lanes are added at once, the fewer packs of each fit into registers. */
+/* The more lanes are added at once, the fewer packs of each fit into registers. On a GPU what counts
+ * is how many bytes are on their way: two of these work-groups fit on each of an H200's 132
+ * processors, and none waits for another one of its own device. */
 static void shape_choose(charl_allreduce *ar, peer_state *s)
 {
     const bool gpu = charl_device_get_info(s->dev)->kind == CHARL_DEVICE_GPU;
     const int lanes = ar->map.n;
     size_t group_bytes;
 
-    s->local = gpu ? 512 : 256;
-    s->packs = lanes <= 4 ? 4 : lanes <= 8 ? 2 : 1;
+    s->local = 256;
+    s->packs = lanes <= 2 ? 8 : lanes <= 4 ? 4 : lanes <= 8 ? 2 : 1;
     group_bytes = (size_t)(3 * lanes + ar->c->size) * (size_t)(s->local * s->packs) * 16;
-    s->tuning = (charl__peer_tuning){.groups = gpu ? 64 : 2, .all_bytes = 256 << 10};
+    s->tuning = (charl__peer_tuning){.groups = gpu ? 256 : 2, .all_bytes = 256 << 10};
     while (s->tuning.groups > 1 &&
            (size_t)s->tuning.groups * (group_bytes + FLAG_BYTES) > MAX_BOX_BYTES) {
         s->tuning.groups /= 2;
