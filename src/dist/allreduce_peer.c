@@ -48,8 +48,8 @@ static const char *peer_unavailable(const charl_comm *c)
     return c->size == 1 ? "there is one rank" : NULL;
 }
 
-/* The more lanes are added at once, the fewer packs of each fit into registers. On a GPU what counts
- * is how many bytes are on their way: two of these work-groups fit on each of an H200's 132
+/* The more lanes are added at once, the fewer packs of each fit into registers. On a GPU what
+ * counts is how many bytes are on their way: two of these work-groups fit on each of an H200's 132
  * processors, and none waits for another one of its own device. */
 static void shape_choose(charl_allreduce *ar, peer_state *s)
 {
@@ -390,8 +390,9 @@ static charl_status peer_create(charl_allreduce *ar)
     peer_state *s = NULL;
     int fds[CHARL__MAX_PEERS] = {-1, -1, -1, -1, -1, -1, -1, -1};
 
-    CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *s, &s)));
-    ar->own = s;
+    st = charl_alloc(sizeof *s, &s);
+    ar->own = s; /* also where another rank got none */
+    CHARL_TRY(charl_comm_agree(c, st));
     s->dev = ar->options.device;
     s->epoch = 1;
     shape_choose(ar, s);

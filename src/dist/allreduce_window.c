@@ -35,8 +35,9 @@ static charl_status window_create(charl_allreduce *ar)
     const size_t head = charl__round_up((size_t)c->size * sizeof(charl__flags), 4096);
     unsigned char *data;
 
-    CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *s, &s)));
-    ar->own = s;
+    st = charl_alloc(sizeof *s, &s);
+    ar->own = s; /* also where another rank got none */
+    CHARL_TRY(charl_comm_agree(c, st));
     CHARL_TRY(charl__window_create(
         c, head + (size_t)(ar->map.n + 1) * charl__lane_bytes(ar) + charl__gathered_bytes(ar),
         "the gradients' shared memory", &ar->window));
