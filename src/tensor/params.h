@@ -110,8 +110,8 @@ charl_status charl__params_join(charl_params *set) CHARL_MUST_CHECK;
 charl_status charl__params_allocate(charl_params *set, charl_device *dev) CHARL_MUST_CHECK;
 /** Move the values to `memory`, `elements` floats of host memory that the device uses in place,
  * page-aligned, borrowed; NULL: to memory of their own. Before graphs of the set are compiled, and
- * what has been recorded with them must be recorded again. Blocks. Errors: ERR_NOMEM, ERR_DEVICE.
- */
+ * what has been recorded with them must be recorded again. Blocks. Errors: ERR_NOMEM, ERR_DEVICE;
+ * the set is of no use then. */
 charl_status charl__params_move(charl_params *set, float *memory) CHARL_MUST_CHECK;
 /** Before the memory that they were moved to goes, when nothing uses the set any more. */
 void charl__params_free_values(charl_params *set);

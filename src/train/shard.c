@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "train/part.h"
 
 enum { CHUNK = 1 << 20 }; /* floats of a rank in one message */
@@ -191,6 +192,8 @@ static charl_status collection_begin(const charl__trainer *t, int k, collection 
     const int size = charl_comm_size(t->comm);
     int64_t chunk;
 
+    CHARL_REQUIRE(!charl__fault("train.collect"), CHARL_ERR_DEVICE,
+                  "collecting the state fails on purpose");
     for (int r = 0; r < size; r++) {
         const int64_t n = part_elements(t->shard, r);
 

@@ -101,7 +101,7 @@ static void test_bf16_on_any_ranks(void **state)
             charl_free(sum[i]);
             rank_fini(&r[i]);
         }
-        check_model(models[k], 2);
+        check_model(models[k], 4);
     }
     reduce_dtype = CHARL_F32;
 }
@@ -127,7 +127,7 @@ static void test_batch_norm_on_any_ranks(void **state)
 static void test_moved_gradients_on_any_ranks(void **state)
 {
     (void)state;
-    check_model(turned, 1);
+    check_model(turned, 4);
 }
 
 /* Gradients that are whole without being zero: else the tests above would compare nothing. */

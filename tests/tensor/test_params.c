@@ -297,6 +297,35 @@ static void test_gradients_in_given_memory(void **state)
     charl_free(sum);
 }
 
+/* Values that other processes see, and back. */
+static void test_values_move(void **state)
+{
+    static float before[2000], after[2000];
+    charl_params *set;
+    charl_param *p;
+    float *memory = NULL;
+
+    (void)state;
+    open_set((int[]){0, 1, 2, 3, 4, 5, 6}, 3, &set);
+    p = charl_params_find(set, "fc.weight");
+    charl_assert_ok(charl_param_read(p, before));
+    charl_assert_ok(charl_alloc_aligned(4096, (size_t)set->elements * sizeof *memory, &memory));
+    charl_assert_ok(charl__params_move(set, memory));
+    charl_assert_ok(charl_param_read(p, after));
+    charl_assert_same_bits(after, before, 2000);
+    if (charl__device_facts(dev)->zero_copy) {
+        charl_assert_same_bits(memory + p->offset, before, 2000);
+    }
+    before[7] = 3.5F;
+    charl_assert_ok(charl_param_write(p, before));
+    charl_assert_ok(charl__params_move(set, NULL));
+    memset(memory, 0, (size_t)set->elements * sizeof *memory);
+    charl_assert_ok(charl_param_read(p, after));
+    charl_assert_same_bits(after, before, 2000);
+    charl_params_destroy(set);
+    charl_free(memory);
+}
+
 static charl_status life(void *ctx)
 {
     charl_status st = CHARL_OK;
@@ -319,6 +348,7 @@ static charl_status life(void *ctx)
         CHARL_FAIL(CHARL_ERR_NOMEM, "the first try failed");
     }
     CHARL_TRY(charl_params_initialize(set, 1));
+    CHARL_TRY(charl__params_move(set, NULL));
 cleanup:
     charl_params_destroy(set);
     return st;
@@ -333,15 +363,11 @@ static void test_every_acquisition_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_declaration),
-        cmocka_unit_test(test_refused_declarations),
-        cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_initial_values),
-        cmocka_unit_test(test_padding_is_zero),
-        cmocka_unit_test(test_write_and_read),
-        cmocka_unit_test(test_gradients_in_given_memory),
-        cmocka_unit_test(test_every_acquisition_may_fail),
+        cmocka_unit_test(test_declaration),    cmocka_unit_test(test_refused_declarations),
+        cmocka_unit_test(test_layout),         cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_initial_values), cmocka_unit_test(test_padding_is_zero),
+        cmocka_unit_test(test_write_and_read), cmocka_unit_test(test_gradients_in_given_memory),
+        cmocka_unit_test(test_values_move),    cmocka_unit_test(test_every_acquisition_may_fail),
     };
 
     return charl_test_on_device(tests, &dev);
