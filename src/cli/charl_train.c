@@ -181,7 +181,7 @@ static int work(job *j, charl_comm *comm, bool *leave)
         return train(j, comm, leave);
     }
     if (charl_comm_size(comm) == 1) {
-        return charl__train_simulate(n, comm, train_simulated, j);
+        return charl__train_simulate(j->args, comm, train_simulated, j);
     }
     if (charl_comm_rank(comm) == 0) {
         charl__cli_error(0, "leave away mpirun, or --simulate-ranks",

@@ -40,7 +40,8 @@ typedef struct charl__train_args {
     const char *init_from;
     bool overwrite, dry_run, overfit_batch, json;
     int fast_dev_run;
-    int simulate_ranks; /* 0: the ranks are those that the launcher started */
+    int simulate_ranks;          /* 0: the ranks are those that the launcher started */
+    int simulate_ranks_per_node; /* 0: all are on one node */
     charl__progress_style progress;
     int color;     /* -1 auto, 0 never, 1 always */
     int verbosity; /* -1 quiet, 0, 1 verbose */
@@ -68,10 +69,11 @@ bool charl__train_is_ended(void);
 /** The signal that asked for a stop; 0 when none did. */
 int charl__train_first_signal(void);
 
-/** Run `work` on n simulated ranks: threads with a communicator each. `alone` is the process's own,
- * of one rank. Returns rank 0's code; a rank that fails alone ends the process. */
-int charl__train_simulate(int n, charl_comm *alone, int (*work)(void *ctx, charl_comm *comm),
-                          void *ctx);
+/** Run `work` on as many simulated ranks as args say: threads with a communicator each. `alone` is
+ * the process's own, of one rank. Returns rank 0's code; a rank that fails alone ends the process.
+ */
+int charl__train_simulate(const charl__train_args *args, charl_comm *alone,
+                          int (*work)(void *ctx, charl_comm *comm), void *ctx);
 
 /** What a run prints and writes: rank 0 only; other ranks have an output that does nothing. */
 typedef struct charl__output {

@@ -45,7 +45,10 @@ static const struct argp_option options[] = {
     {"overfit-batch", OPT_OVERFIT, 0, 0,
      "train on the first batch only (the loss must go to about 0), nothing written", 2},
     {"simulate-ranks", OPT_SIMULATE, "N", 0,
-     "run N ranks as threads of this process on its device, with the bits of N real ones", 2},
+     "run N ranks as threads of this process on its device, with the bits of N real ones; 2x4: on "
+     "2 "
+     "nodes of 4 ranks",
+     2},
     {"print-config", OPT_PRINT_CONFIG, 0, 0,
      "the effective configuration with the origin of each value", 2},
     {"help-config", OPT_HELP_CONFIG, "SECTION", OPTION_ARG_OPTIONAL,
@@ -103,15 +106,37 @@ static int choice(struct argp_state *state, const char *option, const char *valu
     return 0;
 }
 
-static int parse_count(struct argp_state *state, const char *option, const char *arg, long most)
+static void set_fast_dev_run(struct argp_state *state, charl__train_args *a, const char *arg)
 {
     char *end = NULL;
-    const long n = strtol(arg, &end, 10);
+    const long n = arg ? strtol(arg, &end, 10) : 5;
 
-    if (*end || end == arg || n < 1 || n > most) {
-        argp_error(state, "--%s: %s is not a number from 1 to %ld", option, arg, most);
+    if (arg && (*end || end == arg || n < 1 || n > 1000000)) {
+        argp_error(state, "--fast-dev-run: %s is not a number of steps", arg);
     }
-    return (int)n;
+    a->fast_dev_run = (int)n;
+}
+
+/* "6", or "2x3". */
+static void set_simulated(struct argp_state *state, charl__train_args *a, const char *arg)
+{
+    char *end = NULL;
+    const char *number = arg;
+    long nodes = 1, each = strtol(arg, &end, 10);
+    const bool has_nodes = *end == 'x';
+
+    if (has_nodes) {
+        number = end + 1;
+        nodes = each;
+        each = strtol(number, &end, 10);
+    }
+    if (*end || end == number || nodes < 1 || each < 1 || nodes > CHARL_MAX_SLICES ||
+        each > CHARL_MAX_SLICES / nodes) {
+        argp_error(state, "--simulate-ranks: %s is not 1 to %d ranks, as in 6 or 2x3", arg,
+                   CHARL_MAX_SLICES);
+    }
+    a->simulate_ranks = (int)(nodes * each);
+    a->simulate_ranks_per_node = has_nodes ? (int)each : 0;
 }
 
 static void take_operand(struct argp_state *state, charl__train_args *a, const char *arg)
@@ -133,7 +158,7 @@ static error_t parse_check(int key, char *arg, struct argp_state *state, charl__
 
     switch (key) {
     case OPT_SIMULATE:
-        a->simulate_ranks = parse_count(state, "simulate-ranks", arg, CHARL_MAX_SLICES);
+        set_simulated(state, a, arg);
         return 0;
     case OPT_PRINT_CONFIG:
         a->action = CHARL__TRAIN_PRINT_CONFIG;
@@ -191,7 +216,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         a->dry_run = true;
         return 0;
     case OPT_FAST_DEV_RUN:
-        a->fast_dev_run = arg ? parse_count(state, "fast-dev-run", arg, 1000000) : 5;
+        set_fast_dev_run(state, a, arg);
         return 0;
     case OPT_OVERFIT:
         a->overfit_batch = true;

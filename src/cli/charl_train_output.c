@@ -173,7 +173,11 @@ static void print_title(const charl__output *o)
 {
     printf("charl %s · %s · ", CHARL_VERSION, o->config->run.name);
     if (charl_comm_is_team(o->comm)) {
-        printf("%d simulated rank%s in one process\n", o->size, o->size == 1 ? "" : "s");
+        printf("%d simulated rank%s", o->size, o->size == 1 ? "" : "s");
+        if (o->nodes > 1) {
+            printf(" on %d nodes", o->nodes);
+        }
+        printf(" in one process\n");
     } else {
         printf("%d rank%s on %d node%s\n", o->size, o->size == 1 ? "" : "s", o->nodes,
                o->nodes == 1 ? "" : "s");

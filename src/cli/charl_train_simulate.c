@@ -8,8 +8,7 @@
 #include "cli/cli.h"
 
 typedef struct simulated_rank {
-    charl_team *team;
-    int rank;
+    charl_comm_options options;
     int (*work)(void *ctx, charl_comm *comm);
     void *ctx;
     int code;
@@ -18,9 +17,8 @@ typedef struct simulated_rank {
 static void *rank_run(void *arg)
 {
     simulated_rank *r = arg;
-    const charl_comm_options options = {.team = r->team, .rank = r->rank};
     charl_comm *comm = NULL;
-    const charl_status st = charl_comm_create(&options, &comm);
+    const charl_status st = charl_comm_create(&r->options, &comm);
 
     if (st != CHARL_OK) { /* the others may wait for this rank */
         charl_comm_exit(NULL, charl__cli_fail(st), NULL);
@@ -33,10 +31,11 @@ static void *rank_run(void *arg)
     return NULL;
 }
 
-int charl__train_simulate(int n, charl_comm *alone, int (*work)(void *ctx, charl_comm *comm),
-                          void *ctx)
+int charl__train_simulate(const charl__train_args *args, charl_comm *alone,
+                          int (*work)(void *ctx, charl_comm *comm), void *ctx)
 {
     charl_status st = CHARL_OK;
+    const int n = args->simulate_ranks;
     simulated_rank ranks[CHARL_MAX_SLICES];
     pthread_t threads[CHARL_MAX_SLICES];
     charl_team *team = NULL;
@@ -44,7 +43,10 @@ int charl__train_simulate(int n, charl_comm *alone, int (*work)(void *ctx, charl
     CHARL_TRY(charl_comm_cpu_limit(alone)); /* they share what this process may use */
     CHARL_TRY(charl_team_create(n, &team));
     for (int r = 0; r < n; r++) {
-        ranks[r] = (simulated_rank){.team = team, .rank = r, .work = work, .ctx = ctx};
+        ranks[r] = (simulated_rank){
+            .options = {.team = team, .rank = r, .ranks_per_node = {args->simulate_ranks_per_node}},
+            .work = work,
+            .ctx = ctx};
         if (pthread_create(&threads[r], NULL, rank_run, &ranks[r]) != 0) {
             /* those there are wait for the rest */
             charl_comm_exit(

@@ -75,11 +75,13 @@ cleanup:
 static charl_status open_device(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
-    const bool is_team = charl_comm_is_team(t->comm); /* simulated: its devices are never enough */
-    const charl_device_request r = {.select = t->config->device.select,
-                                    .local_rank = charl_comm_local_rank(t->comm),
-                                    .local_size = charl_comm_local_size(t->comm),
-                                    .share = t->config->device.share || is_team};
+    const bool is_team =
+        charl_comm_is_team(t->comm); /* simulated: all on the devices of this node */
+    const charl_device_request r = {
+        .select = t->config->device.select,
+        .local_rank = is_team ? charl_comm_rank(t->comm) : charl_comm_local_rank(t->comm),
+        .local_size = is_team ? charl_comm_size(t->comm) : charl_comm_local_size(t->comm),
+        .share = t->config->device.share || is_team};
 
     CHARL_TRY(charl_comm_cpu_limit(t->comm));
     CHARL_TRY(charl_device_open(&r, &t->dev));

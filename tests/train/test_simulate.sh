@@ -32,6 +32,11 @@ for n in $counts; do
     same "cnn on $n simulated ranks" cnn-real "cnn-$n"
 done
 
+expect 0 "cnn on 2 simulated nodes" simulated 2x3 cnn.ini -o cnn-nodes
+says 1 "6 simulated ranks on 2 nodes in one process"
+says 1 "all-reduce by nodes"
+same "cnn on 2 simulated nodes" cnn-real cnn-nodes
+
 # Across stops; by messages, and with data that are read while training.
 faulty train.stop@1:4 75 "3 simulated ranks stop" simulated 3 mlp.ini -q -o s dist.allreduce=tree data.cache=none
 faulty train.stop@1:4 75 "2 real ones go on" ranks 2 mlp.ini -q -o s
@@ -51,7 +56,8 @@ says 1 "error:"
 expect 2 "more ranks than slices" simulated 9 mlp.ini -q -o f
 says 1 "set train.slices to at least 9"
 expect 2 "no number of ranks" simulated 65 mlp.ini -q -o f
-says 1 "65 is not a number from 1 to 64"
+says 1 "65 is not 1 to 64 ranks"
+expect 2 "no number of ranks and nodes" simulated 2x mlp.ini -q -o f
 expect 2 "simulated ranks and real ones" ranks 2 mlp.ini --simulate-ranks=2 -q -o f
 says 1 "error: --simulate-ranks=2: all ranks are in one process, but the launcher has started 2"
 faulty 'io.one_thread:*' 2 "HDF5 for one thread" simulated 2 mlp.ini -q -o f
