@@ -101,6 +101,17 @@ charl_train_events charl__output_events(charl__output *o);
 void charl__output_done(charl__output *o, const charl_train_result *r);
 void charl__output_fini(charl__output *o);
 
+/** A rank's device as others see it. */
+typedef struct charl__device_text {
+    char name[64];
+    char pci[16];
+    int64_t bytes; /* that the rank takes */
+} charl__device_text;
+
+/** The block that a run begins with, on stdout; devices are those of all ranks. */
+void charl__train_print_plan(const charl__output *o, const charl_train_info *i,
+                             const charl__device_text *devices);
+
 /** Versions, features and devices, as text or JSON, on stdout. Returns the exit code. */
 int charl__train_print_env(bool json);
 /** Append the environment as one JSON object and a newline. Errors: ERR_NOMEM. */
