@@ -13,6 +13,17 @@ typedef struct charl__peer_survey {
     char why[192];     /* not usable: why */
 } charl__peer_survey;
 
+/* What a rank tells the others; travels as bytes. */
+enum { CHARL__PEER_WHY = 128 };
+typedef struct charl__peer_fact {
+    int kind; /* charl_shared_kind */
+    char pci[16];
+    char why[CHARL__PEER_WHY]; /* its device cannot: why */
+} charl__peer_fact;
+
+/** What the facts of n ranks alone tell. Pure. */
+void charl__peer_compare(const charl__peer_fact *f, int n, charl__peer_survey *out);
+
 /** The same answer on every rank; dev is this rank's, or NULL. Collective on c; agreed. */
 charl_status charl__peer_ask(charl_comm *c, charl_device *dev,
                              charl__peer_survey *out) CHARL_MUST_CHECK;

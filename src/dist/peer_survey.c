@@ -4,16 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHY_BYTES = 128 };
+#include "base/fault.h"
 
-/* What a rank tells the others; travels as bytes. */
-typedef struct fact {
-    int kind;
-    char pci[16];
-    char why[WHY_BYTES];
-} fact;
-
-static void fact_fill(charl_device *dev, fact *f)
+static void fact_fill(charl_device *dev, charl__peer_fact *f)
 {
     const char *why = "no device was given";
 
@@ -25,10 +18,9 @@ static void fact_fill(charl_device *dev, fact *f)
     snprintf(f->why, sizeof f->why, "%s", why ? why : "");
 }
 
-/* From the facts alone, so the same on every rank. */
-static void compare(const charl_comm *c, const fact *f, charl__peer_survey *out)
+void charl__peer_compare(const charl__peer_fact *f, int n, charl__peer_survey *out)
 {
-    for (int r = 0; r < c->size && !out->why[0]; r++) {
+    for (int r = 0; r < n && !out->why[0]; r++) {
         if (f[r].why[0]) {
             snprintf(out->why, sizeof out->why, "rank %d: %s", r, f[r].why);
         } else if (f[r].kind != f[0].kind) {
@@ -41,14 +33,15 @@ static void compare(const charl_comm *c, const fact *f, charl__peer_survey *out)
             }
         }
     }
-    out->is_preferred = f[0].kind == CHARL_SHARED_CUDA;
+    out->is_preferred = f[0].kind == CHARL_SHARED_CUDA || charl__fault("peer.prefer");
 }
 
 /* Each rank asks its own driver; the first that has something to say is quoted. */
-static charl_status reach(charl_comm *c, charl_device *dev, const fact *f, charl__peer_survey *out)
+static charl_status reach(charl_comm *c, charl_device *dev, const charl__peer_fact *f,
+                          charl__peer_survey *out)
 {
     charl_status st = CHARL_OK;
-    char mine[WHY_BYTES] = "", all[CHARL__MAX_PEERS][WHY_BYTES];
+    char mine[CHARL__PEER_WHY] = "", all[CHARL__MAX_PEERS][CHARL__PEER_WHY];
 
     for (int r = 0; r < c->size && !mine[0]; r++) {
         const char *why = charl__export_unreachable(dev, f[r].pci);
@@ -57,7 +50,7 @@ static charl_status reach(charl_comm *c, charl_device *dev, const fact *f, charl
     }
     CHARL_TRY(charl_comm_allgather(c, mine, sizeof mine, all));
     for (int r = 0; r < c->size && !out->why[0]; r++) {
-        snprintf(out->why, sizeof out->why, "%.*s", WHY_BYTES - 1, all[r]);
+        snprintf(out->why, sizeof out->why, "%.*s", CHARL__PEER_WHY - 1, all[r]);
     }
 cleanup:
     return st;
@@ -66,7 +59,7 @@ cleanup:
 charl_status charl__peer_ask(charl_comm *c, charl_device *dev, charl__peer_survey *out)
 {
     charl_status st = CHARL_OK;
-    fact mine, all[CHARL__MAX_PEERS];
+    charl__peer_fact mine, all[CHARL__MAX_PEERS];
 
     *out = (charl__peer_survey){.is_usable = false};
     if (c->size == 1 || c->is_team || c->n_nodes > 1 || c->size > CHARL__MAX_PEERS) {
@@ -79,7 +72,7 @@ charl_status charl__peer_ask(charl_comm *c, charl_device *dev, charl__peer_surve
     }
     fact_fill(dev, &mine);
     CHARL_TRY(charl_comm_allgather(c, &mine, sizeof mine, all));
-    compare(c, all, out);
+    charl__peer_compare(all, c->size, out);
     if (!out->why[0]) {
         CHARL_TRY(reach(c, dev, all, out));
     }

@@ -10,8 +10,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/env.h"
+#include "base/fault.h"
+#include "base/log.h"
 #include "base/tree.h"
 #include "dist/allreduce_device.h"
+#include "dist/peer.h"
 #include "mpi/ranks.h"
 
 _Thread_local charl_comm *comm, *nodes;
@@ -188,6 +191,53 @@ static void test_where_it_does_not_work(void **state)
     charl_allreduce_destroy(ar);
 }
 
+static void test_the_survey_says_why(void **state)
+{
+    charl__peer_fact f[3] = {{CHARL_SHARED_CUDA, "0000:01:00.0", ""},
+                             {CHARL_SHARED_CUDA, "0000:02:00.0", ""},
+                             {CHARL_SHARED_CUDA, "0000:02:00.0", ""}};
+    charl__peer_survey s = {.is_usable = false};
+
+    (void)state;
+    charl__peer_compare(f, 2, &s);
+    assert_string_equal(s.why, "");
+    assert_true(s.is_preferred);
+    charl__peer_compare(f, 3, &s);
+    assert_string_equal(s.why, "ranks 1 and 2 share one GPU");
+    f[2] = (charl__peer_fact){CHARL_SHARED_HOST, "", ""};
+    s.why[0] = '\0';
+    charl__peer_compare(f, 3, &s);
+    assert_string_equal(s.why, "ranks 0 and 2 have devices of different kinds");
+}
+
+static void note(void *ctx, charl__log_level level, const char *text)
+{
+    *(int *)ctx += level == CHARL__LOG_WARN && strstr(text, "all-reduce peer is not used") != NULL;
+}
+
+/* A driver that imports nothing: auto goes on with another algorithm, a name that is asked for
+ * fails. */
+static void test_auto_falls_back(void **state)
+{
+    const int failing_rank = charl_comm_size(comm) - 1;
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+    int warnings = 0;
+
+    (void)state;
+    charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl__log_sink_set(note, &warnings);
+    charl_assert_ok(charl__fault_set("peer.prefer:1+"));
+    charl__fault_after(charl_comm_rank(comm) == failing_rank ? 12 : 0);
+    charl_assert_ok(
+        charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
+    charl_assert_ok(charl__fault_set(NULL));
+    charl__log_sink_set(NULL, NULL);
+    assert_string_equal(charl_allreduce_name(ar), "window");
+    assert_int_equal(warnings, 1);
+    charl_allreduce_destroy(ar);
+}
+
 /* One rank fails at its nth acquisition: all of them are told, and can go on. */
 static void test_a_lonely_failure_is_everybodys(void **state)
 {
@@ -246,6 +296,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sums_equal_the_serial_fold),
         cmocka_unit_test(test_meetings_in_a_row_and_in_turn),
         cmocka_unit_test(test_where_it_does_not_work),
+        cmocka_unit_test(test_the_survey_says_why),
+        cmocka_unit_test(test_auto_falls_back),
         cmocka_unit_test(test_a_lonely_failure_is_everybodys),
         cmocka_unit_test(test_the_host_ends_the_kernel),
         cmocka_unit_test(test_the_kernel_gives_up),
