@@ -4,7 +4,8 @@
  *   charl_normalize  out = h * w + b; with ADD, x being x + y, and sum = x + y
  *   charl_gradient   out = invstd * (u - mean(u) - h * mean(u * h)), u = g * w, without mean(u) for rms_norm; with EXTRA, plus extra
  *   charl_stats      out[r] = (mean, invstd)
- *   charl_sums       out[s][0][c] = sum over the rows of slice s of g * h, and for layer_norm out[s][1][c] = sum of g
+ *   charl_sums       out[s][b][0][c] = sum over the rows of block b of slice s of g * h, and for layer_norm out[s][b][1][c] = sum of g;
+ *                    blocks of 64 rows, whose sums the host adds up with reduce.cl
  *
  * Specialised by   ACT      type of x, y, g, extra, sum and out; w, b and all sums over rows are float
  *                  CENTRED  1 layer_norm, 0 rms_norm (default 1)
@@ -12,8 +13,8 @@
  *                  ADD      1: charl_normalize has y and sum (default 0)
  *                  EXTRA    1: charl_gradient has extra (default 0)
  *                  CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
- * Launch           src/autograd/rows.c; charl_sums: one work-item per slice and CHARL_VEC columns.
- * Numerics         fixed order (rows.clh), two passes for the variance; charl_sums: row r of a slice goes to accumulator r mod 4, then
+ * Launch           src/autograd/rows.c; charl_sums: one work-item per block and CHARL_VEC columns.
+ * Numerics         fixed order (rows.clh), two passes for the variance; charl_sums: row r of a block goes to accumulator r mod 4, then
  *                  (0 + 2) + (1 + 3). A sum x + y is normalised before it is rounded to ACT.
  */
 #ifndef CENTRED
@@ -28,6 +29,7 @@
 #ifndef AFFINE
 #define AFFINE 0
 #endif
+#define BLOCK 64 /* rows that charl_sums adds up at once: part of the result */
 
 #if CHARL_ROW_ITEMS == 1
 #define ROWS(r)                                                                                                                  \
@@ -197,22 +199,24 @@ kernel void charl_stats(global const ACT *x, ulong x_at, global float *out, ulon
 kernel void charl_sums(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global const float *stat, ulong stat_at,
                        global float *out, ulong out_at, ulong slices, ulong rows, ulong size)
 {
-    const ulong groups = (size + CHARL_VEC - 1) / CHARL_VEC, s = get_global_id(0) / groups;
+    const ulong groups = (size + CHARL_VEC - 1) / CHARL_VEC, unit = get_global_id(0) / groups; /* (slice, block) */
     const ulong c = get_global_id(0) % groups * CHARL_VEC, end = slices * rows * size;
+    const ulong blocks = max((rows + BLOCK - 1) / BLOCK, (ulong)1), first = unit % blocks * BLOCK;
+    const int count = (int)min(rows - first, (ulong)BLOCK);
     const long left = (long)(size - c);
     charl_real a[4], b[4];
 
-    if (s >= slices) {
+    if (unit >= slices * blocks) {
         return;
     }
     for (int k = 0; k < 4; k++) {
         a[k] = b[k] = CHARL_SPLAT(0.0f);
     }
-    for (ulong r = 0; r < rows; r += 4) {
+    for (int r = 0; r < count; r += 4) {
 #pragma unroll
-        for (ulong k = 0; k < 4; k++) {
-            if (r + k < rows) { /* lanes beyond the row hold the next one, and are not written */
-                const ulong row = s * rows + r + k, i = row * size + c;
+        for (int k = 0; k < 4; k++) {
+            if (r + k < count) { /* lanes beyond the row hold the next one, and are not written */
+                const ulong row = unit / blocks * rows + first + (ulong)(r + k), i = row * size + c;
                 const charl_real gi = charl_load(g + g_at + i, (long)(end - i));
                 const charl_real d = charl_load(x + x_at + i, (long)(end - i)) - stat[stat_at + 2 * row];
 
@@ -221,7 +225,7 @@ kernel void charl_sums(global const ACT *g, ulong g_at, global const ACT *x, ulo
             }
         }
     }
-    out += out_at + s * (CENTRED ? 2 : 1) * size + c;
+    out += out_at + unit * (CENTRED ? 2 : 1) * size + c;
     charl_store((a[0] + a[2]) + (a[1] + a[3]), out, left);
 #if CENTRED
     charl_store((b[0] + b[2]) + (b[1] + b[3]), out + size, left);

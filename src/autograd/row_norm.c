@@ -1,5 +1,5 @@
 /* One row is normalised by one work-item or one part of a group; sums over rows, the gradients of
- * weight and bias, by one work-item for each slice and a few columns. */
+ * weight and bias, are cut into blocks of rows, one work-item for each block and a few columns. */
 #include "autograd/row_norm.h"
 
 #include <math.h>
@@ -8,6 +8,8 @@
 #include "autograd/map.h"
 #include "autograd/rows.h"
 #include "charl/ops.h"
+
+enum { BLOCK = 64 }; /* rows, as in kernels/row_norm.cl */
 
 static int64_t row_length(const charl_shape *s)
 {
@@ -214,53 +216,93 @@ static int64_t sums_of(const void *attr)
     return ((const charl_row_norm *)attr)->centred ? 2 : 1;
 }
 
-/* Workspace: [rows][2] statistics, then [slices][2 or 1][C] partial sums. */
+/* Workspace of the sums over rows, in floats: statistics [rows][2], results of slices, results of
+ * blocks where a slice has several, and what adding those up needs. */
+typedef struct sums_plan {
+    int64_t slices, rows, blocks; /* rows of a slice, blocks of a slice */
+    int64_t sums;                 /* of a block */
+    int64_t of_slices, of_blocks, scratch, end;
+} sums_plan;
+
+static sums_plan plan_sums(const charl_shape *x, const void *attr, int64_t slices)
+{
+    sums_plan p = {.slices = slices, .rows = row_count(x) / slices};
+
+    p.blocks = p.rows > BLOCK ? (p.rows + BLOCK - 1) / BLOCK : 1;
+    p.sums = sums_of(attr) * row_length(x);
+    p.of_slices = 2 * row_count(x);
+    p.of_blocks = p.of_slices + slices * p.sums;
+    p.scratch = p.of_blocks + (p.blocks > 1 ? slices * p.blocks * p.sums : 0);
+    p.end = p.scratch + charl__reduce_scratch(slices, p.blocks, p.sums);
+    return p;
+}
+
 charl_status charl__row_norm_wgrad_infer(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
     const charl_type *x = &inf->in[1];
-    int64_t sums;
+    const bool partial = x->batch == CHARL_BATCHED;
 
     CHARL_TRY(check(inf, 1, 2, 2));
-    sums = sums_of(inf->attr) * row_length(&x->shape);
     inf->out[0] = (charl_type){CHARL_F32,
                                {2, {sums_of(inf->attr), row_length(&x->shape)}},
-                               x->batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED};
-    inf->workspace = (2 * row_count(&x->shape) + inf->n_slices * sums) * (int64_t)sizeof(float);
+                               partial ? CHARL_PARTIAL : CHARL_REPLICATED};
+    inf->workspace =
+        plan_sums(&x->shape, inf->attr, partial ? inf->n_slices : 1).end * (int64_t)sizeof(float);
 cleanup:
     return st;
+}
+
+/* The sums of every block, into `out`. */
+static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p, charl_arg out)
+{
+    const charl_tensor *x = e->in[1];
+    const int64_t n = row_length(&x->shape);
+    const int vec = charl__is_ungrouped(e->dev) ? 16 : 1;
+    char defines[96];
+    charl_launch l = {.file = "row_norm",
+                      .entry = "charl_sums",
+                      .defines = defines,
+                      .label = e->label,
+                      .args = {charl__in(e->in[0]), charl__in(x),
+                               charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0), out,
+                               charl__i64(p->slices), charl__i64(p->rows), charl__i64(n)}};
+
+    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define CENTRED %d\n%s", vec,
+             p->sums > n, charl__act_define(x->dtype));
+    charl__span_launch(e->dev, p->slices * p->blocks * ((n + vec - 1) / vec), 1, &l);
+    return charl__launch(e->dev, &l);
 }
 
 charl_status charl__row_norm_wgrad_enqueue(const charl_enqueue *e)
 {
     charl_status st = CHARL_OK;
-    const charl_shape *x = &e->in[1]->shape;
-    const int64_t rows = row_count(x), n = row_length(x), sums = sums_of(e->attr) * n,
-                  slices = charl__is_partial(e, 0) ? e->slices->count : 1;
-    const int vec = charl__is_ungrouped(e->dev) ? 16 : 1;
+    const sums_plan p =
+        plan_sums(&e->in[1]->shape, e->attr, charl__is_partial(e, 0) ? e->slices->count : 1);
     charl_launch stats = {
         .args = {charl__in(e->in[1]), charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0)}};
     charl_tensor part = *e->workspace;
-    char defines[96];
-    charl_launch l = {
-        .file = "row_norm", .entry = "charl_sums", .defines = defines, .label = e->label};
+    charl_reduce r = {.a = charl__scratch_arg(CHARL_ARG_IN, e->workspace, p.of_blocks),
+                      .a_type = CHARL_F32,
+                      .n_in = 1,
+                      .outer = p.slices,
+                      .n = p.blocks,
+                      .inner = p.sums,
+                      .scratch = p.scratch,
+                      .scale = 1.0F};
 
-    part.offset += 2 * rows;
-    part.shape = (charl_shape){1, {slices * sums}};
+    part.offset += p.of_slices;
+    part.shape = (charl_shape){1, {p.slices * p.sums}};
+    r.out = p.slices > 1 ? charl__out(&part) : charl__out(e->out[0]);
     CHARL_TRY(launch_rows(e, "charl_stats", e->in[1], "", &stats, 2));
-    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define CENTRED %d\n%s", vec, sums > n,
-             charl__act_define(e->in[1]->dtype));
-    l.args[0] = charl__in(e->in[0]);
-    l.args[1] = charl__in(e->in[1]);
-    l.args[2] = charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0);
-    l.args[3] = slices > 1 ? charl__out(&part) : charl__out(e->out[0]);
-    l.args[4] = charl__i64(slices);
-    l.args[5] = charl__i64(rows / slices);
-    l.args[6] = charl__i64(n);
-    charl__span_launch(e->dev, slices * ((n + vec - 1) / vec), 1, &l);
-    CHARL_TRY(charl__launch(e->dev, &l));
-    if (slices > 1) {
-        CHARL_TRY(charl__fold(e, &part, sums, 0));
+    CHARL_TRY(sum_blocks(e, &p,
+                         p.blocks > 1 ? charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p.of_blocks)
+                                      : r.out));
+    if (p.blocks > 1) {
+        CHARL_TRY(charl__reduce_sum(e, &r));
+    }
+    if (p.slices > 1) {
+        CHARL_TRY(charl__fold(e, &part, p.sums, 0));
     }
 cleanup:
     return st;

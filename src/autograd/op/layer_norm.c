@@ -164,6 +164,18 @@ static const charl_op_sample samples_wgrad[] = {
      .lo = -1,
      .hi = 1,
      .terms = 300},
+    /* Blocks of 64 rows: whole ones and a ragged one, per slice; more than one launch adds up. */
+    {.in = {CHARL_B(F32, 8, 135, 37), CHARL_B(F32, 8, 135, 37)},
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 1080},
+    {.in = {CHARL_R(F32, 16449, 2), CHARL_R(F32, 16449, 2)},
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 16449},
+    {.in = {CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4)}, .attr = &usual, .lo = -1, .hi = 1},
     {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 2},
 };
 
