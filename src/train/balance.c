@@ -2,11 +2,11 @@
  *
  * A measured step waits for the device before and behind its graphs, so its all-reduce does not
  * hide behind them: few steps are measured. The median of them counts, as other work on a machine
- * now and then delays a step. What a rank does whatever its slices (the update, small launches) is
- * counted as if it were theirs; the times after a division correct that at the next one, as
- * divisions stand still only when all ranks take equally long. Every division doubles the pause
- * until the next measuring, so that a machine whose speed changes all the time does not spend its
- * own on dividing. */
+ * now and then delays a step, and half of it is what earlier ones said. What a rank does whatever
+ * its slices (the update, small launches) is counted as if it were theirs; the times after a
+ * division correct that at the next one, as divisions stand still only when all ranks take equally
+ * long. Every division doubles the pause until the next measuring, so that a machine whose speed
+ * changes all the time does not spend its own on dividing. */
 #include "train/balance.h"
 
 #include <inttypes.h>
@@ -175,20 +175,22 @@ charl_status charl__balance_divide(charl__trainer *t)
     const int size = charl_comm_size(t->comm);
     const int least = t->config->train.passes > 1 ? (int)t->config->train.passes : 1;
     const double begin = charl__clock_s(), mine = measured(b);
-    double time[CHARL_MAX_SLICES], cost[CHARL_MAX_SLICES];
+    double time[CHARL_MAX_SLICES];
     charl_balance_row row = {.step = t->step, .size = size, .slices = b->count, .step_ms = time};
     int count[CHARL_MAX_SLICES];
 
     CHARL_TRY(charl_comm_allgather(t->comm, &mine, sizeof mine, time));
     for (int r = 0; r < size; r++) {
-        cost[r] = time[r] / b->count[r];
+        const double cost = time[r] / b->count[r];
+
+        b->cost[r] = b->cost[r] > 0.0 ? 0.5 * (b->cost[r] + cost) : cost;
         time[r] *= 1e3;
     }
-    charl__apportion(t->slices.total, least, size, cost, count);
+    charl__apportion(t->slices.total, least, size, b->cost, count);
     b->n = 0;
     b->skip = STEADY;
-    if (charl__apportion_time(size, cost, count) >
-        GAIN * charl__apportion_time(size, cost, b->count)) {
+    if (charl__apportion_time(size, b->cost, count) >
+        GAIN * charl__apportion_time(size, b->cost, b->count)) {
         goto cleanup;
     }
     CHARL_TRY(exchange(t, count));

@@ -21,7 +21,8 @@ typedef struct charl__balance {
     int n;                                 /* steps measured */
     double sample[CHARL__BALANCE_SAMPLES]; /* s */
     double begin_s, waited_s;
-    int count[CHARL_MAX_SLICES]; /* slices of every rank */
+    int count[CHARL_MAX_SLICES];   /* slices of every rank */
+    double cost[CHARL_MAX_SLICES]; /* s that one of them takes; 0: not known yet */
 } charl__balance;
 
 struct charl__trainer;

@@ -44,7 +44,7 @@ export CHARL_FAULT=train.measured@0:1:100,train.measured@1:1:300,train.measured@
 CHARL_FAULT="$CHARL_FAULT,device.copies@1:*"
 expect 0 "cnn on 2 ranks" ranks 2 cnn.ini -o cnn-2 $mixup dist.balance=speed dist.shard_optimizer=yes
 says 1 " balance step=7 slices=6,2 "
-says 1 " balance step=20 slices=4,4 "
+says 1 " balance step=20 slices=5,3 "
 same "cnn on 2 ranks" cnn-1 cnn-2
 export CHARL_FAULT=train.measured@0:1:100,train.measured@1:1:105
 expect 0 "not worth it" ranks 2 mlp.ini -o n $speed
