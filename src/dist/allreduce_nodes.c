@@ -25,7 +25,7 @@
 
 #include "base/alloc.h"
 
-enum { PIECE = 1 << 20 /* values */, PIECES = 4, TAGS = 2 * PIECES, TAG_SETS = 1024 };
+enum { PIECE = 1 << 18 /* values */, PIECES = 8, TAGS = 2 * PIECES, TAG_SETS = 1024 };
 enum { SLACK = 4 * CHARL__PART }; /* what cutting twice in whole blocks may add to a part */
 
 typedef struct span {
