@@ -95,7 +95,8 @@ static charl_status place_f32(charl__sync *s)
     memory.lanes = s->in_place ? charl_allreduce_lanes(s->ar) : NULL;
     memory.sum = s->sum_in_place ? charl_allreduce_sum(s->ar) : NULL;
     s->on_device = charl__allreduce_buffers(s->ar, &memory.lanes_buffer, &memory.sum_buffer);
-    CHARL_INVARIANT(!s->on_device || stride == s->set->gradient_elements);
+    CHARL_INVARIANT(!s->on_device || stride == s->set->gradient_elements ||
+                    s->set->gradient_elements == 0);
     return charl__params_allocate_gradients(s->set, s->n_lanes, false, &memory);
 }
 

@@ -101,13 +101,13 @@ static void sums(int total, int64_t n, bool in_parts, int rounds)
 
 static void test_sums_equal_the_serial_fold(void **state)
 {
-    const int64_t sizes[] = {2, 17, 5003, 20001};
+    const int64_t sizes[] = {2, 17, 5003, 60001};
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         sums(8, sizes[i], i % 2 == 0, 1);
     }
-    sums(8, 5003, true, 1);
+    sums(8, 60001, true, 1);
     sums(11, 5003, false, 1); /* several lanes of a rank */
     charl_assert_ok(charl_comm_barrier(comm));
 }
