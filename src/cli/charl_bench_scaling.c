@@ -14,7 +14,15 @@
 #include "cli/charl_commands.h"
 #include "train/scaling.h"
 
-enum { KEY_NEAR = 0x100, KEY_FAR, KEY_NODE, FEW_BYTES = 4096, MANY_BYTES = 25 << 20, SUMS = 20 };
+enum {
+    KEY_NEAR = 0x100,
+    KEY_FAR,
+    KEY_NODE,
+    FEW_BYTES = 4096,
+    MANY_BYTES = 25 << 20,
+    SUMS = 20,
+    ROWS = 10
+};
 
 static const double BACKWARD = 2.0 / 3; /* of the computing time: two products of three */
 static const int COUNTS[] = {1, 2, 4, 8, 64, 512};
@@ -43,29 +51,61 @@ typedef struct prediction {
     double batch, compute_s, comm_s, exposed_s, step_s, efficiency;
 } prediction;
 
-/* Every rank computes alone, with the memory traffic of its neighbours. */
-static charl_status measure_compute(scaling *s, charl_comm *comm)
+/* An eighth of the slices, twice that, and so on to all of them. */
+static void choose_shares(scaling *s)
+{
+    charl__compute_curve *c = &s->curve;
+    const int all = s->here.slices;
+
+    for (int share = all >= 8 ? all / 8 : 1; share < all; share *= 2) {
+        c->slices[c->n++] = share;
+    }
+    c->slices[c->n++] = all;
+}
+
+static bool is_better(double found, double before)
+{
+    return before <= 0 || found < before;
+}
+
+/* The step on all ranks, and every share on every rank alone: all at once, with the memory traffic
+ * of the neighbours. Of several rounds the best counts: a machine has quiet and busy times. */
+static charl_status measure_round(scaling *s, charl_comm *comm, charl_comm *alone)
+{
+    charl_status st = CHARL_OK;
+    charl__compute_curve *c = &s->curve;
+    charl__bench_steps steps;
+
+    CHARL_TRY(charl__bench_steps_run(&s->config, comm, ROWS, NULL, 0, &steps));
+    if (is_better(steps.step_s, s->here.step_s)) {
+        s->here = steps;
+    }
+    if (c->n == 0) {
+        choose_shares(s);
+    }
+    for (int i = 0; i < c->n; i++) {
+        st = charl__bench_steps_run(&s->config, alone, ROWS, &s->here, (int)c->slices[i], &steps);
+        CHARL_TRY(charl_comm_agree(comm, st));
+        CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &steps.step_s, 1));
+        c->compute_s[i] = is_better(steps.step_s, c->compute_s[i]) ? steps.step_s : c->compute_s[i];
+    }
+cleanup:
+    return st;
+}
+
+static charl_status measure_steps(scaling *s, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
     charl_team *team = NULL;
     charl_comm *alone = NULL;
-    charl__bench_steps steps;
-    double *slices = s->curve.slices, *compute_s = s->curve.compute_s;
 
     st = charl_team_create(1, &team);
     if (st == CHARL_OK) {
         st = charl_comm_create(&(charl_comm_options){.team = team}, &alone);
     }
     CHARL_TRY(charl_comm_agree(comm, st));
-    for (int share = s->here.slices >= 8 ? s->here.slices / 8 : 1; share <= s->here.slices;
-         share = 2 * share <= s->here.slices || share == s->here.slices ? 2 * share
-                                                                        : s->here.slices) {
-        st = charl__bench_steps_run(&s->config, alone, (int)s->repeats, &s->here, share, &steps);
-        CHARL_TRY(charl_comm_agree(comm, st));
-        CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &steps.step_s, 1));
-        CHARL_INVARIANT(s->curve.n < CHARL__SCALING_POINTS);
-        slices[s->curve.n] = share;
-        compute_s[s->curve.n++] = steps.step_s;
+    for (int64_t r = 0; r < s->repeats; r++) {
+        CHARL_TRY(measure_round(s, comm, alone));
     }
 cleanup:
     charl_comm_destroy(alone);
@@ -80,7 +120,7 @@ static charl_status time_sum(charl_comm *comm, charl_allreduce *ar, int64_t byte
     charl__bench_subject subject = {.run = charl__bench_sum_run, .ctx = &sum};
 
     CHARL_TRY(charl__bench_measure(comm, &subject, 1, SUMS, bytes > FEW_BYTES ? 1 : 64));
-    *out = subject.median_s;
+    *out = subject.best_s;
 cleanup:
     return st;
 }
@@ -244,9 +284,8 @@ static int scaling_run(void *ctx, charl_comm *comm)
 
     s->ranks = charl_comm_size(comm);
     CHARL_TRY(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
-    CHARL_TRY(charl__bench_steps_run(&s->config, comm, (int)s->repeats, NULL, 0, &s->here));
     CHARL_TRY(measure_link(s, comm));
-    CHARL_TRY(measure_compute(s, comm));
+    CHARL_TRY(measure_steps(s, comm));
     if (s->node == 0) {
         s->node = charl_comm_local_size(comm) > 8 ? charl_comm_local_size(comm) : 8;
     }
@@ -284,7 +323,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_NODE:
         return charl__cli_parse_int("--node", arg, 1, 1024, &s->node);
     case 'r':
-        return charl__cli_parse_int("--repeat", arg, 1, 60, &s->repeats);
+        return charl__cli_parse_int("--repeat", arg, 1, 1000, &s->repeats);
     case 'f':
         return charl__bench_parse_format(arg, &s->format);
     default:
@@ -300,8 +339,7 @@ int charl__bench_scaling_main(const char *path, int argc, char **argv)
         {"far", KEY_FAR, "US,GB/S", 0,
          "Link of a node to others (default: measured where there are several)", 0},
         {"node", KEY_NODE, "N", 0, "Ranks per node to predict for (default: 8, or those here)", 0},
-        {"repeat", 'r', "N", 0, "Measurements of four steps, of which the best counts (default: 5)",
-         0},
+        {"repeat", 'r', "N", 0, "Rounds of measurements, of which the best counts (default: 3)", 0},
         CHARL__BENCH_FORMAT_OPTION,
         {0}};
     static const struct argp argp = {
@@ -316,7 +354,7 @@ int charl__bench_scaling_main(const char *path, int argc, char **argv)
         NULL,
         NULL};
     charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__BENCH_OVERRIDES};
-    scaling s = {.repeats = 5};
+    scaling s = {.repeats = 3};
     charl_config *config = NULL;
     charl_status st;
     int code = charl__cli_parse(path, &argp, &operands, argc, argv, &s);

@@ -9,7 +9,7 @@
 #include "charl/train.h"
 #include "cli/charl_commands.h"
 
-enum { STEPS_PER_ROW = 4, OWN = 8, TEXT = 64 };
+enum { STEPS_PER_ROW = 2, OWN = 8, TEXT = 64 };
 
 typedef struct watch {
     charl_comm *comm;
