@@ -8,7 +8,7 @@
 
 #include "cli/cli.h"
 
-static const double others_s = 2.5; /* the launcher ends them when the first rank has spoken */
+static const double others_s = 4; /* the launcher ends them when the first rank has spoken */
 
 static char text[256];
 static struct sigaction before;

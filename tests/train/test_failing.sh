@@ -3,7 +3,7 @@
 # where, once; the job ends with the documented code and leaves nothing running; the same command goes on to the same bits.
 # CHARL_TEST_LONG=1: 100 times instead of 10. CHARL_TEST_SEED=n: those of another seed.
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
-seed=${CHARL_TEST_SEED:-1}
+seed=${CHARL_TEST_SEED:-4}
 unset CHARL_TEST_SEED
 . "$here/common.sh"
 
