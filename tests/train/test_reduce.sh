@@ -1,7 +1,9 @@
 #!/bin/sh
 # Gradients in bf16 on their way (dist.reduce_dtype): the same bits for any number of ranks, algorithm, bucket, pass and
-# after resuming, near those of f32. CHARL_TEST_LONG=1: more of each, and a tied gpt.
-here=$(dirname "$0")
+# after resuming, near those of f32. CHARL_TEST_LONG=1: more of each, a tied gpt, and on MNIST, with the IDX files in
+# $CHARL_TEST_DATA/mnist10k, as good a model as in f32.
+data=${CHARL_TEST_DATA:-}/mnist10k
+here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"
 
 # variant NAME RANKS MODEL SETTINGS...: what MODEL-1 holds, with other settings
@@ -51,5 +53,19 @@ if [ -n "$long" ]; then
     expect 0 "gpt on 1 rank" ranks 1 gpt.ini -q -o gpt-1 dist.reduce_dtype=bf16
     variant "3 ranks" 3 gpt
     variant "two passes" 2 gpt train.passes=2
+    if [ -f "$data/images-idx3-ubyte.gz" ]; then
+        "$bin/charl" data import idx "$data/images-idx3-ubyte.gz" "$data/labels-idx1-ubyte.gz" --val-split 0.2 \
+            -o mnist.h5 >/dev/null || exit 1
+        for type in f32 bf16; do
+            expect 0 "MNIST in $type" ranks 2 "$here/../../launch/mnist-mlp.ini" -q data.path="$T/mnist.h5" \
+                run.output_dir="$T/mnist-$type" device.share=yes dist.reduce_dtype=$type
+            grep '"event":"val"' mnist-$type/metrics.jsonl | tail -n 1 | sed -E 's/.*"accuracy":([0-9.e-]+).*/\1/'
+        done >accuracies
+        checks=$((checks + 1))
+        awk '{ a[NR] = $1 } END { exit !(a[1] > 0.95 && a[2] > a[1] - 0.01) }' accuracies ||
+            fail "MNIST: accuracy in f32 and bf16: $(cat accuracies)"
+    else
+        skipped "MNIST" "CHARL_TEST_DATA names no folder with mnist10k"
+    fi
 fi
 finish
