@@ -69,6 +69,21 @@ static int64_t range_count(const char *how, int64_t step)
            (strcmp(how, "differ") == 0 ? charl_comm_rank(comm) : 1000 * charl_comm_node(comm));
 }
 
+/* Until the nodes have heard of each other, so that every rank knows where every other is. */
+static void others_await(void)
+{
+    const double until = charl__clock_s() + 10;
+
+    for (int r = 0; r < charl_comm_size(comm) && charl__clock_s() < until; r++) {
+        char text[CHARL_COMM_PLACE];
+
+        while (!strstr(charl_comm_place(comm, r, text, sizeof text), ", step") &&
+               charl__clock_s() < until) {
+            charl__sleep_s(0.01);
+        }
+    }
+}
+
 static charl_status job(const char *how, int rank)
 {
     charl_status st = CHARL_OK;
@@ -85,8 +100,8 @@ static charl_status job(const char *how, int rank)
         const bool is_odd = step == 5 && charl_comm_rank(comm) == rank;
 
         charl_comm_mark(comm, step, "backward");
-        if (step == 4 && charl_comm_node_count(comm) > 1) {
-            charl__sleep_s(0.3); /* until the nodes have heard of each other */
+        if (step == 4) {
+            others_await();
         }
         if (step == 5 && strcmp(how, "still") == 0 && charl_comm_rank(comm) != rank) {
             charl__sleep_s(60);
