@@ -45,7 +45,7 @@ expect 2 'format xml: must be table, csv or jsonl' bench allreduce --format xml
 # Every algorithm and rival at every size, the last of which is no whole step.
 on 3 0 '^ *4 KiB  tree ' bench allreduce --max 20001 --repeat 2
 for name in window tree mpi MPI_Allreduce; do
-    lines 3 "^ *[0-9]* K*i*B  $name .* us "
+    lines 3 "^ *[0-9]* K*i*B  $name .* [um]*s "
 done
 lines 3 ' MPI_Allreduce .* 1x$'
 lines 1 '^NCCL: not here: '

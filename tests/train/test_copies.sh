@@ -17,6 +17,15 @@ same "copied on 2 ranks" shared copied
 CHARL_FAULT='device.copies@1:*'
 wide 3 mixed train.max_steps=3 dist.overlap=no
 same "copied on the second of 3 ranks" shared mixed
+if [ -n "$long" ]; then
+    for setting in dist.reduce_dtype=bf16 dist.shard_optimizer=yes train.passes=2; do
+        unset CHARL_FAULT
+        wide 2 as-is train.max_steps=3 --overwrite $setting
+        export CHARL_FAULT='device.copies:*'
+        wide 2 long train.max_steps=3 --overwrite $setting
+        same "$setting, copied" as-is long
+    done
+fi
 unset CHARL_FAULT
 
 # What is copied takes memory of the device beside the window's: one lane and the sum of 2.9 million values.
