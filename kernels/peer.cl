@@ -13,8 +13,8 @@
  * Why a slot may    A flag at e says that its rank has read what came before e - 1. For parts: lanes are written after the second
  * be written again  meeting of the tile before, sums after the first of this one. sum_all has one meeting, so the parity of the
  *                   epoch selects one of two sets; sum_parts uses two epochs, and every launch as many in every work-group.
- * Launch            as many work-groups of LOCAL on all ranks, the same arguments but for rank, first and mine. A work-group waits for
- *                   none of its own device, so if a device starts them in order they need not all be resident at once.
+ * Launch            up to GROUPS work-groups of LOCAL, as many on all ranks, the same arguments but for rank, first and mine. A
+ *                   work-group waits for none of its own device, so if a device starts them in order they need not all be resident.
  *                   Waiting is bounded: `patience` is ns (PTX) or polls. state[0] gets a bit per rank that did not come, state[1]
  *                   is set by the host to end all waiting; then and from then on no sum is valid.
  * Numerics          the tree of src/base/tree.h over the lanes: LANES - 1 additions, as ADDS lists them, the same on every rank.
@@ -25,6 +25,7 @@
 #define ADDS ADD(0, 1) /* ADD(dst, src)...: lane dst += lane src; the sum is lane 0 */
 #define LOCAL 64
 #define PACKS 4 /* of four floats, in flight per work-item and lane */
+#define GROUPS 2 /* that a box has room for */
 #endif
 #include "peer_access.clh"
 #include "peer_tiles.clh"
@@ -49,7 +50,7 @@ static inline global float4 *slot_of(const peers *p, int rank, int slot)
 {
     const ulong at = (ulong)get_group_id(0) * SLOTS + slot;
 
-    return (global float4 *)(p->box[rank] + get_num_groups(0) * FLAGS * sizeof(ulong)) + at * TILE;
+    return (global float4 *)(p->box[rank] + GROUPS * FLAGS * sizeof(ulong)) + at * TILE;
 }
 
 static inline global ulong *flag_of(const peers *p, int owner, int from)

@@ -16,12 +16,9 @@
 #include "dist/allreduce_device.h"
 #include "dist/peer.h"
 
-enum {
-    FLAG_BYTES = 128,
-    MAX_BOX_BYTES = 256 << 20
-};                               /* FLAGS of peer.cl; what the
-                                                 driver imports safely */
-static const double grace_s = 5; /* the host speaks before the kernel gives up */
+enum { FLAG_BYTES = 128 };          /* of a work-group: FLAGS of peer.cl */
+enum { MAX_BOX_BYTES = 256 << 20 }; /* what the driver imports safely */
+static const double grace_s = 5;    /* the host speaks before the kernel gives up */
 
 /* A rank's progress, for the others' hosts. */
 typedef struct peer_page {
@@ -85,9 +82,9 @@ static charl_status defines_write(const charl_allreduce *ar, peer_state *s)
     CHARL_TRY(charl__text_printf(
         &t,
         "%s#define RANKS %d\n#define LANES %d\n#define LOCAL %d\n"
-        "#define PACKS %d\n#define ADDS",
+        "#define PACKS %d\n#define GROUPS %d\n#define ADDS",
         charl__export_kind(s->dev, &why) == CHARL_SHARED_CUDA ? "#define CHARL_PTX\n" : "",
-        ar->c->size, ar->map.n, s->local, s->packs));
+        ar->c->size, ar->map.n, s->local, s->packs, s->tuning.groups));
     for (int k = 0; k < ar->map.n - 1; k++) {
         CHARL_TRY(charl__text_printf(&t, " ADD(%d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
     }

@@ -108,7 +108,10 @@ static void test_sums_equal_the_serial_fold(void **state)
         sums(8, sizes[i], i % 2 == 0, 1);
     }
     sums(8, 60001, true, 1);
-    sums(11, 5003, false, 1); /* several lanes of a rank */
+    if (charl_comm_size(comm) % 2 ==
+        0) { /* several lanes of a rank; three ranks have them anyway */
+        sums(11, 5003, false, 1);
+    }
     charl_assert_ok(charl_comm_barrier(comm));
 }
 
