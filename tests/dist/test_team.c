@@ -124,6 +124,43 @@ static void test_many_operations_are_under_way(void **state)
     charl_team_destroy(team);
 }
 
+static bool is_over(charl__group *g, charl__request *r)
+{
+    bool is_complete = false;
+
+    charl_assert_ok(g->transport->test(g, r, &is_complete));
+    return is_complete;
+}
+
+static void test_messages_meet_by_their_tags(void **state)
+{
+    char sent[] = "ab", late[] = "cd", first[2] = "", second[2] = "";
+    charl__request send[3], receive[3];
+    charl__group *g = NULL;
+    charl_team *team = NULL;
+    bool is_complete;
+
+    (void)state;
+    charl_assert_ok(charl_team_create(1, &team));
+    charl_assert_ok(charl__team_world(team, 0, &g));
+    charl_assert_ok(g->transport->receive(g, &(charl__message){first, 1, 2, 0, 5}, &receive[0]));
+    assert_false(is_over(g, &receive[0]));
+    charl_assert_ok(g->transport->send(g, &(charl__message){late, 1, 2, 0, 6}, &send[0]));
+    charl_assert_ok(g->transport->send(g, &(charl__message){sent, 1, 2, 0, 5}, &send[1]));
+    assert_false(is_over(g, &send[0]));
+    assert_true(is_over(g, &receive[0]) && is_over(g, &receive[0]) && is_over(g, &send[1]));
+    charl_assert_ok(g->transport->receive(g, &(charl__message){second, 1, 2, 0, 6}, &receive[1]));
+    assert_true(is_over(g, &receive[1]) && is_over(g, &send[0]));
+    assert_memory_equal(first, "ab", 2);
+    assert_memory_equal(second, "cd", 2);
+    charl_assert_ok(g->transport->send(g, &(charl__message){sent, 1, 1, 0, 5}, &send[2]));
+    charl_assert_ok(g->transport->receive(g, &(charl__message){first, 1, 2, 0, 5}, &receive[2]));
+    charl_assert_status(g->transport->test(g, &receive[2], &is_complete), CHARL_ERR_COMM);
+    charl_assert_message("rank 0 sent 1 values where rank 0 waits for 2");
+    charl__group_destroy(g, false);
+    charl_team_destroy(team);
+}
+
 static void meet_differently(member *m)
 {
     const charl_comm_options options = options_of(m);
@@ -253,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_every_acquisition_may_fail),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_many_operations_are_under_way),
+        cmocka_unit_test(test_messages_meet_by_their_tags),
         cmocka_unit_test(test_different_operations_are_noticed),
         cmocka_unit_test(test_a_thread_that_ends_is_a_rank_that_died),
         cmocka_unit_test(test_a_silent_thread_is_named),

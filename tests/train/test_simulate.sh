@@ -1,6 +1,6 @@
 #!/bin/sh
 # Ranks that are threads of one process: the same bits as real ones, in both directions across a stop, and the same end
-# when one of them fails. CHARL_TEST_LONG=1: every number of ranks.
+# when one of them fails. CHARL_TEST_LONG=1: every number of ranks; CHARL_TEST_SHORT=1: few.
 here=$(dirname "$0")
 . "$here/common.sh"
 
@@ -26,6 +26,7 @@ expect 0 "mlp on 1 simulated rank" simulated 1 mlp.ini -o mlp-1
 says 1 "1 simulated rank in one process"
 same "mlp on 1 simulated rank" mlp-real mlp-1
 counts="3 8"
+[ -n "$short" ] && counts=
 [ -n "$long" ] && counts="1 2 3 4 5 6 7 8"
 for n in $counts; do
     expect 0 "cnn on $n simulated ranks" simulated "$n" cnn.ini -q -o "cnn-$n"
