@@ -44,7 +44,7 @@ for host in a b; do
     other=$([ $host = a ] && echo b || echo a)
     cat "hosts/messages.charl-$host" >log
     says 1 "^charl-train: error: rank [0-3] of 4 \(charl-$host, pid [0-9]+\), step [67], .*no progress for [0-9]+ s, waiting for "
-    says 1 "rank [0-3] of 4 \(charl-$other, pid [0-9]+\): its node silent for [0-9]+ s, last seen in step [1-7], .*; rank "
+    says 1 "rank [0-3] of 4 \(charl-$other, pid [0-9]+\): its node silent for [0-9]+ s, last seen in .*; rank "
 done
 hosts_mend
 
