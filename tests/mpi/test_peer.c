@@ -234,10 +234,19 @@ static void test_auto_falls_back(void **state)
     charl__fault_after(charl_comm_rank(comm) == failing_rank ? 12 : 0);
     charl_assert_ok(
         charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
+    assert_string_equal(charl_allreduce_name(ar), "window");
+    assert_int_equal(warnings, 1);
+    charl_allreduce_destroy(ar);
+
+    /* memory through which rank 1 is never heard */
+    charl_assert_ok(charl__fault_set("peer.prefer:1+,peer.absent@1:1,peer.patience:1+:100"));
+    charl_assert_ok(
+        charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
     charl_assert_ok(charl__fault_set(NULL));
     charl__log_sink_set(NULL, NULL);
     assert_string_equal(charl_allreduce_name(ar), "window");
-    assert_int_equal(warnings, 1);
+    assert_int_equal(warnings, 2);
+    assert_false(charl_comm_is_broken(comm));
     charl_allreduce_destroy(ar);
 }
 
