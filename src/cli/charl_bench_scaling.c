@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/tree.h"
+#include "charl/device.h"
 #include "cli/charl_bench.h"
 #include "cli/charl_bench_steps.h"
 #include "cli/charl_commands.h"
@@ -126,31 +127,54 @@ cleanup:
 }
 
 /* The link that the ranks here are joined by: within a node, or between several. */
+static link_option *link_here(scaling *s, const charl_comm *comm)
+{
+    return charl_comm_node_count(comm) > 1 ? &s->far : &s->near;
+}
+
+static charl_status check_link(scaling *s, charl_comm *comm)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(
+        s->ranks > 1 || link_here(s, comm)->given, CHARL_ERR_CONFIG,
+        "one rank has no link to measure; HINT mpirun -n 2 charl bench scaling CONFIG, or "
+        "--near=LATENCY_US,GB_PER_S");
+cleanup:
+    return st;
+}
+
+/* Of the all-reduce that training takes: between GPUs that is one of their own. */
 static charl_status measure_link(scaling *s, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
-    const bool far = charl_comm_node_count(comm) > 1;
-    link_option *l = far ? &s->far : &s->near;
+    const int nodes = charl_comm_node_count(comm);
+    charl_allreduce_options options = {.algorithm = "auto", .reduce_dtype = CHARL_F32};
     charl_allreduce *ar = NULL;
+    charl_device *dev = NULL;
     charl_slices mine;
+    char select[16];
     double few_s = 0, many_s = 0;
 
-    if (l->given) {
+    if (link_here(s, comm)->given) {
         goto cleanup;
     }
-    CHARL_REQUIRE(
-        s->ranks > 1, CHARL_ERR_CONFIG,
-        "one rank has no link to measure; HINT mpirun -n 2 charl bench scaling CONFIG, or "
-        "--near=LATENCY_US,GB_PER_S");
+    snprintf(select, sizeof select, "%d", s->here.device);
+    if (!s->here.is_cpu) {
+        st = charl_device_open(&(charl_device_request){.select = select, .share = true}, &dev);
+    }
+    CHARL_TRY(charl_comm_agree(comm, st));
+    options.device = dev;
     CHARL_TRY(charl__slices_block(s->ranks, charl_comm_rank(comm), s->ranks, &mine));
-    CHARL_TRY(charl_allreduce_create(comm, MANY_BYTES / 4, &mine, NULL, &ar));
+    CHARL_TRY(charl_allreduce_create(comm, MANY_BYTES / 4, &mine, &options, &ar));
     CHARL_TRY(time_sum(comm, ar, FEW_BYTES, &few_s));
     CHARL_TRY(time_sum(comm, ar, MANY_BYTES, &many_s));
-    l->link = charl__scaling_fit(far ? charl_comm_node_count(comm) : s->ranks, FEW_BYTES, few_s,
-                                 MANY_BYTES, many_s);
-    l->given = true;
+    *link_here(s, comm) =
+        (link_option){true, charl__scaling_fit(nodes > 1 ? nodes : s->ranks, FEW_BYTES, few_s,
+                                               MANY_BYTES, many_s)};
 cleanup:
     charl_allreduce_destroy(ar);
+    charl_device_close(dev);
     return st;
 }
 
@@ -284,8 +308,9 @@ static int scaling_run(void *ctx, charl_comm *comm)
 
     s->ranks = charl_comm_size(comm);
     CHARL_TRY(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
-    CHARL_TRY(measure_link(s, comm));
+    CHARL_TRY(check_link(s, comm));
     CHARL_TRY(measure_steps(s, comm));
+    CHARL_TRY(measure_link(s, comm));
     if (s->node == 0) {
         s->node = charl_comm_local_size(comm) > 8 ? charl_comm_local_size(comm) : 8;
     }
