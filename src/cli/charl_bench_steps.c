@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "charl/train.h"
 #include "cli/charl_commands.h"
@@ -15,7 +14,6 @@ enum { STEPS_PER_ROW = 2, OWN = 8, TEXT = 64 };
 typedef struct watch {
     charl_comm *comm;
     charl__bench_steps *out;
-    double row_s; /* when the last row was complete */
 } watch;
 
 static charl_status on_started(void *ctx, const charl_train_info *info)
@@ -32,20 +30,16 @@ static charl_status on_started(void *ctx, const charl_train_info *info)
 }
 
 /* The first row has touched memory. Of the others the best counts: what else a machine does makes
- * steps longer, never shorter. That holds between two moments when the device has nothing left to
- * do, as here, where the row's loss has been read; a row's own time ends when its steps have been
- * handed to the device. */
+ * steps longer, never shorter. */
 static charl_status on_trained(void *ctx, const charl_train_row *row)
 {
-    watch *w = ctx;
-    charl__bench_steps *out = w->out;
-    const double now = charl__clock_s(), step_s = (now - w->row_s) / STEPS_PER_ROW;
+    charl__bench_steps *out = ((const watch *)ctx)->out;
+    const double step_s = row->step_ms / 1e3;
 
     if (row->step > STEPS_PER_ROW && (out->step_s <= 0 || step_s < out->step_s)) {
         out->step_s = step_s;
         out->exposed_s = row->comm_exposed_ms / 1e3;
     }
-    w->row_s = now;
     return CHARL_OK;
 }
 

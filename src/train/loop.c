@@ -260,14 +260,14 @@ static charl_status log_row(charl__trainer *t, charl__meter *m, charl_train_resu
                            .samples = t->step * t->config->train.batch_size,
                            .mem_bytes = charl_device_get_memory(t->dev).in_use};
 
-    charl__meter_row(t, m, &row);
     CHARL_TRY(read_loss(t, &row.loss));
-    if (t->data.kind == CHARL_DATASET_TOKENS) {
-        row.tokens_per_s = row.samples_per_s * (double)t->data.x_shape.dim[0];
-    }
     result->loss = row.loss;
     st = check_finite(t, &row.loss, &row.grad_norm);
     row.skipped = t->skipped_before + t->skipped_now;
+    charl__meter_row(t, m, &row); /* now the device has done what the row is about */
+    if (t->data.kind == CHARL_DATASET_TOKENS) {
+        row.tokens_per_s = row.samples_per_s * (double)t->data.x_shape.dim[0];
+    }
     if (t->options->events.trained) { /* a row with the loss that ended the run is worth having */
         const charl_status written = t->options->events.trained(t->options->events.ctx, &row);
 

@@ -54,7 +54,6 @@ void charl__meter_row(const charl__trainer *t, charl__meter *m, charl_train_row 
     row->comm_exposed_ms = span.exposed_s * 1e3 / steps;
     row->eta_s = clock_s / steps * (double)(t->end_step - t->step);
     row->elapsed_s = end.clock_s - t->started_s;
-    m->begin = end; /* the host reads the row's values next, and waits for the device: that is time
-                       of steps too */
+    m->begin = end;
     m->steps = 0;
 }
