@@ -1,7 +1,7 @@
 #!/bin/sh
 # The same bits for any number of ranks, any algorithm of communication, any place of the data and any number of
-# compute units; and after stopping anywhere and going on with another number of ranks. CHARL_TEST_LONG=1: every pair;
-# CHARL_TEST_SHORT=1: one of each kind.
+# compute units; and after stopping anywhere and going on with another number of ranks. CHARL_TEST_LONG=1: every pair
+# and every algorithm; CHARL_TEST_SHORT=1: one of each kind.
 here=$(dirname "$0")
 . "$here/common.sh"
 
@@ -35,6 +35,23 @@ if [ -z "$short" ]; then
     variant "window" 3 mlp dist.allreduce=window
     variant "window, small buckets" 4 cnn dist.allreduce=window dist.bucket_mb=0.01
     variant "no overlap" 2 cnn dist.overlap=no
+fi
+
+# Every algorithm, rank count, size of buckets, whole and divided optimizer.
+if [ -n "$long" ]; then
+    for mb in 0.01 25; do
+        for shard in no yes; do
+            set -- dist.bucket_mb=$mb dist.shard_optimizer=$shard
+            for n in 2 3 4 5 6 7 8; do
+                for how in window tree peer; do
+                    [ $how$shard = peeryes ] || variant "$how, $n ranks, $*" $n cnn dist.allreduce=$how "$@"
+                done
+            done
+            for nodes in 2x1 2x2 2x3 3x2 4x2 2x4; do
+                variant "nodes $nodes, $*" 1 cnn --simulate-ranks $nodes dist.allreduce=nodes "$@"
+            done
+        done
+    done
 fi
 
 # Compute units: PoCL can limit its own, so this is about a CPU, whatever device the rest runs on.
