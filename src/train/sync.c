@@ -178,19 +178,30 @@ cleanup:
     return st;
 }
 
+/* Of charl__sync_ready_all. */
+static int count_ranges(const charl_params *set)
+{
+    int64_t begin = 0, end;
+    int n = 0;
+
+    for (; (end = charl__params_range(set, &begin, set->elements)) > begin; begin = end) {
+        n++;
+    }
+    return n;
+}
+
 charl_status charl__sync_check(charl__sync *s, const charl_graph *g)
 {
     charl_status st = CHARL_OK;
-    const int n = charl__graph_bucket_count(g);
+    const int n = charl__graph_bucket_count(g); /* 0 with several passes */
     uint64_t hash;
     int64_t range[MAX_BUCKETS][2] = {{0}};
 
     if (!s) {
         goto cleanup;
     }
-    CHARL_REQUIRE(n <= MAX_BUCKETS, CHARL_ERR_CONFIG,
-                  "gradients in %d ranges, at most %d are possible: too many shared parameters", n,
-                  MAX_BUCKETS);
+    CHARL_REQUIRE((n > 0 ? n : count_ranges(s->set)) <= MAX_BUCKETS, CHARL_ERR_CONFIG,
+                  "gradients in more than %d ranges: a weight is used too many times", MAX_BUCKETS);
     for (int i = 0; i < n; i++) {
         charl__graph_bucket(g, i, &range[i][0], &range[i][1]);
     }
@@ -293,11 +304,8 @@ charl_status charl__sync_ready_all(charl__sync *s)
 {
     charl_status st = CHARL_OK;
     int64_t begin = 0, end;
-    int n = 0;
 
     while ((end = charl__params_range(s->set, &begin, s->set->elements)) > begin) {
-        CHARL_REQUIRE(++n <= MAX_BUCKETS, CHARL_ERR_CONFIG,
-                      "gradients in more than %d ranges: too many shared parameters", MAX_BUCKETS);
         CHARL_TRY(charl__sync_ready(s, begin, end - begin));
         begin = end;
     }

@@ -64,6 +64,18 @@ says 1 "error: .*train.passes = 2: bn1.* is a sum over the whole batch"
 expect 2 "too many passes" ranks 2 mlp.ini train.passes=5
 says 1 "error: .*train.passes = 5, but a rank here has 4 of the 8 slices"
 
+# Every use of a weight has a gradient of its own on its way.
+{
+    printf '[run]\noutput_dir = run\n[data]\npath = digits.h5\n[model]\ntype = sequential\n[train]\nbatch_size = 32\nmax_steps = 1\n'
+    printf '[device]\nshare = yes\n[layer flatten]\ntype = flatten\n[layer first]\ntype = linear\nout = 10\n'
+    printf '[layer t0]\ntype = linear\nout = 10\nbias = no\n'
+    seq 1 260 | sed 's/.*/[layer t&]\ntype = linear\nout = 10\nbias = no\ntie = t0/'
+} >tied.ini
+for passes in 1 2; do
+    expect 2 "a weight of 261 uses, $passes passes" ranks 2 tied.ini -q train.passes=$passes
+    says 1 "error: .*gradients in more than 256 ranges: a weight is used too many times"
+done
+
 expect 0 "the plan" ranks 1 gpt.ini --dry-run train.recompute=yes
 says 1 "blocks are recomputed for the backward pass, which saves 0.[1-9] MiB"
 expect 0 "the plan with room" ranks 1 gpt.ini --dry-run
