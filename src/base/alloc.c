@@ -1,4 +1,5 @@
-/* Counted, fault-injectable acquisition. Two atomics are all the state.
+/* Counted, fault-injectable acquisition. Two atomics are all the state, beside a count per
+ * thread.
  *
  * The caller's pointer may be of any type, so it is copied: storing through a void ** would alias
  * it. */
@@ -12,6 +13,7 @@
 #include "base/fault.h"
 
 static atomic_long live_count;
+static _Thread_local long allocated_count;
 static atomic_long fault_at; /* 0: off; 1: the next acquisition fails */
 
 charl_status charl__acquire(const char *what)
@@ -27,6 +29,12 @@ cleanup:
     return st;
 }
 
+static charl_status acquire_memory(void)
+{
+    allocated_count++;
+    return charl__acquire("host memory");
+}
+
 void charl__drop(void)
 {
     atomic_fetch_sub(&live_count, 1);
@@ -37,7 +45,7 @@ charl_status charl_alloc_aligned(size_t alignment, size_t bytes, void *out)
     charl_status st = CHARL_OK;
     void *p = NULL;
 
-    CHARL_TRY(charl__acquire("host memory"));
+    CHARL_TRY(acquire_memory());
     if (posix_memalign(&p, alignment, bytes ? bytes : 1) != 0) {
         p = NULL;
         charl__drop();
@@ -54,7 +62,7 @@ charl_status charl_alloc(size_t bytes, void *out)
     charl_status st = CHARL_OK;
     void *p = NULL;
 
-    CHARL_TRY(charl__acquire("host memory"));
+    CHARL_TRY(acquire_memory());
     p = calloc(1, bytes ? bytes : 1);
     if (!p) {
         charl__drop();
@@ -84,7 +92,7 @@ charl_status charl_realloc(size_t bytes, void *inout)
     void *old, *p = NULL;
 
     memcpy(&old, inout, sizeof old);
-    CHARL_TRY(charl__acquire("host memory"));
+    CHARL_TRY(acquire_memory());
     p = realloc(old, bytes ? bytes : 1);
     if (!p) {
         charl__drop();
@@ -142,6 +150,11 @@ void charl__fault_after(long nth)
 long charl__live(void)
 {
     return atomic_load(&live_count);
+}
+
+long charl__allocated(void)
+{
+    return allocated_count;
 }
 
 long charl__fault_pending(void)

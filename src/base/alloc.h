@@ -45,6 +45,10 @@ void charl__drop(void);
 void charl__fault_after(long nth);
 long charl__live(void);
 
+/** How many pieces of host memory this thread has asked for so far: what runs steadily asks for
+ * none. */
+long charl__allocated(void);
+
 /** How many acquisitions from now the injected failure is; 0 when it has happened or none is set.
  */
 long charl__fault_pending(void);

@@ -36,6 +36,14 @@ typedef struct charl__program {
     charl__kernel *kernels; /* those that direct launches share */
 } charl__program;
 
+struct charl_event {
+    charl_device *dev; /* retained */
+    cl_event event;
+    charl_event *next; /* among the spare ones of a device */
+};
+
+enum { CHARL__SPARE_EVENTS = 256 };
+
 struct charl_device {
     int refs; /* one for the user, one for every object made on it: what outlives the device stays
                  valid */
@@ -48,11 +56,13 @@ struct charl_device {
     charl_device_memory memory;
     charl_device_counters counters;
     charl__program *programs;
-    charl_recording *recording;   /* in progress; borrowed */
-    char *cache_dir;              /* NULL: no disk cache */
-    int unflushed;                /* launches since the last flush of the compute queue */
-    bool sync;                    /* CHARL_SYNC: wait after every launch */
-    struct charl__timing *timing; /* CHARL_PROFILE: time every launch; NULL: off */
+    charl_recording *recording;             /* in progress; borrowed */
+    char *cache_dir;                        /* NULL: no disk cache */
+    int unflushed;                          /* launches since the last flush of the compute queue */
+    bool sync;                              /* CHARL_SYNC: wait after every launch */
+    struct charl__timing *timing;           /* CHARL_PROFILE: time every launch; NULL: off */
+    charl_event event[CHARL__SPARE_EVENTS]; /* so that a step takes none from the heap */
+    charl_event *spare;                     /* those not in use */
 };
 
 struct charl_buffer {
@@ -64,11 +74,6 @@ struct charl_buffer {
     bool wrapped;    /* over host memory of the caller */
     void *mapping;   /* of shared memory, to be unmapped; or NULL */
     bool filling;    /* zeros may still be on their way on the compute queue */
-};
-
-struct charl_event {
-    charl_device *dev; /* retained */
-    cl_event event;
 };
 
 /** A launch whose kernel has its arguments. */
@@ -105,6 +110,10 @@ charl_status charl__device_select(const charl_device_info *info, int count,
 /* device.c */
 charl_device *charl__device_retain(charl_device *dev);
 void charl__device_release(charl_device *dev); /* NULL is a no-op */
+/** The host has waited for the device since `begin`. */
+void charl__device_waited(charl_device *dev, double begin);
+/** Wait for e, without counting why. */
+charl_status charl__event_await(charl_device *dev, cl_event e) CHARL_MUST_CHECK;
 /** One clFinish, its error naming `what`. */
 charl_status charl__queue_finish(charl_device *dev, charl_queue q,
                                  const char *what) CHARL_MUST_CHECK;

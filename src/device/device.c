@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "device/cl_private.h"
@@ -95,6 +96,10 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     CHARL_TRY(pick_device(request, &found, &sharers));
     CHARL_TRY(charl_alloc(sizeof *dev, &dev));
     dev->refs = 1;
+    for (int i = 0; i < CHARL__SPARE_EVENTS; i++) {
+        dev->event[i] = (charl_event){.dev = dev, .next = dev->spare};
+        dev->spare = &dev->event[i];
+    }
     dev->info = found.info;
     dev->platform = found.platform;
     dev->id = found.id;
@@ -173,12 +178,19 @@ charl_device_counters charl__device_counters(const charl_device *dev)
     return dev->counters;
 }
 
+void charl__device_waited(charl_device *dev, double begin)
+{
+    dev->counters.waited_s += charl__clock_s() - begin;
+}
+
 charl_status charl__queue_finish(charl_device *dev, charl_queue q, const char *what)
 {
     charl_status st = CHARL_OK;
+    const double begin = charl__clock_s();
     const cl_int err = clFinish(dev->queue[q]);
 
     dev->counters.host_waits++;
+    charl__device_waited(dev, begin);
     CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "%s on %s: %s%s", what, dev->info.name,
                   charl__cl_name(err), dev->sync ? "" : " (CHARL_SYNC=1 names the launch)");
 cleanup:

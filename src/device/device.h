@@ -111,6 +111,8 @@ charl_status charl__event_record(charl_device *dev, charl_queue q,
 charl_status charl__queue_wait(charl_device *dev, charl_queue q, const charl_event *e)
     CHARL_MUST_CHECK; /* on the device, does not block */
 charl_status charl__event_wait(const charl_event *e) CHARL_MUST_CHECK; /* blocks */
+/** The same where only a host that is as far ahead as it may be has to wait: counted apart. */
+charl_status charl__event_catch_up(const charl_event *e) CHARL_MUST_CHECK;
 charl_status charl__event_is_done(const charl_event *e, bool *done) CHARL_MUST_CHECK;
 void charl__event_release(charl_event *e); /* NULL is a no-op */
 
@@ -212,9 +214,16 @@ charl_status charl__ring_push(charl_ring *r, const void *record)
 charl_buffer *charl__ring_buffer(const charl_ring *r); /* borrowed */
 void charl__ring_destroy(charl_ring *r);               /* NULL is a no-op */
 
-/* Counters, so that a test can show that a step allocates nothing and builds nothing. */
+/** What the host has asked of a device so far, so that a test can show that a step allocates
+ * nothing, builds nothing and waits for nothing but its own end. */
 typedef struct charl_device_counters {
-    int64_t launches, buffers_created, programs_built, kernels_created, host_waits;
+    int64_t launches;
+    int64_t transfers; /* writes, reads and maps */
+    int64_t events;    /* recorded */
+    int64_t buffers_created, programs_built, kernels_created;
+    int64_t host_waits; /* the host stood still for the device ... */
+    int64_t ring_waits; /* ... or because it was as far ahead as it may be */
+    double waited_s;    /* in both */
 } charl_device_counters;
 charl_device_counters charl__device_counters(const charl_device *dev);
 

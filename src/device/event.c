@@ -1,6 +1,27 @@
 /* Points in a queue. Recording flushes, so that whoever waits for or polls an event always sees it
  * arrive. */
+#include "base/clock.h"
 #include "device/cl_private.h"
+
+static bool is_spare(const charl_event *e)
+{
+    return e >= e->dev->event && e < e->dev->event + CHARL__SPARE_EVENTS;
+}
+
+static charl_status take(charl_device *dev, charl_event **out)
+{
+    charl_status st = CHARL_OK;
+
+    if (dev->spare) {
+        *out = dev->spare;
+        dev->spare = (*out)->next;
+    } else {
+        CHARL_TRY(charl_alloc(sizeof **out, out));
+    }
+    **out = (charl_event){.dev = charl__device_retain(dev)};
+cleanup:
+    return st;
+}
 
 charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event **out)
 {
@@ -9,8 +30,7 @@ charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event *
     cl_int err = CL_SUCCESS;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *e, &e));
-    e->dev = charl__device_retain(dev);
+    CHARL_TRY(take(dev, &e));
     CHARL_TRY(charl__acquire("event"));
     err = clEnqueueMarkerWithWaitList(dev->queue[q], 0, NULL, &e->event);
     if (err != CL_SUCCESS) {
@@ -19,6 +39,7 @@ charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event *
         CHARL_FAIL(charl__cl_status(err), "recording an event: %s", charl__cl_name(err));
     }
     CHARL_CL(clFlush(dev->queue[q]));
+    dev->counters.events++;
     *out = e;
     e = NULL;
 cleanup:
@@ -50,32 +71,60 @@ cleanup:
     return st;
 }
 
-charl_status charl__event_wait(const charl_event *e)
+charl_status charl__event_await(charl_device *dev, cl_event e)
+{
+    charl_status st = CHARL_OK;
+    const double begin = charl__clock_s();
+    const cl_int err = clWaitForEvents(1, &e);
+
+    charl__device_waited(dev, begin);
+    CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "waiting for %s: %s%s", dev->info.name,
+                  charl__cl_name(err), dev->sync ? "" : " (CHARL_SYNC=1 names the launch)");
+cleanup:
+    return st;
+}
+
+static charl_status wait_counted(const charl_event *e, int64_t *counter)
 {
     charl_status st = CHARL_OK;
     bool done = false;
 
     CHARL_TRY(charl__event_is_done(e, &done));
     if (!done) {
-        const cl_int err = clWaitForEvents(1, &e->event);
-
-        e->dev->counters.host_waits++;
-        CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "waiting for %s: %s%s",
-                      e->dev->info.name, charl__cl_name(err),
-                      e->dev->sync ? "" : " (CHARL_SYNC=1 names the launch)");
+        ++*counter;
+        CHARL_TRY(charl__event_await(e->dev, e->event));
     }
 cleanup:
     return st;
 }
 
+charl_status charl__event_wait(const charl_event *e)
+{
+    return wait_counted(e, &e->dev->counters.host_waits);
+}
+
+charl_status charl__event_catch_up(const charl_event *e)
+{
+    return wait_counted(e, &e->dev->counters.ring_waits);
+}
+
 void charl__event_release(charl_event *e)
 {
-    if (e) {
-        if (e->event) {
-            clReleaseEvent(e->event);
-            charl__drop();
-        }
-        charl__device_release(e->dev);
+    charl_device *dev;
+
+    if (!e) {
+        return;
+    }
+    dev = e->dev;
+    if (e->event) {
+        clReleaseEvent(e->event);
+        charl__drop();
+    }
+    if (is_spare(e)) {
+        e->next = dev->spare;
+        dev->spare = e;
+    } else {
         charl_free(e);
     }
+    charl__device_release(dev);
 }

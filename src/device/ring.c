@@ -11,7 +11,7 @@ struct charl_ring {
     size_t bytes;
     int depth, next;
     unsigned char *slot; /* depth * bytes of pinned memory */
-    charl_event **busy;  /* the copy out of each slot, or NULL */
+    cl_event *busy;      /* the copy out of each slot, or NULL */
 };
 
 charl_status charl__ring_create(charl_device *dev, size_t bytes, int depth, charl_ring **out)
@@ -38,23 +38,51 @@ cleanup:
     return st;
 }
 
+static void forget(cl_event *e)
+{
+    if (*e) {
+        clReleaseEvent(*e);
+        charl__drop();
+        *e = NULL;
+    }
+}
+
+/* Wait until slot i has been copied. */
+static charl_status free_slot(charl_ring *r, int i)
+{
+    charl_status st = CHARL_OK;
+    cl_int state = CL_COMPLETE;
+
+    if (r->busy[i]) {
+        CHARL_CL(clGetEventInfo(r->busy[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state,
+                                NULL));
+    }
+    if (state != CL_COMPLETE) {
+        r->dev->counters.ring_waits++;
+        CHARL_TRY(charl__event_await(r->dev, r->busy[i]));
+    }
+    forget(&r->busy[i]);
+cleanup:
+    return st;
+}
+
 charl_status charl__ring_push(charl_ring *r, const void *record)
 {
     charl_status st = CHARL_OK;
     unsigned char *slot = r->slot + (size_t)r->next * r->bytes;
+    cl_int err;
 
-    if (r->busy[r->next]) {
-        CHARL_TRY(charl__event_wait(r->busy[r->next]));
-        charl__event_release(r->busy[r->next]);
-        r->busy[r->next] = NULL;
-    }
+    CHARL_TRY(free_slot(r, r->next));
     memcpy(slot, record, r->bytes);
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, r->buffer, 0, slot, r->bytes, false));
-    st = charl__event_record(r->dev, CHARL_QUEUE_COMPUTE, &r->busy[r->next]);
-    if (st != CHARL_OK) {
-        clFinish(r->dev->queue[CHARL_QUEUE_COMPUTE]); /* nothing guards the slot */
+    CHARL_TRY(charl__acquire("event"));
+    err = clEnqueueWriteBuffer(r->dev->queue[CHARL_QUEUE_COMPUTE], r->buffer->mem, CL_FALSE, 0,
+                               r->bytes, slot, 0, NULL, &r->busy[r->next]);
+    if (err != CL_SUCCESS) {
+        r->busy[r->next] = NULL;
+        charl__drop();
+        CHARL_FAIL(charl__cl_status(err), "writing a step record: %s", charl__cl_name(err));
     }
-    CHARL_TRY(st);
+    r->dev->counters.transfers++;
     r->next = (r->next + 1) % r->depth;
 cleanup:
     return st;
@@ -72,7 +100,7 @@ void charl__ring_destroy(charl_ring *r)
     }
     charl__pinned_destroy(r->pinned); /* waits for the copies */
     for (int i = 0; r->busy && i < r->depth; i++) {
-        charl__event_release(r->busy[i]);
+        forget(&r->busy[i]);
     }
     charl__buffer_release(r->buffer);
     charl_free(r->busy);

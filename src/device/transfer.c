@@ -1,6 +1,7 @@
 /* Copies between host and device, mapping, pinned memory. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "device/cl_private.h"
 
 enum { PAGE = 4096 };
@@ -15,6 +16,21 @@ cleanup:
     return st;
 }
 
+/* Returns when it began, for end_transfer; nothing is timed that does not wait. */
+static double count_transfer(charl_device *dev, bool wait)
+{
+    dev->counters.transfers++;
+    dev->counters.host_waits += wait;
+    return wait ? charl__clock_s() : 0.0;
+}
+
+static void end_transfer(charl_device *dev, bool wait, double begin)
+{
+    if (wait) {
+        charl__device_waited(dev, begin);
+    }
+}
+
 charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src,
                                  size_t bytes, bool wait)
 {
@@ -22,10 +38,12 @@ charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, 
 
     CHARL_TRY(check_range(b, offset, bytes));
     if (bytes > 0) {
+        const double begin = count_transfer(b->dev, wait);
+
         CHARL_TRY(charl__buffer_settle(b, q));
-        b->dev->counters.host_waits += wait;
         CHARL_CL(clEnqueueWriteBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, src, 0, NULL,
                                       NULL));
+        end_transfer(b->dev, wait, begin);
     }
 cleanup:
     return st;
@@ -38,10 +56,12 @@ charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, v
 
     CHARL_TRY(check_range(b, offset, bytes));
     if (bytes > 0) {
+        const double begin = count_transfer(b->dev, wait);
+
         CHARL_TRY(charl__buffer_settle(b, q));
-        b->dev->counters.host_waits += wait;
         CHARL_CL(
             clEnqueueReadBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, dst, 0, NULL, NULL));
+        end_transfer(b->dev, wait, begin);
     }
 cleanup:
     return st;
@@ -53,14 +73,16 @@ charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, si
     charl_status st = CHARL_OK;
     cl_int err = CL_SUCCESS;
     void *mapped = NULL;
+    double begin;
 
     *out = NULL;
     CHARL_TRY(check_range(b, offset, bytes));
     CHARL_REQUIRE(bytes > 0, CHARL_ERR_INVALID, "an empty range cannot be mapped");
     CHARL_TRY(charl__buffer_settle(b, q));
-    b->dev->counters.host_waits++;
+    begin = count_transfer(b->dev, true);
     mapped = clEnqueueMapBuffer(b->dev->queue[q], b->mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
                                 offset, bytes, 0, NULL, NULL, &err);
+    end_transfer(b->dev, true, begin);
     CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "mapping %zu bytes at %zu: %s", bytes,
                   offset, charl__cl_name(err));
     *out = mapped;

@@ -119,12 +119,34 @@ cleanup:
     return st;
 }
 
+/* Remember the running statistics. */
+static charl_status enqueue_begin(const charl_optimizer *o)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape shape = {1, {o->set->buffer_elements}};
+    charl_tensor *from = NULL, *to = NULL;
+
+    CHARL_TRY(charl__tensor_view(o->set->buffers, CHARL_F32, &shape, 0, &from));
+    CHARL_TRY(charl__tensor_view(o->before, CHARL_F32, &shape, 0, &to));
+    CHARL_TRY(charl__tensor_copy(from, to));
+cleanup:
+    charl_tensor_release(from);
+    charl_tensor_release(to);
+    return st;
+}
+
 static charl_status record(charl_optimizer *o)
 {
     charl_status st = CHARL_OK;
 
     CHARL_TRY(charl__record_begin(o->set->dev, &o->recording));
-    st = charl__params_join(o->set);
+    if (o->before) {
+        st = enqueue_begin(o);
+    }
+    o->n_begin = charl__recording_count(o->recording);
+    if (st == CHARL_OK) {
+        st = charl__params_join(o->set);
+    }
     if (st == CHARL_OK) {
         st = charl__grad_norm_enqueue(o);
     }
@@ -315,7 +337,8 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr)
         charl__optimizer_fill(o, lr, &step);
         CHARL_TRY(charl__steps_push(o->own_steps, &step));
     }
-    CHARL_TRY(charl__recording_replay(o->recording, 0, charl__recording_count(o->recording)));
+    CHARL_TRY(
+        charl__recording_replay(o->recording, o->n_begin, charl__recording_count(o->recording)));
     o->t++;
 cleanup:
     return st;
@@ -357,19 +380,7 @@ cleanup:
 
 charl_status charl__optimizer_begin(charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
-    const charl_shape shape = {1, {o->set->buffer_elements}};
-    charl_tensor *from = NULL, *to = NULL;
-
-    if (o->before) {
-        CHARL_TRY(charl__tensor_view(o->set->buffers, CHARL_F32, &shape, 0, &from));
-        CHARL_TRY(charl__tensor_view(o->before, CHARL_F32, &shape, 0, &to));
-        CHARL_TRY(charl__tensor_copy(from, to));
-    }
-cleanup:
-    charl_tensor_release(from);
-    charl_tensor_release(to);
-    return st;
+    return charl__recording_replay(o->recording, 0, o->n_begin);
 }
 
 int64_t charl_optimizer_get_steps(const charl_optimizer *o)

@@ -69,7 +69,8 @@ struct charl_optimizer {
     charl_buffer
         *before; /* running statistics before the step; NULL: none, or nothing is skipped */
     charl_recording *recording;
-    int64_t t; /* steps taken */
+    int n_begin; /* launches of it that come before the graph */
+    int64_t t;   /* steps taken */
 };
 
 /** What kernels/grad_norm.cl leaves of a step. */

@@ -475,8 +475,8 @@ static charl_status upload(charl__feed *f)
     CHARL_TRY(charl__queue_wait(f->o.dev, CHARL_QUEUE_COMPUTE, f->uploaded[s]));
     f->previous = f->slot;
     f->slot = s;
-    if (f->previous >= 0) { /* its upload is long done */
-        CHARL_TRY(charl__event_wait(f->uploaded[f->previous]));
+    if (f->previous >= 0) { /* its upload is long done, or waits for a step some way back */
+        CHARL_TRY(charl__event_catch_up(f->uploaded[f->previous]));
         charl__loader_release(f->loader, f->previous);
     }
 cleanup:

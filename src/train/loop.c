@@ -18,6 +18,7 @@
 #include "train/shard.h"
 #include "train/interval.h"
 #include "train/meter.h"
+#include "train/tally.h"
 #include "train/trainer.h"
 
 /* What all ranks do before the next step. */
@@ -360,7 +361,7 @@ cleanup:
 
 /* Evaluation and checkpoint after a step, where they are due. An interval of 0 is never, but the
  * end always saves. */
-static charl_status after_step(charl__trainer *t, charl__meter *m)
+static charl_status after_step(charl__trainer *t, charl__meter *m, bool *ordinary)
 {
     charl_status st = CHARL_OK;
     const bool last = t->step == t->end_step;
@@ -380,6 +381,7 @@ static charl_status after_step(charl__trainer *t, charl__meter *m)
     if (!evaluate && !save) {
         goto cleanup;
     }
+    *ordinary = false;
     CHARL_TRY(check_finite(t, NULL, &ignored)); /* waits for the steps enqueued */
     charl__meter_pause(t, m);
     if (evaluate) {
@@ -393,7 +395,7 @@ cleanup:
     return st;
 }
 
-static charl_status divide_anew(charl__trainer *t, charl__meter *m)
+static charl_status divide_anew(charl__trainer *t, charl__meter *m, bool *ordinary)
 {
     charl_status st = CHARL_OK;
     double ignored;
@@ -401,6 +403,7 @@ static charl_status divide_anew(charl__trainer *t, charl__meter *m)
     if (t->step == t->end_step || !charl__balance_is_due(t)) {
         goto cleanup;
     }
+    *ordinary = false;
     CHARL_TRY(check_finite(t, NULL, &ignored)); /* waits for the steps enqueued */
     charl__meter_pause(t, m);
     CHARL_TRY(charl__balance_divide(t));
@@ -413,14 +416,16 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
 {
     charl_status st = CHARL_OK;
     charl__meter m = {0};
+    charl__tally tally = {0};
 
     CHARL_TRY(charl__feed_seek(t->train_feed, t->step));
     charl__meter_start(t, &m);
     while (t->step < t->end_step && !charl__trainer_is_over(t)) {
         decision d;
         double loss = (double)NAN;
-        bool logged;
+        bool logged, ordinary;
 
+        charl__tally_begin(t, &tally);
         st = next_batch(t);
         CHARL_TRY(decide(t, st, &d));
         if (d.stop || d.save) {
@@ -433,6 +438,7 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
         CHARL_TRY(run_step(t));
         m.steps++;
         logged = is_logged(t, t->step);
+        ordinary = !logged && m.first_step > 0;
         if (logged) {
             CHARL_TRY(log_row(t, &m, result));
             loss = result->loss;
@@ -445,9 +451,11 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
             m.first_s = charl__clock_s();
             m.first_step = t->step;
         }
-        CHARL_TRY(after_step(t, &m));
-        CHARL_TRY(divide_anew(t, &m));
+        CHARL_TRY(after_step(t, &m, &ordinary));
+        CHARL_TRY(divide_anew(t, &m, &ordinary));
+        charl__tally_end(t, &tally, ordinary);
     }
+    charl__tally_report(&tally);
     if (t->step > m.first_step && m.first_step > 0) {
         result->samples_per_s = (double)((t->step - m.first_step) * t->config->train.batch_size) /
                                 (charl__clock_s() - m.first_s);

@@ -10,6 +10,7 @@ static void test_counted_and_zeroed(void **state)
     (void)state;
     unsigned char *p = NULL, *q = NULL;
     char *s = NULL;
+    const long before = charl__allocated();
 
     charl_assert_ok(charl_alloc(0, &p));
     charl_assert_ok(charl_alloc_aligned(4096, 100, &q));
@@ -23,6 +24,7 @@ static void test_counted_and_zeroed(void **state)
     charl_assert_ok(charl_realloc(1000, &s));
     assert_string_equal(s, "text");
     assert_int_equal(charl__live(), 3);
+    assert_int_equal(charl__allocated() - before, 4);
     charl_free(p);
     charl_free(q);
     charl_free(s);

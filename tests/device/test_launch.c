@@ -1,4 +1,5 @@
 /* Launches, what they refuse, recordings and step records, on every device. */
+#include "base/alloc.h"
 #include "device/suite.h"
 
 enum { WORDS = 3000, STEPS = 23 };
@@ -272,6 +273,9 @@ static void check_ring(charl_device *dev)
         charl_assert_ok(charl__launch(dev, &copy));
     }
     assert_int_equal(charl__device_counters(dev).buffers_created, before.buffers_created);
+    assert_int_equal(charl__device_counters(dev).transfers, before.transfers + STEPS);
+    assert_int_equal(charl__device_counters(dev).host_waits, before.host_waits);
+    assert_true(charl__device_counters(dev).ring_waits <= before.ring_waits + STEPS - 3);
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, log, 0, got, sizeof got, true));
     for (uint32_t i = 0; i < 8 * STEPS; i++) {
         assert_int_equal(got[i], 1000 * (i / 8) + i % 8);
@@ -286,6 +290,42 @@ static void test_ring(void **state)
 {
     (void)state;
     charl_test_each_device(check_ring);
+}
+
+/* A device has events for every ordinary step; whoever keeps more of them takes from the heap. */
+static void check_events(charl_device *dev)
+{
+    enum { MANY = 300 };
+    charl_event *e[MANY];
+    const charl_device_counters before = charl__device_counters(dev);
+    const long allocated = charl__allocated(), live = charl__live();
+    long extra;
+
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < MANY; i++) {
+            charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e[i]));
+        }
+        charl_assert_ok(charl__event_wait(e[MANY - 1]));
+        charl_assert_ok(charl__event_catch_up(e[0]));
+        extra = charl__allocated() - allocated;
+        assert_true(extra > 0 && extra < MANY);
+        for (int i = 0; i < MANY; i++) {
+            charl__event_release(e[i]);
+        }
+        assert_int_equal(charl__live(), live);
+    }
+    assert_int_equal(charl__device_counters(dev).events, before.events + 2 * MANY);
+    for (int i = 0; i < MANY; i++) { /* one at a time */
+        charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e[0]));
+        charl__event_release(e[0]);
+    }
+    assert_int_equal(charl__allocated() - allocated, extra);
+}
+
+static void test_events(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_events);
 }
 
 static void test_sync(void **state)
@@ -316,7 +356,8 @@ int main(void)
         cmocka_unit_test(test_offsets),   cmocka_unit_test(test_wide),
         cmocka_unit_test(test_refusals),  cmocka_unit_test(test_foreign_buffer),
         cmocka_unit_test(test_recording), cmocka_unit_test(test_recording_failure),
-        cmocka_unit_test(test_ring),      cmocka_unit_test(test_sync),
+        cmocka_unit_test(test_ring),      cmocka_unit_test(test_events),
+        cmocka_unit_test(test_sync),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -199,7 +199,7 @@ static void test_a_step_allocates_and_builds_nothing(void **state)
 {
     training t = {0};
     charl_device_counters before, after;
-    long live;
+    long live, allocated;
 
     (void)state;
     charl_assert_ok(training_open(&t, "adam"));
@@ -209,9 +209,13 @@ static void test_a_step_allocates_and_builds_nothing(void **state)
     charl_assert_ok(charl_device_sync(dev));
     before = charl__device_counters(dev);
     live = charl__live();
+    allocated = charl__allocated();
     for (int i = 0; i < 3; i++) {
         charl_assert_ok(step(&t));
     }
+    after = charl__device_counters(dev);
+    assert_int_equal(charl__allocated(), allocated);
+    assert_int_equal(after.host_waits, before.host_waits);
     charl_assert_ok(charl_device_sync(dev));
     after = charl__device_counters(dev);
     assert_int_equal(after.buffers_created, before.buffers_created);
