@@ -9,6 +9,7 @@
 #ifndef TILE
 #define TILE 64
 #endif
+#include "gemm_epilogue.clh"
 #include "gemm.clh"
 
 #define BK 16
@@ -68,6 +69,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
     a += a_at + zo * a_outer + zi * a_inner;
     b += b_at + zo * b_outer + zi * b_inner;
     out += out_at + zo * out_outer + zi * out_inner;
+    EPILOGUE_MOVE(zo * out_outer + zi * out_inner);
 #if B_KIND == 2
     const spot column = spot_of_pixel(j0 + B_COL(0), pw);
 #elif B_KIND == 3
@@ -165,6 +167,18 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
 #pragma unroll
         for (int c = 0; c < PER / 4; c++) {
             const int j = j0 + c * 64 + tx * 4;
+#ifdef EXPR
+            const long at = (long)i * n + j;
+
+            if (i < m) {
+#if BIAS == 1
+                acc[r][c] += charl_load(bias + bias_at + j, n - j);
+#elif BIAS == 2
+                acc[r][c] += (float4)(bias[bias_at + zi * m + i]);
+#endif
+                charl_store(EPILOGUE(acc[r][c], at, n - j), out + at, n - j);
+            }
+#else
             const float v[4] = {acc[r][c].x, acc[r][c].y, acc[r][c].z, acc[r][c].w};
 
 #pragma unroll
@@ -179,6 +193,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
 #endif
                 }
             }
+#endif
         }
     }
 }

@@ -7,6 +7,7 @@
  *                  a tap is a vector at an offset.
  * Numerics         see gemm.clh: what is outside is multiplied as 0.
  */
+#include "gemm_epilogue.clh"
 #include "gemm.clh"
 
 #ifndef LINE

@@ -17,6 +17,7 @@
 #ifndef MR
 #define MR 8
 #endif
+#include "gemm_epilogue.clh"
 #include "gemm.clh"
 
 #define NR 32
@@ -108,6 +109,7 @@ kernel void gemm_vector(GEMM_ARGS)
     a += a_at + zo * a_outer + zi * a_inner;
     b += b_at + zo * b_outer + zi * b_inner;
     out += out_at + zo * out_outer + zi * out_inner;
+    EPILOGUE_MOVE(zo * out_outer + zi * out_inner);
     for (int leaf = 0; leaf < leaves; leaf++) {
         for (int v = 0; v < tiles * SIZE / 16; v++) {
             vstore16((float16)(0.0f), v, acc);
@@ -165,6 +167,16 @@ kernel void gemm_vector(GEMM_ARGS)
             v0 += (float16)(bias[bias_at + zi * m + i0 + i]);
             v1 += (float16)(bias[bias_at + zi * m + i0 + i]);
 #endif
+#ifdef EXPR
+            const long at = (long)(i0 + i) * n + col, left = n - col;
+
+#if BIAS == 1
+            v0 += charl_load(bias + bias_at + col, left);
+            v1 += charl_load(bias + bias_at + col + 16, left - 16);
+#endif
+            charl_store(EPILOGUE(v0, at, left), to, left);
+            charl_store(EPILOGUE(v1, at + 16, left - 16), to + 16, left - 16);
+#else
             if (col + NR <= n) {
 #if BIAS == 1
                 v0 += vload16(0, bias + bias_at + col);
@@ -184,6 +196,7 @@ kernel void gemm_vector(GEMM_ARGS)
 #endif
                 charl_put(edge[c], to + c);
             }
+#endif
         }
     }
 }

@@ -10,7 +10,8 @@
  *                  STAGES    tiles of k in local memory at a time
  *                  OVERLAP   1: the products of a stage are waited for one stage later
  *                  A_BY_16, B_BY_16   1: every row begins at a multiple of 16 bytes and is copied in chunks of them
- *                  OUT_BY_8  1: every row of out begins at a multiple of 8 bytes
+ *                  OUT_BY_8  1: every row of out, and of what else lies like it, begins at a multiple of 8 bytes
+ *                  EXPR      what becomes of an element before it is stored: see gemm_epilogue.clh
  * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x BN.
  *                  Product z = (outer, inner) starts at outer * x_outer + inner * x_inner.
  * Building         for the target sm_90a and with the local array enlarged to LOCAL_BYTES: charl_launch.local_bytes.
@@ -59,6 +60,7 @@
 #define OUT_BY_8 1
 #endif
 
+#include "gemm_epilogue.clh"
 #include "nvidia/wgmma.clh"
 #include "nvidia/tile_store.clh"
 
@@ -175,7 +177,7 @@ static inline void copy_one(uint to, ulong from, const int c, const int rows_are
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
            global OUT_T *out, ulong out_at, int m, int n, int k, int inner, int tiles, long a_outer, long a_inner,
-           long b_outer, long b_inner, long out_outer, long out_inner)
+           long b_outer, long b_inner, long out_outer, long out_inner EPILOGUE_ARGS)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages;
@@ -193,6 +195,7 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
     a += a_at;
     b += b_at;
     out += out_at;
+    EPILOGUE_MOVE(0);
     (void)bias, (void)bias_at; /* not every specialisation has one */
 #pragma nounroll
     for (int t = 0; t < AHEAD; t++) {
@@ -225,7 +228,7 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
 
         const place done = place_of(tile, m, n, inner);
         const int i = done.i + (lane >> 5) * 16 + ((lane & 31) >> 2);
-        global OUT_T *const to = out + done.outer * out_outer + done.inner * out_inner;
+        const long first = done.outer * out_outer + done.inner * out_inner;
 #if BIAS
         global const float *const bias_of = bias + bias_at + (BIAS == 2 ? (long)done.inner * m : 0);
 #endif
@@ -238,8 +241,10 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             upper += bias_16(bias_of, i, done.j + 8 * j, m, n, lane);
             lower += bias_16(bias_of, i + 8, done.j + 8 * j, m, n, lane);
 #endif
-            store_16(to, i, done.j + 8 * j, m, n, upper, lane);
-            store_16(to, i + 8, done.j + 8 * j, m, n, lower, lane);
+            upper = EPILOGUE_16(first, i, done.j + 8 * j, upper);
+            lower = EPILOGUE_16(first, i + 8, done.j + 8 * j, lower);
+            store_16(out + first, i, done.j + 8 * j, m, n, upper, lane);
+            store_16(out + first, i + 8, done.j + 8 * j, m, n, lower, lane);
         }
     }
 }

@@ -5,8 +5,9 @@
 #include "device/cl_private.h"
 #include "device/ptx.h"
 
-/* No -cl-std: with one, asm is no keyword. */
-const char charl__retarget_options[] = "-DASM=asm";
+/* No -cl-std: with one, asm is no keyword. Division as in all other programs: fused operators have
+ * the bits of separate ones. */
+const char charl__retarget_options[] = "-DASM=asm -cl-fp32-correctly-rounded-divide-sqrt";
 
 /* The program's binary as a string; "" where it has none: some drivers refuse to be asked after a
  * failed build. */

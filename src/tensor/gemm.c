@@ -5,7 +5,14 @@
 #include <limits.h>
 #include <stdio.h>
 
-enum { GROUP = 256, PANEL = 32, MAX_PANELS = 12, MAX_TILES = 48, LONGEST_LINE = 1024 };
+enum {
+    ARGUMENTS = 23,
+    GROUP = 256,
+    PANEL = 32,
+    MAX_PANELS = 12,
+    MAX_TILES = 48,
+    LONGEST_LINE = 1024
+};
 
 static bool is_local(charl_device *dev, charl_gemm_form form)
 {
@@ -71,7 +78,6 @@ static int define_common(const charl_gemm *p, char *text, size_t bytes)
         n += snprintf(text + n, bytes - (size_t)n, "#define OUT_T %s\n",
                       charl__kernel_type(p->out->dtype));
     }
-
     if (a_kind >= 2 || b_kind >= 2) {
         n += snprintf(
             text + n, bytes - (size_t)n,
@@ -110,6 +116,7 @@ static void shape_vector(charl_device *dev, const charl_gemm *p, charl_launch *l
     const int mr = p->m <= 4 ? 4 : 8;
     int n = define_common(p, text, bytes), mi, nj, level = 0;
 
+    n += charl__gemm_define_epilogue(p, 16, text + n, bytes - (size_t)n);
     choose_block(dev, p, mr, &mi, &nj);
     while (1 << level < p->rounded) {
         level++;
@@ -131,7 +138,7 @@ static void shape_vector(charl_device *dev, const charl_gemm *p, charl_launch *l
 static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l, char *text,
                         size_t bytes)
 {
-    const int n = define_common(p, text, bytes);
+    int n = define_common(p, text, bytes);
     const int64_t z = charl__at_least_one(p->count),
                   large = charl__ceil_div(p->m, 128) * charl__ceil_div(p->n, 128) * z;
     const bool use_large =
@@ -139,6 +146,7 @@ static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l,
         (p->form != CHARL_GEMM_LOCAL && p->m > 64 && p->n > 64 && large >= compute_units(dev));
     const int tile = use_large ? 128 : 64;
 
+    n += charl__gemm_define_epilogue(p, 4, text + n, bytes - (size_t)n);
     snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", tile);
     l->file = l->entry = "gemm_local";
     l->global[0] = (size_t)(charl__ceil_div(p->m, tile) * charl__ceil_div(p->n, tile) * z * GROUP);
@@ -167,8 +175,8 @@ static bool is_plane(const charl_gemm *p)
 
     return p->form == CHARL_GEMM_AUTO && p->m == 1 && p->b_kind == CHARL_GEMM_WINDOW &&
            p->k == (int64_t)w->taps[0] * w->taps[1] && w->divide[0] == 1 && w->divide[1] == 1 &&
-           p->leaves <= 1 && p->segments <= 1 && w->taps[0] <= 16 && p->a->dtype == CHARL_F32 &&
-           p->out->dtype == CHARL_F32 && plane_line(w) <= LONGEST_LINE;
+           p->leaves <= 1 && p->segments <= 1 && !p->epilogue && w->taps[0] <= 16 &&
+           p->a->dtype == CHARL_F32 && p->out->dtype == CHARL_F32 && plane_line(w) <= LONGEST_LINE;
 }
 
 static void shape_plane(const charl_gemm *p, charl_launch *l, char *text, size_t bytes)
@@ -186,7 +194,7 @@ static void shape_plane(const charl_gemm *p, charl_launch *l, char *text, size_t
 charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
 {
     charl_status st = CHARL_OK;
-    char defines[512];
+    char defines[CHARL__GEMM_DEFINES];
     charl_launch l = {
         .defines = defines,
         .args = {charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at),
@@ -214,6 +222,8 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
     };
 
     CHARL_TRY(check(p));
+    CHARL_TRY(charl__gemm_check_epilogue(p));
+    charl__gemm_add_epilogue(p, &l, ARGUMENTS);
     if (p->m == 0 || p->n == 0) {
         goto cleanup;
     }

@@ -3,7 +3,7 @@
 /** Matrix products, many per launch: the engine under matmul, linear and conv2d.
  *
  *  A and B have one float type, out any, the bias is f32: operands are converted as they are read,
- * accumulation is f32, and out is rounded once.
+ * accumulation is f32, and out is rounded once. An epilogue goes on with that result in registers.
  *
  *  out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j). Each element is one chain of fma in
  * ascending k, then one addition of the bias, so its bits are the same on every device, for every
@@ -49,6 +49,22 @@ typedef enum charl_gemm_form {
     CHARL_GEMM_WGMMA_WIDE
 } charl_gemm_form;
 
+enum { CHARL_GEMM_EPILOGUE_IN = 2 };
+
+/** What becomes of an element of the product before it is stored: out = EXPR of a, b, c, where a is
+ * the product with its bias, rounded to `type` as if it had been stored in it and read again, and b
+ * and c are the elements of in[0] and in[1] at the same place. The bits are those of a product in
+ * `type` followed by the expression as an elementwise operator (kernels/map.cl). */
+typedef struct charl_gemm_epilogue {
+    const char *expr;  /* OpenCL C of charl_real a, b, c, as in kernels/map.cl; numbers are part of
+                          the text; CHARL_KEPT(T, x) rounds in between */
+    const char *extra; /* defines in front, or NULL */
+    charl_dtype type;
+    int n_in;
+    const charl_tensor *in[CHARL_GEMM_EPILOGUE_IN]; /* laid out like out, of any float type */
+    const charl_tensor *product; /* NULL; or gets a: in `type`, laid out like out */
+} charl_gemm_epilogue;
+
 typedef struct charl_gemm {
     const charl_tensor *a, *b;
     const charl_tensor *bias; /* NULL with CHARL_GEMM_NO_BIAS */
@@ -70,7 +86,8 @@ typedef struct charl_gemm {
     int leaves;
     int rounded; /* with leaves: nodes of the tree over so many leaves (a power of two) and more are
                     rounded to bf16; 0: none */
-    charl_gemm_form form; /* AUTO, except in tests */
+    const charl_gemm_epilogue *epilogue; /* NULL: out is the product itself */
+    charl_gemm_form form;                /* AUTO, except in tests */
     const char *label;
 } charl_gemm;
 

@@ -3,6 +3,8 @@
 /** What the two engines of matrix products share. */
 #include "tensor/gemm.h"
 
+enum { CHARL__GEMM_DEFINES = 2048 };
+
 static inline int64_t charl__at_least_one(int64_t x)
 {
     return x > 1 ? x : 1;
@@ -24,6 +26,16 @@ static inline charl_arg charl__gemm_operand(charl_arg_kind kind, const charl_ten
     }
     return a;
 }
+
+/** Defines of p's epilogue, after `text`; returns the characters written, 0 without one. `vec`:
+ * elements that the kernel takes at a time. */
+int charl__gemm_define_epilogue(const charl_gemm *p, int vec, char *text, size_t bytes);
+
+/** Append the epilogue's operands, if there is one, to a launch that has n arguments. */
+void charl__gemm_add_epilogue(const charl_gemm *p, charl_launch *l, int n);
+
+/** Errors: ERR_DTYPE where a type of the epilogue is not one it takes. */
+charl_status charl__gemm_check_epilogue(const charl_gemm *p) CHARL_MUST_CHECK;
 
 /** Whether p goes to the tensor cores: where there are some, by its types, layouts and form alone.
  * Neither alignment nor any extent matters: what is decided here decides the bits. */

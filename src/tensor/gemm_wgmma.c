@@ -5,7 +5,7 @@
 
 #include "tensor/gemm_private.h"
 
-enum { GROUP = 256, ROWS = 128, STAGE_K = 64, HALF_BYTES = 2 };
+enum { ARGUMENTS = 15, GROUP = 256, ROWS = 128, STAGE_K = 64, HALF_BYTES = 2 };
 
 typedef struct tile {
     int columns, stages, overlap;
@@ -62,14 +62,30 @@ static bool is_aligned(const charl_arg *first, int64_t row, int64_t outer, int64
            inner % elements == 0;
 }
 
+/* Rows of out, and of what else lies like it, begin at multiples of 8 bytes. */
+static bool writes_by_8(const charl_gemm *p, const charl_launch *l)
+{
+    bool all = is_aligned(&l->args[3], p->n, p->out_outer, p->out_inner,
+                          8 / (int)charl_dtype_size(p->out->dtype));
+
+    for (int i = ARGUMENTS; l->args[i].kind != CHARL_ARG_END; i++) {
+        const charl_arg *a = &l->args[i];
+
+        all = all &&
+              (!a->buffer || is_aligned(a, p->n, p->out_outer, p->out_inner, 8 / (int)a->size));
+    }
+    return all;
+}
+
 static void define(const charl_gemm *p, const charl_launch *l, const tile *t, char *text,
                    size_t bytes)
 {
     const int64_t lda = p->a_kind == CHARL_GEMM_PLAIN ? p->k : p->m;
     const int64_t ldb = p->b_kind == CHARL_GEMM_PLAIN ? p->n : p->k;
     const int chunk = 16 / HALF_BYTES;
+    const int n = charl__gemm_define_epilogue(p, 4, text, bytes);
 
-    snprintf(text, bytes,
+    snprintf(text + n, bytes - (size_t)n,
              "%s#define IS_F16 %d\n#define OUT_T %s\n#define A_KIND %d\n#define B_KIND %d\n"
              "#define BIAS %d\n#define BN %d\n#define STAGES %d\n#define OVERLAP %d\n"
              "#define A_BY_16 %d\n#define B_BY_16 %d\n#define OUT_BY_8 %d\n",
@@ -77,9 +93,7 @@ static void define(const charl_gemm *p, const charl_launch *l, const tile *t, ch
              charl__kernel_type(p->out->dtype), (int)p->a_kind, (int)p->b_kind, (int)p->bias_kind,
              t->columns, t->stages, t->overlap,
              is_aligned(&l->args[0], lda, p->a_outer, p->a_inner, chunk),
-             is_aligned(&l->args[1], ldb, p->b_outer, p->b_inner, chunk),
-             is_aligned(&l->args[3], p->n, p->out_outer, p->out_inner,
-                        8 / (int)charl_dtype_size(p->out->dtype)));
+             is_aligned(&l->args[1], ldb, p->b_outer, p->b_inner, chunk), writes_by_8(p, l));
 }
 
 charl_status charl__gemm_wgmma(charl_device *dev, const charl_gemm *p)
@@ -88,7 +102,7 @@ charl_status charl__gemm_wgmma(charl_device *dev, const charl_gemm *p)
     const tile *t = choose_tile(dev, p);
     const int64_t tiles = count_tiles(p, t);
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
-    char defines[512];
+    char defines[CHARL__GEMM_DEFINES];
     charl_launch l = {
         .file = "nvidia/gemm_wgmma",
         .entry = "gemm_wgmma",
@@ -111,6 +125,7 @@ charl_status charl__gemm_wgmma(charl_device *dev, const charl_gemm *p)
                   "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31",
                   (long long)p->m, (long long)p->n, (long long)p->k,
                   (long long)charl__at_least_one(p->count), (long long)tiles);
+    charl__gemm_add_epilogue(p, &l, ARGUMENTS);
     define(p, &l, t, defines, sizeof defines);
     CHARL_TRY(charl__launch(dev, &l));
 cleanup:
