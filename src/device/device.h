@@ -186,6 +186,11 @@ typedef struct charl_launch {
      * Only where facts.wgmma. */
     int64_t local_bytes;
     charl_queue queue; /* CHARL_QUEUE_COMPUTE unless told */
+    /* Not while recording: begins after this event, of any queue; *done gets the event of its end,
+     * for the caller to release (NULL where nothing is launched). Cheaper than charl__queue_wait
+     * and charl__event_record, which enqueue commands of their own. NULL: none. */
+    const charl_event *after;
+    charl_event **done;
 } charl_launch;
 
 /** Enqueue on its queue, or append to the recording in progress. Builds the program at

@@ -131,8 +131,9 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     charl_status st = CHARL_OK;
     const cl_command_queue queue = dev->queue[r->queue];
     cl_event event = NULL;
-    cl_int err = clEnqueueNDRangeKernel(queue, r->kernel, 3, NULL, r->global, r->local, 0, NULL,
-                                        dev->timing ? &event : NULL);
+    cl_int err = clEnqueueNDRangeKernel(queue, r->kernel, 3, NULL, r->global, r->local,
+                                        r->after ? 1 : 0, r->after ? &r->after->event : NULL,
+                                        dev->timing || r->done ? &event : NULL);
 
     if (err == CL_SUCCESS && dev->sync) {
         err = clFinish(queue);
@@ -149,8 +150,14 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
         r->entry, r->label, r->global[0], r->global[1], r->global[2], r->local[0], r->local[1],
         r->local[2], dev->info.name, charl__cl_name(err));
     dev->counters.launches++;
-    if (event) {
+    if (dev->timing) {
         CHARL_TRY(charl__timing_add(dev->timing, r, event));
+    }
+    if (r->done) {
+        const cl_event mine = event;
+
+        event = NULL;
+        CHARL_TRY(charl__event_adopt(dev, r->queue, mine, r->done));
     }
 cleanup:
     if (event) {
@@ -162,9 +169,16 @@ cleanup:
 charl_status charl__launch(charl_device *dev, const charl_launch *l)
 {
     charl_status st = CHARL_OK;
-    charl__ready r = {.entry = l->entry, .label = l->label ? l->label : l->file, .queue = l->queue};
+    charl__ready r = {.entry = l->entry,
+                      .label = l->label ? l->label : l->file,
+                      .queue = l->queue,
+                      .after = l->after,
+                      .done = l->done};
     charl__program *program = NULL;
 
+    if (l->done) {
+        *l->done = NULL;
+    }
     if (l->global[0] == 0) {
         goto cleanup;
     }
@@ -172,6 +186,7 @@ charl_status charl__launch(charl_device *dev, const charl_launch *l)
     CHARL_TRY(check_args(dev, l));
     CHARL_TRY(charl__program_get(dev, l, &program));
     if (dev->recording) {
+        CHARL_INVARIANT(!l->after && !l->done); /* of one moment, a recording is for many */
         CHARL_TRY(charl__kernel_create(dev, program, l->entry, &r.kernel));
         CHARL_TRY(charl__recording_append(dev->recording, l, r));
     } else {

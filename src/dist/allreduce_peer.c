@@ -163,7 +163,8 @@ static launch_plan plan(const charl_allreduce *ar, const peer_state *s, charl__r
     return p;
 }
 
-static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__range range)
+static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__range range,
+                                 const charl_event *written, charl_event **done)
 {
     charl_status st = CHARL_OK;
     const charl_comm *c = ar->c;
@@ -174,6 +175,8 @@ static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__rang
                       .entry = p.in_parts ? "charl_peer_sum_parts" : "charl_peer_sum_all",
                       .defines = s->defines,
                       .queue = CHARL_QUEUE_COMM,
+                      .after = written,
+                      .done = done,
                       .label = "all-reduce",
                       .global = {(size_t)(s->tuning.groups * s->local)},
                       .local = {(size_t)s->local}};
@@ -208,14 +211,14 @@ static charl_status peer_begin(charl_allreduce *ar, int64_t ticket)
     charl_status st = CHARL_OK;
     peer_state *s = ar->own;
     const charl__range range = ar->range[ticket % CHARL__RANGES];
-    charl_event *written = NULL;
+    charl_event *written = NULL, **done = &s->done[ticket % CHARL__RANGES];
 
     if (range.count > 0) {
         CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &written));
-        CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_COMM, written));
-        CHARL_TRY(range_launch(ar, s, range));
+        CHARL_TRY(range_launch(ar, s, range, written, done));
+    } else {
+        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, done));
     }
-    CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, &s->done[ticket % CHARL__RANGES]));
     atomic_store(&((peer_page *)(void *)s->page.base)[ar->c->rank].begun, ticket + 1);
 cleanup:
     charl__event_release(written);

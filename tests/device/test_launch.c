@@ -36,6 +36,43 @@ static void test_offsets(void **state)
     charl_test_each_device(check_offsets);
 }
 
+/* Two queues in turn, each launch after the other queue's last: the values say who came when. */
+static void check_order(charl_device *dev)
+{
+    enum { TURNS = 40 };
+    static const charl_queue queue[2] = {CHARL_QUEUE_COMPUTE, CHARL_QUEUE_COMM};
+    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl_event *last = NULL, *none = (charl_event *)(void *)b;
+    charl_launch nothing = {.file = "none", .entry = "none", .done = &none};
+
+    for (int turn = 0; turn < TURNS; turn++) {
+        charl_event *done = NULL;
+        charl_launch fill = charl_test_fill_launch(b, turn, (uint32_t)turn + 1, WORDS - turn);
+
+        fill.queue = queue[turn % 2];
+        fill.after = last;
+        fill.done = &done;
+        charl_assert_ok(charl__launch(dev, &fill));
+        assert_non_null(done);
+        charl__event_release(last);
+        last = done;
+    }
+    charl_assert_ok(charl__event_wait(last));
+    for (int turn = 0; turn < TURNS; turn++) {
+        expect_words(b, turn, turn + 1 < TURNS ? 1 : WORDS - turn, (uint32_t)turn + 1);
+    }
+    charl_assert_ok(charl__launch(dev, &nothing));
+    assert_null(none);
+    charl__event_release(last);
+    charl__buffer_release(b);
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_order);
+}
+
 /* A position above 2^31 elements without the memory for it: the kernel stores what it computes. */
 static void check_wide(charl_device *dev)
 {
@@ -357,7 +394,7 @@ int main(void)
         cmocka_unit_test(test_refusals),  cmocka_unit_test(test_foreign_buffer),
         cmocka_unit_test(test_recording), cmocka_unit_test(test_recording_failure),
         cmocka_unit_test(test_ring),      cmocka_unit_test(test_events),
-        cmocka_unit_test(test_sync),
+        cmocka_unit_test(test_order),     cmocka_unit_test(test_sync),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
