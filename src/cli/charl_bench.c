@@ -10,13 +10,28 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "cli/charl_bench_kernel.h"
 #include "cli/charl_commands.h"
+
+enum { MOST_CALLS = 100000, CASE_WIDTH = 22, RATIO_BYTES = 32 };
+
+#define KERNEL_BENCH(name)                                                                         \
+    static int name##_main(const char *path, int argc, char **argv)                                \
+    {                                                                                              \
+        return charl__bench_kernel_main(&charl__bench_##name, path, argc, argv);                   \
+    }
+KERNEL_BENCH(gemm)
+KERNEL_BENCH(copy)
+KERNEL_BENCH(launch)
 
 const charl__cli_command charl__bench_commands[] = {
     {"allreduce", "", "sums over ranks: every algorithm, MPI and NCCL (under mpirun)",
      charl__bench_allreduce_main, NULL},
     {"scaling", "CONFIG", "the time of a training step on other numbers of ranks",
      charl__bench_scaling_main, NULL},
+    {"gemm", "", "matrix products, beside OpenBLAS on CPUs", gemm_main, NULL},
+    {"copy", "", "copies in and to the device's memory", copy_main, NULL},
+    {"launch", "", "what starting a kernel costs the host", launch_main, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -39,19 +54,54 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static charl_status sample(charl_comm *comm, const charl__bench_subject *s, int calls, double *out)
+static charl_status run_calls(const charl__bench_subject *s, int calls)
 {
     charl_status st = CHARL_OK;
+
+    for (int k = 0; k < calls; k++) {
+        CHARL_TRY(s->run(s->ctx));
+    }
+    if (s->wait) {
+        CHARL_TRY(s->wait(s->on));
+    }
+cleanup:
+    return st;
+}
+
+/* Runs that take about sample_s, found while half of that passes. */
+static charl_status settle(const charl__bench_subject *s, double sample_s, int *calls)
+{
+    charl_status st = CHARL_OK;
+    const double begin = charl__clock_s();
+    double now = begin, took_s = 0;
+    int n = 1;
+
+    while (now - begin < sample_s / 2 || took_s <= 0) {
+        CHARL_TRY(run_calls(s, n));
+        took_s = charl__clock_s() - now;
+        now += took_s;
+        *calls = took_s < sample_s / MOST_CALLS * n ? MOST_CALLS : (int)(sample_s / took_s * n) + 1;
+        n = 2 * n < *calls / 4 ? 2 * n : n;
+    }
+cleanup:
+    return st;
+}
+
+static charl_status sample(charl_comm *comm, const charl__bench_subject *s,
+                           const charl__bench_effort *e, double *out)
+{
+    charl_status st = CHARL_OK;
+    int calls = e->calls;
     double begin;
 
     if (comm) {
         CHARL_TRY(charl_comm_barrier(comm));
+    } else if (e->sample_s > 0) {
+        CHARL_TRY(settle(s, e->sample_s, &calls));
     }
     begin = charl__clock_s();
-    for (int k = 0; k < calls; k++) {
-        CHARL_TRY(s->run(s->ctx));
-    }
-    *out = (charl__clock_s() - begin) / calls;
+    CHARL_TRY(run_calls(s, calls));
+    *out = (charl__clock_s() - begin) / calls / (s->batch > 1 ? s->batch : 1);
     if (comm) {
         CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, out, 1));
     }
@@ -59,19 +109,21 @@ cleanup:
     return st;
 }
 
-charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n, int repeats,
-                                  int calls)
+charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n,
+                                  const charl__bench_effort *e)
 {
     charl_status st = CHARL_OK;
+    const int repeats = e->repeats;
     double *times = NULL;
 
+    CHARL_INVARIANT(!comm || e->sample_s <= 0); /* ranks would call differently often */
     st = charl_alloc_array((int64_t)n * repeats, sizeof *times, &times);
     CHARL_TRY(comm ? charl_comm_agree(comm, st) : st);
     for (int r = -1; r < repeats; r++) { /* the first touches memory */
         for (int i = 0; i < n; i++) {
             const int k = (i + r + 1) % n;
 
-            CHARL_TRY(sample(comm, &s[k], calls, &times[k * repeats + (r < 0 ? 0 : r)]));
+            CHARL_TRY(sample(comm, &s[k], e, &times[k * repeats + (r < 0 ? 0 : r)]));
         }
     }
     for (int k = 0; k < n; k++) {
@@ -98,45 +150,77 @@ void charl__bench_head(const charl__bench_table *t)
         return;
     }
     if (t->format == CHARL__BENCH_CSV) {
-        printf("bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio\n");
+        printf("bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio,of_ceiling\n");
     } else if (t->format == CHARL__BENCH_TABLE) {
-        printf("%10s  %-14s %12s %12s %10s  of %s\n", "size", t->bench, "median", "best", t->unit,
-               t->rival);
+        printf("%*s  %-14s %12s %12s %10s", CASE_WIDTH, "size", t->bench, "median", "best",
+               t->unit);
+        if (t->rival) {
+            printf("  of %-13s", t->rival);
+        }
+        printf("%s%s\n", t->ceiling ? "  of " : "", t->ceiling ? t->ceiling : "");
     }
     fflush(stdout);
 }
 
-void charl__bench_row(const charl__bench_table *t, const char *label, int64_t size,
-                      const charl__bench_subject *s, double amount, double rival_s)
+static double rate_of(const charl__bench_subject *s)
 {
-    const double rate = amount / s->median_s / 1e9;
-    char median[32], best[32], ratio[32] = "";
+    return s->amount / s->median_s / 1e9;
+}
 
-    if (!t->prints) {
-        return;
+/* What s does of what the subject called `name` does, as text; "" where there is none. */
+static const char *ratio_text(const charl__bench_subject *s, const charl__bench_subject *all, int n,
+                              const char *name, char *text)
+{
+    text[0] = '\0';
+    for (int k = 0; name && k < n; k++) {
+        if (strcmp(all[k].name, name) == 0) {
+            snprintf(text, RATIO_BYTES, "%.4g", rate_of(s) / rate_of(&all[k]));
+        }
     }
-    if (rival_s > 0) {
-        snprintf(ratio, sizeof ratio, "%.4g", rival_s / s->median_s);
-    }
-    switch (t->format) {
-    case CHARL__BENCH_TABLE:
-        printf("%10s  %-14s %12s %12s %10.3f  %s%s\n", label, s->name,
-               time_text(s->median_s, median, sizeof median),
-               time_text(s->best_s, best, sizeof best), rate, ratio[0] ? ratio : "-",
+    return text;
+}
+
+/* A row of the table for people. */
+static void print_row(const charl__bench_table *t, const char *label, const charl__bench_subject *s,
+                      const char *ratio, const char *share)
+{
+    char median[32], best[32];
+
+    printf("%*s  %-14s %12s %12s %10.3f", CASE_WIDTH, label, s->name,
+           time_text(s->median_s, median, sizeof median), time_text(s->best_s, best, sizeof best),
+           rate_of(s));
+    if (t->rival) {
+        printf("  %s%-*s", ratio[0] ? ratio : "-", t->ceiling ? 16 - (int)strlen(ratio) : 0,
                ratio[0] ? "x" : "");
-        break;
-    case CHARL__BENCH_CSV:
-        printf("%s,%d,%s,%" PRId64 ",%s,%.9g,%.9g,%.6g,%s,%s\n", t->bench, t->ranks, label, size,
-               s->name, s->median_s, s->best_s, rate, t->unit, ratio);
-        break;
-    case CHARL__BENCH_JSONL:
-        printf(
-            "{\"bench\":\"%s\",\"ranks\":%d,\"case\":\"%s\",\"size\":%" PRId64
-            ",\"subject\":\"%s\",\"median_s\":%.9g,\"best_s\":%.9g,\"rate\":%.6g,\"unit\":\"%s\","
-            "\"ratio\":%s}\n",
-            t->bench, t->ranks, label, size, s->name, s->median_s, s->best_s, rate, t->unit,
-            ratio[0] ? ratio : "null");
-        break;
+    }
+    printf("%s%s%s\n", t->ceiling ? "  " : "", share, share[0] ? "x" : "");
+}
+
+void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t size,
+                       const charl__bench_subject *s, int n)
+{
+    char ratio[RATIO_BYTES], share[RATIO_BYTES];
+
+    for (int k = 0; t->prints && k < n; k++) {
+        ratio_text(&s[k], s, n, t->rival, ratio);
+        ratio_text(&s[k], s, n, t->ceiling, share);
+        switch (t->format) {
+        case CHARL__BENCH_TABLE:
+            print_row(t, label, &s[k], ratio, share);
+            break;
+        case CHARL__BENCH_CSV:
+            printf("%s,%d,%s,%" PRId64 ",%s,%.9g,%.9g,%.6g,%s,%s,%s\n", t->bench, t->ranks, label,
+                   size, s[k].name, s[k].median_s, s[k].best_s, rate_of(&s[k]), t->unit, ratio,
+                   share);
+            break;
+        case CHARL__BENCH_JSONL:
+            printf("{\"bench\":\"%s\",\"ranks\":%d,\"case\":\"%s\",\"size\":%" PRId64
+                   ",\"subject\":\"%s\",\"median_s\":%.9g,\"best_s\":%.9g,\"rate\":%.6g,"
+                   "\"unit\":\"%s\",\"ratio\":%s,\"of_ceiling\":%s}\n",
+                   t->bench, t->ranks, label, size, s[k].name, s[k].median_s, s[k].best_s,
+                   rate_of(&s[k]), t->unit, ratio[0] ? ratio : "null", share[0] ? share : "null");
+            break;
+        }
     }
     fflush(stdout);
 }

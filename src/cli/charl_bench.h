@@ -11,10 +11,23 @@
 
 typedef struct charl__bench_subject {
     const char *name;
-    charl_status (*run)(void *ctx); /* once, complete when it returns */
+    charl_status (*run)(void *ctx); /* one call; complete when it returns, or enqueued */
     void *ctx;
-    double median_s, best_s; /* found */
+    charl_status (*wait)(void *on); /* for what run has enqueued; NULL: nothing */
+    void *on;
+    int batch;               /* > 1: a run is so many calls */
+    double amount;           /* of work in a call: it counts per second */
+    double median_s, best_s; /* found: of a call */
 } charl__bench_subject;
+
+/* How much is measured. */
+typedef struct charl__bench_effort {
+    int repeats;
+    int calls;       /* of a sample */
+    double sample_s; /* > 0: instead, as many calls as take about so long, after half of that which
+                        is not counted, so that neither threads nor caches are as another subject
+                        left them */
+} charl__bench_effort;
 
 /* For subjects that are all-reduces: ctx of charl__bench_sum_run, which sums the first `count`. */
 typedef struct charl__bench_sum {
@@ -31,24 +44,27 @@ typedef enum charl__bench_format {
 
 /* A table of results. Only rank 0 prints. */
 typedef struct charl__bench_table {
-    const char *bench; /* "allreduce" */
-    const char *unit;  /* of rates, "bus GB/s" */
-    const char *rival; /* what ratios compare with */
+    const char *bench;   /* "allreduce" */
+    const char *unit;    /* of rates, "bus GB/s" */
+    const char *rival;   /* the subject that ratios compare with; NULL: none */
+    const char *ceiling; /* the subject that does what the device can; NULL: none */
     charl__bench_format format;
     int ranks;
     bool prints;
 } charl__bench_table;
 
-/** Median and best time of a call of each subject, of the slowest rank, over `repeats` repetitions
- * of `calls` calls each, after one that is not counted. Collective on comm, which may be NULL.
+/** Median and best time of a call of each subject, of the slowest rank, over e->repeats samples,
+ * after one that is not counted. Collective on comm, which may be NULL; then e->sample_s may be
+ * given.
  * Errors: those of the subjects; ERR_NOMEM, ERR_COMM. */
-charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n, int repeats,
-                                  int calls) CHARL_MUST_CHECK;
+charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n,
+                                  const charl__bench_effort *e) CHARL_MUST_CHECK;
 
 void charl__bench_head(const charl__bench_table *t);
-/** One row: `amount` per second is the rate, in units of 1e9; rival_s 0: no ratio. */
-void charl__bench_row(const charl__bench_table *t, const char *label, int64_t size,
-                      const charl__bench_subject *s, double amount, double rival_s);
+/** A row for each of n subjects: its rate in units of 1e9, and how many times those of the table's
+ * rival and ceiling that is. */
+void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t size,
+                       const charl__bench_subject *s, int n);
 /** A line for people: under the table's name, or on standard error where the output is for
  * programs.
  */

@@ -28,9 +28,9 @@ typedef struct bench_options {
 /* One of charl's algorithms or a rival. */
 typedef struct summer {
     charl__bench_sum sum;
+    int64_t ticket; /* of the last sum that has been begun on the devices */
     charl__rival *rival;
     charl_buffer *lanes, *total; /* of algorithms that run on the devices */
-    int calls, called;           /* what runs on devices is waited for at the end of a row */
 } summer;
 
 typedef struct bench {
@@ -45,31 +45,33 @@ typedef struct bench {
     float *values; /* of the largest size */
 } bench;
 
+/* What runs on devices is waited for at the end of a row. */
 static charl_status run_rival(void *ctx)
 {
-    charl_status st = CHARL_OK;
-    summer *s = ctx;
+    const summer *s = ctx;
 
-    CHARL_TRY(charl__rival_sum(s->rival, s->sum.count));
-    if (++s->called % s->calls == 0) {
-        CHARL_TRY(charl__rival_wait(s->rival));
-    }
-cleanup:
-    return st;
+    return charl__rival_sum(s->rival, s->sum.count);
+}
+
+static charl_status wait_rival(void *on)
+{
+    const summer *s = on;
+
+    return charl__rival_wait(s->rival);
 }
 
 static charl_status run_on_device(void *ctx)
 {
-    charl_status st = CHARL_OK;
     summer *s = ctx;
-    int64_t ticket = 0;
 
-    CHARL_TRY(charl_allreduce_begin(s->sum.ar, 0, s->sum.count, &ticket));
-    if (++s->called % s->calls == 0) {
-        CHARL_TRY(charl_allreduce_wait(s->sum.ar, ticket));
-    }
-cleanup:
-    return st;
+    return charl_allreduce_begin(s->sum.ar, 0, s->sum.count, &s->ticket);
+}
+
+static charl_status wait_on_device(void *on)
+{
+    const summer *s = on;
+
+    return charl_allreduce_wait(s->sum.ar, s->ticket);
 }
 
 static bool is_wanted(const bench_options *o, const char *name)
@@ -270,30 +272,26 @@ static charl_status measure_size(bench *b, int64_t bytes)
     charl_status st = CHARL_OK;
     const double ranks = charl_comm_size(b->comm);
     const int64_t wanted = CALLS_BYTES / bytes;
-    const int calls = wanted < 4 ? 4 : wanted < 64 ? (int)wanted : 64;
-    double rival_s = 0;
+    const charl__bench_effort effort = {
+        .repeats = (int)b->o->repeats,
+        .calls = wanted < 4    ? 4
+                 : wanted < 64 ? (int)wanted
+                               : 64,
+    };
     char label[32];
 
     for (int k = 0; k < b->n; k++) {
         summer *s = &b->summer[k];
 
         s->sum.count = bytes / (int64_t)sizeof(float);
-        s->calls = calls;
-        s->called = 0;
         b->subject[k].run = s->rival ? run_rival : s->lanes ? run_on_device : charl__bench_sum_run;
-        b->subject[k].ctx = s->rival || s->lanes ? (void *)s : (void *)&s->sum;
+        b->subject[k].wait = s->rival ? wait_rival : s->lanes ? wait_on_device : NULL;
+        b->subject[k].ctx = b->subject[k].on = s; /* begins with its sum */
+        b->subject[k].amount = 2 * (ranks - 1) / ranks * (double)bytes;
     }
     CHARL_TRY(check_all(b));
-    CHARL_TRY(charl__bench_measure(b->comm, b->subject, b->n, (int)b->o->repeats, calls));
-    for (int k = 0; k < b->n; k++) {
-        if (strcmp(b->subject[k].name, b->table.rival) == 0) {
-            rival_s = b->subject[k].median_s;
-        }
-    }
-    for (int k = 0; k < b->n; k++) {
-        charl__bench_row(&b->table, size_text(bytes, label, sizeof label), bytes, &b->subject[k],
-                         2 * (ranks - 1) / ranks * (double)bytes, rival_s);
-    }
+    CHARL_TRY(charl__bench_measure(b->comm, b->subject, b->n, &effort));
+    charl__bench_rows(&b->table, size_text(bytes, label, sizeof label), bytes, b->subject, b->n);
 cleanup:
     return st;
 }

@@ -119,8 +119,9 @@ static charl_status time_sum(charl_comm *comm, charl_allreduce *ar, int64_t byte
     charl_status st = CHARL_OK;
     charl__bench_sum sum = {.ar = ar, .count = bytes / (int64_t)sizeof(float)};
     charl__bench_subject subject = {.run = charl__bench_sum_run, .ctx = &sum};
+    const charl__bench_effort effort = {.repeats = SUMS, .calls = bytes > FEW_BYTES ? 1 : 64};
 
-    CHARL_TRY(charl__bench_measure(comm, &subject, 1, SUMS, bytes > FEW_BYTES ? 1 : 64));
+    CHARL_TRY(charl__bench_measure(comm, &subject, 1, &effort));
     *out = subject.best_s;
 cleanup:
     return st;

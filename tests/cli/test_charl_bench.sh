@@ -52,7 +52,7 @@ lines 1 '^NCCL: not here: '
 lines 0 'left out'
 lines 1 '^peer: not here: '
 on 2 0 '^allreduce,2,1 MiB,1048576,tree,' bench allreduce --format csv --min 1M --max 1M --repeat 1 --slices 8 --only tree
-lines 1 '^bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio$'
+lines 1 '^bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio,of_ceiling$'
 lines 2 ''
 on 2 0 '^ *4 KiB  peer ' bench allreduce --only peer --max 4K --repeat 1
 on 2 2 'only nonsense: nothing of it works here' bench allreduce --only nonsense
@@ -83,8 +83,37 @@ if [ -n "$libm" ]; then
     on 2 0 '^NCCL: not here: libnccl.so.2 has no nccl' bench allreduce --only NCCL,window --max 4K -r 1
 fi
 
-# The time of a step: a curve, a link, a table; nothing is written.
 unset LD_LIBRARY_PATH
+
+# Kernels and operators: a subject per row, beside the device's ceiling.
+expect 2 'shape 5x6: must be MxNxK, with :nt or :nn or :tn' bench gemm -s 5x6
+expect 2 'shape 5x6x7:xx: must be MxNxK' bench gemm -s 5x6x7:xx
+expect 2 'shape 5x0x7: must be MxNxK' bench gemm -s 5x0x7
+expect 2 'shape 9999999999: must be BYTES' bench copy -s 9999999999
+expect 2 'dtype f64: must be f32, bf16 or f16' bench gemm --dtype f64
+expect 2 'shape 1: too many shapes' bench launch $(yes -- '-s 1' | head -n 33)
+expect 2 'device.select' bench gemm --device nonsense
+hint 'charl devices'
+if "$charl" devices >out 2>err; then
+    quick='--repeat 1 --ms 1'
+    expect 0 '^ *33x17x5 nn f32  charl .* [um]*s ' bench gemm $quick -s 33x17x5:nn -s 20x16x16:tn
+    lines 2 '^ .* charl '
+    lines 2 '^ .* ceiling .* 1x$'
+    expect 0 '"case":"8x8x8 nt bf16","size":8,"subject":"charl"' bench gemm $quick -s 8x8x8 -t bf16 -f jsonl
+    python3 -c 'import json; assert len([json.loads(l) for l in open("out")]) == 2' || failed=1
+    expect 0 '^copy,1,5000,5000,copy,' bench copy $quick -s 5000 -f csv
+    lines 6 ''
+    expect 0 '^ *1  replayed .*x$' bench launch $quick -s 1
+    if [ -n "$libm" ]; then
+        mkdir blas
+        cp "$libm" blas/libopenblas.so.0
+        LD_LIBRARY_PATH=$dir/blas expect 0 '^OpenBLAS: not here: libopenblas.so.0 is another' bench gemm $quick -s 20x16x16:tn
+    fi
+else
+    skipped "charl bench gemm, copy, launch" "no device"
+fi
+
+# The time of a step: a curve, a link, a table; nothing is written.
 "$charl" data make digits digits.h5 -t 64 -v 16 >out
 cat >mlp.ini <<'INI'
 [data]

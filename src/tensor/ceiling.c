@@ -1,0 +1,157 @@
+/* Launches of kernels/ceiling.cl and kernels/nvidia/ceiling_wgmma.cl. */
+#include "tensor/ceiling.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+
+enum { WGMMA_GROUP = 256, WGMMA_BYTES = 65536, GROUPS_PER_UNIT = 8 };
+
+static const int WGMMA_ROUNDS = 2048, FMA_ROUNDS = 16384;
+
+struct charl__ceiling {
+    charl_device *dev;
+    const char *name;
+    double amount;
+    charl_buffer *from, *to;
+    char defines[96];
+    charl_launch launch;
+};
+
+/* On CPUs a work-item is a loop over vectors as wide as a register; on GPUs it has its own
+ * registers, and 16 bytes at a time. */
+static void specialise(charl__ceiling *c, int *lanes, int *each, int *chains)
+{
+    const charl_device_facts *facts = charl__device_facts(c->dev);
+    const bool is_wide = facts->group == 1;
+
+    *lanes = is_wide ? facts->vector_width : 4;
+    *lanes = *lanes < 2 ? 2 : *lanes > 16 ? 16 : *lanes;
+    *each = is_wide ? 256 : 4;
+    *chains = is_wide ? 12 : 4;
+    snprintf(c->defines, sizeof c->defines,
+             "#define V float%d\n#define EACH %d\n#define CHAINS %d\n", *lanes, *each, *chains);
+    c->launch.file = "ceiling";
+    c->launch.defines = c->defines;
+    c->launch.local[0] = is_wide ? 1 : 256;
+}
+
+static charl_status create(charl_device *dev, charl__ceiling **out)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_alloc(sizeof **out, out));
+    (*out)->dev = dev;
+cleanup:
+    return st;
+}
+
+charl_status charl__ceiling_copy(charl_device *dev, int64_t bytes, charl__ceiling **out)
+{
+    charl_status st = CHARL_OK;
+    charl__ceiling *c = NULL;
+    int lanes, each, chains;
+    int64_t group, groups;
+
+    *out = NULL;
+    CHARL_TRY(create(dev, &c));
+    specialise(c, &lanes, &each, &chains);
+    group = (int64_t)c->launch.local[0] * each * lanes * 4;
+    groups = bytes > group ? (bytes + group - 1) / group : 1;
+    CHARL_TRY(charl__buffer_create(dev, (size_t)(groups * group), "benchmark", &c->from));
+    CHARL_TRY(charl__buffer_create(dev, (size_t)(groups * group), "benchmark", &c->to));
+    c->name = "copy loop";
+    c->amount = 2.0 * (double)(groups * group);
+    c->launch.entry = "ceiling_copy";
+    c->launch.global[0] = (size_t)groups * c->launch.local[0];
+    c->launch.args[0] = charl__raw(CHARL_ARG_IN, c->from);
+    c->launch.args[1] = charl__raw(CHARL_ARG_OUT, c->to);
+    *out = c;
+    c = NULL;
+cleanup:
+    charl__ceiling_destroy(c);
+    return st;
+}
+
+static charl_status prepare_fma(charl__ceiling *c)
+{
+    charl_status st = CHARL_OK;
+    const int64_t groups = (int64_t)GROUPS_PER_UNIT * charl_device_get_info(c->dev)->compute_units;
+    int lanes, each, chains;
+    int64_t items;
+
+    specialise(c, &lanes, &each, &chains);
+    items = groups * (int64_t)c->launch.local[0];
+    CHARL_TRY(charl__buffer_create(c->dev, (size_t)(items * lanes * 4), "benchmark", &c->to));
+    c->name = "fma loop";
+    c->amount = 2.0 * chains * lanes * FMA_ROUNDS * (double)items;
+    c->launch.entry = "ceiling_fma";
+    c->launch.global[0] = (size_t)items;
+    c->launch.args[0] = charl__raw(CHARL_ARG_OUT, c->to);
+    c->launch.args[1] = charl__f32(0.5F);
+    c->launch.args[2] = charl__i32(FMA_ROUNDS);
+cleanup:
+    return st;
+}
+
+static charl_status prepare_wgmma(charl__ceiling *c, charl_dtype dtype)
+{
+    charl_status st = CHARL_OK;
+    const int64_t groups = charl_device_get_info(c->dev)->compute_units;
+
+    CHARL_TRY(charl__buffer_create(c->dev, (size_t)groups * WGMMA_GROUP * 4, "benchmark", &c->to));
+    snprintf(c->defines, sizeof c->defines, "#define IS_F16 %d\n", dtype == CHARL_F16);
+    c->name = "wgmma loop";
+    c->amount = 2.0 * 2 * 64 * 256 * 64 * WGMMA_ROUNDS * (double)groups;
+    c->launch =
+        (charl_launch){.file = "nvidia/ceiling_wgmma",
+                       .entry = "ceiling_wgmma",
+                       .defines = c->defines,
+                       .global = {(size_t)groups * WGMMA_GROUP},
+                       .local = {WGMMA_GROUP},
+                       .local_bytes = WGMMA_BYTES,
+                       .args = {charl__raw(CHARL_ARG_OUT, c->to), charl__i32(WGMMA_ROUNDS)}};
+cleanup:
+    return st;
+}
+
+charl_status charl__ceiling_multiply(charl_device *dev, charl_dtype dtype, charl__ceiling **out)
+{
+    charl_status st = CHARL_OK;
+    const bool is_half = dtype == CHARL_BF16 || dtype == CHARL_F16;
+    charl__ceiling *c = NULL;
+
+    *out = NULL;
+    CHARL_TRY(create(dev, &c));
+    CHARL_TRY(charl__device_facts(dev)->wgmma && is_half ? prepare_wgmma(c, dtype)
+                                                         : prepare_fma(c));
+    *out = c;
+    c = NULL;
+cleanup:
+    charl__ceiling_destroy(c);
+    return st;
+}
+
+void charl__ceiling_destroy(charl__ceiling *c)
+{
+    if (c) {
+        charl__buffer_release(c->from);
+        charl__buffer_release(c->to);
+        charl_free(c);
+    }
+}
+
+const char *charl__ceiling_name(const charl__ceiling *c)
+{
+    return c->name;
+}
+
+double charl__ceiling_amount(const charl__ceiling *c)
+{
+    return c->amount;
+}
+
+charl_status charl__ceiling_run(charl__ceiling *c)
+{
+    return charl__launch(c->dev, &c->launch);
+}
