@@ -103,6 +103,12 @@ charl_status charl__optimizer_create_states(charl_optimizer *o) CHARL_MUST_CHECK
 charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config,
                                      charl_steps *steps, const charl_param_ranges *own,
                                      charl_optimizer **out) CHARL_MUST_CHECK;
+/** charl_optimizer_get_report in two halves. The record into host memory, pinned and kept until an
+ * event recorded afterwards has passed. Async. Then what it says. */
+charl_status charl__optimizer_read_norm(charl_optimizer *o,
+                                        charl_norm_record *host) CHARL_MUST_CHECK;
+void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r,
+                            charl_optimizer_report *out);
 /** Fill in what the next step of `o` reads from the record: lr, bias1, bias2. */
 void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step *record);
 /** Let go of the set's arenas, before the memory that they lie in goes; and record with those that

@@ -23,9 +23,10 @@ struct charl__feed {
     int64_t step;
     charl_tensor *x, *y; /* the source; tokens on the device: x is the sequence, no y */
     charl_tensor *shift, *scale;
-    charl_ring *row_ring, *weight_ring, *partner_ring, *share_ring;
+    charl_ring *ring; /* of records: what follows, one value per row each */
     charl_tensor *row, *weight, *partner, *share;
-    int32_t *rows, *partners; /* host side of the rings */
+    uint32_t *record;         /* the next one */
+    int32_t *rows, *partners; /* in it */
     float *weights, *shares;
     /* Streaming. */
     charl__loader *loader;
@@ -95,29 +96,27 @@ cleanup:
     return st;
 }
 
-/* A value of 4 bytes per row that changes from step to step. */
-static charl_status create_ring(charl__feed *f, charl_dtype dtype, void *host, charl_ring **ring,
-                                charl_tensor **tensor)
+/* What changes from step to step: up to four values of 4 bytes per row, which travel together. */
+static charl_status create_ring(charl__feed *f)
 {
     charl_status st = CHARL_OK;
     const charl_shape shape = {1, {f->o.rows}};
+    const int64_t stride = (f->o.rows + 15) / 16 * 16;
+    const int n = f->mixes ? 4 : 2;
+    charl_tensor **const part[4] = {&f->row, &f->weight, &f->partner, &f->share};
 
-    CHARL_TRY(charl_alloc_array(f->o.rows, 4, host));
-    CHARL_TRY(charl__ring_create(f->o.dev, (size_t)f->o.rows * 4, DEPTH, ring));
-    CHARL_TRY(charl__tensor_view(charl__ring_buffer(*ring), dtype, &shape, 0, tensor));
-cleanup:
-    return st;
-}
-
-static charl_status create_rings(charl__feed *f)
-{
-    charl_status st = CHARL_OK;
-
-    CHARL_TRY(create_ring(f, CHARL_I32, &f->rows, &f->row_ring, &f->row));
-    CHARL_TRY(create_ring(f, CHARL_F32, &f->weights, &f->weight_ring, &f->weight));
+    CHARL_TRY(charl_alloc_array(n * stride, sizeof *f->record, &f->record));
+    f->rows = (int32_t *)f->record;
+    f->weights = (float *)(f->record + stride);
     if (f->mixes) {
-        CHARL_TRY(create_ring(f, CHARL_I32, &f->partners, &f->partner_ring, &f->partner));
-        CHARL_TRY(create_ring(f, CHARL_F32, &f->shares, &f->share_ring, &f->share));
+        f->partners = (int32_t *)(f->record + 2 * stride);
+        f->shares = (float *)(f->record + 3 * stride);
+    }
+    CHARL_TRY(
+        charl__ring_create(f->o.dev, (size_t)(n * stride) * sizeof *f->record, DEPTH, &f->ring));
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY(charl__tensor_view(charl__ring_buffer(f->ring), i % 2 ? CHARL_F32 : CHARL_I32,
+                                     &shape, i * stride, part[i]));
     }
 cleanup:
     return st;
@@ -230,7 +229,7 @@ static charl_status create_part(charl__feed *f)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(create_rings(f));
+    CHARL_TRY(create_ring(f));
     if (is_whole(f)) {
         goto cleanup;
     }
@@ -280,16 +279,18 @@ static void release_events(charl__feed *f)
     }
 }
 
-static void destroy_ring(void *host, charl_tensor **tensor, charl_ring **ring)
+static void destroy_ring(charl__feed *f)
 {
-    void **values = host;
+    charl_tensor **const part[4] = {&f->row, &f->weight, &f->partner, &f->share};
 
-    charl_tensor_release(*tensor);
-    charl__ring_destroy(*ring);
-    charl_free(*values);
-    *tensor = NULL;
-    *ring = NULL;
-    *values = NULL;
+    for (int i = 0; i < 4; i++) {
+        charl_tensor_release(*part[i]);
+        *part[i] = NULL;
+    }
+    charl__ring_destroy(f->ring);
+    f->ring = NULL;
+    charl_free(f->record);
+    f->record = NULL;
 }
 
 static void destroy_part(charl__feed *f)
@@ -313,10 +314,7 @@ static void destroy_part(charl__feed *f)
         charl_tensor_release(f->y);
         f->x = f->y = NULL;
     }
-    destroy_ring(&f->rows, &f->row, &f->row_ring);
-    destroy_ring(&f->weights, &f->weight, &f->weight_ring);
-    destroy_ring(&f->partners, &f->partner, &f->partner_ring);
-    destroy_ring(&f->shares, &f->share, &f->share_ring);
+    destroy_ring(f);
 }
 
 charl_status charl__feed_divide(charl__feed *f, int64_t row0, int64_t rows)
@@ -497,9 +495,8 @@ static int64_t source_row(const charl__feed *f, int64_t position)
 }
 
 /* Row i of this rank is mixed with the mirror image of its place in the global batch. */
-static charl_status push_partners(charl__feed *f)
+static void choose_partners(charl__feed *f)
 {
-    charl_status st = CHARL_OK;
     const int64_t last = f->o.batch - 1 - f->o.row0, n = f->o.rows;
 
     for (int64_t i = 0; i < n; i++) {
@@ -509,10 +506,6 @@ static charl_status push_partners(charl__feed *f)
                                                   : f->slot * slot_rows(f) + in_slot);
         f->shares[i] = charl__mixup_share(f->o.augment->mixup, f->o.seed, f->step, f->o.row0 + i);
     }
-    CHARL_TRY(charl__ring_push(f->partner_ring, f->partners));
-    CHARL_TRY(charl__ring_push(f->share_ring, f->shares));
-cleanup:
-    return st;
 }
 
 charl_status charl__feed_put(charl__feed *f, const void *x, int64_t n)
@@ -526,8 +519,7 @@ charl_status charl__feed_put(charl__feed *f, const void *x, int64_t n)
         f->rows[i] = (int32_t)(i < n ? i : 0);
         f->weights[i] = i < n ? 1.0F : 0.0F;
     }
-    CHARL_TRY(charl__ring_push(f->row_ring, f->rows));
-    CHARL_TRY(charl__ring_push(f->weight_ring, f->weights));
+    CHARL_TRY(charl__ring_push(f->ring, f->record));
 cleanup:
     return st;
 }
@@ -548,11 +540,10 @@ charl_status charl__feed_next(charl__feed *f)
             (int32_t)(f->o.on_device ? source_row(f, position + i) : f->slot * slot_rows(f) + i);
         f->weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
     }
-    CHARL_TRY(charl__ring_push(f->row_ring, f->rows));
-    CHARL_TRY(charl__ring_push(f->weight_ring, f->weights));
     if (f->mixes) {
-        CHARL_TRY(push_partners(f));
+        choose_partners(f);
     }
+    CHARL_TRY(charl__ring_push(f->ring, f->record));
     if (!f->o.fixed) {
         f->step++;
     }

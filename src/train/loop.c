@@ -17,6 +17,7 @@
 #include "base/fault.h"
 #include "train/shard.h"
 #include "train/interval.h"
+#include "train/logged.h"
 #include "train/meter.h"
 #include "train/tally.h"
 #include "train/trainer.h"
@@ -172,113 +173,6 @@ cleanup:
     return st;
 }
 
-/* Loss of the step just run, from the lanes it left. */
-static charl_status read_loss(charl__trainer *t, double *loss)
-{
-    charl_status st = CHARL_OK;
-    float lanes[CHARL_MAX_LANES], sum;
-
-    charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(charl__sync_verify(t->sync)); /* with a deadline; reading waits without one */
-    if (!t->passes) {
-        CHARL_TRY(charl_tensor_read(charl_var_get_tensor(t->train.metrics), lanes,
-                                    (size_t)t->slices.n_lanes * sizeof lanes[0]));
-    }
-    CHARL_TRY(
-        charl__sync_sum(t->sync, t->passes ? charl__passes_number(t->passes) : lanes, 1, &sum));
-    *loss = (double)(sum / (float)t->config->train.batch_size);
-cleanup:
-    return st;
-}
-
-/* "the gradient of fc1.weight": what was not finite first. */
-static const char *culprit(const charl_optimizer_report *r, char *text, size_t size)
-{
-    if (r->bad_param) {
-        snprintf(text, size, "the gradient of %s is not finite",
-                 charl_param_get_spec(r->bad_param)->name);
-    } else {
-        snprintf(text, size, "the gradient is too large for its norm");
-    }
-    return text;
-}
-
-/* Steps that were left out since this was asked last. */
-static void note_skipped(charl__trainer *t, const charl_optimizer_report *r)
-{
-    char text[512], what[320];
-
-    if (r->bad_steps > t->skipped_now && charl_comm_rank(t->comm) == 0) {
-        snprintf(text, sizeof text, "step %" PRId64 " was skipped: %s (%" PRId64 " skipped so far)",
-                 r->bad_step + 1, culprit(r, what, sizeof what), t->skipped_before + r->bad_steps);
-        charl__trainer_warn(t, text);
-    }
-    t->skipped_now = r->bad_steps;
-}
-
-/* Fail when a step was not finite, unless such steps are left out. loss NULL: not read for this
- * step. What is looked at are sums over all ranks, so that all of them come to the same decision.
- */
-static charl_status check_finite(charl__trainer *t, const double *loss, double *grad_norm)
-{
-    charl_status st = CHARL_OK;
-    charl_optimizer_report report;
-    char text[48] = "", what[320];
-
-    charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(charl__sync_verify(t->sync));
-    CHARL_TRY(charl_optimizer_get_report(t->optimizer, &report));
-    *grad_norm = (double)report.grad_norm;
-    if (t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP) {
-        note_skipped(t, &report);
-        goto cleanup;
-    }
-    t->agreed = !report.finite || (loss && !isfinite(*loss));
-    if (loss) {
-        snprintf(text, sizeof text, "loss %g, ", *loss);
-    }
-    CHARL_REQUIRE(report.finite, CHARL_ERR_NONFINITE,
-                  "step %" PRId64 ": %s (%sgradient norm %g at step %" PRId64
-                  "); the weights are those before it. Lower optimizer.learning_rate, set "
-                  "train.grad_clip, or train.on_nonfinite = skip",
-                  report.bad_step + 1, culprit(&report, what, sizeof what), text,
-                  (double)report.grad_norm, t->step);
-    CHARL_REQUIRE(!t->agreed, CHARL_ERR_NONFINITE,
-                  "step %" PRId64 ": the loss is not finite (%sgradient norm %g). Lower "
-                  "optimizer.learning_rate, or set train.on_nonfinite = skip",
-                  t->step, text, (double)report.grad_norm);
-cleanup:
-    return st;
-}
-
-static charl_status log_row(charl__trainer *t, charl__meter *m, charl_train_result *result)
-{
-    charl_status st = CHARL_OK;
-    charl_train_row row = {.step = t->step,
-                           .steps = t->end_step,
-                           .epoch = charl__trainer_epoch(t),
-                           .lr = charl_schedule_lr(&t->schedule, t->step - 1),
-                           .samples = t->step * t->config->train.batch_size,
-                           .mem_bytes = charl_device_get_memory(t->dev).in_use};
-
-    CHARL_TRY(read_loss(t, &row.loss));
-    result->loss = row.loss;
-    st = check_finite(t, &row.loss, &row.grad_norm);
-    row.skipped = t->skipped_before + t->skipped_now;
-    charl__meter_row(t, m, &row); /* now the device has done what the row is about */
-    if (t->data.kind == CHARL_DATASET_TOKENS) {
-        row.tokens_per_s = row.samples_per_s * (double)t->data.x_shape.dim[0];
-    }
-    if (t->options->events.trained) { /* a row with the loss that ended the run is worth having */
-        const charl_status written = t->options->events.trained(t->options->events.ctx, &row);
-
-        st = st == CHARL_OK ? written : st;
-    }
-    CHARL_TRY(st);
-cleanup:
-    return st;
-}
-
 /* Weights and their moving average, where there is one. */
 static charl_status exchange_ema(charl__trainer *t)
 {
@@ -347,9 +241,8 @@ cleanup:
 static charl_status save_between(charl__trainer *t, charl__meter *m, bool last)
 {
     charl_status st = CHARL_OK;
-    double ignored;
 
-    CHARL_TRY(check_finite(t, NULL, &ignored)); /* waits for the steps enqueued */
+    CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
     charl__meter_pause(t, m);
     if (t->writes) {
         CHARL_TRY(charl__trainer_save(t, last));
@@ -361,14 +254,14 @@ cleanup:
 
 /* Evaluation and checkpoint after a step, where they are due. An interval of 0 is never, but the
  * end always saves. */
-static charl_status after_step(charl__trainer *t, charl__meter *m, bool *ordinary)
+static charl_status after_step(charl__trainer *t, charl__logged *log, charl__meter *m,
+                               bool *ordinary)
 {
     charl_status st = CHARL_OK;
     const bool last = t->step == t->end_step;
     const bool saves = t->writes && t->config->checkpoint.interval.unit != CHARL_INTERVAL_OFF;
     const bool evaluates = t->eval.g && t->config->eval.interval.unit != CHARL_INTERVAL_OFF;
     bool evaluate = false, save = false, best = false;
-    double ignored;
 
     if (evaluates) {
         CHARL_TRY(due_together(t, t->config->eval.interval, t->last_eval_s, &evaluate));
@@ -382,7 +275,8 @@ static charl_status after_step(charl__trainer *t, charl__meter *m, bool *ordinar
         goto cleanup;
     }
     *ordinary = false;
-    CHARL_TRY(check_finite(t, NULL, &ignored)); /* waits for the steps enqueued */
+    CHARL_TRY(charl__logged_end(t, log, m));
+    CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
     charl__meter_pause(t, m);
     if (evaluate) {
         CHARL_TRY(evaluate_now(t, &best));
@@ -395,19 +289,64 @@ cleanup:
     return st;
 }
 
-static charl_status divide_anew(charl__trainer *t, charl__meter *m, bool *ordinary)
+static charl_status divide_anew(charl__trainer *t, charl__logged *log, charl__meter *m,
+                                bool *ordinary)
 {
     charl_status st = CHARL_OK;
-    double ignored;
 
     if (t->step == t->end_step || !charl__balance_is_due(t)) {
         goto cleanup;
     }
     *ordinary = false;
-    CHARL_TRY(check_finite(t, NULL, &ignored)); /* waits for the steps enqueued */
+    CHARL_TRY(charl__logged_end(t, log, m));
+    CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
     charl__meter_pause(t, m);
     CHARL_TRY(charl__balance_divide(t));
     charl__meter_go_on(t, m);
+cleanup:
+    return st;
+}
+
+/* Log the step just run, where it is to be logged, and one before it whose numbers are there.
+ * *loss: of the step logged, else NaN. */
+static charl_status log_steps(charl__trainer *t, charl__logged *log, charl__meter *m, double *loss)
+{
+    charl_status st = CHARL_OK;
+    const int64_t rows = log->rows;
+
+    if (is_logged(t, t->step)) {
+        CHARL_TRY(charl__logged_end(t, log, m));
+        CHARL_TRY(charl__logged_begin(t, log, m));
+    }
+    if (charl__logged_is_due(t, log)) {
+        CHARL_TRY(charl__logged_end(t, log, m));
+    }
+    *loss = log->rows > rows ? log->row.loss : (double)NAN;
+cleanup:
+    return st;
+}
+
+/* All that follows the launches of a step. */
+static charl_status finish_step(charl__trainer *t, charl__logged *log, charl__meter *m,
+                                bool *ordinary)
+{
+    charl_status st = CHARL_OK;
+    const int64_t rows = log->rows;
+    double loss;
+
+    m->steps++;
+    CHARL_TRY(log_steps(t, log, m, &loss));
+    *ordinary = !is_logged(t, t->step) && log->rows == rows && m->first_step > 0;
+    if (t->options->events.progressed) {
+        CHARL_TRY(t->options->events.progressed(t->options->events.ctx, t->step, loss));
+    }
+    if (m->first_step == 0) { /* the first step warms caches up */
+        CHARL_TRY(charl_device_sync(t->dev));
+        m->first_s = charl__clock_s();
+        m->first_step = t->step;
+    }
+    CHARL_TRY(after_step(t, log, m, ordinary));
+    CHARL_TRY(divide_anew(t, log, m, ordinary));
 cleanup:
     return st;
 }
@@ -417,18 +356,20 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     charl_status st = CHARL_OK;
     charl__meter m = {0};
     charl__tally tally = {0};
+    charl__logged log = {0};
 
+    CHARL_TRY(charl_comm_agree(t->comm, charl__logged_open(t, &log)));
     CHARL_TRY(charl__feed_seek(t->train_feed, t->step));
     charl__meter_start(t, &m);
     while (t->step < t->end_step && !charl__trainer_is_over(t)) {
         decision d;
-        double loss = (double)NAN;
-        bool logged, ordinary;
+        bool ordinary;
 
         charl__tally_begin(t, &tally);
         st = next_batch(t);
         CHARL_TRY(decide(t, st, &d));
         if (d.stop || d.save) {
+            CHARL_TRY(charl__logged_end(t, &log, &m));
             CHARL_TRY(save_between(t, &m, d.stop));
         }
         if (d.stop) {
@@ -436,30 +377,17 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
             break;
         }
         CHARL_TRY(run_step(t));
-        m.steps++;
-        logged = is_logged(t, t->step);
-        ordinary = !logged && m.first_step > 0;
-        if (logged) {
-            CHARL_TRY(log_row(t, &m, result));
-            loss = result->loss;
-        }
-        if (t->options->events.progressed) {
-            CHARL_TRY(t->options->events.progressed(t->options->events.ctx, t->step, loss));
-        }
-        if (m.first_step == 0) { /* the first step warms caches up */
-            CHARL_TRY(charl_device_sync(t->dev));
-            m.first_s = charl__clock_s();
-            m.first_step = t->step;
-        }
-        CHARL_TRY(after_step(t, &m, &ordinary));
-        CHARL_TRY(divide_anew(t, &m, &ordinary));
+        CHARL_TRY(finish_step(t, &log, &m, &ordinary));
         charl__tally_end(t, &tally, ordinary);
     }
+    CHARL_TRY(charl__logged_end(t, &log, &m));
     charl__tally_report(&tally);
+    result->loss = log.rows > 0 ? log.row.loss : result->loss;
     if (t->step > m.first_step && m.first_step > 0) {
         result->samples_per_s = (double)((t->step - m.first_step) * t->config->train.batch_size) /
                                 (charl__clock_s() - m.first_s);
     }
 cleanup:
+    charl__logged_close(&log);
     return st;
 }

@@ -1,0 +1,40 @@
+#ifndef CHARL_TRAIN_LOGGED_H
+#define CHARL_TRAIN_LOGGED_H
+/** The rows of the log, and whether training is still finite.
+ *
+ *  The loss and the gradient norm of a step that is logged travel to the host while the next steps
+ *  are enqueued, and the row is written when those are on their way: the device never runs dry for
+ *  it. Where ranks meet on the host in every step anyway, it is written at once.
+ */
+#include "train/meter.h"
+#include "train/trainer.h"
+
+typedef struct charl__logged {
+    charl_pinned *pinned;
+    float *lanes;            /* [CHARL_MAX_LANES] of the loss, in pinned memory ... */
+    charl_norm_record *norm; /* ... and behind them what the optimizer says of the gradient */
+    charl_event *arrived;    /* NULL: nothing is on its way */
+    charl_train_row row;     /* of the step on its way, or logged last */
+    int64_t steps;           /* since the row before */
+    int64_t rows;            /* written so far */
+} charl__logged;
+
+/** Local. Errors: ERR_NOMEM, ERR_DEVICE. */
+charl_status charl__logged_open(charl__trainer *t, charl__logged *log) CHARL_MUST_CHECK;
+void charl__logged_close(charl__logged *log);
+
+/** Begin the row of the step just run; none is on its way. Async. */
+charl_status charl__logged_begin(charl__trainer *t, charl__logged *log,
+                                 charl__meter *m) CHARL_MUST_CHECK;
+/** Whether enough steps have been enqueued behind the one on its way. The same on all ranks. */
+bool charl__logged_is_due(const charl__trainer *t, const charl__logged *log);
+/** Write the row on its way, if there is one. Blocks. Collective. Errors: ERR_NONFINITE when that
+ * step, or one before, was not finite; those of the callback. */
+charl_status charl__logged_end(charl__trainer *t, charl__logged *log,
+                               charl__meter *m) CHARL_MUST_CHECK;
+
+/** Wait for the steps enqueued and fail when one was not finite, unless such steps are left out.
+ * Collective. Errors: ERR_NONFINITE. */
+charl_status charl__trainer_check_finite(charl__trainer *t) CHARL_MUST_CHECK;
+
+#endif
