@@ -105,10 +105,34 @@ static void visit(charl_graph *g, charl_node *n)
     }
 }
 
-void charl_graph_backward(charl_graph *g, charl_var *loss, charl_var *seed)
+/* From the node that makes y, whose gradient is known, back to the first. */
+static void walk_back(charl_graph *g, const charl_var *y)
 {
     char scope[sizeof g->scope];
 
+    memcpy(scope, g->scope, sizeof scope);
+    for (int i = y->node ? y->node->position : -1; i >= 0 && g->status == CHARL_OK; i--) {
+        if (has_gradient(charl__node(g, i))) {
+            visit(g, charl__node(g, i));
+        }
+    }
+    memcpy(g->scope, scope, sizeof scope);
+}
+
+/* False after an error. */
+static bool begin_backward(charl_graph *g)
+{
+    if (g->has_gradients) {
+        charl__graph_fail(g, CHARL_ERR_INVALID, "this graph has its gradients already");
+        return false;
+    }
+    g->has_gradients = true;
+    g->first_backward = g->nodes.count;
+    return true;
+}
+
+void charl_graph_backward(charl_graph *g, charl_var *loss, charl_var *seed)
+{
     if (!loss || g->status != CHARL_OK) {
         return;
     }
@@ -118,18 +142,27 @@ void charl_graph_backward(charl_graph *g, charl_var *loss, charl_var *seed)
                           charl_var_get_name(loss));
         return;
     }
-    if (g->has_gradients) {
-        charl__graph_fail(g, CHARL_ERR_INVALID, "this graph has its gradients already");
+    if (begin_backward(g)) {
+        seed = seed ? seed : charl_constant(g, 1.0F);
+        loss->grad = charl_reshape(g, seed, loss->type.shape);
+        walk_back(g, loss);
+    }
+}
+
+void charl__graph_backward_from(charl_graph *g, charl_var *y, charl_var *gradient)
+{
+    if (!y || !gradient || g->status != CHARL_OK) {
         return;
     }
-    g->has_gradients = true;
-    memcpy(scope, g->scope, sizeof scope);
-    seed = seed ? seed : charl_constant(g, 1.0F);
-    loss->grad = charl_reshape(g, seed, loss->type.shape);
-    for (int i = loss->node ? loss->node->position : -1; i >= 0 && g->status == CHARL_OK; i--) {
-        if (has_gradient(charl__node(g, i))) {
-            visit(g, charl__node(g, i));
-        }
+    if (gradient->type.dtype != charl__gradient_dtype(&y->type) ||
+        gradient->type.batch != y->type.batch ||
+        !charl_shape_equal(&gradient->type.shape, &y->type.shape)) {
+        charl__graph_fail(g, CHARL_ERR_SHAPE, "%s is no gradient of %s",
+                          charl_var_get_name(gradient), charl_var_get_name(y));
+        return;
     }
-    memcpy(g->scope, scope, sizeof scope);
+    if (begin_backward(g)) {
+        y->grad = gradient;
+        walk_back(g, y);
+    }
 }

@@ -40,6 +40,15 @@ void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t);
  * (charl__params_allocate_gradients). */
 charl_status charl__graph_prepare(charl_graph *g) CHARL_MUST_CHECK;
 
+/** charl_graph_backward from any value: `gradient` is that of y, of its type and shape (f32 where y
+ * is not BATCHED). Local. */
+void charl__graph_backward_from(charl_graph *g, charl_var *y, charl_var *gradient);
+
+/** Enqueue the launches of a compiled graph's forward pass, or those of its backward pass, on what
+ * the last run or warm-up has left: for benchmarks. Only graphs of the whole batch. Async. Errors:
+ * ERR_DEVICE. */
+charl_status charl__graph_replay_half(charl_graph *g, bool backward) CHARL_MUST_CHECK;
+
 /** Bytes of activations that the graph will need, before any are allocated. Prepares the graph. */
 charl_status charl__graph_measure(charl_graph *g, int64_t *bytes) CHARL_MUST_CHECK;
 

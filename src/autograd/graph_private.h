@@ -88,6 +88,7 @@ struct charl_graph {
 
     charl_params *params; /* the one set that its parameters come from; NULL without parameters */
     bool has_gradients;
+    int first_backward;   /* node that the backward pass begins with */
     bool recompute;       /* parts are computed again in front of their backward pass */
     int parts, part;      /* marked so far; being built, or 0 */
     int first_part_again; /* the parts from this one on have been looked at by the backward pass */

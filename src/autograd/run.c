@@ -112,6 +112,25 @@ cleanup:
     return st;
 }
 
+charl_status charl__graph_replay_half(charl_graph *g, bool backward)
+{
+    charl_status st = CHARL_OK;
+    const int all = charl__recording_count(g->recording);
+    int middle = all;
+
+    CHARL_REQUIRE(charl__graph_is_whole(g), CHARL_ERR_INVALID,
+                  "a graph with part of the batch runs as a whole");
+    for (int i = g->nodes.count - 1; g->has_gradients && i >= g->first_backward; i--) {
+        const charl_node *n = charl__node(g, i);
+
+        middle = n->live && n->op->enqueue ? n->launch_first : middle;
+    }
+    CHARL_TRY(
+        charl__recording_replay(g->recording, backward ? middle : 0, backward ? all : middle));
+cleanup:
+    return st;
+}
+
 charl_tensor *charl_var_get_tensor(const charl_var *v)
 {
     return v->tensor;

@@ -13,7 +13,7 @@
 #include "cli/charl_bench_kernel.h"
 #include "cli/charl_commands.h"
 
-enum { MOST_CALLS = 100000, CASE_WIDTH = 22, RATIO_BYTES = 32 };
+enum { MOST_CALLS = 100000, CASE_WIDTH = 28, RATIO_BYTES = 32 };
 
 #define KERNEL_BENCH(name)                                                                         \
     static int name##_main(const char *path, int argc, char **argv)                                \
@@ -23,6 +23,11 @@ enum { MOST_CALLS = 100000, CASE_WIDTH = 22, RATIO_BYTES = 32 };
 KERNEL_BENCH(gemm)
 KERNEL_BENCH(copy)
 KERNEL_BENCH(launch)
+KERNEL_BENCH(conv)
+KERNEL_BENCH(attention)
+KERNEL_BENCH(layer_norm)
+KERNEL_BENCH(cross_entropy)
+KERNEL_BENCH(optimizer)
 
 const charl__cli_command charl__bench_commands[] = {
     {"allreduce", "", "sums over ranks: every algorithm, MPI and NCCL (under mpirun)",
@@ -30,6 +35,11 @@ const charl__cli_command charl__bench_commands[] = {
     {"scaling", "CONFIG", "the time of a training step on other numbers of ranks",
      charl__bench_scaling_main, NULL},
     {"gemm", "", "matrix products, beside OpenBLAS on CPUs", gemm_main, NULL},
+    {"conv", "", "convolutions and their gradients", conv_main, NULL},
+    {"attention", "", "causal attention and its gradient", attention_main, NULL},
+    {"layernorm", "", "layer norm and its gradients", layer_norm_main, NULL},
+    {"cross-entropy", "", "the loss of a classifier and its gradient", cross_entropy_main, NULL},
+    {"optimizer", "", "the update of all parameters", optimizer_main, NULL},
     {"copy", "", "copies in and to the device's memory", copy_main, NULL},
     {"launch", "", "what starting a kernel costs the host", launch_main, NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -314,5 +314,8 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
     }
     st = measure_all(&r, dev);
     charl_device_close(dev);
+    if (st == CHARL_ERR_INVALID || st == CHARL_ERR_SHAPE) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--shape: %s", charl_error_message());
+    }
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
 }

@@ -57,6 +57,8 @@ charl_status charl__bench_random(charl_device *dev, charl_dtype dtype, charl_sha
 /** n random values in [-1, 1), the same for the same `seed`. */
 void charl__bench_random_host(float *out, int64_t n, uint32_t seed);
 
-extern const charl__bench_kind charl__bench_gemm, charl__bench_copy, charl__bench_launch;
+extern const charl__bench_kind charl__bench_gemm, charl__bench_conv, charl__bench_attention,
+    charl__bench_layer_norm, charl__bench_cross_entropy, charl__bench_optimizer, charl__bench_copy,
+    charl__bench_launch;
 
 #endif

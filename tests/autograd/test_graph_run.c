@@ -325,6 +325,63 @@ static void test_a_run_allocates_and_builds_nothing(void **state)
 }
 
 /* An input over a tensor that somebody else owns. */
+static void test_halves_replay_alone(void **state)
+{
+    const charl_shape shape = {1, {4}};
+    const float x[] = {1, -2, 3, -4}, dy[] = {5, 6, 7, 8}, want[] = {5, 0, 7, 0};
+    charl_graph *g = new_graph();
+    charl_var *a = charl_input(g, "x", CHARL_F32, shape, CHARL_BATCHED);
+    charl_var *b = charl_input(g, "dy", CHARL_F32, shape, CHARL_BATCHED);
+    charl_var *y;
+    float got[4];
+
+    (void)state;
+    charl_graph_require_gradient(g, a);
+    y = charl_relu(g, a);
+    charl__graph_backward_from(g, y, b);
+    charl_graph_keep(g, charl_var_gradient(a));
+    charl_graph_keep(g, y);
+    charl_assert_ok(charl_graph_compile(g));
+    write(a, x, 4);
+    write(b, dy, 4);
+    charl_assert_ok(charl__graph_replay_half(g, false));
+    read(charl_var_gradient(a), got, 4);
+    assert_memory_equal(got, ((const float[]){0, 0, 0, 0}), sizeof got);
+    charl_assert_ok(charl__graph_replay_half(g, true));
+    read(charl_var_gradient(a), got, 4);
+    assert_memory_equal(got, want, sizeof got);
+    charl_graph_destroy(g);
+}
+
+/* A gradient of another type or shape; a second backward pass; half of a part of the batch. */
+static void test_backward_from_refuses(void **state)
+{
+    static const charl_shape four = {1, {4}}, two = {1, {2}};
+    charl_graph *g = new_graph();
+    charl_var *x = charl_input(g, "x", CHARL_F32, four, CHARL_BATCHED);
+    charl_slices half;
+
+    (void)state;
+    charl__graph_backward_from(g, x, charl_input(g, "dy", CHARL_F32, two, CHARL_BATCHED));
+    charl_assert_status(charl_graph_status(g), CHARL_ERR_SHAPE);
+    charl_assert_message("dy is no gradient of x");
+    charl_graph_destroy(g);
+    g = new_graph();
+    x = charl_relu(g, charl_input(g, "x", CHARL_F32, four, CHARL_BATCHED));
+    charl__graph_backward_from(g, x, x);
+    charl__graph_backward_from(g, x, x);
+    charl_assert_status(charl_graph_status(g), CHARL_ERR_INVALID);
+    charl_assert_message("has its gradients already");
+    charl_graph_destroy(g);
+    charl_assert_ok(charl__slices_block(2, 0, 2, &half));
+    charl_assert_ok(charl_graph_create(dev, &half, &g));
+    charl_graph_keep(g, charl_relu(g, charl_input(g, "x", CHARL_F32, four, CHARL_BATCHED)));
+    charl_assert_ok(charl_graph_compile(g));
+    charl_assert_status(charl__graph_replay_half(g, false), CHARL_ERR_INVALID);
+    charl_assert_message("runs as a whole");
+    charl_graph_destroy(g);
+}
+
 static void test_bound_input(void **state)
 {
     charl_graph *g = new_graph();
@@ -430,6 +487,8 @@ int main(void)
         cmocka_unit_test(test_apply_refuses),
         cmocka_unit_test(test_warm_up_changes_nothing),
         cmocka_unit_test(test_a_run_allocates_and_builds_nothing),
+        cmocka_unit_test(test_halves_replay_alone),
+        cmocka_unit_test(test_backward_from_refuses),
         cmocka_unit_test(test_bound_input),
         cmocka_unit_test(test_every_acquisition_may_fail),
         cmocka_unit_test(test_a_set_outlives_a_failed_graph),
