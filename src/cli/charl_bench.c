@@ -104,7 +104,8 @@ static charl_status sample(charl_comm *comm, const charl__bench_subject *s,
     int calls = e->calls;
     double begin;
 
-    if (comm) {
+    if (comm) { /* one call first: a GPU that another subject's context used has to change over */
+        CHARL_TRY(run_calls(s, 1));
         CHARL_TRY(charl_comm_barrier(comm));
     } else if (e->sample_s > 0) {
         CHARL_TRY(settle(s, e->sample_s, &calls));

@@ -23,7 +23,7 @@ typedef struct charl__bench_subject {
 /* How much is measured. */
 typedef struct charl__bench_effort {
     int repeats;
-    int calls;       /* of a sample */
+    int calls;       /* of a sample; with ranks after one call that is not counted */
     double sample_s; /* > 0: instead, as many calls as take about so long, after half of that which
                         is not counted, so that neither threads nor caches are as another subject
                         left them */
