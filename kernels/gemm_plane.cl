@@ -9,6 +9,7 @@
  */
 #include "gemm_epilogue.clh"
 #include "gemm.clh"
+#include "vectors.clh"
 
 #ifndef LINE
 #define LINE 64
@@ -22,16 +23,16 @@
 static inline float16 pixels16(const float *p)
 {
 #if STEP_W == 1
-    return vload16(0, p);
+    return charl_load16(p);
 #elif STEP_W == 2
-    return (float16)(vload16(0, p).even, vload16(1, p).even);
+    return (float16)(charl_load16(p).even, charl_load16(p + 16).even);
 #else
     float v[16];
 
     for (int l = 0; l < 16; l++) {
         v[l] = p[l * STEP_W];
     }
-    return vload16(0, v);
+    return charl_load16(v);
 #endif
 }
 
@@ -43,7 +44,7 @@ static inline void lay_out(float *line, global const float *image, int h, int ih
     int i = 0;
 
     for (; inside && i + 16 <= iw; i += 16) {
-        vstore16(vload16(0, row + i), 0, line + MARGIN + i);
+        charl_store16(charl_load16(row + i), line + MARGIN + i);
     }
     for (; i < iw; i++) {
         line[MARGIN + i] = inside ? row[i] : 0.0f;
@@ -81,7 +82,7 @@ kernel void gemm_plane(GEMM_ARGS)
 #if BIAS == 2
             sum += (float16)(add);
 #endif
-            vstore16(sum, 0, acc + x);
+            charl_store16(sum, acc + x);
         }
         for (int x = 0; x < pw; x++) {
             out[(long)y * pw + x] = acc[x];

@@ -30,6 +30,7 @@
 #endif
 #define MI 12
 #define SIZE (MR * NR)
+#define ALIGNED __attribute__((aligned(64)))
 
 #if MR == 8
 #define ROWS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
@@ -37,6 +38,7 @@
 #define ROWS(F) F(0) F(1) F(2) F(3)
 #endif
 
+#include "vectors.clh"
 #include "gemm_memory.clh"
 #include "gemm_image.clh"
 #if B_KIND == 1 || B_KIND == 3
@@ -47,7 +49,7 @@
 /* acc[MR][NR] += packed A @ packed B; all of acc in registers. */
 static inline void micro(const float *ap, const float *bp, float *acc, int kc)
 {
-#define TAKE(r) float16 x##r = vload16(2 * r, acc), y##r = vload16(2 * r + 1, acc);
+#define TAKE(r) float16 x##r = charl_load16(acc + r * NR), y##r = charl_load16(acc + r * NR + 16);
 #define MAC(r)                                                                                                         \
     {                                                                                                                  \
         const float16 s = (float16)(ap[PACKED(r, k)]);                                                                 \
@@ -55,11 +57,11 @@ static inline void micro(const float *ap, const float *bp, float *acc, int kc)
         y##r = fma(s, b1, y##r);                                                                                       \
     }
 #define GIVE(r)                                                                                                        \
-    vstore16(x##r, 2 * r, acc);                                                                                        \
-    vstore16(y##r, 2 * r + 1, acc);
+    charl_store16(x##r, acc + r * NR);                                                                                 \
+    charl_store16(y##r, acc + r * NR + 16);
     ROWS(TAKE)
     for (int k = 0; k < kc; k++) {
-        const float16 b0 = vload16(0, bp + k * NR), b1 = vload16(1, bp + k * NR);
+        const float16 b0 = charl_load16(bp + k * NR), b1 = charl_load16(bp + k * NR + 16);
 
         ROWS(MAC)
     }
@@ -77,14 +79,14 @@ static inline float16 node(float16 sum, int l)
 static inline void add_level(float *acc, const float *level, int l, int tiles)
 {
     for (int v = 0; v < tiles * SIZE / 16; v++) {
-        vstore16(node(vload16(v, level + l * TILES * SIZE) + vload16(v, acc), l + 1), v, acc);
+        charl_store16(node(charl_load16(level + l * TILES * SIZE + 16 * v) + charl_load16(acc + 16 * v), l + 1), acc + 16 * v);
     }
 }
 
 static inline void copy_level(const float *acc, float *level, int tiles)
 {
     for (int v = 0; v < tiles * SIZE / 16; v++) {
-        vstore16(vload16(v, acc), v, level);
+        charl_store16(charl_load16(acc + 16 * v), level + 16 * v);
     }
 }
 
@@ -92,9 +94,9 @@ static inline void copy_level(const float *acc, float *level, int tiles)
 
 kernel void gemm_vector(GEMM_ARGS)
 {
-    float ap[MI * MR * KC], bp[KC * NR], acc[TILES * SIZE];
+    float ap[MI * MR * KC] ALIGNED, bp[KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED;
 #if FOLD
-    float level[LEVELS * TILES * SIZE];
+    float level[LEVELS * TILES * SIZE] ALIGNED;
 #endif
     pixel_block px;
     const int cols = (n + nj * NR - 1) / (nj * NR), rows = (m + mi * MR - 1) / (mi * MR);
@@ -112,7 +114,7 @@ kernel void gemm_vector(GEMM_ARGS)
     EPILOGUE_MOVE(zo * out_outer + zi * out_inner);
     for (int leaf = 0; leaf < leaves; leaf++) {
         for (int v = 0; v < tiles * SIZE / 16; v++) {
-            vstore16((float16)(0.0f), v, acc);
+            charl_store16((float16)(0.0f), acc + 16 * v);
         }
         for (int s = 0; s < segments; s++) {
             global const ACT *sa = a + leaf * a_outer + s * a_segment;
@@ -140,7 +142,7 @@ kernel void gemm_vector(GEMM_ARGS)
         int l = 0;
 
         for (int v = 0; ROUND == 0 && v < tiles * SIZE / 16; v++) {
-            vstore16(node(vload16(v, acc), 0), v, acc);
+            charl_store16(node(charl_load16(acc + 16 * v), 0), acc + 16 * v);
         }
         for (; (leaf >> l) & 1; l++) {
             add_level(acc, level, l, tiles);
@@ -161,7 +163,7 @@ kernel void gemm_vector(GEMM_ARGS)
             const float *row = acc + (j * mm + i / MR) * SIZE + i % MR * NR;
             const int col = j0 + j * NR;
             global OUT_T *to = out + (long)(i0 + i) * n + col;
-            float16 v0 = vload16(0, row), v1 = vload16(1, row);
+            float16 v0 = charl_load16(row), v1 = charl_load16(row + 16);
 
 #if BIAS == 2
             v0 += (float16)(bias[bias_at + zi * m + i0 + i]);
@@ -179,8 +181,8 @@ kernel void gemm_vector(GEMM_ARGS)
 #else
             if (col + NR <= n) {
 #if BIAS == 1
-                v0 += vload16(0, bias + bias_at + col);
-                v1 += vload16(1, bias + bias_at + col);
+                v0 += charl_load16(bias + bias_at + col);
+                v1 += charl_load16(bias + bias_at + col + 16);
 #endif
                 store16(v0, to);
                 store16(v1, to + 16);
@@ -188,8 +190,8 @@ kernel void gemm_vector(GEMM_ARGS)
             }
             float edge[NR];
 
-            vstore16(v0, 0, edge);
-            vstore16(v1, 1, edge);
+            charl_store16(v0, edge);
+            charl_store16(v1, edge + 16);
             for (int c = 0; col + c < n; c++) {
 #if BIAS == 1
                 edge[c] += bias[bias_at + col + c];
