@@ -6,9 +6,16 @@
  *   charl_reduce_columns  chunks of 256 rows: row r of a chunk goes to accumulator r mod 4, in ascending order; then
  *                         (0 + 2) + (1 + 3). out [outer, chunks, inner]
  *
+ * Where one chunk covers a slice of the batch, the sums of slices meet in the same launch, in the tree of src/base/tree.h:
+ *
+ *   charl_fold_rows       inner = 1: out [1]
+ *   charl_fold_columns    out [inner]
+ *
  * Specialised by   N_IN       operands: 1 or 2 (default 1)
  *                  EXPR       expression of a and b, as in map.cl, and the numbers p, q (default a)
  *                  A_T, B_T   element types of the operands (default float); sums are float
+ *                  LEAVES     room for so many slices, with charl_fold_*; ROUND as in tree.clh
+ *                  FOLD_COLUMNS, FOLD_LEAVES   extents of a work-group of charl_fold_columns; not defined: groups of 1
  *                  CHARL_VEC  CHARL_ROW_ITEMS  CHARL_ROW_ACCS  see rows.clh
  * Launch           rows: src/autograd/rows.c. columns: 1-D, each work-item sums `span` columns of a chunk.
  * Numerics         the order depends on n, and on whether inner is 1, only. out = sum * scale.
@@ -99,6 +106,28 @@ kernel void charl_reduce_rows(OPERANDS, global float *out, ulong out_at, ulong r
 #endif
 }
 
+/* CHARL_VEC columns from `at` on, over `rows` rows; `end` is that of the operand. */
+static inline charl_real sum_columns(global const A_T *a, global const B_T *b, ulong at, ulong end, int rows, ulong inner, float p,
+                                     float q)
+{
+    charl_real acc[4];
+
+    for (int k = 0; k < 4; k++) {
+        acc[k] = CHARL_SPLAT(0.0f);
+    }
+    for (int r = 0; r < rows; r += 4) {
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            if (r + k < rows) { /* beyond inner it reads on into the next row: those lanes are not written */
+                const ulong i = at + (ulong)(r + k) * inner;
+
+                acc[k] = acc[k] + value(a, b, i, (long)(end - i), p, q);
+            }
+        }
+    }
+    return (acc[0] + acc[2]) + (acc[1] + acc[3]);
+}
+
 kernel void charl_reduce_columns(OPERANDS, global float *out, ulong out_at, ulong outer, ulong n, ulong inner, ulong chunks,
                                  ulong span, float scale, float p, float q)
 {
@@ -113,22 +142,88 @@ kernel void charl_reduce_columns(OPERANDS, global float *out, ulong out_at, ulon
     }
     for (ulong col = first; col < min(first + span, inner); col += CHARL_VEC) {
         const ulong at = (unit / chunks * n + begin) * inner + col, end = outer * n * inner;
-        charl_real acc[4];
+        const charl_real sum = sum_columns(a, b, at, end, rows, inner, p, q) * scale;
 
-        for (int k = 0; k < 4; k++) {
-            acc[k] = CHARL_SPLAT(0.0f);
-        }
-        for (int r = 0; r < rows; r += 4) {
-#pragma unroll
-            for (int k = 0; k < 4; k++) {
-                if (r + k < rows) { /* beyond inner it reads on into the next row: those lanes are not written */
-                    const ulong i = at + (ulong)(r + k) * inner;
-
-                    acc[k] = acc[k] + value(a, b, i, (long)(end - i), p, q);
-                }
-            }
-        }
-        acc[0] = ((acc[0] + acc[2]) + (acc[1] + acc[3])) * scale;
-        charl_store(acc[0], out + out_at + unit * inner + col, (long)(inner - col));
+        charl_store(sum, out + out_at + unit * inner + col, (long)(inner - col));
     }
 }
+
+#ifdef LEAVES
+#define M LEAVES
+#include "tree.clh"
+
+/* One work-group for all. */
+kernel void charl_fold_rows(OPERANDS, global float *out, ulong out_at, int leaves, ulong n, float scale, float p, float q)
+{
+    global const A_T *a = a_ptr + a_at;
+    global const B_T *b = B_PTR;
+    charl_real level[CHARL_TREE_LEVELS];
+
+#if CHARL_ROW_ITEMS == 1
+    for (int leaf = 0; leaf < leaves; leaf++) {
+        const float sum = sum_chunk(a + leaf * n, b + leaf * n, (int)n, 0, 0, p, q) * scale;
+
+        charl_tree_add(level, leaf, CHARL_SPLAT(sum));
+    }
+    out[out_at] = charl_lane0(charl_tree_sum_of(level, leaves));
+#else
+    local float scratch[CHARL_ROW_GROUP], part[LEAVES];
+    const int item = (int)get_local_id(0), t = item % CHARL_ROW_ITEMS;
+
+    for (int first = 0; first < leaves; first += CHARL_ROW_GROUP / CHARL_ROW_ITEMS) {
+        const int leaf = first + item / CHARL_ROW_ITEMS, count = leaf < leaves ? (int)n : 0;
+        const float sum = sum_chunk(a + leaf * n, b + leaf * n, count, t, scratch, p, q);
+
+        if (t == 0 && leaf < leaves) {
+            part[leaf] = sum * scale;
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int leaf = 0; item == 0 && leaf < leaves; leaf++) {
+        charl_tree_add(level, leaf, CHARL_SPLAT(part[leaf]));
+    }
+    if (item == 0) {
+        out[out_at] = charl_lane0(charl_tree_sum_of(level, leaves));
+    }
+#endif
+}
+
+/* Work-groups of FOLD_COLUMNS columns by FOLD_LEAVES leaves at a time; without work-groups `span` columns each. */
+kernel void charl_fold_columns(OPERANDS, global float *out, ulong out_at, int leaves, ulong n, ulong inner, ulong span,
+                               float scale, float p, float q)
+{
+    global const A_T *a = a_ptr + a_at;
+    global const B_T *b = B_PTR;
+    const ulong end = (ulong)leaves * n * inner;
+    charl_real level[CHARL_TREE_LEVELS];
+
+#ifdef FOLD_COLUMNS
+    local float part[LEAVES][FOLD_COLUMNS];
+    const int c = (int)get_local_id(0) % FOLD_COLUMNS, first = (int)get_local_id(0) / FOLD_COLUMNS;
+    const ulong col = get_group_id(0) * FOLD_COLUMNS + c;
+
+    (void)span;
+    for (int leaf = first; leaf < leaves && col < inner; leaf += FOLD_LEAVES) {
+        part[leaf][c] = sum_columns(a, b, leaf * n * inner + col, end, (int)n, inner, p, q) * scale;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (first == 0 && col < inner) {
+        for (int leaf = 0; leaf < leaves; leaf++) {
+            charl_tree_add(level, leaf, part[leaf][c]);
+        }
+        out[out_at + col] = charl_tree_sum_of(level, leaves);
+    }
+#else
+    const ulong begin = get_global_id(0) * span;
+
+    for (ulong col = begin; col < min(begin + span, inner); col += CHARL_VEC) {
+        for (int leaf = 0; leaf < leaves; leaf++) {
+            const charl_real sum = sum_columns(a, b, leaf * n * inner + col, end, (int)n, inner, p, q);
+
+            charl_tree_add(level, leaf, sum * scale);
+        }
+        charl_store(charl_tree_sum_of(level, leaves), out + out_at + col, (long)(inner - col));
+    }
+#endif
+}
+#endif

@@ -9,6 +9,7 @@
 
 /* The same numbers as in kernels/reduce.cl and rows.clh. */
 enum { ROW_CHUNK = 4096, COLUMN_CHUNK = 256, ROW_GROUP = 256, VEC = 16 };
+enum { FOLD_COLUMNS = 32, FOLD_LEAVES = 8 }; /* of a work-group */
 
 static int64_t at_least_one(int64_t x)
 {
@@ -178,6 +179,17 @@ static charl_status launch_columns(const charl_enqueue *e, const charl_reduce *r
     return charl__launch(e->dev, &l);
 }
 
+/* EXPR and the types of the operands. */
+static void define_operands(const charl_reduce *r, char *text, size_t bytes)
+{
+    int used = snprintf(text, bytes, "#define N_IN %d\n#define EXPR (%s)\n", r->n_in,
+                        r->expr ? r->expr : "a");
+
+    CHARL_INVARIANT(used > 0 && (size_t)used < bytes - 64);
+    used += charl__define_type(text + used, 'A', r->a_type);
+    charl__define_type(text + used, 'B', r->b_type);
+}
+
 charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
 {
     charl_status st = CHARL_OK;
@@ -190,12 +202,8 @@ charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
     for (bool last = false; !last;) {
         const int64_t chunks = chunks_of(level.n, r->inner);
         char extra[256];
-        int used = snprintf(extra, sizeof extra, "#define N_IN %d\n#define EXPR (%s)\n", level.n_in,
-                            level.expr ? level.expr : "a");
 
-        CHARL_INVARIANT(used > 0 && used < (int)sizeof extra - 64);
-        used += charl__define_type(extra + used, 'A', level.a_type);
-        charl__define_type(extra + used, 'B', level.b_type);
+        define_operands(&level, extra, sizeof extra);
         last = chunks == 1;
         level.out = last ? r->out : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, scratch);
         level.scale = last ? r->scale : 1.0F;
@@ -209,6 +217,92 @@ charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
         level.n = chunks;
         scratch += r->outer * chunks * r->inner;
     }
+cleanup:
+    return st;
+}
+
+/* Columns of a fold: leaves side by side on devices with work-groups. */
+static void shape_fold(const charl_enqueue *e, const charl_reduce *r, int leaves, charl_launch *l,
+                       charl_rows *plan)
+{
+    const int64_t wide = at_least_one(4096 / at_least_one(r->n * leaves) / VEC) * VEC;
+    size_t used = strlen(plan->defines);
+
+    if (charl__is_ungrouped(e->dev)) {
+        used += (size_t)snprintf(plan->defines + used, sizeof plan->defines - used,
+                                 "#define CHARL_VEC %d\n", VEC);
+        l->global[0] = (size_t)ceil_div(r->inner, wide);
+    } else {
+        used += (size_t)snprintf(plan->defines + used, sizeof plan->defines - used,
+                                 "#define CHARL_VEC 1\n#define FOLD_COLUMNS %d\n"
+                                 "#define FOLD_LEAVES %d\n",
+                                 FOLD_COLUMNS, FOLD_LEAVES);
+        l->local[0] = FOLD_COLUMNS * FOLD_LEAVES;
+        l->global[0] = (size_t)ceil_div(r->inner, FOLD_COLUMNS) * l->local[0];
+    }
+    CHARL_INVARIANT(used < sizeof plan->defines);
+    l->args[r->n_in + 4] = charl__i64(wide);
+}
+
+/* The leaves of lane j. */
+static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, int k, int j)
+{
+    charl_status st = CHARL_OK;
+    const int first = e->slices->lane_lo[j] - e->slices->first,
+              leaves = e->slices->lane_hi[j] - e->slices->lane_lo[j];
+    const int64_t skipped = first * r->n * r->inner;
+    char extra[320];
+    charl_rows plan;
+    charl_launch l = {.file = "reduce", .label = e->label, .defines = plan.defines};
+    charl_reduce at = *r;
+    int a;
+
+    define_operands(r, extra, sizeof extra);
+    snprintf(extra + strlen(extra), sizeof extra - strlen(extra), "#define LEAVES %d\n%s",
+             CHARL_MAX_SLICES, e->rounds[k] ? "#define ROUND 0\n" : "");
+    at.a.v.offset += skipped;
+    at.b.v.offset += skipped;
+    at.a.count = at.b.count = 0;
+    at.out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
+    at.out.v.offset = e->out[k]->offset + j * e->lane_stride[k];
+    a = add_operands(&at, &l);
+    l.args[a++] = charl__i32(leaves);
+    l.args[a++] = charl__i64(r->n);
+    if (r->inner == 1) {
+        CHARL_TRY(charl__rows_plan(e->dev, 1, r->n, extra, &plan));
+        l.entry = "charl_fold_rows";
+        l.global[0] = l.local[0] = plan.local;
+    } else {
+        memcpy(plan.defines, extra, sizeof extra);
+        l.entry = "charl_fold_columns";
+        l.args[a++] = charl__i64(r->inner);
+        shape_fold(e, r, leaves, &l, &plan);
+        a++;
+    }
+    l.args[a++] = charl__f32(r->scale);
+    l.args[a++] = charl__f32(r->p);
+    l.args[a++] = charl__f32(r->q);
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r, int k)
+{
+    charl_status st = CHARL_OK;
+    charl_reduce sums = *r;
+
+    if (!charl__fold_is_direct(e) && chunks_of(r->n, r->inner) == 1 &&
+        charl_device_get_info(e->dev)->max_group >= FOLD_COLUMNS * FOLD_LEAVES) {
+        for (int j = 0; j < e->slices->n_lanes && r->inner > 0; j++) {
+            CHARL_TRY(launch_fold(e, r, k, j));
+        }
+        goto cleanup;
+    }
+    sums.out = charl__fold_is_direct(e) ? charl__out(e->out[k])
+                                        : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0);
+    CHARL_TRY(charl__reduce_sum(e, &sums));
+    CHARL_TRY(charl__fold(e, charl__fold_target(e, k), r->inner, k));
 cleanup:
     return st;
 }

@@ -41,6 +41,12 @@ int64_t charl__reduce_scratch(int64_t outer, int64_t n, int64_t inner);
 /** One launch for each factor of 4096 (inner = 1) or 256 in n. Async. Errors: ERR_KERNEL,
  * ERR_DEVICE. */
 charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r) CHARL_MUST_CHECK;
+/** r [slices, n, inner], one sum per slice, and the slices of every lane folded into output k as
+ * charl__fold does: one launch per lane where a slice is a single chunk. Partial sums are kept at
+ * the start of the workspace, slices * inner floats; r.out is not looked at. Async. Errors:
+ * ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r,
+                                  int k) CHARL_MUST_CHECK;
 
 /** Argument for a part of the workspace. */
 charl_arg charl__scratch_arg(charl_arg_kind kind, const charl_tensor *workspace, int64_t offset);

@@ -154,12 +154,8 @@ static charl_status enqueue(const charl_enqueue *e)
     }
     r.outer = e->slices->count;
     r.n /= r.outer;
-    if (!charl__fold_is_direct(e)) {
-        r.out = charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0);
-    }
     r.scratch = r.outer * r.inner;
-    CHARL_TRY(charl__reduce_sum(e, &r));
-    CHARL_TRY(charl__fold(e, charl__fold_target(e, 0), r.inner, 0));
+    CHARL_TRY(charl__reduce_slices(e, &r, 0));
 cleanup:
     return st;
 }

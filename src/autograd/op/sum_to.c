@@ -63,9 +63,6 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_shape *x = &e->in[0]->shape;
     const plan p = make_plan(x, charl__axis(x, *(const int *)e->attr), charl__is_partial(e, 0),
                              e->slices->count);
-    const charl_arg target = p.partial && !charl__fold_is_direct(e)
-                                 ? charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0)
-                                 : charl__out(e->out[0]);
     charl_reduce r = {.a = charl__in(e->in[0]),
                       .a_type = e->in[0]->dtype,
                       .n_in = 1,
@@ -76,7 +73,8 @@ static charl_status enqueue(const charl_enqueue *e)
         r.outer = p.slices * p.outer * p.n;
         r.n = p.inner;
         r.inner = 1;
-        r.out = p.second ? charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p.first) : target;
+        r.out = p.second ? charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p.first)
+                         : charl__out(e->out[0]);
         CHARL_TRY(charl__reduce_sum(e, &r));
         r.a = r.out;
         r.a.kind = CHARL_ARG_IN;
@@ -86,11 +84,8 @@ static charl_status enqueue(const charl_enqueue *e)
         r.outer = p.slices;
         r.n = p.outer;
         r.inner = p.n;
-        r.out = target;
-        CHARL_TRY(charl__reduce_sum(e, &r));
-    }
-    if (p.partial) {
-        CHARL_TRY(charl__fold(e, charl__fold_target(e, 0), p.n, 0));
+        r.out = charl__out(e->out[0]);
+        CHARL_TRY(p.partial ? charl__reduce_slices(e, &r, 0) : charl__reduce_sum(e, &r));
     }
 cleanup:
     return st;
