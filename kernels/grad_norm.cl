@@ -1,12 +1,12 @@
 /* grad_norm: the sum of squares of the arena in a fixed order, then norm, clip factor and finiteness.
  *
  * A range of RANGE elements is summed in 16 lanes (lane l takes l, l + 16, ...), the lanes are added as a binary tree; ranges are
- * summed by the same kernel again, until one is left.
+ * summed by the same kernel again, until one range is left, which charl_norm sums.
  *
  * Specialised by   SQUARE 0|1 (default 1): square the elements first
  *                  SCALED 0|1 (default 0): there is a loss scale
  *                  SKIP 0|1 (default 0): a bad step is left out instead of being the last that counts
- * Launch           charl_range_sum: 16 work-items per range, work-group 64. charl_norm: one work-item. charl_restore: one per element.
+ * Launch           charl_range_sum: 16 work-items per range, work-group 64. charl_norm: one work-group of 16. charl_restore: one per element.
  * Numerics         fma per square; the order depends on the number of elements only.
  */
 #ifndef SQUARE
@@ -20,19 +20,19 @@
 #endif
 #define RANGE 1024
 #define LANES 16
+#define GROUP 64
 
-kernel void charl_range_sum(global const float *x, ulong x_at, global float *out, ulong out_at, long n)
+/* The sum of a range of x, for the first of its lanes; every work-item of a group must come. */
+static inline float sum_range(global const float *x, ulong range, ulong n, bool square, local float *part)
 {
-    const ulong range = get_global_id(0) / LANES;
     const int item = (int)get_local_id(0), lane = item % LANES;
-    local float part[64];
     float acc = 0.0f;
 
     for (int k = 0; k < RANGE / LANES; k++) {
         const ulong i = range * RANGE + (ulong)(k * LANES + lane);
-        const float v = i < (ulong)n ? x[x_at + i] : 0.0f;
+        const float v = i < n ? x[i] : 0.0f;
 
-        acc = SQUARE ? fma(v, v, acc) : acc + v;
+        acc = square ? fma(v, v, acc) : acc + v;
     }
     part[item] = acc;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -42,8 +42,17 @@ kernel void charl_range_sum(global const float *x, ulong x_at, global float *out
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    if (lane == 0 && range * RANGE < (ulong)n) {
-        out[out_at + range] = part[item];
+    return part[item];
+}
+
+kernel void charl_range_sum(global const float *x, ulong x_at, global float *out, ulong out_at, long n)
+{
+    const ulong range = get_global_id(0) / LANES;
+    local float part[GROUP];
+    const float sum = sum_range(x + x_at, range, (ulong)n, SQUARE, part);
+
+    if (get_local_id(0) % LANES == 0 && range * RANGE < (ulong)n) {
+        out[out_at + range] = sum;
     }
 }
 
@@ -70,25 +79,32 @@ static ulong first_bad(global const float *range, global const float *grad, ulon
  * as uint: number of steps that were not finite (without SKIP at most 1: it is sticky, so that steps already enqueued behind a bad
  * one do nothing); step and element of the one last counted. range: sums of the ranges of grad.
  *
+ * last: the sums of ranges, n_last of them, whose sum is that of all squares.
+ *
  * SCALED: gradients are times *scale, a power of two. Where there is an interval it is halved, down to 2, when a gradient is not
  * finite, which then only skips the step and is not counted, and doubled, up to 2^24, at steps that are a multiple of the interval. */
-kernel void charl_norm(global const float *sum, ulong sum_at, global const float *range, ulong range_at,
+kernel void charl_norm(global const float *last, ulong last_at, long n_last, global const float *range, ulong range_at,
                        global const float *grad, ulong grad_at, global float *out, ulong out_at, global const uint *record,
                        ulong record_at, float max_norm, long n SCALE_OPERAND)
 {
+    local float part[LANES];
+    const float sum = sum_range(last + last_at, 0, (ulong)n_last, false, part);
     global const charl_step *step = charl_step_at(record, record_at);
     global uint *word = (global uint *)(out + out_at);
     const bool commits = step->commit != 0;
 #if SCALED
-    const float s = scale[scale_at], norm = sqrt(sum[sum_at]) / s;
+    const float s = scale[scale_at], norm = sqrt(sum) / s;
     const bool forgiven = interval != 0 && s > 2.0f;
 #else
-    const float s = 1.0f, norm = sqrt(sum[sum_at]);
+    const float s = 1.0f, norm = sqrt(sum);
     const bool forgiven = false;
 #endif
     const float factor = max_norm / (norm + 1e-6f);
     const bool bad = commits && !isfinite(norm), over = !SKIP && word[3] != 0;
 
+    if (get_local_id(0) != 0) {
+        return;
+    }
     if (bad && !forgiven && !over) {
         const ulong at = first_bad(range + range_at, grad + grad_at, (ulong)n);
 

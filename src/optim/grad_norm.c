@@ -18,7 +18,7 @@ int64_t charl__grad_norm_scratch(int64_t elements)
     do {
         n = ranges(n > 0 ? n : 1);
         total += n;
-    } while (n > 1);
+    } while (n > RANGE);
     return total * 4;
 }
 
@@ -40,8 +40,8 @@ static charl_status sum_ranges(const charl_optimizer *o, charl_arg in, int64_t n
                                       });
 }
 
-/* Norm, clip factor and finiteness from the sum of squares. */
-static charl_status finish(const charl_optimizer *o, charl_arg sum)
+/* Norm, clip factor and finiteness from the last n sums of squares. */
+static charl_status finish(const charl_optimizer *o, charl_arg last, int64_t n)
 {
     const charl_tensor *scale = charl__steps_scale(o->steps);
     char defines[48];
@@ -50,18 +50,20 @@ static charl_status finish(const charl_optimizer *o, charl_arg sum)
         .file = "grad_norm",
         .entry = "charl_norm",
         .defines = defines,
-        .global = {1},
-        .args = {sum, charl__raw(CHARL_ARG_IN, o->partial), charl__raw(CHARL_ARG_IN, o->set->sum),
-                 charl__raw(CHARL_ARG_INOUT, o->norm), charl__in(charl__steps_tensor(o->steps)),
-                 charl__f32(o->config.grad_clip), charl__i64(o->set->elements)},
+        .global = {LANES},
+        .local = {LANES},
+        .args = {last, charl__i64(n), charl__raw(CHARL_ARG_IN, o->partial),
+                 charl__raw(CHARL_ARG_IN, o->set->sum), charl__raw(CHARL_ARG_INOUT, o->norm),
+                 charl__in(charl__steps_tensor(o->steps)), charl__f32(o->config.grad_clip),
+                 charl__i64(o->set->elements)},
         .label = "grad_norm",
     };
 
     snprintf(defines, sizeof defines, "#define SCALED %d\n#define SKIP %d\n", scale != NULL,
              o->config.skip_nonfinite);
     if (scale) {
-        l.args[7] = charl__inout(scale);
-        l.args[8] = charl__i32(interval);
+        l.args[8] = charl__inout(scale);
+        l.args[9] = charl__i32(interval);
     }
     return charl__launch(o->set->dev, &l);
 }
@@ -72,19 +74,14 @@ charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
     charl_arg in = charl__raw(CHARL_ARG_IN, o->set->sum);
     int64_t n = o->set->elements, at = 0;
 
-    for (;;) {
-        const int64_t m = ranges(n);
-
+    do {
         CHARL_TRY(sum_ranges(o, in, n, at));
         in = charl__raw(CHARL_ARG_IN, o->partial);
         in.v.offset = at;
-        at += m;
-        n = m;
-        if (n <= 1) {
-            break;
-        }
-    }
-    CHARL_TRY(finish(o, in));
+        n = ranges(n);
+        at += n;
+    } while (n > RANGE);
+    CHARL_TRY(finish(o, in, n));
 cleanup:
     return st;
 }
