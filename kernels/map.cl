@@ -55,37 +55,7 @@
 #define MODE_F 0
 #endif
 
-/* 32-bit division is several times quicker; the host says when it is enough. */
-#ifndef INDEX
-#define INDEX ulong
-#endif
-
-#define BROADCAST(T)                                                                                                   \
-    CHARL_OVERLOAD charl_real broadcast(global const T *x, ulong i, ulong inner, ulong count)                          \
-    {                                                                                                                  \
-        const INDEX outer = (INDEX)i / (INDEX)inner;                                                                   \
-        INDEX r = (INDEX)i - outer * (INDEX)inner;                                                                     \
-        INDEX k = outer % (INDEX)count;                                                                                \
-        float v[CHARL_VEC];                                                                                            \
-                                                                                                                       \
-        if (inner - r >= CHARL_VEC) {                                                                                  \
-            return CHARL_SPLAT(charl_get(x + k));                                                                      \
-        }                                                                                                              \
-        if (inner == 1 && count - k >= CHARL_VEC) {                                                                    \
-            return charl_whole(x + k);                                                                                 \
-        }                                                                                                              \
-        for (int j = 0; j < CHARL_VEC; j++) {                                                                          \
-            v[j] = charl_get(x + k);                                                                                   \
-            if (++r == (INDEX)inner) {                                                                                 \
-                r = 0;                                                                                                 \
-                k = k + 1 == (INDEX)count ? 0 : k + 1;                                                                 \
-            }                                                                                                          \
-        }                                                                                                              \
-        return CHARL_VLOAD(v);                                                                                         \
-    }
-BROADCAST(float)
-BROADCAST(half)
-BROADCAST(ushort)
+#include "broadcast.clh"
 
 #define OPERAND(x, T) global const T *x##_ptr, ulong x##_at, ulong x##_inner, ulong x##_count,
 #define FETCH(x, mode)                                                                                                 \

@@ -33,8 +33,8 @@ charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *at
                        .slices = &whole};
 
     memset(out, 0, CHARL_OP_MAX_OUT * sizeof *out);
-    CHARL_REQUIRE(n_in <= CHARL_OP_MAX_IN && (op->enqueue || op->view), CHARL_ERR_INVALID,
-                  "%s cannot run by itself", op->name);
+    CHARL_REQUIRE(n_in <= CHARL_OP_MAX_IN && (charl__op_launches(op) || op->view),
+                  CHARL_ERR_INVALID, "%s cannot run by itself", op->name);
     CHARL_TRY(charl__slices_block(1, 0, 1, &whole));
     for (int i = 0; i < n_in; i++) {
         type[i] = (charl_type){in[i]->dtype, in[i]->shape, CHARL_REPLICATED};
@@ -57,7 +57,7 @@ charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *at
     e.n_out = inf.n_out;
     e.workspace = workspace;
     e.step = step;
-    CHARL_TRY(op->enqueue(&e));
+    CHARL_TRY(charl__op_enqueue(op, &e));
     memcpy(out, made, sizeof made);
     memset(made, 0, sizeof made);
 cleanup:

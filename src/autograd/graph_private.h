@@ -160,6 +160,7 @@ void charl__graph_compute_again(charl_graph *g, const charl_node *n);
 
 /* The passes of compile, in order. */
 void charl__graph_mark_live(charl_graph *g);
+charl_status charl__graph_fuse(charl_graph *g) CHARL_MUST_CHECK;
 charl_status charl__graph_plan_memory(charl_graph *g) CHARL_MUST_CHECK;
 charl_status charl__graph_record(charl_graph *g) CHARL_MUST_CHECK;
 

@@ -111,11 +111,34 @@ cleanup:
     return st;
 }
 
-charl_status charl__map(const charl_enqueue *e, const char *expr, const char *extra)
+charl_status charl__map_expr(const charl_enqueue *e, const charl_expr *x)
 {
-    return charl__map_run(
-        e,
-        &(charl_map){.expr = expr, .extra = extra, .in = e->in, .n_in = e->n_in, .out = e->out[0]});
+    return charl__map_run(e, &(charl_map){.expr = x->text,
+                                          .extra = x->extra,
+                                          .in = e->in,
+                                          .n_in = e->n_in,
+                                          .out = e->out[0],
+                                          .p = x->p,
+                                          .q = x->q});
+}
+
+bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_expr *x)
+{
+    *x = (charl_expr){.text = op->expr};
+    if (op->express) {
+        op->express(attr, n_in, x);
+    }
+    return x->text != NULL;
+}
+
+charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e)
+{
+    charl_expr x;
+
+    if (!op->enqueue && charl__op_express(op, e->attr, e->n_in, &x)) {
+        return charl__map_expr(e, &x);
+    }
+    return op->enqueue(e);
 }
 
 int64_t charl__reference_index(const charl_reference *r, int i, int64_t e)

@@ -21,6 +21,10 @@ typedef struct charl_map {
  */
 charl_status charl__map_run(const charl_enqueue *e, const charl_map *m) CHARL_MUST_CHECK;
 
+/** out[0] = x elementwise over the operands of e, without draws. One launch. Async. Errors: as
+ * charl__map_run. */
+charl_status charl__map_expr(const charl_enqueue *e, const charl_expr *x) CHARL_MUST_CHECK;
+
 /** Work-items of a 1-D launch in which each handles `span` of n elements, and their group. */
 void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl_launch *l);
 /** A span for n elements: a few thousand on a device without groups, `gpu` elsewhere. A multiple of

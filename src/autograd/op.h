@@ -89,6 +89,20 @@ typedef struct charl_op_sample {
 
 struct charl_onnx_node;
 
+/** What an elementwise operator computes, from which its kernel is made, alone or in a chain with
+ * others (autograd/chain.h). */
+typedef struct charl_expr {
+    const char *text;  /* OpenCL C of the operands a, b, c, ... (charl_real: float or a vector of
+                          floats), the floats p and q, and draw */
+    const char *extra; /* defines that stand in front, or NULL */
+    int numbers;       /* how many of p and q it names */
+    float p, q;
+    bool draws; /* it names draw: a whole number from [0, 2^24), charl_rng_u32 >> 8 at the element's
+                   position */
+    bool batched; /* draws: rows are rows of the batch */
+    uint64_t key; /* draws: hash of the layer's name */
+} charl_expr;
+
 struct charl_op {
     const char *name;    /* unique, lower_snake_case */
     const char *formula; /* for docs, traces and messages */
@@ -97,7 +111,8 @@ struct charl_op {
     size_t attr_size;    /* bytes of the attribute struct, copied into the node; 0 = none */
     bool moves;          /* pure data movement: exact, linear, allowed on PARTIAL values */
     bool view;           /* output 0 is input 0's memory under another shape: no enqueue */
-    bool in_place; /* output 0 may take the memory of an input of the same size that dies here */
+    int in_place;        /* so many of the first outputs may take the memory of inputs of the same
+                            size that die here; true: output 0 */
     unsigned
         half;    /* bit i: operand i may be bf16 or f16, as storage; 0: the operator is f32 only */
     bool mixed;  /* such operands need not all have one type */
@@ -105,7 +120,10 @@ struct charl_op {
                     step->commit */
 
     charl_status (*infer)(charl_infer *inf);
-    charl_status (*enqueue)(const charl_enqueue *e);
+    charl_status (*enqueue)(const charl_enqueue *e); /* NULL where expr or express says it */
+    const char *expr; /* elementwise with broadcasting over the shape of the output: see
+                         charl_expr.text */
+    void (*express)(const void *attr, int n_in, charl_expr *x); /* the same from attributes */
     void (*backward)(const charl_backward *b);
     void (*reference)(const charl_reference *r);
     /* For export (autograd/onnx.h), at most one of: the ONNX operator with the same operands and
@@ -181,10 +199,15 @@ bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand,
                             int64_t *count);
 
 /* Shared engines (engines in src/tensor take plain tensors; these know operators). */
-/** out[0] = EXPR elementwise; expr is OpenCL C over a, b, c, ... (operands 0, 1, 2, with
- * broadcasting) of type float; `extra` are defines put in front, e.g. "#define ALPHA 0.1f\n" or
- * NULL. */
-charl_status charl__map(const charl_enqueue *e, const char *expr, const char *extra);
+/** The launches of an operator: its enqueue, or out[0] = its expression elementwise. Errors: its
+ * own. */
+charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e) CHARL_MUST_CHECK;
+static inline bool charl__op_launches(const charl_op *op)
+{
+    return op->enqueue || op->expr || op->express;
+}
+/** The expression of an elementwise operator; false for others. */
+bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_expr *x);
 /** Type of the gradient of a value: that of its own elements where there is one per row of the
  * batch; f32 where it sums over rows, as of parameters. */
 static inline charl_dtype charl__gradient_dtype(const charl_type *t)

@@ -276,7 +276,7 @@ static charl_status enqueue(charl_device *dev, const charl_op_case *c, const cha
     if (c->op->view) {
         return charl__tensor_copy(in[0], out[0]);
     }
-    return c->op->enqueue(&e);
+    return charl__op_enqueue(c->op, &e);
 }
 
 charl_status charl__op_case_run(charl_device *dev, const charl_op_case *c,

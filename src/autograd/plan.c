@@ -21,18 +21,33 @@ static void touch(charl_var *v, int position)
     root->last = position > root->last ? position : root->last;
 }
 
-/* Memory of an input that dies at n and has element for element the size of n's output: a smaller
+static bool is_taken(const charl_node *n, int k, const charl_var *root)
+{
+    for (int j = 0; j < k; j++) {
+        if (n->out[j]->root_link == root) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Memory of an input that dies at n and has element for element the size of n's output k: a smaller
  * one, such as an operand that broadcasts, may still be read after an element of the output has
  * been written. */
-static charl_var *reusable(const charl_node *n)
+static charl_var *reusable(const charl_node *n, int k)
 {
+    const charl_type *want = &n->out[k]->type;
+
     for (int i = 0; i < n->n_in; i++) {
         charl_var *root = charl__var_root(n->in[i]);
+        const charl_type *type = &n->in[i]->type;
 
         if (root->leaf == CHARL_LEAF_NONE && !root->keep && !root->grad_of &&
-            root->last == n->position && root->bytes == n->out[0]->bytes &&
-            n->in[i]->type.batch == n->out[0]->type.batch &&
-            charl__var_bytes(n->in[i]) == charl__var_bytes(n->out[0])) {
+            root->last == n->position && root->bytes == n->out[k]->bytes &&
+            type->batch == want->batch &&
+            charl_dtype_size(type->dtype) == charl_dtype_size(want->dtype) &&
+            charl_shape_count(&type->shape) == charl_shape_count(&want->shape) &&
+            !is_taken(n, k, root)) {
             return root;
         }
     }
@@ -81,11 +96,14 @@ static void reuse_in_place(charl_graph *g)
 {
     for (int i = 0; i < g->nodes.count; i++) {
         charl_node *n = charl__node(g, i);
-        charl_var *root = n->live && n->op->in_place ? reusable(n) : NULL;
 
-        if (root && !n->out[0]->grad_of && n->out[0]->last != INT_MAX) {
-            n->out[0]->root_link = root;
-            root->last = n->out[0]->last;
+        for (int k = 0; n->live && k < n->n_out && k < n->op->in_place; k++) {
+            charl_var *root = reusable(n, k);
+
+            if (root && !n->out[k]->grad_of && n->out[k]->last != INT_MAX) {
+                n->out[k]->root_link = root;
+                root->last = n->out[k]->last;
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-/* First part of compile: where gradients end up, what is alive, how parameters are laid out.
+/* First part of compile: where gradients end up, what is alive, how parameters are laid out, what
+ * is fused.
  *
  * Parameters stand in their arena in the order in which the backward pass finishes their gradients,
  * so that ranges of the arena become final one after another while the rest is still being
@@ -334,6 +335,7 @@ static charl_status prepare(charl_graph *g)
         CHARL_TRY(lay_out(g));
     }
     CHARL_TRY(share_gradients(g));
+    CHARL_TRY(charl__graph_fuse(g));
     if (g->params && !g->params->dev) {
         CHARL_TRY(charl__params_allocate(g->params, g->dev));
     }

@@ -148,7 +148,7 @@ static charl_status enqueue_lane(charl_graph *g, charl_node *n, int lane)
                                      n->scratch->offset / 4, &workspace));
         e.workspace = workspace;
     }
-    CHARL_TRY(n->op->enqueue(&e));
+    CHARL_TRY(charl__op_enqueue(n->op, &e));
 cleanup:
     release_all(in, n->n_in);
     release_all(out, n->n_out);
@@ -270,7 +270,7 @@ static charl_status record_nodes(charl_graph *g)
                           n->name);
             CHARL_TRY(close_stretch(g, &from));
             CHARL_TRY(add_action(g, (charl_action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
-        } else if (n->live && n->op->enqueue) {
+        } else if (n->live && charl__op_launches(n->op)) {
             CHARL_TRY(enqueue_node(g, n));
         }
         CHARL_TRY(close_buckets(g, &walk, i, &from));

@@ -7,6 +7,7 @@
 
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
+#include "base/env.h"
 #include "charl/ops.h"
 
 enum { ROWS = 16, FEATURES = 24, LAYERS = 5 };
@@ -244,7 +245,9 @@ static void test_in_place(void **state)
     last = charl_add(g, kept, c);
     charl_graph_keep(g, kept);
     charl_graph_keep(g, last);
+    charl__env_set(CHARL_ENV_NO_FUSION, "1");
     charl_assert_ok(charl_graph_compile(g));
+    charl__env_set(CHARL_ENV_NO_FUSION, NULL);
     assert_false(same_memory(a, x)); /* an input is the caller's */
     assert_true(same_memory(a, b) && same_memory(b, c));
     assert_false(same_memory(kept, c)); /* c is used once more */
@@ -283,6 +286,24 @@ static void test_broadcast_operand_is_not_reused(void **state)
     charl_assert_ok(charl_graph_run(g));
     charl_assert_ok(charl_tensor_read(charl_var_get_tensor(y), out, sizeof out));
     charl_assert_close_f32(out, ((float[]){21, 42, 63, 24, 45, 66}), 6, 1e-6);
+    charl_graph_destroy(g);
+}
+
+/* As many bytes, but not one element for one: f32 numbers for rows of two bf16 numbers. */
+static void test_wider_operand_is_not_reused(void **state)
+{
+    const charl_shape rows = {2, {8, 2}}, one = {2, {8, 1}};
+    charl_graph *g;
+    charl_var *x, *small, *y;
+
+    (void)state;
+    charl_assert_ok(charl_graph_create(dev, NULL, &g));
+    x = charl_input(g, "x", CHARL_BF16, rows, CHARL_BATCHED);
+    small = charl_softmax(g, charl_input(g, "row", CHARL_F32, one, CHARL_BATCHED));
+    y = charl_softmax(g, charl_add(g, x, small));
+    charl_graph_keep(g, y);
+    charl_assert_ok(charl_graph_compile(g));
+    assert_false(same_memory(small, y->node->in[0]));
     charl_graph_destroy(g);
 }
 
@@ -371,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_workspace_is_planned),
         cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_broadcast_operand_is_not_reused),
+        cmocka_unit_test(test_wider_operand_is_not_reused),
         cmocka_unit_test(test_views_share_memory),
         cmocka_unit_test(test_kept_view),
         cmocka_unit_test(test_a_value_too_large_for_the_device),

@@ -6,6 +6,7 @@
 
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
+#include "base/env.h"
 #include "charl/ops.h"
 
 enum { ROWS = 16, FEATURES = 24, LAYERS = 6 };
@@ -136,7 +137,9 @@ static void test_what_is_repeated(void **state)
     net n;
 
     (void)state;
+    charl__env_set(CHARL_ENV_NO_FUSION, "1");
     net_init(&n, true, false);
+    charl__env_set(CHARL_ENV_NO_FUSION, NULL);
     for (int i = 0; i < n.g->nodes.count; i++) {
         const charl_node *node = charl__node(n.g, i);
 

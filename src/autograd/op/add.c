@@ -3,11 +3,6 @@
 #include "autograd/map.h"
 #include "charl/ops.h"
 
-static charl_status enqueue(const charl_enqueue *e)
-{
-    return charl__map(e, "a + b", NULL);
-}
-
 static void backward(const charl_backward *b)
 {
     for (int i = 0; i < 2; i++) {
@@ -43,7 +38,7 @@ const charl_op charl_op_add = {
     .half = CHARL_HALF_ALL,
     .mixed = true,
     .infer = charl__infer_broadcast,
-    .enqueue = enqueue,
+    .expr = "a + b",
     .backward = backward,
     .reference = reference,
     .onnx_type = "Add",

@@ -121,11 +121,12 @@ const charl_op charl_op_batch_norm_grad = {
 };
 
 /* batch_norm_apply(x, mean, invstd[, weight[, bias]]), all but x [C, 1, ...]. */
-static charl_status enqueue_apply(const charl_enqueue *e)
+static void express_apply(const void *attr, int n_in, charl_expr *x)
 {
-    static const char *const expr[] = {"(a - b) * c", "(a - b) * c * d", "(a - b) * c * d + e"};
+    static const char *const text[] = {"(a - b) * c", "(a - b) * c * d", "(a - b) * c * d + e"};
 
-    return charl__map(e, expr[e->n_in - 3], NULL);
+    (void)attr;
+    *x = (charl_expr){.text = text[n_in - 3]};
 }
 
 static charl_var *row_of(charl_graph *g, charl_var *sums, int64_t row, const charl_var *like)
@@ -219,7 +220,7 @@ const charl_op charl_op_batch_norm_apply = {
     .in_place = true,
     .half = CHARL_HALF(0),
     .infer = charl__infer_broadcast,
-    .enqueue = enqueue_apply,
+    .express = express_apply,
     .backward = backward_apply,
     .reference = reference_apply,
     .onnx = onnx_apply,

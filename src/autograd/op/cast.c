@@ -47,7 +47,7 @@ static charl_status enqueue(const charl_enqueue *e)
     charl_launch l = {.file = "cast", .entry = "charl_cast", .defines = defines, .label = e->label};
 
     if (charl__is_float(from) && charl__is_float(to)) {
-        return charl__map(e, "a", NULL);
+        return charl__map_expr(e, &(charl_expr){.text = "a"});
     }
     snprintf(defines, sizeof defines, "#define FROM %d\n#define TO %d\n", code_of(from),
              code_of(to));
@@ -123,6 +123,7 @@ const charl_op charl_op_cast = {
     .half = CHARL_HALF_ALL,
     .infer = infer,
     .enqueue = enqueue,
+    .expr = "a",
     .backward = backward,
     .reference = reference,
     .onnx = onnx,

@@ -3,11 +3,6 @@
 #include "autograd/map.h"
 #include "charl/ops.h"
 
-static charl_status enqueue(const charl_enqueue *e)
-{
-    return charl__map(e, "a / b", NULL);
-}
-
 static void backward(const charl_backward *b)
 {
     const charl_type x = charl_var_get_type(b->in[0]), y = charl_var_get_type(b->in[1]);
@@ -44,7 +39,7 @@ const charl_op charl_op_div = {
     .half = CHARL_HALF_ALL,
     .mixed = true,
     .infer = charl__infer_broadcast,
-    .enqueue = enqueue,
+    .expr = "a / b",
     .backward = backward,
     .reference = reference,
     .onnx_type = "Div",

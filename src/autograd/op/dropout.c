@@ -49,6 +49,21 @@ static charl_status enqueue(const charl_enqueue *e)
     return n > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
 }
 
+/* The same as part of a chain. */
+static void express(const void *attr, int n_in, charl_expr *x)
+{
+    const dropout_attr *d = attr;
+
+    (void)n_in;
+    *x = (charl_expr){.text = "select(CHARL_SPLAT(0.0f), a * p, draw >= q)",
+                      .numbers = 2,
+                      .p = 1.0F / (1.0F - d->p),
+                      .q = (float)threshold_of(d->p),
+                      .draws = true,
+                      .batched = d->batched,
+                      .key = d->key};
+}
+
 static void backward(const charl_backward *b)
 {
     b->gin[0] = charl__apply1(b->g, &charl_op_dropout, b->attr, b->gout[0]);
@@ -92,6 +107,7 @@ const charl_op charl_op_dropout = {
     .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
     .enqueue = enqueue,
+    .express = express,
     .backward = backward,
     .reference = reference,
     CHARL_SAMPLES(samples),

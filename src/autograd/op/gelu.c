@@ -36,15 +36,15 @@ static const char slope[] =
     "#define gelu_slope_of(a, t) (0.5f * (1.0f + t) + 0.5f * a * fma(-t, t, CHARL_SPLAT(1.0f)) * "
     "(0.79788456f * fma(a * 0.134145f, a, CHARL_SPLAT(1.0f))))\n";
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static void express_grad(const void *attr, int n_in, charl_expr *x)
 {
-    const bool by_tanh = *(const bool *)e->attr;
+    const bool by_tanh = *(const bool *)attr;
 
-    return charl__map(e,
-                      by_tanh ? "b * gelu_slope(a)"
-                              : "b * (0.5f * (1.0f + charl_erf(a * 0.70710678f)) "
-                                "+ a * 0.39894228f * charl_exp(-0.5f * a * a))",
-                      by_tanh ? slope : NULL);
+    (void)n_in;
+    *x = (charl_expr){.text = by_tanh ? "b * gelu_slope(a)"
+                                      : "b * (0.5f * (1.0f + charl_erf(a * 0.70710678f)) "
+                                        "+ a * 0.39894228f * charl_exp(-0.5f * a * a))",
+                      .extra = by_tanh ? slope : NULL};
 }
 
 static void reference_grad(const charl_reference *r)
@@ -72,19 +72,17 @@ const charl_op charl_op_gelu_grad = {
     .half = CHARL_HALF_ALL,
     .mixed = true,
     .infer = charl__infer_broadcast,
-    .enqueue = enqueue_grad,
+    .express = express_grad,
     .reference = reference_grad,
     CHARL_SAMPLES(samples_grad),
 };
 
-static charl_status enqueue(const charl_enqueue *e)
+static void express(const void *attr, int n_in, charl_expr *x)
 {
-    const bool by_tanh = *(const bool *)e->attr;
-
-    return charl__map(e,
-                      by_tanh ? "0.5f * a * (1.0f + charl_tanh(" INNER "))"
-                              : "0.5f * a * (1.0f + charl_erf(a * 0.70710678f))",
-                      NULL);
+    (void)n_in;
+    *x = (charl_expr){.text = *(const bool *)attr
+                                  ? "0.5f * a * (1.0f + charl_tanh(" INNER "))"
+                                  : "0.5f * a * (1.0f + charl_erf(a * 0.70710678f))"};
 }
 
 static void backward(const charl_backward *b)
@@ -138,7 +136,7 @@ const charl_op charl_op_gelu = {
     .in_place = true,
     .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
-    .enqueue = enqueue,
+    .express = express,
     .backward = backward,
     .reference = reference,
     .onnx = onnx,

@@ -6,13 +6,11 @@
 
 static const float slope_sample = 0.01F;
 
-static charl_status enqueue_grad(const charl_enqueue *e)
+static void express_grad(const void *attr, int n_in, charl_expr *x)
 {
-    return charl__map_run(e, &(charl_map){.expr = "select(b, b * p, a <= 0.0f)",
-                                          .in = e->in,
-                                          .n_in = 2,
-                                          .out = e->out[0],
-                                          .p = *(const float *)e->attr});
+    (void)n_in;
+    *x = (charl_expr){
+        .text = "select(b, b * p, a <= 0.0f)", .numbers = 1, .p = *(const float *)attr};
 }
 
 static void reference_grad(const charl_reference *r)
@@ -39,18 +37,16 @@ const charl_op charl_op_leaky_relu_grad = {
     .half = CHARL_HALF_ALL,
     .mixed = true,
     .infer = charl__infer_broadcast,
-    .enqueue = enqueue_grad,
+    .express = express_grad,
     .reference = reference_grad,
     CHARL_SAMPLES(samples_grad),
 };
 
-static charl_status enqueue(const charl_enqueue *e)
+static void express(const void *attr, int n_in, charl_expr *x)
 {
-    return charl__map_run(e, &(charl_map){.expr = "select(a, a * p, a <= 0.0f)",
-                                          .in = e->in,
-                                          .n_in = 1,
-                                          .out = e->out[0],
-                                          .p = *(const float *)e->attr});
+    (void)n_in;
+    *x = (charl_expr){
+        .text = "select(a, a * p, a <= 0.0f)", .numbers = 1, .p = *(const float *)attr};
 }
 
 static void backward(const charl_backward *b)
@@ -90,7 +86,7 @@ const charl_op charl_op_leaky_relu = {
     .in_place = true,
     .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
-    .enqueue = enqueue,
+    .express = express,
     .backward = backward,
     .reference = reference,
     .onnx = onnx,

@@ -3,11 +3,6 @@
 #include "autograd/map.h"
 #include "charl/ops.h"
 
-static charl_status enqueue(const charl_enqueue *e)
-{
-    return charl__map(e, "fma(c, b, (1.0f - c) * a)", NULL);
-}
-
 static void backward(const charl_backward *b)
 {
     charl_var *const factor[3] = {b->needed[0] ? charl_scale(b->g, b->in[2], -1.0F, 1.0F) : NULL,
@@ -61,7 +56,7 @@ const charl_op charl_op_lerp = {
     .n_in = 3,
     .in_place = true,
     .infer = charl__infer_broadcast,
-    .enqueue = enqueue,
+    .expr = "fma(c, b, (1.0f - c) * a)",
     .backward = backward,
     .reference = reference,
     CHARL_SAMPLES(samples),

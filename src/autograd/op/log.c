@@ -5,11 +5,6 @@
 
 #include "charl/ops.h"
 
-static charl_status enqueue(const charl_enqueue *e)
-{
-    return charl__map(e, "charl_log(a)", NULL);
-}
-
 static void backward(const charl_backward *b)
 {
     b->gin[0] = charl_div(b->g, b->gout[0], b->in[0]);
@@ -37,7 +32,7 @@ const charl_op charl_op_log = {
     .in_place = true,
     .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
-    .enqueue = enqueue,
+    .expr = "charl_log(a)",
     .backward = backward,
     .reference = reference,
     .onnx_type = "Log",

@@ -2,11 +2,6 @@
 #include "autograd/map.h"
 #include "charl/ops.h"
 
-static charl_status enqueue(const charl_enqueue *e)
-{
-    return charl__map(e, "a * b", NULL);
-}
-
 static void backward(const charl_backward *b)
 {
     for (int i = 0; i < 2; i++) {
@@ -40,7 +35,7 @@ const charl_op charl_op_mul = {
     .half = CHARL_HALF_ALL,
     .mixed = true,
     .infer = charl__infer_broadcast,
-    .enqueue = enqueue,
+    .expr = "a * b",
     .backward = backward,
     .reference = reference,
     .onnx_type = "Mul",

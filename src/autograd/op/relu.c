@@ -3,11 +3,6 @@
 
 #include "charl/ops.h"
 
-static charl_status enqueue_grad(const charl_enqueue *e)
-{
-    return charl__map(e, "select(b, CHARL_SPLAT(0.0f), a <= 0.0f)", NULL);
-}
-
 static void reference_grad(const charl_reference *r)
 {
     for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
@@ -29,15 +24,10 @@ const charl_op charl_op_relu_grad = {
     .half = CHARL_HALF_ALL,
     .mixed = true,
     .infer = charl__infer_broadcast,
-    .enqueue = enqueue_grad,
+    .expr = "select(b, CHARL_SPLAT(0.0f), a <= 0.0f)",
     .reference = reference_grad,
     CHARL_SAMPLES(samples_grad),
 };
-
-static charl_status enqueue(const charl_enqueue *e)
-{
-    return charl__map(e, "select(a, CHARL_SPLAT(0.0f), a <= 0.0f)", NULL);
-}
 
 static void backward(const charl_backward *b)
 {
@@ -65,7 +55,7 @@ const charl_op charl_op_relu = {
     .in_place = true,
     .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
-    .enqueue = enqueue,
+    .expr = "select(a, CHARL_SPLAT(0.0f), a <= 0.0f)",
     .backward = backward,
     .reference = reference,
     .onnx_type = "Relu",

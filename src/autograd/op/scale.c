@@ -7,18 +7,16 @@ typedef struct scale_attr {
     float factor, offset;
 } scale_attr;
 
-static charl_status enqueue(const charl_enqueue *e)
+static void express(const void *attr, int n_in, charl_expr *x)
 {
-    const scale_attr *s = e->attr;
+    const scale_attr *s = attr;
 
-    return charl__map_run(
-        e,
-        &(charl_map){.expr = s->offset == 0.0F ? "a * p" : "fma(a, CHARL_SPLAT(p), CHARL_SPLAT(q))",
-                     .in = e->in,
-                     .n_in = 1,
-                     .out = e->out[0],
+    (void)n_in;
+    *x =
+        (charl_expr){.text = s->offset == 0.0F ? "a * p" : "fma(a, CHARL_SPLAT(p), CHARL_SPLAT(q))",
+                     .numbers = s->offset == 0.0F ? 1 : 2,
                      .p = s->factor,
-                     .q = s->offset});
+                     .q = s->offset};
 }
 
 static void backward(const charl_backward *b)
@@ -60,7 +58,7 @@ const charl_op charl_op_scale = {
     .in_place = true,
     .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
-    .enqueue = enqueue,
+    .express = express,
     .backward = backward,
     .reference = reference,
     .onnx = onnx,

@@ -6,11 +6,6 @@
 
 #include "charl/ops.h"
 
-static charl_status enqueue_grad(const charl_enqueue *e)
-{
-    return charl__map(e, "b * charl_sigmoid(a)", NULL);
-}
-
 static void reference_grad(const charl_reference *r)
 {
     for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
@@ -32,16 +27,10 @@ const charl_op charl_op_softplus_grad = {
     .half = CHARL_HALF_ALL,
     .mixed = true,
     .infer = charl__infer_broadcast,
-    .enqueue = enqueue_grad,
+    .expr = "b * charl_sigmoid(a)",
     .reference = reference_grad,
     CHARL_SAMPLES(samples_grad),
 };
-
-static charl_status enqueue(const charl_enqueue *e)
-{
-    return charl__map(
-        e, "select(a, CHARL_SPLAT(0.0f), a < 0.0f) + charl_log1p_unit(charl_exp(-fabs(a)))", NULL);
-}
 
 static void backward(const charl_backward *b)
 {
@@ -69,7 +58,7 @@ const charl_op charl_op_softplus = {
     .in_place = true,
     .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
-    .enqueue = enqueue,
+    .expr = "select(a, CHARL_SPLAT(0.0f), a < 0.0f) + charl_log1p_unit(charl_exp(-fabs(a)))",
     .backward = backward,
     .reference = reference,
     .onnx_type = "Softplus",

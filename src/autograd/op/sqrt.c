@@ -5,11 +5,6 @@
 
 #include "charl/ops.h"
 
-static charl_status enqueue(const charl_enqueue *e)
-{
-    return charl__map(e, "sqrt(a)", NULL);
-}
-
 static void backward(const charl_backward *b)
 {
     b->gin[0] = charl_scale(b->g, charl_div(b->g, b->gout[0], b->out[0]), 0.5F, 0.0F);
@@ -36,7 +31,7 @@ const charl_op charl_op_sqrt = {
     .in_place = true,
     .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
-    .enqueue = enqueue,
+    .expr = "sqrt(a)",
     .backward = backward,
     .reference = reference,
     .onnx_type = "Sqrt",

@@ -5,11 +5,6 @@
 
 #include "charl/ops.h"
 
-static charl_status enqueue_grad(const charl_enqueue *e)
-{
-    return charl__map(e, "b * fma(-a, a, CHARL_SPLAT(1.0f))", NULL);
-}
-
 static void reference_grad(const charl_reference *r)
 {
     for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
@@ -31,15 +26,10 @@ const charl_op charl_op_tanh_grad = {
     .half = CHARL_HALF_ALL,
     .mixed = true,
     .infer = charl__infer_broadcast,
-    .enqueue = enqueue_grad,
+    .expr = "b * fma(-a, a, CHARL_SPLAT(1.0f))",
     .reference = reference_grad,
     CHARL_SAMPLES(samples_grad),
 };
-
-static charl_status enqueue(const charl_enqueue *e)
-{
-    return charl__map(e, "charl_tanh(a)", NULL);
-}
 
 static void backward(const charl_backward *b)
 {
@@ -68,7 +58,7 @@ const charl_op charl_op_tanh = {
     .in_place = true,
     .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
-    .enqueue = enqueue,
+    .expr = "charl_tanh(a)",
     .backward = backward,
     .reference = reference,
     .onnx_type = "Tanh",

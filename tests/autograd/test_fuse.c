@@ -1,0 +1,224 @@
+/* Fusion: which operators become one, and that no bit changes. */
+#include "support/on_device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/chain.h"
+#include "autograd/graph_private.h"
+#include "base/alloc.h"
+#include "base/env.h"
+#include "charl/ops.h"
+
+enum { ROWS = 16, DEEP = 3, WIDE = 35 };
+
+static charl_device *dev;
+
+static charl_graph *new_graph(const charl_slices *slices)
+{
+    charl_graph *g;
+
+    charl_assert_ok(charl_graph_create(dev, slices, &g));
+    return g;
+}
+
+static charl_var *input(charl_graph *g, int64_t rows)
+{
+    return charl_input(g, "x", CHARL_F32, (charl_shape){3, {rows, DEEP, WIDE}}, CHARL_BATCHED);
+}
+
+/* The names of the live nodes, separated by spaces. Nothing is compiled for the device. */
+static const char *plan(charl_graph *g)
+{
+    static char text[1024];
+
+    text[0] = '\0';
+    charl_assert_ok(charl__graph_prepare(g));
+    for (int i = 0; i < g->nodes.count; i++) {
+        const charl_node *n = charl__node(g, i);
+
+        if (n->live) {
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", text[0] ? " " : "",
+                     n->name);
+        }
+    }
+    charl_graph_destroy(g);
+    return text;
+}
+
+static void test_chain(void **state)
+{
+    charl_graph *g = new_graph(NULL);
+    charl_var *h = charl_relu(g, input(g, ROWS)), *y;
+
+    (void)state;
+    h = charl_reshape(g, charl_tanh(g, h), (charl_shape){2, {ROWS, DEEP * WIDE}});
+    y = charl_exp(g, h);
+    h = charl_add(g, y, charl_scale(g, h, 2.0F, 0.0F));
+    charl_graph_keep(g, h);
+    assert_string_equal(plan(g), "relu+tanh+exp+scale+add");
+}
+
+/* What others read is written too, by the same kernel: here relu's result. */
+static void test_results(void **state)
+{
+    charl_graph *g = new_graph(NULL);
+    charl_var *y = charl_relu(g, input(g, ROWS)), *z = charl_tanh(g, y);
+    const charl_node *n;
+
+    (void)state;
+    charl_graph_keep(g, charl_softmax(g, y));
+    charl_graph_keep(g, z);
+    charl_assert_ok(charl__graph_prepare(g));
+    n = z->node;
+    assert_string_equal(n->name, "relu+tanh");
+    assert_int_equal(n->n_out, 2);
+    assert_ptr_equal(n->out[0], y);
+    assert_ptr_equal(n->out[1], z);
+    assert_ptr_equal(y->node, n);
+    charl_graph_destroy(g);
+}
+
+/* Not where the first result is needed before the last operator can run; not over different
+ * extents; and not for the price of memory. */
+static void test_apart(void **state)
+{
+    charl_graph *g = new_graph(NULL);
+    charl_var *x = input(g, ROWS), *h = charl_relu(g, x), *y;
+
+    (void)state;
+    charl_graph_keep(g, charl_add(g, charl_softmax(g, h), h));
+    assert_string_equal(plan(g), "relu softmax add");
+
+    g = new_graph(NULL);
+    x = charl_input(g, "v", CHARL_F32, (charl_shape){1, {WIDE}}, CHARL_REPLICATED);
+    charl_graph_keep(g, charl_add(g, input(g, ROWS), charl_relu(g, x)));
+    assert_string_equal(plan(g), "relu add");
+
+    g = new_graph(NULL);
+    x = charl_softmax(g, input(g, ROWS));
+    y = charl_mul(g, x, charl_log_softmax(g, input(g, ROWS)));
+    h = charl_softmax(g, input(g, ROWS));
+    charl_graph_keep(g, charl_add(g, y, h)); /* y's operands would outlive softmax#2 */
+    assert_string_equal(plan(g), "softmax log_softmax mul softmax#2 add");
+}
+
+static void test_limits(void **state)
+{
+    charl_graph *g = new_graph(NULL);
+    charl_var *h = input(g, ROWS);
+
+    (void)state;
+    for (int i = 0; i <= CHARL_CHAIN_MAX; i++) {
+        h = charl_relu(g, h);
+    }
+    charl_graph_keep(g, h);
+    assert_string_equal(plan(g), "relu+relu+relu+relu+relu+relu+relu+relu relu#9");
+
+    g = new_graph(NULL);
+    h = input(g, ROWS);
+    for (int i = 0; i < CHARL_OP_MAX_IN; i++) {
+        h = charl_add(g, h, input(g, ROWS));
+    }
+    charl_graph_keep(g, h);
+    assert_string_equal(plan(g), "add+add+add+add+add+add+add add#8");
+}
+
+static void test_switches(void **state)
+{
+    static const charl__env_id off[] = {CHARL_ENV_NO_FUSION, CHARL_ENV_CHECK_FINITE};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
+        charl_graph *g = new_graph(NULL);
+
+        charl_graph_keep(g, charl_tanh(g, charl_relu(g, input(g, ROWS))));
+        charl__env_set(off[i], "1");
+        assert_string_equal(plan(g), "relu tanh");
+        charl__env_set(off[i], NULL);
+    }
+}
+
+typedef struct net {
+    charl_graph *g;
+    charl_var *x, *out[3];
+} net;
+
+/* Every type in between, operands that broadcast, numbers, random numbers, a view, three results.
+ */
+static void net_init(net *n, const charl_slices *slices)
+{
+    const int64_t rows = 2 * slices->count;
+    charl_var *h, *row;
+
+    n->g = new_graph(slices);
+    n->x = input(n->g, rows);
+    row = charl_max(n->g, n->x, 2, true);
+    h = charl_sub(n->g, charl_cast(n->g, n->x, CHARL_BF16), row);
+    h = charl_gelu(n->g, h, true);
+    n->out[0] = charl_dropout(n->g, h, 0.3F);
+    h = charl_cast(n->g, charl_reshape(n->g, n->out[0], (charl_shape){2, {rows, DEEP * WIDE}}),
+                   CHARL_F16);
+    n->out[1] = charl_scale(n->g, h, 1.7F, -0.1F);
+    n->out[2] = charl_mul(n->g, n->out[1], n->out[1]);
+    for (int k = 0; k < 3; k++) {
+        charl_graph_keep(n->g, n->out[k]);
+    }
+}
+
+/* All results of one run, as bytes. */
+static size_t run(const charl_slices *slices, bool fused, unsigned char *got)
+{
+    const int64_t count = (int64_t)2 * slices->count * DEEP * WIDE;
+    size_t used = 0;
+    float *x;
+    net n;
+
+    charl__env_set(CHARL_ENV_NO_FUSION, fused ? NULL : "1");
+    net_init(&n, slices);
+    charl_assert_ok(charl_graph_compile(n.g));
+    charl__env_set(CHARL_ENV_NO_FUSION, NULL);
+    assert_int_equal(charl_graph_get_info(n.g).launches, fused ? 2 : 8);
+    charl_assert_ok(charl_alloc_array(count, sizeof *x, &x));
+    charl_test_fill(x, count, -3.0F, 3.0F, 5);
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(n.x), x, (size_t)count * sizeof *x));
+    charl_assert_ok(charl_graph_run(n.g));
+    for (int k = 0; k < 3; k++) {
+        const size_t bytes = (size_t)count * charl_dtype_size(charl_var_get_type(n.out[k]).dtype);
+
+        charl_assert_ok(charl_tensor_read(charl_var_get_tensor(n.out[k]), got + used, bytes));
+        used += bytes;
+    }
+    charl_free(x);
+    charl_graph_destroy(n.g);
+    return used;
+}
+
+/* Alone, and as ranks whose random numbers begin at multiples of 4 and elsewhere. */
+static void test_same_bits(void **state)
+{
+    static const int rank_of[][2] = {{0, 1}, {1, 8}, {2, 3}};
+    static unsigned char got[6 * ROWS * DEEP * WIDE], want[6 * ROWS * DEEP * WIDE];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rank_of / sizeof rank_of[0]; i++) {
+        charl_slices slices;
+        size_t bytes;
+
+        charl_assert_ok(charl__slices_block(8, rank_of[i][0], rank_of[i][1], &slices));
+        bytes = run(&slices, true, got);
+        assert_int_equal(run(&slices, false, want), bytes);
+        assert_memory_equal(got, want, bytes);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chain),    cmocka_unit_test(test_results),
+        cmocka_unit_test(test_apart),    cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_switches), cmocka_unit_test(test_same_bits),
+    };
+
+    return charl_test_on_device(tests, &dev);
+}

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Fusion changes no bit: models trained with operators fused and one by one are the same, also on several ranks.
+here=$(dirname "$0")
+. "$here/common.sh"
+
+# compare NAME RANKS CONFIG ARGUMENTS...
+compare() {
+    _name=$1 _on=$2 _ini=$3
+    shift 3
+    rm -rf fused apart
+    expect 0 "$_name fused" ranks "$_on" "$_ini" -q -o fused "$@"
+    export CHARL_NO_FUSION=1
+    expect 0 "$_name one by one" ranks 1 "$_ini" -q -o apart "$@"
+    unset CHARL_NO_FUSION
+    same "$_name" fused apart
+}
+
+compare "a perceptron" 3 mlp.ini train.epochs=1
+if [ -n "$long" ]; then
+    compare "a convolutional network" 1 cnn.ini
+    compare "a convolutional network in bf16" 2 cnn.ini train.precision=bf16
+    compare "a convolutional network in f16" 1 cnn.ini train.precision=f16
+    compare "a residual network" 1 cnn.ini model.type=resnet model.depth=20 train.max_steps=2
+    seq 1 1500 >text.txt
+    "$bin/charl" data import text text.txt -o text.h5 --val-split 0.1 >/dev/null || exit 1
+    cat >gpt.ini <<'INI'
+[run]
+output_dir = run
+seed = 6
+[data]
+path = text.h5
+[model]
+type = gpt
+n_layer = 2
+n_head = 4
+n_embd = 32
+block_size = 16
+dropout = 0.1
+[train]
+max_steps = 6
+batch_size = 8
+slices = 8
+INI
+    for precision in f32 bf16; do
+        compare "a transformer in $precision" 1 gpt.ini train.precision=$precision train.recompute=yes
+    done
+fi
+finish
