@@ -116,6 +116,8 @@ typedef struct charl_graph_info {
     int64_t activation_bytes; /* planned arena, workspace included */
     int64_t unplanned_bytes;  /* what the same values would need without reuse */
     int64_t input_bytes;
+    double flop; /* floating-point operations of the matrix products of a run, convolutions and
+                    attention included */
 } charl_graph_info;
 charl_graph_info charl_graph_get_info(const charl_graph *g);
 

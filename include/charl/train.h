@@ -40,6 +40,7 @@ typedef struct charl_train_info {
     int64_t recompute_saves; /* bytes of them that need not be kept */
     int64_t shard_saves;     /* bytes of optimizer state that only other ranks keep */
     int launches;            /* per training step */
+    double flop;             /* of the matrix products of a step, on this rank */
     int collectives;         /* inside a step, besides the gradients */
 } charl_train_info;
 

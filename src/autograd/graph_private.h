@@ -169,6 +169,9 @@ charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out) CHARL_MUST
 /** Replay with every output looked at. Errors: ERR_NONFINITE naming the first operator. */
 charl_status charl__graph_replay_checked(charl_graph *g, int first, int last) CHARL_MUST_CHECK;
 
+/** Floating-point operations of all products of a run. */
+double charl__graph_flop(const charl_graph *g);
+
 /** One run without a step record of its own. */
 charl_status charl__graph_run_actions(charl_graph *g) CHARL_MUST_CHECK;
 

@@ -131,6 +131,10 @@ struct charl_op {
     const char *onnx_type;
     void (*onnx)(const struct charl_onnx_node *n);
 
+    /* Floating-point operations of the products in it, for rates: from attr and the types of
+     * operands and results. NULL: it has none. */
+    double (*flop)(const charl_infer *inf);
+
     const charl_op_sample *samples;
     int n_samples;
 };
@@ -197,6 +201,11 @@ charl_status charl__infer_broadcast(charl_infer *inf);
  * count]. False if it does not fit. */
 bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand, int64_t *inner,
                             int64_t *count);
+
+/* For .flop. Products of matrices: operands 0 and 1, result 0. Weights: each of `values` is
+ * multiplied with all of w that has one index along `extent`. */
+double charl__flop_product(const charl_infer *inf);
+double charl__flop_weights(const charl_shape *values, const charl_shape *w, int extent);
 
 /* Shared engines (engines in src/tensor take plain tensors; these know operators). */
 /** The launches of an operator: its enqueue, or out[0] = its expression elementwise. Errors: its

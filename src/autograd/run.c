@@ -154,6 +154,7 @@ charl_graph_info charl_graph_get_info(const charl_graph *g)
 
         info.input_bytes += v->leaf == CHARL_LEAF_INPUT ? charl__var_bytes(v) : 0;
     }
+    info.flop = charl__graph_flop(g);
     info.launches = g->recording ? charl__recording_count(g->recording) : 0;
     return info;
 }

@@ -2,6 +2,7 @@
 #include "cli/charl_bench.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ const charl__cli_command charl__bench_commands[] = {
      charl__bench_allreduce_main, NULL},
     {"scaling", "CONFIG", "the time of a training step on other numbers of ranks",
      charl__bench_scaling_main, NULL},
+    {"step", "CONFIG", "a training step as configured", charl__bench_step_main, NULL},
     {"gemm", "", "matrix products, beside OpenBLAS on CPUs", gemm_main, NULL},
     {"conv", "", "convolutions and their gradients", conv_main, NULL},
     {"attention", "", "causal attention and its gradient", attention_main, NULL},
@@ -120,6 +122,12 @@ cleanup:
     return st;
 }
 
+double charl__bench_median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    return n > 0 ? values[n / 2] : (double)NAN;
+}
+
 charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n,
                                   const charl__bench_effort *e)
 {
@@ -138,8 +146,7 @@ charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int
         }
     }
     for (int k = 0; k < n; k++) {
-        qsort(times + k * repeats, (size_t)repeats, sizeof *times, by_value);
-        s[k].median_s = times[k * repeats + repeats / 2];
+        s[k].median_s = charl__bench_median(times + k * repeats, repeats);
         s[k].best_s = times[k * repeats];
     }
 cleanup:

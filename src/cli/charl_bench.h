@@ -60,6 +60,9 @@ typedef struct charl__bench_table {
 charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n,
                                   const charl__bench_effort *e) CHARL_MUST_CHECK;
 
+/** Median of n values, which are sorted; NaN of none. */
+double charl__bench_median(double *values, int n);
+
 void charl__bench_head(const charl__bench_table *t);
 /** A row for each of n subjects: its rate in units of 1e9, and how many times those of the table's
  * rival and ceiling that is. */

@@ -388,12 +388,7 @@ int charl__bench_scaling_main(const char *path, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    s.config.path = operands.values[0];
-    s.config.n = operands.count - 1;
-    for (int i = 0; i < s.config.n; i++) {
-        s.config.override[i].text = operands.values[i + 1];
-    }
-    st = charl_config_load(s.config.path, s.config.override, s.config.n, &config);
+    st = charl__bench_config_read(operands.count, operands.values, &s.config, &config);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }

@@ -17,6 +17,7 @@ int charl__data_show(const char *path);
 
 int charl__bench_allreduce_main(const char *path, int argc, char **argv);
 int charl__bench_scaling_main(const char *path, int argc, char **argv);
+int charl__bench_step_main(const char *path, int argc, char **argv);
 
 int charl__devices_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);

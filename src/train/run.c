@@ -40,6 +40,7 @@ charl_status charl__trainer_report(charl__trainer *t)
         .recompute_saves = t->recompute_saves,
         .shard_saves = charl__shard_saves(t),
         .launches = g.launches,
+        .flop = g.flop * t->n_passes,
         .collectives = g.collectives};
 
     if (t->options->events.started) {

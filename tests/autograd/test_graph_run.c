@@ -382,6 +382,37 @@ static void test_backward_from_refuses(void **state)
     charl_graph_destroy(g);
 }
 
+/* One graph of every product, and their number of operations by hand. */
+static void test_flop_of_products(void **state)
+{
+    enum { B = 8, T = 4, H = 6 };
+    static const charl_window window = {{3, 3}, {2, 2}, {1, 1}, {1, 1}};
+    static const charl_attention_args causal = {.heads = 2, .causal = true};
+    const double linear = 2.0 * B * T * 5 * 3 * H, attention = 2.0 * B * T * T * H;
+    const double conv = 2.0 * B * 3 * 4 * 7 * (2 * 3 * 3);
+    charl_graph *g = new_graph();
+    charl_var *x = charl_input(g, "x", CHARL_F32, (charl_shape){3, {B, T, 5}}, CHARL_BATCHED);
+    charl_var *w = input(g, "w", (charl_shape){2, {3 * H, 5}}), *y;
+
+    (void)state;
+    charl_graph_require_gradient(g, x);
+    charl_graph_require_gradient(g, w);
+    y = charl_attention(g, charl_linear(g, x, w, NULL), &causal);
+    charl_graph_backward(g, charl_batch_sum(g, sum_all(g, y)), NULL);
+    charl_graph_keep(g, charl_var_gradient(x));
+    charl_graph_keep(g, charl_var_gradient(w));
+    charl_assert_ok(charl__graph_prepare(g));
+    assert_int_equal(llround(charl_graph_get_info(g).flop), llround(3 * linear + 3.5 * attention));
+    charl_graph_destroy(g);
+    g = new_graph();
+    x = charl_input(g, "x", CHARL_F32, (charl_shape){4, {B, 2, 5, 7}}, CHARL_BATCHED);
+    w = input(g, "w", (charl_shape){4, {7, 2, 3, 3}});
+    charl_graph_keep(g, charl_conv2d(g, x, w, NULL, &window, 1));
+    charl_assert_ok(charl__graph_prepare(g));
+    assert_int_equal(llround(charl_graph_get_info(g).flop), llround(conv));
+    charl_graph_destroy(g);
+}
+
 static void test_bound_input(void **state)
 {
     charl_graph *g = new_graph();
@@ -489,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_a_run_allocates_and_builds_nothing),
         cmocka_unit_test(test_halves_replay_alone),
         cmocka_unit_test(test_backward_from_refuses),
+        cmocka_unit_test(test_flop_of_products),
         cmocka_unit_test(test_bound_input),
         cmocka_unit_test(test_every_acquisition_may_fail),
         cmocka_unit_test(test_a_set_outlives_a_failed_graph),

@@ -136,10 +136,16 @@ slices = 8
 share = yes
 INI
 expect 2 'CONFIG is missing' bench scaling
+expect 2 'repeat 65: must be an integer from 1 to 64' bench step mlp.ini -r 65
+expect 2 'type: "nonsense" is not one of' bench step mlp.ini optimizer.type=nonsense
 expect 2 'near 5: must be microseconds and GB per second' bench scaling mlp.ini --near 5
 expect 2 'far 5,0: must be microseconds and GB per second' bench scaling mlp.ini --far 5,0
 expect 2 'type: "nonsense" is not one of' bench scaling mlp.ini --near 1,1 optimizer.type=nonsense
 if "$charl" devices >out 2>err; then
+    expect 0 '^  rate  *[0-9.e+]* samples/s$' bench step mlp.ini -r 1 --ms 1
+    expect 0 '^step,1,mlp.ini,f32,.*,64,8,' bench step mlp.ini -r 1 --ms 1 -f csv
+    expect 0 '"flop":[1-9]' bench step mlp.ini -r 1 --ms 1 -f jsonl
+    python3 -c 'import json; json.loads(open("out").read())' || failed=1
     expect 2 'one rank has no link to measure' bench scaling mlp.ini -r 1
     hint 'mpirun -n 2 .* or --near'
     expect 0 '^weak,512,32768,' bench scaling mlp.ini -r 1 -f csv --near 2,20 --far 5,12 --node 4

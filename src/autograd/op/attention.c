@@ -313,8 +313,22 @@ static void onnx(const charl_onnx_node *n)
     charl__onnx_reshape(n, s, n->out_type, n->out);
 }
 
+/* Q K^T and P V over the T*T pairs of positions, half of them where causal. */
+static double count_flop(const attention_attr *a, const charl_shape *qkv)
+{
+    const extents x = charl__attention_extents(qkv, a);
+
+    return (a->causal ? 2.0 : 4.0) * (double)(x.b * a->heads * x.d) * (double)x.t * (double)x.t;
+}
+
+static double flop(const charl_infer *inf)
+{
+    return count_flop(inf->attr, &inf->in[0].shape);
+}
+
 const charl_op charl_op_attention = {
     .name = "attention",
+    .flop = flop,
     .formula = "out[q] = sum over keys k of softmax(scale * Q[q] . K[k]) * V[k], per head",
     .n_in = 1,
     .attr_size = sizeof(attention_attr),
@@ -492,8 +506,15 @@ static const charl_op_sample samples_grad[] = {
     {.in = GRAD(R, 2, 0, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1},
 };
 
+/* Five products where the forward pass has two. */
+static double flop_grad(const charl_infer *inf)
+{
+    return 2.5 * count_flop(inf->attr, &inf->in[1].shape);
+}
+
 const charl_op charl_op_attention_grad = {
     .name = "attention_grad",
+    .flop = flop_grad,
     .formula = "dv = (f p)^T gout, dk = ds^T q, dq = ds k, ds = scale p (f gout . v - gout . out)",
     .n_in = 5,
     .n_optional = 1,

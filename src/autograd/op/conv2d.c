@@ -264,8 +264,14 @@ static void onnx(const charl_onnx_node *n)
     charl__onnx_call(n, &c);
 }
 
+static double flop(const charl_infer *inf)
+{
+    return charl__flop_weights(&inf->out[0].shape, &inf->in[1].shape, 0);
+}
+
 const charl_op charl_op_conv2d = {
     .name = "conv2d",
+    .flop = flop,
     .formula =
         "out[b,o,p] = bias[o] + sum over c, kh, kw of x[b,c,p*stride-padding+k*dilation] w[o,c,k]",
     .n_in = 3,
@@ -420,8 +426,14 @@ static void onnx_dgrad(const charl_onnx_node *n)
     charl__onnx_call(n, &call);
 }
 
+static double flop_dgrad(const charl_infer *inf)
+{
+    return charl__flop_weights(&inf->in[0].shape, &inf->in[1].shape, 0);
+}
+
 const charl_op charl_op_conv2d_dgrad = {
     .name = "conv2d_dgrad",
+    .flop = flop_dgrad,
     .formula = "out = d x of conv2d(x, w), given gout and w",
     .n_in = 2,
     .attr_size = sizeof(conv_attr),
@@ -518,8 +530,14 @@ static const charl_op_sample samples_wgrad[] = {
     {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1)}, DRAWN(k1, 1)},
 };
 
+static double flop_wgrad(const charl_infer *inf)
+{
+    return charl__flop_weights(&inf->in[0].shape, &inf->out[0].shape, 0);
+}
+
 const charl_op charl_op_conv2d_wgrad = {
     .name = "conv2d_wgrad",
+    .flop = flop_wgrad,
     .formula = "out = d w of conv2d(x, w), given gout and x",
     .n_in = 2,
     .attr_size = sizeof(conv_attr),

@@ -115,8 +115,14 @@ static void onnx(const charl_onnx_node *n)
     charl__recurrence_onnx(n, "GRU", order, GATES);
 }
 
+static double flop(const charl_infer *inf)
+{
+    return charl__flop_weights(&inf->out[0].shape, &inf->in[1].shape, 1);
+}
+
 const charl_op charl_op_gru = {
     .name = "gru",
+    .flop = flop,
     .formula = "q = w_hh h[t-1] + b_hh; r = s(pre_r + q_r); z = s(pre_z + q_z); n = tanh(pre_n + r "
                "q_n); h = (1 - z) n + z h[t-1]",
     .n_in = 3,
@@ -238,8 +244,14 @@ static const charl_op_sample samples_grad[] = {
      .terms = 4},
 };
 
+static double flop_grad(const charl_infer *inf)
+{
+    return charl__flop_weights(&inf->in[0].shape, &inf->in[3].shape, 1);
+}
+
 const charl_op charl_op_gru_grad = {
     .name = "gru_grad",
+    .flop = flop_grad,
     .formula = "the gradients of both parts of gru's sums, from the last step to the first",
     .n_in = 5,
     .n_optional = 1,

@@ -169,6 +169,7 @@ static void onnx(const charl_onnx_node *n)
 
 const charl_op charl_op_linear = {
     .name = "linear",
+    .flop = charl__flop_product,
     .formula = "out = x @ w^T + bias",
     .n_in = 3,
     .n_optional = 1,
@@ -281,6 +282,7 @@ static const charl_op_sample samples_wgrad[] = {
 
 const charl_op charl_op_linear_wgrad = {
     .name = "linear_wgrad",
+    .flop = charl__flop_product,
     .formula = "out[i,j] = sum over rows of p[r,i] q[r,j]",
     .n_in = 2,
     .half = CHARL_HALF(0) | CHARL_HALF(1),

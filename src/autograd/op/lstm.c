@@ -85,8 +85,14 @@ static void onnx(const charl_onnx_node *n)
     charl__recurrence_onnx(n, "LSTM", order, GATES);
 }
 
+static double flop(const charl_infer *inf)
+{
+    return charl__flop_weights(&inf->out[0].shape, &inf->in[1].shape, 1);
+}
+
 const charl_op charl_op_lstm = {
     .name = "lstm",
+    .flop = flop,
     .formula =
         "i, f, g, o = pre[t] + w_hh h[t-1]; c = s(f) c[t-1] + s(i) tanh(g); h = s(o) tanh(c)",
     .n_in = 2,
@@ -200,8 +206,14 @@ static const charl_op_sample samples_grad[] = {
      .terms = 4},
 };
 
+static double flop_grad(const charl_infer *inf)
+{
+    return charl__flop_weights(&inf->in[0].shape, &inf->in[2].shape, 1);
+}
+
 const charl_op charl_op_lstm_grad = {
     .name = "lstm_grad",
+    .flop = flop_grad,
     .formula = "the gradient of lstm's sums, from the last step to the first",
     .n_in = 4,
     .n_optional = 1,

@@ -252,6 +252,7 @@ static void onnx(const charl_onnx_node *n)
 
 const charl_op charl_op_matmul = {
     .name = "matmul",
+    .flop = charl__flop_product,
     .formula = "out = op(a) @ op(b)",
     .n_in = 2,
     .attr_size = sizeof(matmul_attr),

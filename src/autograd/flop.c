@@ -1,0 +1,47 @@
+/* What a run multiplies. */
+#include <math.h>
+
+#include "autograd/graph_private.h"
+
+double charl__flop_product(const charl_infer *inf)
+{
+    const charl_shape *out = &inf->out[0].shape, *b = &inf->in[1].shape;
+    double all = (double)charl_shape_count(&inf->in[0].shape) * (double)charl_shape_count(b) *
+                 (double)charl_shape_count(out);
+
+    for (int i = 0; b->ndim > 2 && i + 2 < b->ndim; i++) {
+        all /= (double)(b->dim[i] > 0 ? b->dim[i] : 1);
+    }
+    return 2.0 * sqrt(all);
+}
+
+double charl__flop_weights(const charl_shape *values, const charl_shape *w, int extent)
+{
+    const double each = (double)(w->dim[extent] > 0 ? w->dim[extent] : 1);
+
+    return 2.0 * (double)charl_shape_count(values) * (double)charl_shape_count(w) / each;
+}
+
+double charl__graph_flop(const charl_graph *g)
+{
+    double sum = 0;
+
+    for (int i = 0; i < g->nodes.count; i++) {
+        const charl_node *n = charl__node(g, i);
+        charl_type in[CHARL_OP_MAX_IN];
+        charl_infer inf = {.attr = n->attr,
+                           .n_in = n->n_in,
+                           .in = in,
+                           .n_slices = g->slices.count,
+                           .n_out = n->n_out};
+
+        for (int k = 0; k < n->n_in; k++) {
+            in[k] = n->in[k]->type;
+        }
+        for (int k = 0; k < n->n_out; k++) {
+            inf.out[k] = n->out[k]->type;
+        }
+        sum += n->live && n->op->flop ? n->op->flop(&inf) : 0;
+    }
+    return sum;
+}
