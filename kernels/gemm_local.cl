@@ -2,15 +2,23 @@
  *
  * Specialised by   A_KIND, B_KIND, BIAS and the window: see gemm.clh
  *                  TILE    rows and columns of a work-group's tile, 64 or 128
+ *                  FOLD    1: product z is the sum of `leaves` products, at most M, in the fixed tree; operands of a leaf lie x_outer
+ *                          apart; ROUND as in tree.clh
  * Launch           256 work-items per tile, in groups of 256; tiles go by column, row, product. Both operands' tiles lie in local
  *                  memory, 16 deep, and a work-item holds TILE / 16 squared outputs in registers.
- * Numerics         see gemm.clh.
+ * Numerics         see gemm.clh; with FOLD the tree of src/base/tree.h over the leaves.
  */
+#ifndef FOLD
+#define FOLD 0
+#endif
 #ifndef TILE
 #define TILE 64
 #endif
 #include "gemm_epilogue.clh"
 #include "gemm.clh"
+#if FOLD
+#include "tree.clh"
+#endif
 
 #define BK 16
 #define LANES 256
@@ -59,8 +67,11 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
     const int j0 = (int)(group % cols) * TILE, i0 = (int)(group / cols % rows) * TILE;
     const long z = group / cols / rows, zo = z / inner, zi = z % inner;
     const int steps = (k_all + BK - 1) / BK;
-    const long total = (long)steps * segments;
+    const long product = (long)steps * segments, total = product * (FOLD ? leaves : 1);
     float4 acc[PER][PER / 4];
+#if FOLD
+    float4 level[PER][PER / 4][CHARL_TREE_LEVELS];
+#endif
     float ra[LOADS], rb[LOADS];
 
     /* not every specialisation looks at all arguments */
@@ -91,8 +102,13 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
         const int k0 = (int)(t % steps) * BK;
 
         if (t < total) {
+#if FOLD
+            global const ACT *ta = a + t / product * a_outer + t % product / steps * a_segment;
+            global const ACT *tb = b + t / product * b_outer + t % product / steps * b_segment;
+#else
             global const ACT *ta = a + (t / steps) * a_segment;
             global const ACT *tb = b + (t / steps) * b_segment;
+#endif
 #if B_KIND == 3
             const spot pixel = spot_of_pixel(k0 + B_K(0), pw);
 #endif
@@ -150,6 +166,18 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
                     STEP(k)
                 }
             }
+#if FOLD
+            if (t % product == 0) { /* that was the last tile of leaf t / product - 1 */
+#pragma unroll
+                for (int r = 0; r < PER; r++) {
+#pragma unroll
+                    for (int c = 0; c < PER / 4; c++) {
+                        charl_tree_add(level[r][c], (int)(t / product) - 1, acc[r][c]);
+                        acc[r][c] = t < total ? (float4)(0.0f) : charl_tree_sum_of(level[r][c], leaves);
+                    }
+                }
+            }
+#endif
             barrier(CLK_LOCAL_MEM_FENCE);
         }
         if (t < total) {

@@ -11,7 +11,9 @@ enum {
     PANEL = 32,
     MAX_PANELS = 12,
     MAX_TILES = 48,
-    LONGEST_LINE = 1024
+    LONGEST_LINE = 1024,
+    LOCAL_LEAVES = 16,
+    LOCAL_SUM = 1024 /* elements of all leaves */
 };
 
 static bool is_local(charl_device *dev, charl_gemm_form form)
@@ -39,12 +41,25 @@ static int compute_units(charl_device *dev)
     return n > 1 ? n : 1;
 }
 
-/* A work-item that folds does all leaves by itself: there must be enough work-items for that. */
+/* A work-group that folds keeps the levels of the tree in registers, and does all leaves by itself:
+ * they must be few and short. */
+static bool folds_locally(charl_device *dev, const charl_gemm *p)
+{
+    const int64_t leaves = charl__at_least_one(p->count) / charl__at_least_one(p->inner);
+
+    return leaves <= LOCAL_LEAVES && p->k > 0 && !charl__gemm_is_wgmma(dev, p) &&
+           leaves * p->k * charl__at_least_one(p->segments) <= LOCAL_SUM;
+}
+
+/* Without work-groups a work-item does that: there must be enough work-items. */
 bool charl__gemm_folds(charl_device *dev, const charl_gemm *p)
 {
-    return !is_local(dev, p->form) && charl__ceil_div(p->m, 8) * charl__ceil_div(p->n, PANEL) *
-                                              charl__at_least_one(p->inner) >=
-                                          4 * (int64_t)compute_units(dev);
+    if (is_local(dev, p->form)) {
+        return folds_locally(dev, p);
+    }
+    return charl__ceil_div(p->m, 8) * charl__ceil_div(p->n, PANEL) *
+               charl__at_least_one(p->inner) >=
+           4 * (int64_t)compute_units(dev);
 }
 
 static charl_status check(const charl_gemm *p)
@@ -90,6 +105,20 @@ static int define_common(const charl_gemm *p, char *text, size_t bytes)
     return n;
 }
 
+/* The tree over leaves, where there are some. */
+static int define_fold(const charl_gemm *p, char *text, size_t bytes)
+{
+    int level = 0, n = snprintf(text, bytes, "#define FOLD %d\n", p->leaves > 1);
+
+    while (1 << level < p->rounded) {
+        level++;
+    }
+    if (p->leaves > 1 && p->rounded > 0) {
+        n += snprintf(text + n, bytes - (size_t)n, "#define ROUND %d\n", level);
+    }
+    return n;
+}
+
 /* Micro-tiles of one work-item: much, so that packing pays, but not so much that compute units stay
  * idle. */
 static void choose_block(charl_device *dev, const charl_gemm *p, int mr, int *mi, int *nj)
@@ -114,18 +143,12 @@ static void shape_vector(charl_device *dev, const charl_gemm *p, charl_launch *l
                          size_t bytes)
 {
     const int mr = p->m <= 4 ? 4 : 8;
-    int n = define_common(p, text, bytes), mi, nj, level = 0;
+    int n = define_common(p, text, bytes), mi, nj;
 
     n += charl__gemm_define_epilogue(p, 16, text + n, bytes - (size_t)n);
     choose_block(dev, p, mr, &mi, &nj);
-    while (1 << level < p->rounded) {
-        level++;
-    }
-    n += snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define FOLD %d\n", mr,
-                  p->leaves > 1);
-    if (p->leaves > 1 && p->rounded > 0) {
-        snprintf(text + n, bytes - (size_t)n, "#define ROUND %d\n", level);
-    }
+    n += define_fold(p, text + n, bytes - (size_t)n);
+    snprintf(text + n, bytes - (size_t)n, "#define MR %d\n", mr);
     l->file = l->entry = "gemm_vector";
     l->global[0] =
         (size_t)(charl__ceil_div(p->m, (int64_t)mi * mr) *
@@ -144,9 +167,14 @@ static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l,
     const bool use_large =
         p->form == CHARL_GEMM_LOCAL_LARGE ||
         (p->form != CHARL_GEMM_LOCAL && p->m > 64 && p->n > 64 && large >= compute_units(dev));
-    const int tile = use_large ? 128 : 64;
+    const int tile = use_large && p->leaves <= 1 ? 128 : 64;
 
     n += charl__gemm_define_epilogue(p, 4, text + n, bytes - (size_t)n);
+    if (p->leaves > 1) {
+        n += define_fold(p, text + n, bytes - (size_t)n);
+        n += snprintf(text + n, bytes - (size_t)n, "#define M %d\n%s", LOCAL_LEAVES,
+                      p->epilogue ? "" : "#define CHARL_VEC 4\n");
+    }
     snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", tile);
     l->file = l->entry = "gemm_local";
     l->global[0] = (size_t)(charl__ceil_div(p->m, tile) * charl__ceil_div(p->n, tile) * z * GROUP);
@@ -232,7 +260,7 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
         goto cleanup;
     }
     if (is_local(dev, p->form)) {
-        CHARL_INVARIANT(p->leaves <= 1);
+        CHARL_INVARIANT(p->leaves <= LOCAL_LEAVES);
         shape_local(dev, p, &l, defines, sizeof defines);
     } else if (is_plane(p)) {
         shape_plane(p, &l, defines, sizeof defines);

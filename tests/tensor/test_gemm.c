@@ -251,10 +251,11 @@ static void many_products_and_segments(void **state)
     }
 }
 
-/* Sums over leaves inside the kernel are those of the tree over separate products. */
+/* Sums over leaves inside the kernels are those of the tree over separate products. */
 static void folds_like_the_tree(void **state)
 {
-    enum { M = 70, N = 45, K = 3, LEAVES = 13 };
+    enum { M = 70, N = 45, K = 19, LEAVES = 13 };
+    static const charl_gemm_form folding[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL};
     problem p = make(M, N, K);
     float *part, *leaf[LEAVES], *got;
     charl_tensor *a, *b, *o;
@@ -266,32 +267,34 @@ static void folds_like_the_tree(void **state)
     draw(&p, false);
     charl_assert_ok(charl_alloc_array(LEAVES * M * N, sizeof *part, &part));
     charl_assert_ok(charl_alloc_array(M * N, sizeof *got, &got));
+    a = place(p.a, a_size(&p), 3);
+    b = place(p.b, b_size(&p), 0);
+    o = place(NULL, M * N, 1);
     for (int leaves = 2; leaves <= LEAVES; leaves++) {
         reference(&p, part);
         for (int i = 0; i < LEAVES; i++) {
             leaf[i] = part + (size_t)i * M * N;
         }
         charl__tree_fold(leaf, leaves, M * N);
-        a = place(p.a, a_size(&p), 3);
-        b = place(p.b, b_size(&p), 0);
-        o = place(NULL, M * N, 1);
-        charl_assert_ok(charl__gemm(dev, &(charl_gemm){.a = a,
-                                                       .b = b,
-                                                       .out = o,
-                                                       .m = M,
-                                                       .n = N,
-                                                       .k = K,
-                                                       .a_kind = CHARL_GEMM_TRANSPOSED,
-                                                       .a_outer = M * K,
-                                                       .b_outer = K * N,
-                                                       .leaves = leaves,
-                                                       .form = CHARL_GEMM_VECTOR}));
-        fetch(o, M * N, 1, got);
-        charl_assert_same_bits(got, part, M * N);
-        charl_tensor_release(a);
-        charl_tensor_release(b);
-        charl_tensor_release(o);
+        for (int f = 0; f < 2; f++) {
+            charl_assert_ok(charl__gemm(dev, &(charl_gemm){.a = a,
+                                                           .b = b,
+                                                           .out = o,
+                                                           .m = M,
+                                                           .n = N,
+                                                           .k = K,
+                                                           .a_kind = CHARL_GEMM_TRANSPOSED,
+                                                           .a_outer = M * K,
+                                                           .b_outer = K * N,
+                                                           .leaves = leaves,
+                                                           .form = folding[f]}));
+            fetch(o, M * N, 1, got);
+            charl_assert_same_bits(got, part, M * N);
+        }
     }
+    charl_tensor_release(a);
+    charl_tensor_release(b);
+    charl_tensor_release(o);
     charl_free(part);
     charl_free(got);
     release(&p);
