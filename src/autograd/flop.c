@@ -9,8 +9,8 @@ double charl__flop_product(const charl_infer *inf)
     double all = (double)charl_shape_count(&inf->in[0].shape) * (double)charl_shape_count(b) *
                  (double)charl_shape_count(out);
 
-    for (int i = 0; b->ndim > 2 && i + 2 < b->ndim; i++) {
-        all /= (double)(b->dim[i] > 0 ? b->dim[i] : 1);
+    for (int i = 0; b->ndim > 2 && i + 2 < out->ndim; i++) { /* a product for each of these */
+        all /= (double)(out->dim[i] > 0 ? out->dim[i] : 1);
     }
     return 2.0 * sqrt(all);
 }
