@@ -147,7 +147,7 @@ static inline void sum_unit(global const ACT *x, global const ACT *g, float mean
     for (ulong u = first; u < min(first + per_item, units); u++)
 #else
 #define UNITS(u, units)                                                                                                          \
-    local float memory[CHARL_ROW_GROUP];                                                                                         \
+    local float memory[CHARL_ROW_SCRATCH];                                                                                         \
     local float *scratch = memory;                                                                                               \
     const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;                                                                        \
     const ulong first = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;               \

@@ -93,7 +93,7 @@ kernel void charl_reduce_rows(OPERANDS, global float *out, ulong out_at, ulong r
     }
 #else
     (void)per_item;
-    local float scratch[CHARL_ROW_GROUP];
+    local float scratch[CHARL_ROW_SCRATCH];
     const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;
     const ulong u = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;
     const ulong begin = u % chunks * ROW_CHUNK, at = u / chunks * n + begin;

@@ -4,18 +4,17 @@
  *   charl_normalize  out = h * w + b; with ADD, x being x + y, and sum = x + y
  *   charl_gradient   out = invstd * (u - mean(u) - h * mean(u * h)), u = g * w, without mean(u) for rms_norm; with EXTRA, plus extra
  *   charl_stats      out[r] = (mean, invstd)
- *   charl_sums       out[s][b][0][c] = sum over the rows of block b of slice s of g * h, and for layer_norm out[s][b][1][c] = sum of g;
- *                    blocks of 64 rows, whose sums the host adds up with reduce.cl
  *
  * Specialised by   ACT      type of x, y, g, extra, sum and out; w, b and all sums over rows are float
  *                  CENTRED  1 layer_norm, 0 rms_norm (default 1)
  *                  AFFINE   0 neither w nor b, 1 w, 2 both (default 0)
  *                  ADD      1: charl_normalize has y and sum (default 0)
  *                  EXTRA    1: charl_gradient has extra (default 0)
+ *                  KEEP     blocks of CHARL_ROW_WIDTH that cover a row, whose elements a work-item then reads once and keeps; 0: it
+ *                           reads them each time (default 0)
  *                  CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
- * Launch           src/autograd/rows.c; charl_sums: one work-item per block and CHARL_VEC columns.
- * Numerics         fixed order (rows.clh), two passes for the variance; charl_sums: row r of a block goes to accumulator r mod 4, then
- *                  (0 + 2) + (1 + 3). A sum x + y is normalised before it is rounded to ACT.
+ * Launch           src/autograd/rows.c.
+ * Numerics         fixed order (rows.clh), two passes for the variance. A sum x + y is normalised before it is rounded to ACT.
  */
 #ifndef CENTRED
 #define CENTRED 1
@@ -29,7 +28,9 @@
 #ifndef AFFINE
 #define AFFINE 0
 #endif
-#define BLOCK 64 /* rows that charl_sums adds up at once: part of the result */
+#ifndef KEEP
+#define KEEP 0
+#endif
 
 #if CHARL_ROW_ITEMS == 1
 #define ROWS(r)                                                                                                                  \
@@ -39,7 +40,7 @@
     for (ulong r = first; r < min(first + per_item, rows); r++)
 #else
 #define ROWS(r)                                                                                                                  \
-    local float memory[CHARL_ROW_GROUP];                                                                                         \
+    local float memory[CHARL_ROW_SCRATCH];                                                                                         \
     local float *scratch = memory;                                                                                               \
     const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;                                                                        \
     const ulong first = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;               \
@@ -47,11 +48,18 @@
     for (ulong r = first; r == first; r++) /* all work-items of a group come, for the barriers */
 #endif
 
-/* Elements of a row that this work-item visits, acc[k] being theirs. */
-#define EACH(j, k)                                                                                                               \
-    for (int block = 0; block < n; block += CHARL_ROW_WIDTH)                                                                     \
+/* Elements of a row that this work-item visits, acc[k] being theirs; number i of what it keeps. */
+#if KEEP
+#define EACH(i, j, k)                                                                                                            \
+    _Pragma("unroll") for (int i = 0, k = 0, j = t * CHARL_VEC; i < KEEP; i++, j += CHARL_ROW_WIDTH) if (j < n)
+#define KEPT(kept, i, value) kept[i]
+#else
+#define EACH(i, j, k)                                                                                                            \
+    for (int i = 0, block = 0; block < n; i++, block += CHARL_ROW_WIDTH)                                                         \
         for (int k = 0, j = charl_row_at(block, 0, t); k < CHARL_ROW_ACCS; k++, j = charl_row_at(block, k, t))                   \
             if (j < n)
+#define KEPT(kept, i, value) (value)
+#endif
 
 static inline void clear(charl_real *acc)
 {
@@ -71,24 +79,26 @@ static inline charl_real value(global const ACT *x, global const ACT *y, int j, 
 #endif
 }
 
-/* Mean and inverse standard deviation of a row; n is 0 for a row that does not exist. */
-static inline float2 stats(global const ACT *x, global const ACT *y, int n, float eps, int t, local float *scratch)
+/* Mean and inverse standard deviation of a row; n is 0 for a row that does not exist. kept: its elements, where KEEP. */
+static inline float2 stats(const charl_real *kept, global const ACT *x, global const ACT *y, int n, float eps, int t,
+                           local float *scratch)
 {
     charl_real acc[CHARL_ROW_ACCS];
     float mean = 0.0f, var;
 
+    (void)kept;
 #if CENTRED
     clear(acc);
-    EACH(j, k)
+    EACH(i, j, k)
     {
-        acc[k] = acc[k] + value(x, y, j, n);
+        acc[k] = acc[k] + KEPT(kept, i, value(x, y, j, n));
     }
     mean = charl_row_sum(acc, scratch) / (float)n;
 #endif
     clear(acc);
-    EACH(j, k)
+    EACH(i, j, k)
     {
-        const charl_real d = value(x, y, j, n) - mean;
+        const charl_real d = KEPT(kept, i, value(x, y, j, n)) - mean;
 
         acc[k] = acc[k] + charl_keep(d * d, n - j, 0.0f);
     }
@@ -119,10 +129,19 @@ kernel void charl_normalize(global const ACT *x, ulong x_at, AND_Y global const 
     {
         const int n = r < rows ? (int)size : 0;
         global const ACT *xr = x + x_at + r * size, *yr = ROW_OF_Y(r);
-        const float2 s = stats(xr, yr, n, eps, t, scratch);
+        charl_real kept[KEEP + 1];
+        float2 s;
 
-        for (int j = t * CHARL_VEC; j < n; j += CHARL_ROW_ITEMS * CHARL_VEC) {
-            const charl_real v = value(xr, yr, j, n);
+#if KEEP
+        EACH(i, j, k)
+        {
+            kept[i] = value(xr, yr, j, n);
+        }
+#endif
+        s = stats(kept, xr, yr, n, eps, t, scratch);
+        EACH(i, j, k)
+        {
+            const charl_real v = KEPT(kept, i, value(xr, yr, j, n));
             charl_real h = (v - s.x) * s.y;
 
 #if AFFINE > 0
@@ -147,37 +166,48 @@ kernel void charl_gradient(global const ACT *g, ulong g_at, global const ACT *x,
     {
         const int n = r < rows ? (int)size : 0;
         global const ACT *gr = g + g_at + r * size, *xr = x + x_at + r * size;
-        const float2 s = stats(xr, xr, n, eps, t, scratch);
-        charl_real a[CHARL_ROW_ACCS], b[CHARL_ROW_ACCS];
+        charl_real a[CHARL_ROW_ACCS], b[CHARL_ROW_ACCS], kept[KEEP + 1], slope[KEEP + 1];
         float s0 = 0.0f, s1;
+        float2 s;
 
 #if AFFINE > 0
-#define U(j) (charl_load(gr + (j), n - (j)) * charl_load(w + w_at + (j), n - (j))) /* absent elements are 0 */
+#define LOAD_U(j) (charl_load(gr + (j), n - (j)) * charl_load(w + w_at + (j), n - (j))) /* absent elements are 0 */
 #else
-#define U(j) charl_load(gr + (j), n - (j))
+#define LOAD_U(j) charl_load(gr + (j), n - (j))
 #endif
-#define H(j) ((charl_load(xr + (j), n - (j)) - s.x) * s.y)
+#define U(i, j) KEPT(slope, i, LOAD_U(j))
+#define H(i, j) ((KEPT(kept, i, charl_load(xr + (j), n - (j))) - s.x) * s.y)
+#if KEEP
+        EACH(i, j, k)
+        {
+            kept[i] = charl_load(xr + j, n - j);
+            slope[i] = LOAD_U(j);
+        }
+#endif
+        s = stats(kept, xr, xr, n, eps, t, scratch);
         clear(a);
         clear(b);
-        EACH(j, k)
+        EACH(i, j, k)
         {
 #if CENTRED
-            a[k] = a[k] + U(j);
+            a[k] = a[k] + U(i, j);
 #endif
-            b[k] = b[k] + charl_keep(U(j) * H(j), n - j, 0.0f);
+            b[k] = b[k] + charl_keep(U(i, j) * H(i, j), n - j, 0.0f);
         }
 #if CENTRED
         s0 = charl_row_sum(a, scratch) / (float)n;
 #endif
         s1 = charl_row_sum(b, scratch) / (float)n;
-        for (int j = t * CHARL_VEC; j < n; j += CHARL_ROW_ITEMS * CHARL_VEC) {
-            charl_real v = s.y * (U(j) - s0 - H(j) * s1);
+        EACH(i, j, k)
+        {
+            charl_real v = s.y * (U(i, j) - s0 - H(i, j) * s1);
 
 #if EXTRA
             v = v + charl_load(extra + extra_at + r * size + j, n - j);
 #endif
             charl_store(v, out + out_at + r * size + j, n - j);
         }
+        (void)kept, (void)slope;
     }
 }
 
@@ -187,47 +217,20 @@ kernel void charl_stats(global const ACT *x, ulong x_at, global float *out, ulon
     ROWS(r)
     {
         const int n = r < rows ? (int)size : 0;
-        const float2 s = stats(x + x_at + r * size, x, n, eps, t, scratch);
+        global const ACT *xr = x + x_at + r * size;
+        charl_real kept[KEEP + 1];
+        float2 s;
 
+#if KEEP
+        EACH(i, j, k)
+        {
+            kept[i] = charl_load(xr + j, n - j);
+        }
+#endif
+        s = stats(kept, xr, xr, n, eps, t, scratch);
         if (r < rows && t == 0) {
             out[out_at + 2 * r] = s.x;
             out[out_at + 2 * r + 1] = s.y;
         }
     }
-}
-
-kernel void charl_sums(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global const float *stat, ulong stat_at,
-                       global float *out, ulong out_at, ulong slices, ulong rows, ulong size)
-{
-    const ulong groups = (size + CHARL_VEC - 1) / CHARL_VEC, unit = get_global_id(0) / groups; /* (slice, block) */
-    const ulong c = get_global_id(0) % groups * CHARL_VEC, end = slices * rows * size;
-    const ulong blocks = max((rows + BLOCK - 1) / BLOCK, (ulong)1), first = unit % blocks * BLOCK;
-    const int count = (int)min(rows - first, (ulong)BLOCK);
-    const long left = (long)(size - c);
-    charl_real a[4], b[4];
-
-    if (unit >= slices * blocks) {
-        return;
-    }
-    for (int k = 0; k < 4; k++) {
-        a[k] = b[k] = CHARL_SPLAT(0.0f);
-    }
-    for (int r = 0; r < count; r += 4) {
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            if (r + k < count) { /* lanes beyond the row hold the next one, and are not written */
-                const ulong row = unit / blocks * rows + first + (ulong)(r + k), i = row * size + c;
-                const charl_real gi = charl_load(g + g_at + i, (long)(end - i));
-                const charl_real d = charl_load(x + x_at + i, (long)(end - i)) - stat[stat_at + 2 * row];
-
-                a[k] = a[k] + gi * (d * stat[stat_at + 2 * row + 1]);
-                b[k] = b[k] + gi;
-            }
-        }
-    }
-    out += out_at + unit * (CENTRED ? 2 : 1) * size + c;
-    charl_store((a[0] + a[2]) + (a[1] + a[3]), out, left);
-#if CENTRED
-    charl_store((b[0] + b[2]) + (b[1] + b[3]), out + size, left);
-#endif
 }

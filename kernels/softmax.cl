@@ -104,7 +104,7 @@ kernel void charl_softmax(global const ACT *x, ulong x_at, global ACT *out, ulon
     }
 #else
     (void)per_item;
-    local float scratch[CHARL_ROW_GROUP];
+    local float scratch[CHARL_ROW_SCRATCH];
     const ulong r = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;
 
     softmax_row(x + r * n, out + r * n, r < rows ? (int)n : 0, (int)get_local_id(0) % CHARL_ROW_ITEMS, scratch);
@@ -125,7 +125,7 @@ kernel void charl_gradient(global const ACT *y, ulong y_at, global const ACT *g,
     }
 #else
     (void)per_item;
-    local float scratch[CHARL_ROW_GROUP];
+    local float scratch[CHARL_ROW_SCRATCH];
     const ulong r = get_group_id(0) * (CHARL_ROW_GROUP / CHARL_ROW_ITEMS) + get_local_id(0) / CHARL_ROW_ITEMS;
 
     gradient_row(y + r * n, g + r * n, out + r * n, r < rows ? (int)n : 0, (int)get_local_id(0) % CHARL_ROW_ITEMS, scratch);

@@ -136,7 +136,7 @@ cleanup:
 static charl_status enqueue(const charl_enqueue *e)
 {
     charl_status st = CHARL_OK;
-    const int vec = charl__is_ungrouped(e->dev) ? 16 : 4;
+    const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     const charl_chain *c = e->attr;
     writer w = {.e = e, .c = c, .l = {.file = "chain", .entry = "charl_chain", .label = e->label}};
     const int64_t span = charl__span(e->dev, c->n, vec);

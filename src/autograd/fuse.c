@@ -81,7 +81,7 @@ static bool is_eligible(const charl_node *n)
     charl_expr x;
 
     if (!n->live || n->n_out != 1 || n->op->effect || is_alias(n) ||
-        !charl__op_express(n->op, n->attr, n->n_in, &x) ||
+        !charl__op_express(n->op, n->attr, n->n_in, n->out[0]->type.dtype, &x) ||
         !charl__is_float(n->out[0]->type.dtype) || n->out[0]->type.batch == CHARL_PARTIAL ||
         charl_shape_count(&n->out[0]->type.shape) == 0) {
         return false;
@@ -160,7 +160,7 @@ static bool describe_step(const fusion *f, const group *s, int k, fused *d)
     charl_node *n = member(f, s, k);
     charl_chain_step *step = &d->chain.step[k];
 
-    (void)charl__op_express(n->op, n->attr, n->n_in, &step->x);
+    (void)charl__op_express(n->op, n->attr, n->n_in, n->out[0]->type.dtype, &step->x);
     step->dtype = n->out[0]->type.dtype;
     step->n_in = n->n_in;
     step->out = -1;

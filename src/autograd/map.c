@@ -1,8 +1,7 @@
 /* The elementwise engine and what elementwise operators share.
  *
  * On a device without groups a work-item runs over a few thousand elements in vectors of 16;
- * elsewhere each takes one vector of
- * 4. The bits do not depend on it.
+ * elsewhere each takes one vector of 8. The bits do not depend on it.
  */
 #include "autograd/map.h"
 
@@ -64,7 +63,7 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
 {
     charl_status st = CHARL_OK;
     const int64_t n = charl__tensor_count(m->out);
-    const int vec = charl__is_ungrouped(e->dev) ? 16 : 4;
+    const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     const int64_t span = charl__span(e->dev, n, vec);
     char defines[DEFINES];
     charl_launch l = {.file = "map", .entry = "charl_map", .defines = defines, .label = e->label};
@@ -122,11 +121,15 @@ charl_status charl__map_expr(const charl_enqueue *e, const charl_expr *x)
                                           .q = x->q});
 }
 
-bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_expr *x)
+bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dtype type,
+                       charl_expr *x)
 {
     *x = (charl_expr){.text = op->expr};
     if (op->express) {
         op->express(attr, n_in, x);
+    }
+    if (x->half_text && type != CHARL_F32) {
+        x->text = x->half_text;
     }
     return x->text != NULL;
 }
@@ -135,7 +138,7 @@ charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e)
 {
     charl_expr x;
 
-    if (!op->enqueue && charl__op_express(op, e->attr, e->n_in, &x)) {
+    if (!op->enqueue && charl__op_express(op, e->attr, e->n_in, e->out[0]->dtype, &x)) {
         return charl__map_expr(e, &x);
     }
     return op->enqueue(e);

@@ -5,6 +5,8 @@
 #include "autograd/op.h"
 
 enum { CHARL_MAP_MAX_IN = 6 };
+/** Elements that a work-item of a device with groups has at a time: 16 bytes of a half type. */
+enum { CHARL_GPU_VEC = 8 };
 
 /** out = EXPR(in[0], in[1], ...; p, q). Operands broadcast over out's shape. */
 typedef struct charl_map {

@@ -92,10 +92,11 @@ struct charl_onnx_node;
 /** What an elementwise operator computes, from which its kernel is made, alone or in a chain with
  * others (autograd/chain.h). */
 typedef struct charl_expr {
-    const char *text;  /* OpenCL C of the operands a, b, c, ... (charl_real: float or a vector of
-                          floats), the floats p and q, and draw */
-    const char *extra; /* defines that stand in front, or NULL */
-    int numbers;       /* how many of p and q it names */
+    const char *text; /* OpenCL C of the operands a, b, c, ... (charl_real: float or a vector of
+                         floats), the floats p and q, and draw */
+    const char *half_text; /* the same where the result is of a half type; NULL: text */
+    const char *extra;     /* defines that stand in front, or NULL */
+    int numbers;           /* how many of p and q it names */
     float p, q;
     bool draws; /* it names draw: a whole number from [0, 2^24), charl_rng_u32 >> 8 at the element's
                    position */
@@ -215,8 +216,11 @@ static inline bool charl__op_launches(const charl_op *op)
 {
     return op->enqueue || op->expr || op->express;
 }
-/** The expression of an elementwise operator; false for others. */
-bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_expr *x);
+/** The expression of an elementwise operator whose result is of `type`, in x->text; false for
+ * others.
+ */
+bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dtype type,
+                       charl_expr *x);
 /** Type of the gradient of a value: that of its own elements where there is one per row of the
  * batch; f32 where it sums over rows, as of parameters. */
 static inline charl_dtype charl__gradient_dtype(const charl_type *t)

@@ -1,5 +1,5 @@
 /* On a device without groups a work-item has a few thousand elements in vectors of 16; elsewhere
- * one vector of 4. The bits do not depend on it. */
+ * one vector of 8. The bits do not depend on it. */
 #include "autograd/pieces.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ charl_status charl__pieces_launch(const charl_enqueue *e, charl_launch *l, int n
 {
     charl_status st = CHARL_OK;
     const bool cpu = charl__is_ungrouped(e->dev);
-    const int vec = cpu ? 16 : 4;
+    const int vec = cpu ? 16 : CHARL_GPU_VEC;
     const int64_t pieces = rows * ((columns + vec - 1) / vec);
     const int64_t span = cpu ? charl__span(e->dev, pieces * vec, vec) / vec : 1;
     const char *given = l->defines;

@@ -9,7 +9,8 @@
 #include "autograd/rows.h"
 #include "charl/ops.h"
 
-enum { BLOCK = 64 }; /* rows, as in kernels/row_norm.cl */
+enum { BLOCK = 64 }; /* rows, as in kernels/row_norm_sums.cl */
+enum { MAX_KEPT = 8 };
 
 static int64_t row_length(const charl_shape *s)
 {
@@ -54,6 +55,15 @@ cleanup:
     return st;
 }
 
+/* On a device with groups the work-items of a row keep up to so many of its elements in registers;
+ * more they read again. 0: they keep none. */
+static int kept_blocks(const charl_device *dev, int64_t n)
+{
+    const int64_t width = charl__rows_width(n), blocks = (n + width - 1) / width;
+
+    return charl__rows_have_one_item(dev) || blocks > MAX_KEPT ? 0 : (int)blocks;
+}
+
 /* Launch `entry` over the rows of x; l has its n_args operands, and geometry and eps follow. */
 static charl_status launch_rows(const charl_enqueue *e, const char *entry, const charl_tensor *x,
                                 const char *defines, charl_launch *l, int n_args)
@@ -64,7 +74,8 @@ static charl_status launch_rows(const charl_enqueue *e, const char *entry, const
     charl_rows plan;
     char extra[128];
 
-    snprintf(extra, sizeof extra, "#define CENTRED %d\n%s", t->centred, defines);
+    snprintf(extra, sizeof extra, "#define CENTRED %d\n#define KEEP %d\n%s", t->centred,
+             kept_blocks(e->dev, n), defines);
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, extra, &plan));
     charl__rows_store(&plan, x->dtype);
     l->file = "row_norm";
@@ -258,9 +269,9 @@ static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p, charl
 {
     const charl_tensor *x = e->in[1];
     const int64_t n = row_length(&x->shape);
-    const int vec = charl__is_ungrouped(e->dev) ? 16 : 1;
+    const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     char defines[96];
-    charl_launch l = {.file = "row_norm",
+    charl_launch l = {.file = "row_norm_sums",
                       .entry = "charl_sums",
                       .defines = defines,
                       .label = e->label,

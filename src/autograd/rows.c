@@ -21,19 +21,31 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+bool charl__rows_have_one_item(const charl_device *dev)
+{
+    return charl__is_ungrouped(dev) || charl_device_get_info(dev)->max_group < ROW_GROUP;
+}
+
+int charl__rows_width(int64_t n)
+{
+    int width = VEC;
+
+    while (width < n && width < ROW_GROUP) {
+        width *= 2;
+    }
+    return width;
+}
+
 charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra,
                               charl_rows *out)
 {
     charl_status st = CHARL_OK;
-    const bool one_item =
-        charl__is_ungrouped(dev) || charl_device_get_info(dev)->max_group < ROW_GROUP;
-    int width = VEC, used;
+    const bool one_item = charl__rows_have_one_item(dev);
+    const int width = charl__rows_width(n);
+    int used;
 
     CHARL_REQUIRE(n <= INT_MAX / 2, CHARL_ERR_SHAPE, "a row of %lld elements is too long",
                   (long long)n);
-    while (width < n && width < ROW_GROUP) {
-        width *= 2;
-    }
     if (one_item) {
         out->per_item = at_least_one(charl__span(dev, rows * at_least_one(n), 1) / at_least_one(n));
         out->local = 1;
@@ -42,11 +54,14 @@ charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, 
                         "%s#define CHARL_VEC %d\n#define CHARL_ROW_ACCS %d\n", extra ? extra : "",
                         VEC, width / VEC);
     } else {
+        const int items = width / CHARL_GPU_VEC;
+
         out->per_item = 1;
         out->local = ROW_GROUP;
-        out->global = (size_t)(ceil_div(rows, ROW_GROUP / width) * ROW_GROUP);
-        used = snprintf(out->defines, sizeof out->defines, "%s#define CHARL_ROW_ITEMS %d\n",
-                        extra ? extra : "", width);
+        out->global = (size_t)(ceil_div(rows, ROW_GROUP / items) * ROW_GROUP);
+        used = snprintf(out->defines, sizeof out->defines,
+                        "%s#define CHARL_VEC %d\n#define CHARL_ROW_ITEMS %d\n", extra ? extra : "",
+                        CHARL_GPU_VEC, items);
     }
     CHARL_INVARIANT(used > 0 && used < CHARL_ROWS_DEFINES);
 cleanup:

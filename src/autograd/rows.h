@@ -16,6 +16,10 @@ typedef struct charl_rows {
     size_t global, local;
 } charl_rows;
 
+/** Accumulators of a row of n elements (kernels/rows.clh). */
+int charl__rows_width(int64_t n);
+/** One work-item computes a row, else up to 32 do. */
+bool charl__rows_have_one_item(const charl_device *dev);
 /** `extra` is put in front of the defines; NULL for none. Errors: ERR_SHAPE when n does not fit an
  * int. */
 charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra,

@@ -200,12 +200,17 @@ charl_status charl__cache_store(charl_device *dev, const char *key,
 
 /* retarget.c */
 /** Options of the compiler, without the assembler. */
-extern const char charl__retarget_options[];
+const char *charl__retarget_options(const charl_device *dev);
 /** Build for NVIDIA's target sm_90a, with the first array in local memory enlarged to local_bytes.
  * Errors: ERR_KERNEL where the compiler is not NVIDIA's or does not take the source, or the
  * assembler its output; ERR_NOMEM. */
 charl_status charl__retarget(charl_device *dev, const char *file, const char *const source[3],
                              int64_t local_bytes, cl_program *out) CHARL_MUST_CHECK;
+
+/* probe_ptx.c */
+/** Sets facts.ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or run
+ * only means no. */
+charl_status charl__probe_ptx(charl_device *dev) CHARL_MUST_CHECK;
 
 /* probe_wgmma.c */
 /** Sets facts.wgmma. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or

@@ -35,6 +35,8 @@ typedef struct charl_device_facts {
     bool local_is_fast; /* local memory is its own memory, not the host cache: tiles go there */
     bool wgmma;         /* kernels with local_bytes run, and matrix products on the tensor cores of
                            NVIDIA's compute capability 9.0 are right */
+    bool ptx;           /* kernels may use inline PTX of compute capability 8.0: they are built with
+                           CHARL_PTX defined */
     int vector_width;   /* preferred floats per vector */
     int group; /* a work-group size that suits simple kernels: 1 on CPUs that vectorise inside a
                   work-item */

@@ -100,6 +100,7 @@ charl_status charl__device_probe(charl_device *dev)
     dev->facts.group = cpu ? 1 : dev->info.max_group < 256 ? dev->info.max_group : 256;
     CHARL_TRY(probe_zero_copy(dev));
     CHARL_TRY(probe_fp16(dev));
+    CHARL_TRY(charl__probe_ptx(dev));
     CHARL_TRY(charl__probe_wgmma(dev));
     dev->counters = (charl_device_counters){0};
     dev->memory.peak = dev->memory.in_use;

@@ -20,6 +20,11 @@ static const char *options_of(const charl_device *dev)
     cl_device_fp_config config = 0;
 
     clGetDeviceInfo(dev->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
+    if (dev->facts.ptx) { /* with -cl-std asm is no keyword */
+        return config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT
+                   ? "-DCHARL_PTX -DASM=asm -cl-fp32-correctly-rounded-divide-sqrt"
+                   : "-DCHARL_PTX -DASM=asm";
+    }
     return dev->info.kind != CHARL_DEVICE_CPU && (config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT)
                ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
                : "-cl-std=CL1.2";
@@ -106,7 +111,8 @@ cleanup:
 /* What stands in front of every kernel file, in this order. */
 static charl_status read_prelude(charl__text *out)
 {
-    static const char *const files[] = {"common.clh", "math.clh", "rows.clh"};
+    static const char *const files[] = {"common.clh", "math.clh", "memory.clh", "rows.clh",
+                                        "quick.clh"};
     charl_status st = CHARL_OK;
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -246,8 +252,9 @@ static charl_status load(charl_device *dev, charl__program *p)
     source[1] = charl__text_string(&common);
     source[2] = charl__text_string(&text);
     if (p->local_bytes > 0) {
-        CHARL_TRY(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes", charl__retarget_options,
-                                     CHARL__PTX_VERSION, (long long)p->local_bytes));
+        CHARL_TRY(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes",
+                                     charl__retarget_options(dev), CHARL__PTX_VERSION,
+                                     (long long)p->local_bytes));
     } else {
         CHARL_TRY(charl__text_printf(&options, "%s", options_of(dev)));
     }

@@ -5,9 +5,13 @@
 #include "device/cl_private.h"
 #include "device/ptx.h"
 
-/* No -cl-std: with one, asm is no keyword. Division as in all other programs: fused operators have
+/* No -cl-std: with one, asm is no keyword. The rest as in all other programs: fused operators have
  * the bits of separate ones. */
-const char charl__retarget_options[] = "-DASM=asm -cl-fp32-correctly-rounded-divide-sqrt";
+const char *charl__retarget_options(const charl_device *dev)
+{
+    return dev->facts.ptx ? "-DASM=asm -DCHARL_PTX -cl-fp32-correctly-rounded-divide-sqrt"
+                          : "-DASM=asm -cl-fp32-correctly-rounded-divide-sqrt";
+}
 
 /* The program's binary as a string; "" where it has none: some drivers refuse to be asked after a
  * failed build. */
@@ -43,7 +47,7 @@ static charl_status compile(charl_device *dev, const char *file, const char *con
     cl_int err;
 
     CHARL_TRY(charl__program_create(dev, file, source, &program));
-    err = clBuildProgram(program, 1, &dev->id, charl__retarget_options, NULL, NULL);
+    err = clBuildProgram(program, 1, &dev->id, charl__retarget_options(dev), NULL, NULL);
     CHARL_TRY(read_binary(program, &text));
     if (!text[0]) {
         CHARL_TRY(charl__program_fail(dev, program, file, err));

@@ -264,7 +264,7 @@ charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
 {
     charl_status st = CHARL_OK;
     const bool cpu = charl__device_facts(dst->dev)->group <= 1;
-    const int64_t n = charl__tensor_count(dst), span = cpu ? 4096 : 4;
+    const int64_t n = charl__tensor_count(dst), span = cpu ? 4096 : 8;
     char defines[96];
 
     CHARL_REQUIRE(charl__is_float(src->dtype) && charl__is_float(dst->dtype), CHARL_ERR_DTYPE,
@@ -274,7 +274,7 @@ charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
                   "a conversion from %lld to %lld elements", (long long)charl__tensor_count(src),
                   (long long)n);
     snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define A_T %s\n#define OUT_T %s\n",
-             cpu ? 16 : 4, charl__kernel_type(src->dtype), charl__kernel_type(dst->dtype));
+             cpu ? 16 : 8, charl__kernel_type(src->dtype), charl__kernel_type(dst->dtype));
     CHARL_TRY(charl__launch(
         dst->dev, &(charl_launch){
                       .file = "map",

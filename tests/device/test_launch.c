@@ -82,7 +82,9 @@ static void check_wide(charl_device *dev)
 
     charl_test_write_text(charl_test_path(dir, "common.clh"), "\n");
     charl_test_write_text(charl_test_path(dir, "math.clh"), "\n");
+    charl_test_write_text(charl_test_path(dir, "memory.clh"), "\n");
     charl_test_write_text(charl_test_path(dir, "rows.clh"), "\n");
+    charl_test_write_text(charl_test_path(dir, "quick.clh"), "\n");
     charl_test_write_text(
         charl_test_path(dir, "wide.cl"),
         "kernel void wide(global long *out, ulong out_at, global const float *x, ulong x_at,\n"

@@ -13,7 +13,8 @@ enum { WORDS = 256, PROCESSES = 4 };
 /* A directory of kernels whose prelude is empty. */
 static char *kernel_dir(const char *name, const char *text)
 {
-    static const char *const prelude[] = {"common.clh", "math.clh", "rows.clh"};
+    static const char *const prelude[] = {"common.clh", "math.clh", "memory.clh", "rows.clh",
+                                          "quick.clh"};
     char *dir = charl_test_tempdir();
 
     for (size_t i = 0; i < sizeof prelude / sizeof *prelude; i++) {
@@ -268,7 +269,7 @@ static void test_defines(void **state)
 /* The prelude forbids contraction: a*b+c rounds twice. */
 static void check_contraction(charl_device *dev)
 {
-    static const char *const prelude[] = {"math.clh", "rows.clh"};
+    static const char *const prelude[] = {"math.clh", "memory.clh", "rows.clh", "quick.clh"};
     char *dir = charl_test_tempdir();
     charl_buffer *b = charl_test_buffer(dev, 64);
     const float a = 1.0f + 0x1p-12f;
@@ -284,7 +285,7 @@ static void check_contraction(charl_device *dev)
     }
     fclose(in);
     assert_int_equal(fclose(out), 0);
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof prelude / sizeof *prelude; i++) {
         charl_test_write_text(charl_test_path(dir, prelude[i]), "\n");
     }
     charl_test_write_text(charl_test_path(dir, "mad.cl"),

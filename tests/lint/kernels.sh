@@ -8,13 +8,13 @@ if ! command -v "$clang" >/dev/null 2>&1; then
     exit 77
 fi
 prelude= # in the order of src/device/program.c
-for f in common math rows; do
+for f in common math memory rows quick; do
     [ -f kernels/$f.clh ] && prelude="$prelude -include kernels/$f.clh"
 done
 failed=0
 for f in $(find kernels -name '*.cl' | sort); do
     case $f in
-    kernels/nvidia/*) target="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+cl_khr_fp16 -I kernels" ;;
+    kernels/nvidia/*) target="-target nvptx64-nvidia-nvcl -DCHARL_PTX -Xclang -cl-ext=+cl_khr_fp16 -I kernels" ;;
     *) target= ;;
     esac
     # shellcheck disable=SC2086

@@ -10,8 +10,11 @@
 #include "autograd/rows.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "charl/ops.h"
+
+enum { CHUNK = 1024 }; /* as in kernels/cross_entropy.cl */
 
 /* `first` is the operand that holds the logits; the label follows. `weight` is the one that holds
  * the weights, where there are some. */
@@ -61,6 +64,25 @@ static const char *defines_of(bool weight, float smoothing)
     return defines[weight][smoothing != 0.0F];
 }
 
+/* A row of more than a chunk has a work-group, where it does not have a single work-item. */
+static charl_status plan_loss(const charl_enqueue *e, int64_t rows, int64_t n, charl_rows *plan)
+{
+    charl_status st = CHARL_OK;
+    const bool one_item = charl__rows_have_one_item(e->dev);
+    const int64_t chunk = n < CHUNK ? n : CHUNK, width = charl__rows_width(chunk);
+    char defines[128];
+
+    snprintf(defines, sizeof defines, "%s#define CHUNKS %d\n#define KEEP %d\n",
+             defines_of(e->n_in > 2, *(const float *)e->attr), n > CHUNK,
+             one_item ? 0 : (int)((chunk + width - 1) / width));
+    CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
+    if (n > CHUNK && !one_item) {
+        plan->global = (size_t)rows * plan->local;
+    }
+cleanup:
+    return st;
+}
+
 static charl_status enqueue(const charl_enqueue *e)
 {
     charl_status st = CHARL_OK;
@@ -76,7 +98,7 @@ static charl_status enqueue(const charl_enqueue *e)
     if (rows == 0) {
         goto cleanup;
     }
-    CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines_of(e->n_in > 2, smoothing), &plan));
+    CHARL_TRY(plan_loss(e, rows, n, &plan));
     charl__rows_store(&plan, logits->dtype);
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
@@ -184,9 +206,9 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 {
     const charl_tensor *x = e->in[1];
     const float smoothing = *(const float *)e->attr;
-    charl_launch l = {.file = "cross_entropy",
+    charl_launch l = {.file = "cross_entropy_grad",
                       .entry = "charl_gradient",
-                      .defines = defines_of(e->n_in > 4, smoothing)};
+                      .defines = e->n_in > 4 ? "#define WEIGHT 1\n" : ""};
     int64_t rows, n, inner;
     int a = 0;
 
@@ -327,6 +349,22 @@ static const charl_op_sample samples[] = {
      .terms = 1003,
      .lo = -3,
      .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5003), CHARL_R(I32, 3)}, /* several chunks */
+     .n_in = 2,
+     .attr = &smooth,
+     .int_end = 5003,
+     .terms = 5003,
+     .lo = -30,
+     .hi = 30,
+     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 1, 264321), CHARL_R(I32, 1)}, /* more than are added up at once */
+     .n_in = 2,
+     .attr = &smooth,
+     .int_end = 264321,
+     .terms = 264321,
+     .lo = -3,
+     .hi = 3,
+     .skip_gradient = true},
     {.in = {CHARL_R(F32, 3, 9), CHARL_R(I32, 3)},
      .n_in = 2,
      .attr = &plain,

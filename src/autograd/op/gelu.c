@@ -11,8 +11,6 @@
 #include "autograd/onnx.h"
 #include "charl/ops.h"
 
-#define INNER "0.79788456f * fma(a * 0.044715f, a * a, a)"
-
 static const bool exact = false, approximate = true;
 
 static double phi(double x, bool by_tanh)
@@ -30,21 +28,16 @@ static double derivative(double x, bool by_tanh)
                : phi(x, false) + x * exp(-x * x / 2) / sqrt(2 * pi);
 }
 
-/* A function in front of the kernel, since tanh is used twice. */
-static const char slope[] =
-    "#define gelu_slope(a) gelu_slope_of(a, charl_tanh(" INNER "))\n"
-    "#define gelu_slope_of(a, t) (0.5f * (1.0f + t) + 0.5f * a * fma(-t, t, CHARL_SPLAT(1.0f)) * "
-    "(0.79788456f * fma(a * 0.134145f, a, CHARL_SPLAT(1.0f))))\n";
-
+/* kernels/math.clh, quick.clh */
 static void express_grad(const void *attr, int n_in, charl_expr *x)
 {
-    const bool by_tanh = *(const bool *)attr;
-
     (void)n_in;
-    *x = (charl_expr){.text = by_tanh ? "b * gelu_slope(a)"
-                                      : "b * (0.5f * (1.0f + charl_erf(a * 0.70710678f)) "
-                                        "+ a * 0.39894228f * charl_exp(-0.5f * a * a))",
-                      .extra = by_tanh ? slope : NULL};
+    *x = (charl_expr){.text = "b * (0.5f * (1.0f + charl_erf(a * 0.70710678f)) "
+                              "+ a * 0.39894228f * charl_exp(-0.5f * a * a))"};
+    if (*(const bool *)attr) {
+        *x = (charl_expr){.text = "b * charl_gelu_tanh_slope(a)",
+                          .half_text = "b * charl_gelu_slope_half(a)"};
+    }
 }
 
 static void reference_grad(const charl_reference *r)
@@ -80,9 +73,10 @@ const charl_op charl_op_gelu_grad = {
 static void express(const void *attr, int n_in, charl_expr *x)
 {
     (void)n_in;
-    *x = (charl_expr){.text = *(const bool *)attr
-                                  ? "0.5f * a * (1.0f + charl_tanh(" INNER "))"
-                                  : "0.5f * a * (1.0f + charl_erf(a * 0.70710678f))"};
+    *x = (charl_expr){.text = "0.5f * a * (1.0f + charl_erf(a * 0.70710678f))"};
+    if (*(const bool *)attr) {
+        *x = (charl_expr){.text = "charl_gelu_tanh(a)", .half_text = "charl_gelu_half(a)"};
+    }
 }
 
 static void backward(const charl_backward *b)

@@ -1,0 +1,73 @@
+/* Does OpenCL C with inline PTX work as the common kernel files use it? They do where CHARL_PTX is
+ * defined, which the fact `ptx` does; a small kernel tries every such instruction with numbers that
+ * must come out exactly. */
+#include <string.h>
+
+#include "base/log.h"
+#include "device/cl_private.h"
+
+enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, ITEMS = 32 };
+
+/* Conversions to bf16 came with compute capability 8.0. */
+static bool is_candidate(const charl_device *dev)
+{
+    cl_uint major = 0;
+
+    return strstr(dev->info.platform, "NVIDIA") && dev->info.max_group >= ITEMS &&
+           clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof major, &major, NULL) ==
+               CL_SUCCESS &&
+           major >= 8;
+}
+
+static uint32_t bf16_of(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return bits >> 16;
+}
+
+static bool is_right(const uint32_t *got)
+{
+    for (int i = 0; i < ITEMS; i++) {
+        const int from = i ^ 16;
+
+        if (got[i] != (bf16_of((float)(1 << from / 8)) | bf16_of((float)from) << 16)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+charl_status charl__probe_ptx(charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+    uint32_t got[ITEMS] = {0};
+    charl_buffer *b = NULL;
+
+    if (!is_candidate(dev)) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__buffer_create(dev, sizeof got, "probe", &b));
+    dev->facts.ptx = true; /* the program is built as all others will be */
+    st = charl__launch(dev, &(charl_launch){.file = "nvidia/probe_ptx",
+                                            .entry = "charl_probe_ptx",
+                                            .global = {ITEMS},
+                                            .local = {ITEMS},
+                                            .args = {charl__raw(CHARL_ARG_OUT, b)}});
+    if (st == CHARL_OK) {
+        st = charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, sizeof got, true);
+    }
+    dev->facts.ptx = st == CHARL_OK && is_right(got);
+    if (!dev->facts.ptx) {
+        charl__log(CHARL__LOG_INFO, "%s: no inline PTX: %s", dev->info.name,
+                   st == CHARL_OK ? "the results are wrong" : charl_error_message());
+    }
+    if (st == CHARL_ERR_KERNEL || st == CHARL_ERR_DEVICE) {
+        charl_error_clear();
+        st = CHARL_OK;
+    }
+cleanup:
+    charl__buffer_release(b);
+    return st;
+}
