@@ -27,7 +27,7 @@
 
 /* Random numbers for DRAWN elements from `at` on, as whole numbers of 24 bits. Where vectors are long, as many blocks as a vector
  * has lanes cost little more than one. */
-#if CHARL_VEC > 4
+#if CHARL_VEC > 8
 #define DRAWN (4 * CHARL_VEC)
 static inline void draw(ulong key, ulong step, ulong at, float *drawn)
 {
@@ -53,11 +53,10 @@ static inline void draw(ulong key, ulong step, ulong at, float *drawn)
 static inline void draw(ulong key, ulong step, ulong at, float *drawn)
 {
     const int shift = (int)(at % 4);
-    uint word[8];
+    uint word[CHARL_VEC + 8];
 
-    charl_rng_u32x4(key, step, at / 4, word);
-    if (shift + CHARL_VEC > 4) {
-        charl_rng_u32x4(key, step, at / 4 + 1, word + 4);
+    for (int b = 0; 4 * b < shift + CHARL_VEC; b++) {
+        charl_rng_u32x4(key, step, at / 4 + (ulong)b, word + 4 * b);
     }
     for (int j = 0; j < DRAWN; j++) {
         drawn[j] = (float)(word[j + shift] >> 8);
