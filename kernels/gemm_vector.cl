@@ -21,12 +21,12 @@
 #include "gemm.clh"
 
 #define NR 32
-#define KC 128 /* depth of a packed block */
-#if FOLD
-#define TILES 12 /* micro-tiles of a block: mi * nj is at most this */
+#define KC 256 /* depth of a packed block */
 #define LEVELS 13 /* 64 slices of 64 parts */
+#if FOLD
+#define TILES 24 /* micro-tiles of a block: mi * nj is at most this */
 #else
-#define TILES 48
+#define TILES 96
 #endif
 #define MI 12
 #define SIZE (MR * NR)
@@ -46,65 +46,88 @@
 #endif
 #include "gemm_pack.clh"
 
-/* acc[MR][NR] += packed A @ packed B; all of acc in registers. */
-static inline void micro(const float *ap, const float *bp, float *acc, int kc)
-{
-#define TAKE(r) float16 x##r = charl_load16(acc + r * NR), y##r = charl_load16(acc + r * NR + 16);
-#define MAC(r)                                                                                                         \
-    {                                                                                                                  \
-        const float16 s = (float16)(ap[PACKED(r, k)]);                                                                 \
-        x##r = fma(s, b0, x##r);                                                                                       \
-        y##r = fma(s, b1, y##r);                                                                                       \
-    }
-#define GIVE(r)                                                                                                        \
-    charl_store16(x##r, acc + r * NR);                                                                                 \
-    charl_store16(y##r, acc + r * NR + 16);
-    ROWS(TAKE)
-    for (int k = 0; k < kc; k++) {
-        const float16 b0 = charl_load16(bp + k * NR), b1 = charl_load16(bp + k * NR + 16);
-
-        ROWS(MAC)
-    }
-    ROWS(GIVE)
-}
-
 #if FOLD
 /* A node of 2^l leaves as it is kept. */
 static inline float16 node(float16 sum, int l)
 {
     return l >= ROUND ? as_float16(CHARL_BF16_KEPT(as_uint16(sum))) : sum;
 }
-
-/* acc = level l + acc or level = acc, over `tiles` micro-tiles. */
-static inline void add_level(float *acc, const float *level, int l, int tiles)
-{
-    for (int v = 0; v < tiles * SIZE / 16; v++) {
-        charl_store16(node(charl_load16(level + l * TILES * SIZE + 16 * v) + charl_load16(acc + 16 * v), l + 1), acc + 16 * v);
-    }
-}
-
-static inline void copy_level(const float *acc, float *level, int tiles)
-{
-    for (int v = 0; v < tiles * SIZE / 16; v++) {
-        charl_store16(charl_load16(acc + 16 * v), level + 16 * v);
-    }
-}
-
 #endif
+
+/* Where the sum of a leaf goes: on top of the levels in `carried`, in ascending order, as a binary counter carries, then to level `to`, or
+ * to acc where that is LEVELS. */
+typedef struct {
+    uint carried;
+    int to;
+} carry;
+
+static inline carry carry_of(int leaf, int leaves)
+{
+    const bool last = leaf + 1 == leaves;
+    const carry c = {(uint)(last ? leaf : leaf & ~(leaf + 1)), last ? LEVELS : popcount(leaf & ~(leaf + 1))};
+
+    return c;
+}
+
+/* acc[MR][NR] = (begins ? 0 : acc) + packed A @ packed B; all of acc in registers. With FOLD, where a leaf ends: carry. */
+static inline void micro(const float *ap, const float *bp, float *acc, int kc, bool begins, bool ends, float *level, carry c)
+{
+#define NAME(r) float16 x##r = (float16)(0.0f), y##r = (float16)(0.0f);
+#define TAKE(r)                                                                                                        \
+    x##r = charl_load16(acc + r * NR);                                                                                 \
+    y##r = charl_load16(acc + r * NR + 16);
+#define MAC(r)                                                                                                         \
+    {                                                                                                                  \
+        const float16 s = (float16)(ap[PACKED(r, k)]);                                                                 \
+        x##r = fma(s, b0, x##r);                                                                                       \
+        y##r = fma(s, b1, y##r);                                                                                       \
+    }
+#define ROUNDED(r)                                                                                                     \
+    x##r = node(x##r, 0);                                                                                              \
+    y##r = node(y##r, 0);
+#define CARRY(r)                                                                                                       \
+    x##r = node(charl_load16(level + l * SIZE + r * NR) + x##r, l + 1);                                                \
+    y##r = node(charl_load16(level + l * SIZE + r * NR + 16) + y##r, l + 1);
+#define GIVE(r)                                                                                                        \
+    charl_store16(x##r, acc + r * NR);                                                                                 \
+    charl_store16(y##r, acc + r * NR + 16);
+    ROWS(NAME)
+    if (!begins) {
+        ROWS(TAKE)
+    }
+    for (int k = 0; k < kc; k++) {
+        const float16 b0 = charl_load16(bp + k * NR), b1 = charl_load16(bp + k * NR + 16);
+
+        ROWS(MAC)
+    }
+#if FOLD
+    if (ends) {
+#if ROUND == 0
+        ROWS(ROUNDED)
+#endif
+        for (int l = 0; c.carried >> l != 0; l++) {
+            if ((c.carried >> l) & 1) {
+                ROWS(CARRY)
+            }
+        }
+        acc = c.to < LEVELS ? level + c.to * SIZE : acc;
+    }
+#else
+    (void)ends, (void)level, (void)c;
+#endif
+    ROWS(GIVE)
+}
 
 kernel void gemm_vector(GEMM_ARGS)
 {
-    float ap[MI * MR * KC] ALIGNED, bp[KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED;
-#if FOLD
-    float level[LEVELS * TILES * SIZE] ALIGNED;
-#endif
+    float ap[MI * MR * KC] ALIGNED, bp[KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED, level[LEVELS * TILES * SIZE * FOLD + 1] ALIGNED;
     pixel_block px;
     const int cols = (n + nj * NR - 1) / (nj * NR), rows = (m + mi * MR - 1) / (mi * MR);
     const long item = (long)get_global_id(0);
     const int j0 = (int)(item % cols) * nj * NR, i0 = (int)(item / cols % rows) * mi * MR;
     const long z = item / cols / rows, zo = z / inner, zi = z % inner;
     const int mj = min(nj, (n - j0 + NR - 1) / NR), mm = min(mi, (m - i0 + MR - 1) / MR); /* micro-tiles that exist */
-    const int tiles = mj * mm;
+    const int blocks = max((k_all + KC - 1) / KC, 1), steps = segments * blocks;
 
     (void)bias, (void)bias_at; /* not every specialisation looks at all arguments */
 
@@ -113,50 +136,29 @@ kernel void gemm_vector(GEMM_ARGS)
     out += out_at + zo * out_outer + zi * out_inner;
     EPILOGUE_MOVE(zo * out_outer + zi * out_inner);
     for (int leaf = 0; leaf < leaves; leaf++) {
-        for (int v = 0; v < tiles * SIZE / 16; v++) {
-            charl_store16((float16)(0.0f), acc + 16 * v);
-        }
-        for (int s = 0; s < segments; s++) {
-            global const ACT *sa = a + leaf * a_outer + s * a_segment;
-            global const ACT *sb = b + leaf * b_outer + s * b_segment;
+        const carry to = carry_of(leaf, leaves);
 
-            for (int k0 = 0; k0 < k_all; k0 += KC) {
-                const int kc = min(KC, k_all - k0);
+        for (int step = 0; step < steps; step++) {
+            const int k0 = step % blocks * KC, kc = min(KC, k_all - k0);
+            const long segment = step / blocks;
+            global const ACT *sa = a + leaf * a_outer + segment * a_segment;
+            global const ACT *sb = b + leaf * b_outer + segment * b_segment;
 
-                for (int i = 0; i < mm; i++) {
-                    pack_a(ap + i * MR * KC, sa, i0 + i * MR, k0, kc, m, k_all);
-                }
+            for (int i = 0; i < mm; i++) {
+                pack_a(ap + i * MR * KC, sa, i0 + i * MR, k0, kc, m, k_all);
+            }
 #if B_KIND == 3
-                pixels(px.h, px.w, px.lines, k0, (kc + 15) / 16 * 16, k_all, iw, pw);
+            find_pixels(&px, k0, kc, k_all, ih, iw, pw);
 #endif
-                for (int j = 0; j < mj; j++) {
-                    pack_b(bp, sb, j0 + j * NR, k0, kc, n, k_all, ih, iw, pw, &px);
-                    for (int i = 0; i < mm; i++) {
-                        micro(ap + i * MR * KC, bp, acc + (j * mm + i) * SIZE, kc);
-                    }
-                }
-            }
-        }
-#if FOLD
-        /* A binary counter: level l holds the sum of 2^l leaves that waits for its right side. */
-        int l = 0;
+            for (int j = 0; j < mj; j++) {
+                pack_b(bp, sb, j0 + j * NR, k0, kc, n, k_all, ih, iw, pw, &px);
+                for (int i = 0; i < mm; i++) {
+                    const int tile = j * mm + i;
 
-        for (int v = 0; ROUND == 0 && v < tiles * SIZE / 16; v++) {
-            charl_store16(node(charl_load16(acc + 16 * v), 0), acc + 16 * v);
-        }
-        for (; (leaf >> l) & 1; l++) {
-            add_level(acc, level, l, tiles);
-        }
-        if (leaf + 1 < leaves) {
-            copy_level(acc, level + l * TILES * SIZE, tiles);
-        } else {
-            for (l++; leaf >> l != 0; l++) {
-                if ((leaf >> l) & 1) {
-                    add_level(acc, level, l, tiles);
+                    micro(ap + i * MR * KC, bp, acc + tile * SIZE, kc, step == 0, step + 1 == steps, level + tile * LEVELS * SIZE, to);
                 }
             }
         }
-#endif
     }
     for (int j = 0; j < mj; j++) {
         for (int i = 0; i < mm * MR && i0 + i < m; i++) {

@@ -10,7 +10,8 @@ enum {
     GROUP = 256,
     PANEL = 32,
     MAX_PANELS = 12,
-    MAX_TILES = 48,
+    MAX_TILES = 96,
+    MAX_FOLDED = 24,
     LONGEST_LINE = 1024,
     LOCAL_LEAVES = 16,
     LOCAL_SUM = 1024 /* elements of all leaves */
@@ -119,23 +120,47 @@ static int define_fold(const charl_gemm *p, char *text, size_t bytes)
     return n;
 }
 
-/* Micro-tiles of one work-item: much, so that packing pays, but not so much that compute units stay
- * idle. */
+/* What packing a panel costs, in sixteenths of the time of a micro-tile over its depth. */
+static int packing(charl_gemm_kind kind)
+{
+    switch (kind) {
+    case CHARL_GEMM_PLAIN:
+        return 6;
+    case CHARL_GEMM_TRANSPOSED:
+        return 16;
+    case CHARL_GEMM_TAPS:
+    case CHARL_GEMM_WINDOW:
+    case CHARL_GEMM_WINDOW_T:
+        break;
+    }
+    return 32;
+}
+
+/* Micro-tiles of one work-item, mi * nj: whichever lets the compute units finish first, when a
+ * work-item packs mi panels of rows and nj of columns. A little is added for the compute unit that
+ * starts late. */
 static void choose_block(charl_device *dev, const charl_gemm *p, int mr, int *mi, int *nj)
 {
     const int64_t row_panels = charl__ceil_div(p->m, mr), col_panels = charl__ceil_div(p->n, PANEL);
-    const int64_t wanted = 4 * (int64_t)compute_units(dev), z = charl__at_least_one(p->count);
-    const bool small = p->form == CHARL_GEMM_VECTOR_SMALL;
+    const int64_t z = charl__at_least_one(p->count), units = compute_units(dev);
+    const int tiles = p->leaves > 1 ? MAX_FOLDED : MAX_TILES;
+    const int rows = (int)(row_panels < MAX_PANELS ? row_panels : MAX_PANELS);
+    int64_t least = INT64_MAX;
 
-    *mi = small ? 1 : (int)charl__ceil_div(row_panels, charl__ceil_div(row_panels, MAX_PANELS));
-    *nj = p->leaves > 1 || small ? 1 : MAX_TILES / MAX_PANELS;
-    while (*nj > 1 &&
-           charl__ceil_div(row_panels, *mi) * charl__ceil_div(col_panels, *nj) * z < wanted) {
-        (*nj)--;
-    }
-    while (*mi > 4 &&
-           charl__ceil_div(row_panels, *mi) * charl__ceil_div(col_panels, *nj) * z < wanted) {
-        *mi = (*mi + 1) / 2;
+    *mi = *nj = 1;
+    for (int i = 1; i <= rows && p->form != CHARL_GEMM_VECTOR_SMALL; i++) {
+        for (int j = 1; i * j <= tiles && j <= col_panels; j++) {
+            const int64_t items =
+                charl__ceil_div(row_panels, i) * charl__ceil_div(col_panels, j) * z;
+            const int64_t cost = (4 * charl__ceil_div(items, units) + 1) *
+                                 (16 * i * j + 2 * i + packing(p->b_kind) * j + 4);
+
+            if (cost < least) {
+                least = cost;
+                *mi = i;
+                *nj = j;
+            }
+        }
     }
 }
 
