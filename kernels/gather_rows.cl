@@ -3,6 +3,7 @@
  * Specialised by   SRC   element type of the source (default float)
  *                  DST   element type of out: float or int (default float)
  *                  NORM  0|1: shift and scale (default 0: the value converted)
+ *                  INDEX type that holds the number of an element in its row (default ulong)
  * Launch           {elements of a row rounded up to 64, rows}, work-group {64, 1}.
  * Numerics         one rounding per operation. A row number outside the source gives NaN, or -1 for int.
  */
@@ -18,6 +19,9 @@
 #endif
 #ifndef NORM
 #define NORM 0
+#endif
+#ifndef INDEX
+#define INDEX ulong
 #endif
 
 kernel void charl_gather_rows(global const SRC *source, ulong source_at, global const int *row, ulong row_at,
@@ -44,7 +48,7 @@ kernel void charl_gather_rows(global const SRC *source, ulong source_at, global 
     }
 #if NORM
     {
-        const ulong c = j / (ulong)inner % (ulong)channels;
+        const INDEX c = channels == 1 ? 0 : (INDEX)j / (INDEX)inner % (INDEX)channels;
 
         *out = ((float)source[source_at + (ulong)from * (ulong)n + j] - shift[shift_at + c]) * scale[scale_at + c];
     }

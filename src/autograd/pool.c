@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "autograd/map.h"
 
@@ -75,9 +76,13 @@ static charl_status launch(const charl_enqueue *e, const char *entry, bool gradi
     const charl_window *w = &((const charl_pool *)e->attr)->win;
     const charl_shape *in = &e->in[0]->shape, *out = &e->out[0]->shape;
     const charl_shape *image = gradient ? out : in, *small = gradient ? in : out;
+    const bool vectors = strcmp(entry, "charl_max_rows") == 0;
     char defines[256];
     int a = 0;
-    charl_launch l = {.file = "pool", .entry = entry, .defines = defines, .label = e->label};
+    charl_launch l = {.file = vectors ? "pool_rows" : "pool",
+                      .entry = entry,
+                      .defines = defines,
+                      .label = e->label};
 
     if (count == 0) {
         return CHARL_OK;
@@ -85,9 +90,10 @@ static charl_status launch(const charl_enqueue *e, const char *entry, bool gradi
     snprintf(
         defines, sizeof defines,
         "#define KH %d\n#define KW %d\n#define SH %d\n#define SW %d\n#define PH %d\n#define PW %d\n"
-        "#define DH %d\n#define DW %d\n%s",
+        "#define DH %d\n#define DW %d\n%s%s",
         w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->padding[0], w->padding[1],
-        w->dilation[0], w->dilation[1], charl__act_define(e->out[0]->dtype));
+        w->dilation[0], w->dilation[1], charl__act_define(e->out[0]->dtype),
+        vectors ? "#define CHARL_VEC 16\n" : "");
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
@@ -109,6 +115,19 @@ charl_status charl__pool_launch(const charl_enqueue *e, const char *entry, bool 
     const int64_t count = charl__tensor_count(e->out[0]);
 
     return launch(e, entry, gradient, count, charl__span(e->dev, count, 1));
+}
+
+charl_status charl__pool_launch_max(const charl_enqueue *e)
+{
+    const charl_shape *out = &e->out[0]->shape;
+    const int64_t rows = out->dim[0] * out->dim[1] * out->dim[2];
+
+    if (!charl__is_ungrouped(e->dev)) {
+        return charl__pool_launch(e, "charl_max", false);
+    }
+    return launch(e, "charl_max_rows", false, rows,
+                  (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) + out->dim[3] - 1) /
+                      (out->dim[3] > 0 ? out->dim[3] : 1));
 }
 
 charl_status charl__pool_launch_max_gradient(const charl_enqueue *e)

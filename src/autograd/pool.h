@@ -23,6 +23,10 @@ charl_status charl__pool_infer_gradient(charl_infer *inf) CHARL_MUST_CHECK;
 charl_status charl__pool_launch(const charl_enqueue *e, const char *entry,
                                 bool gradient) CHARL_MUST_CHECK;
 
+/** Launch max_pool2d: by elements of out[0] or, on CPUs, by its rows in vectors. The same bits.
+ * Async. */
+charl_status charl__pool_launch_max(const charl_enqueue *e) CHARL_MUST_CHECK;
+
 /** Launch the gradient of max_pool2d: by pixels of the image or, where a work-item can own whole
  * planes, by windows. The same bits. */
 charl_status charl__pool_launch_max_gradient(const charl_enqueue *e) CHARL_MUST_CHECK;

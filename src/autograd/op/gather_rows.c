@@ -79,7 +79,7 @@ static charl_status enqueue(const charl_enqueue *e)
     const int64_t rows = row->shape.dim[0];
     const int64_t n = rows > 0 ? charl__tensor_count(e->out[0]) / rows : 0;
     const bool norm = e->n_in == 4;
-    char defines[128];
+    char defines[160];
     charl_launch l = {
         .file = "gather_rows",
         .entry = "charl_gather_rows",
@@ -90,9 +90,10 @@ static charl_status enqueue(const charl_enqueue *e)
     int a = 0;
 
     snprintf(defines, sizeof defines,
-             "#define SRC %s\n#define DST %s\n#define DST_IS_FLOAT %d\n#define NORM %d\n",
+             "#define SRC %s\n#define DST %s\n#define DST_IS_FLOAT %d\n#define NORM %d\n"
+             "#define INDEX %s\n",
              cl_type(source->dtype), is_integer_target(source->dtype) ? "int" : "float",
-             !is_integer_target(source->dtype), norm);
+             !is_integer_target(source->dtype), norm, n <= UINT32_MAX ? "uint" : "ulong");
     l.args[a++] = charl__in(source);
     l.args[a++] = charl__in(row);
     if (norm) {

@@ -22,7 +22,7 @@ cleanup:
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    return charl__pool_launch(e, "charl_max", false);
+    return charl__pool_launch_max(e);
 }
 
 static void backward(const charl_backward *b)

@@ -1,0 +1,84 @@
+/* pool_rows: maximum over windows of planes [h, w] -> [oh, ow] on CPUs, 16 windows of a row at a time.
+ *
+ *   charl_max_rows   out and arg as of charl_max in pool.cl
+ *
+ * Specialised by   ACT; KH KW SH SW PH PW DH DW: kernel, stride, padding, dilation (defaults 2 2 2 2 0 0 1 1); CHARL_VEC is 16
+ * Launch           1-D; each work-item computes `span` of the `count` rows of out.
+ * Numerics         exact.
+ */
+#ifndef KH
+#define KH 2
+#define KW 2
+#define SH 2
+#define SW 2
+#define PH 0
+#define PW 0
+#define DH 1
+#define DW 1
+#endif
+#if CHARL_VEC == 16 /* without a definition it is 1, and there is nothing in vectors to do */
+
+/* 16 elements, SW apart, of which the first lies at `from` of `size`; what is beyond either end is not read. */
+static inline charl_real taken(global const ACT *x, long from, long size)
+{
+    float v[16];
+
+    if (from >= 0 && from + 16 * SW <= size) {
+#if SW == 1
+        return charl_whole(x + from);
+#elif SW == 2
+        return (charl_real)(charl_whole(x + from).even, charl_whole(x + from + 16).even);
+#endif
+    }
+    for (int l = 0; l < 16; l++) {
+        const long at = from + l * SW;
+
+        v[l] = at >= 0 && at < size ? charl_get(x + at) : 0.0f;
+    }
+    return CHARL_VLOAD(v);
+}
+
+/* A row is vectors of 16 windows. Those beyond its end are written too where they belong to this work-item, which comes to them later. */
+kernel void charl_max_rows(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, global int *arg, ulong arg_at,
+                           ulong count, ulong span, int h, int w, int oh, int ow)
+{
+    const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const ulong first = get_global_id(0) * span, last = min(first + span, count);
+    const long size = (long)(count / (ulong)oh) * h * w;
+
+    for (ulong row = first; row < last; row++) {
+        const long plane = (long)(row / (ulong)oh) * h * w;
+        const int y = (int)(row % (ulong)oh) * SH - PH;
+
+        for (int z = 0; z < ow; z += 16) {
+            const long left = (long)((last - row) * (ulong)ow) - z, i = (long)row * ow + z;
+            charl_real best = CHARL_SPLAT(-INFINITY);
+            int16 at = -1;
+
+            for (int r = 0; r < KH; r++) {
+                for (int s = 0; s < KW && y + r * DH >= 0 && y + r * DH < h; s++) {
+                    const int b = z * SW - PW + s * DW, a = (y + r * DH) * w;
+                    const int16 column = b + lane * SW;
+                    const charl_real v = taken(x + x_at, plane + a + b, size);
+                    const int16 larger = ((v > best) | (v != v) | (at < 0)) & (column >= 0) & (column < w);
+
+                    best = select(best, v, larger);
+                    at = select(at, a + column, larger);
+                }
+            }
+            charl_store(best, out + out_at + i, left);
+            if (left >= 16) {
+                charl_store16(at, arg + arg_at + i);
+                continue;
+            }
+            int places[16];
+
+            charl_store16(at, places);
+            for (int l = 0; l < left; l++) {
+                arg[arg_at + i + l] = places[l];
+            }
+        }
+    }
+}
+
+#endif
