@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""charl and PyTorch, taking turns in one run: training steps and matrix products.
+
+    compare.py --data FOLDER [--charl PATH] [--gpu] [--rival PYTHON[:THREADS]]... [--rounds N] [--seconds S] CASE...
+
+CASE is mnist-mlp, mnist-cnn, shakespeare, gpt2-124m, resnet50 (the last two with --gpu) or gemm. Needs no package itself:
+PyTorch is used by the interpreters that --rival names (default: the one that runs this). README.md says the rest.
+"""
+import argparse
+import array
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+# case: configuration, dataset, what is set besides
+STEPS = {
+    "mnist-mlp": ("launch/mnist-mlp.ini", "mnist.h5", []),
+    "mnist-cnn": ("launch/mnist-cnn.ini", "mnist.h5", []),
+    "shakespeare": ("launch/shakespeare.ini", "shakespeare.h5", []),
+    "gpt2-124m": ("tests/bench/gpt2-124m.ini", "tokens.h5", []),
+    "resnet50": ("tests/bench/resnet50.ini", "pictures.h5", []),
+}
+PAUSE = 0.3  # threads of OpenMP and OpenBLAS spin for so long after their work
+
+
+def make_data(charl, name, path):
+    """Synthetic data: the time of a step does not depend on what is in them."""
+    raw = path + ".raw"
+    generator = random.Random(1)
+    if name == "mnist.h5":
+        subprocess.run([charl, "data", "make", "digits", path, "--train", "8000", "--val", "2000"], check=True, stdout=subprocess.DEVNULL)
+    elif name == "shakespeare.h5":
+        letters = [chr(33 + i) for i in range(65)]
+        with open(raw, "w", encoding="ascii") as f:
+            f.write("".join(letters) + "".join(generator.choices(letters, k=1_000_000)))
+        subprocess.run([charl, "data", "import", "text", raw, "--tokenizer", "chars", "--val-split", "0.1", "-o", path], check=True, stdout=subprocess.DEVNULL)
+    elif name == "tokens.h5":
+        with open(raw, "wb") as f:
+            array.array("H", [generator.randrange(50257) for _ in range(2_000_000)]).tofile(f)
+        subprocess.run([charl, "data", "import", "tokens", raw, "--vocab", "50304", "--val-split", "0.1", "-o", path], check=True, stdout=subprocess.DEVNULL)
+    elif name == "pictures.h5":
+        write_npy(raw + ".x.npy", "|u1", (640, 3, 224, 224), generator.randbytes(640 * 3 * 224 * 224))
+        write_npy(raw + ".y.npy", "<i4", (640,), array.array("i", [999 - i for i in range(640)]).tobytes())
+        subprocess.run([charl, "data", "import", "npy", raw + ".x.npy", raw + ".y.npy", "--val-split", "0.2", "-o", path], check=True, stdout=subprocess.DEVNULL)
+        os.remove(raw + ".x.npy")
+        os.remove(raw + ".y.npy")
+    if os.path.exists(raw):
+        os.remove(raw)
+
+
+def write_npy(path, kind, shape, data):
+    """A NumPy file of format 1.0."""
+    head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    head += " " * (-(11 + len(head)) % 64) + "\n"
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() + data)
+
+
+class Rival:
+    """A worker of PyTorch, idle between its turns."""
+
+    def __init__(self, case, device, python, compiled):
+        python, _, threads = python.partition(":")
+        command = [python, os.path.join(HERE, "torch_worker.py"), case, device]
+        command += ["--compile"] * compiled + [f"--threads={threads}"] * bool(threads)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.name, self.times = "PyTorch", []
+        line = self.process.stdout.readline()
+        if line:
+            about = json.loads(line)
+            self.name = f"PyTorch {about['torch']}{' compile' if compiled else ''}"
+            self.about = f"{about['blas']}, {about['threads']} threads" if device == "cpu" else "cuBLAS, cuDNN"
+        else:
+            self.about = "not here: " + (self.process.stderr.read().strip().splitlines() or ["it ended"])[-1]
+            self.process = None
+
+    def turn(self, order):
+        self.process.stdin.write(order + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.name} ended: {self.process.stderr.read()}")
+        return json.loads(line)["ms"]
+
+    def close(self):
+        if self.process:
+            self.process.stdin.close()
+            self.process.wait()
+
+
+def run_charl(options, arguments):
+    done = subprocess.run([options.charl, "bench", *arguments, "--format", "jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"charl bench {' '.join(arguments)}: {done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def print_row(case, mine, rivals):
+    ours = statistics.median(mine)
+    print(f"{case:28} {'charl':26} {ours:10.3f} ms  best {min(mine):.3f}")
+    for r in rivals:
+        if r.times:
+            each = [t / m for t, m in zip(r.times, mine)]
+            print(f"{'':28} {r.name:26} {statistics.median(r.times):10.3f} ms  best {min(r.times):.3f}  charl is "
+                  f"{statistics.median(r.times) / ours:.2f}x as fast (rounds {min(each):.2f} to {max(each):.2f})  {r.about}")
+        else:
+            print(f"{'':28} {r.name:26} {r.about}")
+    sys.stdout.flush()
+
+
+def open_rivals(options, case):
+    device = "cuda" if options.gpu else "cpu"
+    rivals = [Rival(case, device, python, False) for python in options.rival]
+    if options.compile and case != "gemm":
+        rivals += [Rival(case, device, python, True) for python in options.rival]
+    return rivals
+
+
+def compare_step(options, case):
+    config, data, more = STEPS[case]
+    path = os.path.join(options.data, data)
+    if not os.path.exists(path):
+        make_data(options.charl, data, path)
+    command = ["step", os.path.join(ROOT, config), f"data.path={path}", *more, f"device.select={'gpu' if options.gpu else 'cpu'}",
+               "--repeat", "1", "--ms", str(int(options.seconds * 1e3))]
+    rivals, mine = open_rivals(options, case), []
+    for _ in range(options.rounds):
+        mine.append(1e3 * run_charl(options, command)[0]["median_s"])
+        for r in rivals:
+            time.sleep(PAUSE)
+            if r.process:
+                r.times.append(r.turn(str(options.seconds)))
+        time.sleep(PAUSE)
+    print_row(case, mine, rivals)
+    for r in rivals:
+        r.close()
+
+
+def compare_gemm(options):
+    """Every shape that `charl bench gemm` has for the device."""
+    common = ["gemm", "--device", "gpu" if options.gpu else "cpu", "--repeat", "1"]
+    rivals = open_rivals(options, "gemm")
+    for first in [row for row in run_charl(options, [*common, "--ms", "1"]) if row["subject"] == "charl"]:
+        extents, form, dtype = first["case"].split()
+        m, n, k = extents.split("x")
+        mine = []
+        for r in rivals:
+            r.times = []
+        for _ in range(options.rounds):
+            rows = run_charl(options, [*common, "--ms", str(int(options.seconds * 1e3)), "--dtype", dtype, "--shape", f"{extents}:{form}"])
+            mine.append(1e3 * next(row["median_s"] for row in rows if row["subject"] == "charl"))
+            for r in rivals:
+                time.sleep(PAUSE)
+                if r.process:
+                    r.times.append(r.turn(f"{options.seconds} {m} {n} {k} {form} {dtype}"))
+            time.sleep(PAUSE)
+        print_row(f"gemm {first['case']}", mine, rivals)
+    for r in rivals:
+        r.close()
+
+
+def print_machine(options):
+    model = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo", encoding="utf-8") as f:
+            model = next((line.split(":")[1].strip() for line in f if line.startswith("model name")), model)
+    cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
+    version = subprocess.run([options.charl, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    print(f"{version}; {model}, {cores} cores; {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC; "
+          f"{options.rounds} rounds of {options.seconds} s; load {load:.1f} at the beginning"
+          f"{': the machine is not idle' if load > 0.5 * cores else ''}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="folder of datasets; what is missing is made")
+    parser.add_argument("--charl", default="charl")
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="torch.compile as one more rival")
+    parser.add_argument("--rival", action="append", help="an interpreter that has PyTorch, and its number of threads")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
+    parser.add_argument("case", nargs="+", choices=[*STEPS, "gemm"])
+    options = parser.parse_args()
+    options.rival = options.rival or [sys.executable]
+    os.makedirs(options.data, exist_ok=True)
+    print_machine(options)
+    for case in options.case:
+        if case == "gemm":
+            compare_gemm(options)
+        else:
+            compare_step(options, case)
+
+
+main()

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Everything that docs/benchmarks.md says of one CPU, on an idle machine.
+# Usage: tests/bench/cpu.sh BIN DATA PYTHON[:THREADS]...
+set -eu
+here=$(dirname "$0")
+bin=${1:?names the folder of the programs} data=${2:?names a folder for datasets}
+shift 2
+charl=$bin/charl
+rivals=
+for python in "${@:-python3}"; do
+    rivals="$rivals --rival $python"
+done
+for kind in gemm conv attention layernorm cross-entropy optimizer copy launch; do
+    "$charl" bench $kind --device cpu
+done
+# shellcheck disable=SC2086
+python3 "$here/compare.py" --charl "$charl" --data "$data" --seconds 2 --rounds 7 $rivals mnist-mlp mnist-cnn shakespeare
+# shellcheck disable=SC2086
+python3 "$here/compare.py" --charl "$charl" --data "$data" --seconds 0.2 --rounds 5 $rivals gemm

@@ -1,0 +1,144 @@
+"""PyTorch's side of a comparison: a process that builds a model, then takes turns.
+
+    torch_worker.py CASE cpu|cuda [--compile] [--threads=N]
+
+It prints a line of JSON about itself, and for each line "SECONDS" that it reads, steps for about that long and prints the
+milliseconds of one. CASE gemm reads "SECONDS M N K nt|nn|tn f32|bf16|f16" instead.
+"""
+import json
+import os
+import re
+import sys
+import time
+
+import torch
+from torch.nn import functional as F
+
+import torch_models as models
+
+
+def adamw(parameters, device, lr, **more):
+    if torch.__version__ >= "2.4" or device == "cuda":  # one kernel for all parameters
+        more["fused"] = True
+    return torch.optim.AdamW(parameters, lr=lr, **more)
+
+
+def image_steps(model, device, batch, shape, classes, optimizer, half=False, channels_last=False, compiled=False, n=8000):
+    """A training step on random images that lie on the device, drawn anew in every step."""
+    model = model.to(device)
+    images, labels = torch.rand(n, *shape, device=device), torch.randint(0, classes, (n,), device=device)
+    if channels_last:
+        model = model.to(memory_format=torch.channels_last)
+        images = images.contiguous(memory_format=torch.channels_last)
+    update = optimizer(model.parameters())
+    run = torch.compile(model) if compiled else model
+
+    def step():
+        row = torch.randint(0, n, (batch,), device=device)
+        update.zero_grad(set_to_none=True)
+        with torch.autocast(device, torch.bfloat16, enabled=half):
+            loss = F.cross_entropy(run(images[row]), labels[row])
+        loss.backward()
+        update.step()
+
+    return step
+
+
+def token_steps(model, device, batch, window, vocab, optimizer, half=False, compiled=False):
+    model = model.to(device)
+    tokens = torch.randint(0, vocab, (1_000_000,), device=device)
+    span = torch.arange(window + 1, device=device)
+    update = optimizer(model.parameters())
+    run = torch.compile(model) if compiled else model
+
+    def step():
+        rows = tokens[torch.randint(0, len(tokens) - window, (batch, 1), device=device) + span]
+        update.zero_grad(set_to_none=True)
+        with torch.autocast(device, torch.bfloat16, enabled=half):
+            logits = run(rows[:, :-1])
+            loss = F.cross_entropy(logits.view(-1, vocab), rows[:, 1:].reshape(-1))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        update.step()
+
+    return step
+
+
+def make(case, device, compiled):
+    small = {"lr": 2e-3, "weight_decay": 0.01}
+    if case == "mnist-mlp":
+        return image_steps(models.perceptron(), device, 128, (1, 28, 28), 10, lambda p: adamw(p, device, **small), compiled=compiled)
+    if case == "mnist-cnn":
+        return image_steps(models.small_cnn(), device, 128, (1, 28, 28), 10, lambda p: adamw(p, device, **small), compiled=compiled)
+    if case == "shakespeare":
+        model = models.Gpt(65, 64, 4, 4, 128, False)
+        return token_steps(model, device, 12, 64, 65, lambda p: adamw(p, device, 1e-3, betas=(0.9, 0.99), weight_decay=0.1), compiled=compiled)
+    if case == "gpt2-124m":
+        model = models.Gpt(50304, 1024, 12, 12, 768, True)
+        return token_steps(model, device, 32, 1024, 50304, lambda p: adamw(p, device, 6e-4, betas=(0.9, 0.95), weight_decay=0.1), True, compiled)
+    if case == "resnet50":
+        torch.backends.cudnn.benchmark = True
+        return image_steps(models.resnet50(), device, 256, (3, 224, 224), 1000,
+                           lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=5e-5, fused=device == "cuda"),
+                           True, True, compiled, n=512)
+    sys.exit(f"no case {case}")
+
+
+def product(m, n, k, form, dtype, device):
+    """The matrix product of `charl bench gemm`; the weight gradient (tn) of half types comes out in their type."""
+    dtype = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[dtype]
+    a = torch.rand((k, m) if form == "tn" else (m, k), device=device).mul_(2).sub_(1).to(dtype)
+    b = torch.rand((n, k) if form == "nt" else (k, n), device=device).mul_(2).sub_(1).to(dtype)
+    out = torch.empty(m, n, device=device, dtype=dtype)
+    a, b = a.t() if form == "tn" else a, b.t() if form == "nt" else b
+    return lambda: torch.matmul(a, b, out=out)
+
+
+def time_step(step, device, seconds, guess):
+    """Milliseconds of one step, over about `seconds`; `guess` is what one may take."""
+    n = max(1, int(seconds / guess))
+    if device == "cuda":
+        torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(n):
+        step()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - begin) / n
+
+
+def settle(step, device, seconds):
+    """What one step takes, roughly, after about `seconds` of them."""
+    guess, until = time_step(step, device, 0, 1), time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        guess = time_step(step, device, seconds / 8, guess)
+    return guess
+
+
+def blas_name():
+    """The library behind a product on the CPU: what the process has loaded, else what PyTorch was built with."""
+    config = torch.__config__.show()
+    built = next((w.split("=")[1].rstrip(",") for w in config.split() if w.startswith("BLAS_INFO=")), "?")
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        found = sorted({os.path.realpath(w) for w in maps.read().split() if re.search(r"/lib(openblas|mkl_rt|blis)", w)})
+    return ", ".join(os.path.basename(f) for f in found) or built
+
+
+def main():
+    case, device = sys.argv[1:3]
+    for option in sys.argv[3:]:
+        if option.startswith("--threads="):
+            torch.set_num_threads(int(option.split("=")[1]))
+    step = None if case == "gemm" else make(case, device, "--compile" in sys.argv)
+    if step:
+        settle(step, device, 2)
+    print(json.dumps({"torch": torch.__version__, "blas": blas_name(), "threads": torch.get_num_threads()}), flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        run = step or product(*map(int, words[1:4]), words[4], words[5], device)
+        guess = settle(run, device, float(words[0]) / 4)  # threads and caches as they are at work
+        print(json.dumps({"ms": 1e3 * time_step(run, device, float(words[0]), guess)}), flush=True)
+
+
+torch.manual_seed(1)
+main()
