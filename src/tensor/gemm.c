@@ -14,7 +14,8 @@ enum {
     MAX_FOLDED = 24,
     LONGEST_LINE = 1024,
     LOCAL_LEAVES = 16,
-    LOCAL_SUM = 1024 /* elements of all leaves */
+    LOCAL_SUM = 256, /* elements of all leaves */
+    SMALL_TILE = 32
 };
 
 static bool is_local(charl_device *dev, charl_gemm_form form)
@@ -22,6 +23,7 @@ static bool is_local(charl_device *dev, charl_gemm_form form)
     switch (form) {
     case CHARL_GEMM_LOCAL:
     case CHARL_GEMM_LOCAL_LARGE:
+    case CHARL_GEMM_LOCAL_SMALL:
         return true;
     case CHARL_GEMM_VECTOR:
     case CHARL_GEMM_VECTOR_SMALL:
@@ -40,6 +42,20 @@ static int compute_units(charl_device *dev)
     const int n = charl_device_get_info(dev)->compute_units;
 
     return n > 1 ? n : 1;
+}
+
+/* Tiles of 64 would leave compute units idle, and what a product waits for is memory. */
+static bool is_small(charl_device *dev, const charl_gemm *p)
+{
+    const int64_t tiles = charl__ceil_div(p->m, 64) * charl__ceil_div(p->n, 64) *
+                          charl__at_least_one(p->leaves > 1 ? p->inner : p->count);
+    const int64_t parts = charl__at_least_one(p->leaves > 1 ? p->leaves : p->segments);
+    const bool fits = (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
+                      (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) &&
+                      p->k * parts <= INT_MAX / 2 && (p->leaves <= 1 || p->segments <= 1);
+
+    return fits && (p->form == CHARL_GEMM_LOCAL_SMALL ||
+                    (p->form == CHARL_GEMM_AUTO && tiles <= compute_units(dev)));
 }
 
 /* A work-group that folds keeps the levels of the tree in registers, and does all leaves by itself:
@@ -192,16 +208,21 @@ static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l,
     const bool use_large =
         p->form == CHARL_GEMM_LOCAL_LARGE ||
         (p->form != CHARL_GEMM_LOCAL && p->m > 64 && p->n > 64 && large >= compute_units(dev));
-    const int tile = use_large && p->leaves <= 1 ? 128 : 64;
+    const bool small = is_small(dev, p);
+    const int tile = small ? SMALL_TILE : use_large && p->leaves <= 1 ? 128 : 64;
 
     n += charl__gemm_define_epilogue(p, 4, text + n, bytes - (size_t)n);
     if (p->leaves > 1) {
         n += define_fold(p, text + n, bytes - (size_t)n);
-        n += snprintf(text + n, bytes - (size_t)n, "#define M %d\n%s", LOCAL_LEAVES,
-                      p->epilogue ? "" : "#define CHARL_VEC 4\n");
+        n += snprintf(text + n, bytes - (size_t)n, "#define M %d\n", LOCAL_LEAVES);
     }
-    snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", tile);
-    l->file = l->entry = "gemm_local";
+    if (!p->epilogue && (small || p->leaves > 1)) {
+        n += snprintf(text + n, bytes - (size_t)n, "#define CHARL_VEC 4\n");
+    }
+    if (!small) {
+        snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", tile);
+    }
+    l->file = l->entry = small ? "gemm_small" : "gemm_local";
     l->global[0] = (size_t)(charl__ceil_div(p->m, tile) * charl__ceil_div(p->n, tile) * z * GROUP);
     l->local[0] = GROUP;
     l->args[21] = charl__i32(0);

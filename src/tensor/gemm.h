@@ -44,6 +44,7 @@ typedef enum charl_gemm_form {
     CHARL_GEMM_LOCAL,  /* tiles in local memory */
     CHARL_GEMM_VECTOR, /* one work-item per block, explicit vectors */
     CHARL_GEMM_LOCAL_LARGE,
+    CHARL_GEMM_LOCAL_SMALL, /* deep tiles of 32 x 32; operands PLAIN or TRANSPOSED */
     CHARL_GEMM_VECTOR_SMALL,
     CHARL_GEMM_WGMMA, /* tensor cores, where facts.wgmma and the operands allow */
     CHARL_GEMM_WGMMA_WIDE

@@ -175,6 +175,7 @@ static const struct {
 } forms[] = {{CHARL_GEMM_VECTOR, "vector"},
              {CHARL_GEMM_VECTOR_SMALL, "vector, one micro-tile"},
              {CHARL_GEMM_LOCAL, "local, 64"},
+             {CHARL_GEMM_LOCAL_SMALL, "local, 32"},
              {CHARL_GEMM_LOCAL_LARGE, "local, 128"}};
 
 /* Building the largest form takes a CPU seconds: two of the four transposes do. */
@@ -255,7 +256,8 @@ static void many_products_and_segments(void **state)
 static void folds_like_the_tree(void **state)
 {
     enum { M = 70, N = 45, K = 19, LEAVES = 13 };
-    static const charl_gemm_form folding[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL};
+    static const charl_gemm_form folding[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL,
+                                              CHARL_GEMM_LOCAL_SMALL};
     problem p = make(M, N, K);
     float *part, *leaf[LEAVES], *got;
     charl_tensor *a, *b, *o;
@@ -276,7 +278,7 @@ static void folds_like_the_tree(void **state)
             leaf[i] = part + (size_t)i * M * N;
         }
         charl__tree_fold(leaf, leaves, M * N);
-        for (int f = 0; f < 2; f++) {
+        for (size_t f = 0; f < sizeof folding / sizeof *folding; f++) {
             charl_assert_ok(charl__gemm(dev, &(charl_gemm){.a = a,
                                                            .b = b,
                                                            .out = o,

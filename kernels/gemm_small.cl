@@ -1,0 +1,148 @@
+/* gemm_small: matrix products too small to fill a device with the tiles of gemm_local; see gemm.clh.
+ *
+ * Specialised by   A_KIND, B_KIND 0 or 1, and BIAS: see gemm.clh
+ *                  FOLD    1: product z is the sum of `leaves` products, at most M, in the fixed tree; operands of a leaf lie x_outer
+ *                          apart; ROUND as in tree.clh
+ *                  CHARL_VEC 4
+ * Launch           256 work-items per tile of 32 x 32, in groups of 256; tiles go by column, row, product. What such a product waits
+ *                  for is memory: so tiles are deep, and a tile is on its way while the one before it is multiplied. A work-item
+ *                  holds four outputs, neighbours in a row.
+ * Numerics         see gemm.clh; with FOLD the tree of src/base/tree.h over the leaves.
+ */
+#ifndef FOLD
+#define FOLD 0
+#endif
+#include "gemm_epilogue.clh"
+#include "gemm.clh"
+#if FOLD
+#include "tree.clh"
+#endif
+
+#define TILE 32
+#define BK 64
+#define LANES 256
+#define LOADS (TILE * BK / LANES) /* elements of each operand that a work-item brings in per tile */
+#define A_PITCH (TILE + 1)
+#define B_PITCH (TILE + 4) /* whole float4 */
+
+/* Which element of its operand's tile work-item `lane` brings in r-th: lanes run along the operand's contiguous direction. */
+#if A_KIND == 1
+#define A_ROW(r) (lane % TILE)
+#define A_K(r) (lane / TILE + (LANES / TILE) * (r))
+#else
+#define A_ROW(r) (lane / BK + (LANES / BK) * (r))
+#define A_K(r) (lane % BK)
+#endif
+#if B_KIND == 0
+#define B_COL(r) (lane % TILE)
+#define B_K(r) (lane / TILE + (LANES / TILE) * (r))
+#else
+#define B_COL(r) (lane / BK + (LANES / BK) * (r))
+#define B_K(r) (lane % BK)
+#endif
+
+/* Element (row, d) of an operand that is [row][k] or, transposed, [k][row], and whose k goes on, after k_all, `stride` further. */
+static inline float load_at(global const ACT *x, int row, int rows, bool transposed, int d, int depth, int k_all, long stride)
+{
+    const int part = d < k_all ? 0 : d / k_all, k = d - part * k_all;
+
+    if (row >= rows || d >= depth) {
+        return 0.0f;
+    }
+    return charl_get(x + part * stride + (transposed ? (long)k * rows + row : (long)row * k_all + k));
+}
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_ARGS)
+{
+    local float as[BK * A_PITCH];
+    local float4 bs[BK * B_PITCH / 4];
+    local float *const bs1 = (local float *)bs;
+    const int lane = (int)get_local_id(0), tx = lane % 8, ty = lane / 8;
+    const int cols = (n + TILE - 1) / TILE, rows = (m + TILE - 1) / TILE;
+    const long group = (long)get_group_id(0);
+    const int j0 = (int)(group % cols) * TILE, i0 = (int)(group / cols % rows) * TILE;
+    const long z = group / cols / rows, zo = z / inner, zi = z % inner;
+    const int depth = k_all * (FOLD ? leaves : segments);
+    const long a_part = FOLD ? a_outer : a_segment, b_part = FOLD ? b_outer : b_segment;
+    const int i = i0 + ty, j = j0 + 4 * tx;
+    float4 acc = (float4)(0.0f);
+    float ra[LOADS], rb[LOADS];
+#if FOLD
+    float4 level[CHARL_TREE_LEVELS];
+    int leaf = 0, left = k_all; /* the leaf being added up, and what it still lacks */
+#endif
+
+    /* not every specialisation looks at all arguments */
+    (void)bias, (void)bias_at, (void)ih, (void)iw, (void)pw, (void)mi, (void)nj, (void)leaves, (void)segments;
+
+    a += a_at + zo * a_outer + zi * a_inner;
+    b += b_at + zo * b_outer + zi * b_inner;
+    out += out_at + zo * out_outer + zi * out_inner;
+    EPILOGUE_MOVE(zo * out_outer + zi * out_inner);
+    /* One step more than there are tiles: step t brings in tile t while tile t - 1 is multiplied. */
+    for (int k0 = 0; k0 < depth + BK; k0 += BK) {
+        if (k0 < depth) {
+#pragma unroll
+            for (int r = 0; r < LOADS; r++) {
+                ra[r] = load_at(a, i0 + A_ROW(r), m, A_KIND == 1, k0 + A_K(r), depth, k_all, a_part);
+                rb[r] = load_at(b, j0 + B_COL(r), n, B_KIND == 0, k0 + B_K(r), depth, k_all, b_part);
+            }
+        }
+        if (k0 > 0) {
+            const int kc = min(depth - (k0 - BK), BK);
+
+            barrier(CLK_LOCAL_MEM_FENCE);
+#if FOLD
+            for (int k = 0; k < kc;) {
+                const int end = min(kc, k + left);
+
+                left -= end - k;
+                for (; k < end; k++) {
+                    acc = fma((float4)(as[k * A_PITCH + ty]), bs[k * (B_PITCH / 4) + tx], acc);
+                }
+                if (left == 0) {
+                    charl_tree_add(level, leaf++, acc);
+                    acc = (float4)(0.0f);
+                    left = k_all;
+                }
+            }
+#else
+            if (kc == BK) {
+#pragma unroll 16
+                for (int k = 0; k < BK; k++) {
+                    acc = fma((float4)(as[k * A_PITCH + ty]), bs[k * (B_PITCH / 4) + tx], acc);
+                }
+            } else {
+                for (int k = 0; k < kc; k++) {
+                    acc = fma((float4)(as[k * A_PITCH + ty]), bs[k * (B_PITCH / 4) + tx], acc);
+                }
+            }
+#endif
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        if (k0 < depth) {
+#pragma unroll
+            for (int r = 0; r < LOADS; r++) {
+                as[A_K(r) * A_PITCH + A_ROW(r)] = ra[r];
+                bs1[B_K(r) * B_PITCH + B_COL(r)] = rb[r];
+            }
+        }
+    }
+#if FOLD
+    acc = charl_tree_sum_of(level, leaves);
+#endif
+    if (i < m && j < n) {
+        const long at = (long)i * n + j;
+
+#if BIAS == 1
+        acc += charl_load(bias + bias_at + j, n - j);
+#elif BIAS == 2
+        acc += (float4)(bias[bias_at + zi * m + i]);
+#endif
+#ifdef EXPR
+        charl_store(EPILOGUE(acc, at, n - j), out + at, n - j);
+#else
+        charl_store(acc, out + at, n - j);
+#endif
+    }
+}
