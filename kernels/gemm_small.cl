@@ -3,10 +3,10 @@
  * Specialised by   A_KIND, B_KIND 0 or 1, and BIAS: see gemm.clh
  *                  FOLD    1: product z is the sum of `leaves` products, at most M, in the fixed tree; operands of a leaf lie x_outer
  *                          apart; ROUND as in tree.clh
- *                  CHARL_VEC 4
  * Launch           256 work-items per tile of 32 x 32, in groups of 256; tiles go by column, row, product. What such a product waits
  *                  for is memory: so tiles are deep, and a tile is on its way while the one before it is multiplied. A work-item
- *                  holds four outputs, neighbours in a row.
+ *                  holds four outputs, neighbours in a column: what a warp reads of local memory is then one row of B's tile and
+ *                  one float4 of A's.
  * Numerics         see gemm.clh; with FOLD the tree of src/base/tree.h over the leaves.
  */
 #ifndef FOLD
@@ -22,8 +22,9 @@
 #define BK 64
 #define LANES 256
 #define LOADS (TILE * BK / LANES) /* elements of each operand that a work-item brings in per tile */
-#define A_PITCH (TILE + 1)
-#define B_PITCH (TILE + 4) /* whole float4 */
+#define A_PITCH (TILE + 4) /* whole float4 */
+#define B_PITCH (TILE + 1)
+#define PER 4 /* outputs of a work-item */
 
 /* Which element of its operand's tile work-item `lane` brings in r-th: lanes run along the operand's contiguous direction. */
 #if A_KIND == 1
@@ -52,23 +53,25 @@ static inline float load_at(global const ACT *x, int row, int rows, bool transpo
     return charl_get(x + part * stride + (transposed ? (long)k * rows + row : (long)row * k_all + k));
 }
 
+/* acc += A's four rows at k times B's column. */
+#define STEP(k) acc = fma(as[(k) * (A_PITCH / 4) + ty], (float4)(bs[(k) * B_PITCH + tx]), acc)
+
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_ARGS)
 {
-    local float as[BK * A_PITCH];
-    local float4 bs[BK * B_PITCH / 4];
-    local float *const bs1 = (local float *)bs;
-    const int lane = (int)get_local_id(0), tx = lane % 8, ty = lane / 8;
+    local float4 as[BK * A_PITCH / 4];
+    local float bs[BK * B_PITCH];
+    local float *const as1 = (local float *)as;
+    const int lane = (int)get_local_id(0), tx = lane % TILE, ty = lane / TILE;
     const int cols = (n + TILE - 1) / TILE, rows = (m + TILE - 1) / TILE;
     const long group = (long)get_group_id(0);
     const int j0 = (int)(group % cols) * TILE, i0 = (int)(group / cols % rows) * TILE;
     const long z = group / cols / rows, zo = z / inner, zi = z % inner;
     const int depth = k_all * (FOLD ? leaves : segments);
     const long a_part = FOLD ? a_outer : a_segment, b_part = FOLD ? b_outer : b_segment;
-    const int i = i0 + ty, j = j0 + 4 * tx;
     float4 acc = (float4)(0.0f);
-    float ra[LOADS], rb[LOADS];
+    float ra[LOADS], rb[LOADS], sum[PER];
 #if FOLD
-    float4 level[CHARL_TREE_LEVELS];
+    float level[PER][CHARL_TREE_LEVELS];
     int leaf = 0, left = k_all; /* the leaf being added up, and what it still lacks */
 #endif
 
@@ -90,32 +93,38 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_A
         }
         if (k0 > 0) {
             const int kc = min(depth - (k0 - BK), BK);
+            int k = 0;
 
             barrier(CLK_LOCAL_MEM_FENCE);
 #if FOLD
-            for (int k = 0; k < kc;) {
+            while (k < kc) {
                 const int end = min(kc, k + left);
 
                 left -= end - k;
+#pragma unroll 8
                 for (; k < end; k++) {
-                    acc = fma((float4)(as[k * A_PITCH + ty]), bs[k * (B_PITCH / 4) + tx], acc);
+                    STEP(k);
                 }
                 if (left == 0) {
-                    charl_tree_add(level, leaf++, acc);
+                    vstore4(acc, 0, sum);
+#pragma unroll
+                    for (int r = 0; r < PER; r++) {
+                        charl_tree_add(level[r], leaf, sum[r]);
+                    }
+                    leaf++;
                     acc = (float4)(0.0f);
                     left = k_all;
                 }
             }
 #else
-            if (kc == BK) {
-#pragma unroll 16
-                for (int k = 0; k < BK; k++) {
-                    acc = fma((float4)(as[k * A_PITCH + ty]), bs[k * (B_PITCH / 4) + tx], acc);
+            for (; k + 16 <= kc; k += 16) {
+#pragma unroll
+                for (int u = 0; u < 16; u++) {
+                    STEP(k + u);
                 }
-            } else {
-                for (int k = 0; k < kc; k++) {
-                    acc = fma((float4)(as[k * A_PITCH + ty]), bs[k * (B_PITCH / 4) + tx], acc);
-                }
+            }
+            for (; k < kc; k++) {
+                STEP(k);
             }
 #endif
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -123,26 +132,31 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_A
         if (k0 < depth) {
 #pragma unroll
             for (int r = 0; r < LOADS; r++) {
-                as[A_K(r) * A_PITCH + A_ROW(r)] = ra[r];
-                bs1[B_K(r) * B_PITCH + B_COL(r)] = rb[r];
+                as1[A_K(r) * A_PITCH + A_ROW(r)] = ra[r];
+                bs[B_K(r) * B_PITCH + B_COL(r)] = rb[r];
             }
         }
     }
-#if FOLD
-    acc = charl_tree_sum_of(level, leaves);
-#endif
-    if (i < m && j < n) {
+    vstore4(acc, 0, sum);
+#pragma unroll
+    for (int r = 0; r < PER; r++) {
+        const int i = i0 + PER * ty + r, j = j0 + tx;
         const long at = (long)i * n + j;
 
+#if FOLD
+        sum[r] = charl_tree_sum_of(level[r], leaves);
+#endif
+        if (i < m && j < n) {
 #if BIAS == 1
-        acc += charl_load(bias + bias_at + j, n - j);
+            sum[r] += bias[bias_at + j];
 #elif BIAS == 2
-        acc += (float4)(bias[bias_at + zi * m + i]);
+            sum[r] += bias[bias_at + zi * m + i];
 #endif
 #ifdef EXPR
-        charl_store(EPILOGUE(acc, at, n - j), out + at, n - j);
+            charl_store(EPILOGUE(sum[r], at, n - j), out + at, n - j);
 #else
-        charl_store(acc, out + at, n - j);
+            charl_put(sum[r], out + at);
 #endif
+        }
     }
 }

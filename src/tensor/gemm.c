@@ -211,15 +211,15 @@ static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l,
     const bool small = is_small(dev, p);
     const int tile = small ? SMALL_TILE : use_large && p->leaves <= 1 ? 128 : 64;
 
-    n += charl__gemm_define_epilogue(p, 4, text + n, bytes - (size_t)n);
+    n += charl__gemm_define_epilogue(p, small ? 1 : 4, text + n, bytes - (size_t)n);
     if (p->leaves > 1) {
         n += define_fold(p, text + n, bytes - (size_t)n);
         n += snprintf(text + n, bytes - (size_t)n, "#define M %d\n", LOCAL_LEAVES);
     }
-    if (!p->epilogue && (small || p->leaves > 1)) {
-        n += snprintf(text + n, bytes - (size_t)n, "#define CHARL_VEC 4\n");
-    }
     if (!small) {
+        if (!p->epilogue && p->leaves > 1) {
+            n += snprintf(text + n, bytes - (size_t)n, "#define CHARL_VEC 4\n");
+        }
         snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", tile);
     }
     l->file = l->entry = small ? "gemm_small" : "gemm_local";
