@@ -62,6 +62,7 @@
 
 #include "gemm_epilogue.clh"
 #include "nvidia/wgmma.clh"
+#include "nvidia/copy.clh"
 #include "nvidia/tile_store.clh"
 
 #define BM 128
@@ -100,15 +101,6 @@ static inline ulong8 find_chunks(const int rows_are_k, ulong first, int mn0, int
     const int8 y = rows_are_k ? r : min(mn0 + r, (int8)(mn - 1));
 
     return first + 2 * (convert_ulong8(y) * (ulong)(rows_are_k ? mn : k) + convert_ulong8(x));
-}
-
-/* 16 bytes to local memory, or zeros. */
-static inline void copy_chunk(uint to, ulong from, int there)
-{
-    ASM volatile("{\n.reg .pred none;\nsetp.eq.s32 none, %2, 0;\n"
-                 "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, none;\n}" ::"r"(to),
-                 "l"(from), "r"(there)
-                 : "memory");
 }
 
 /* The same from any address: so many elements, zeros behind them. */

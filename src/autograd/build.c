@@ -59,8 +59,12 @@ static charl_status infer_types(charl_graph *g, const charl_op *op, const void *
     for (int i = 0; i < operands->n_in; i++) {
         type[i] = operands->in[i]->type;
     }
-    *inf = (charl_infer){
-        .attr = attr, .n_in = operands->n_in, .in = type, .n_slices = g->slices.count, .n_out = 1};
+    *inf = (charl_infer){.attr = attr,
+                         .n_in = operands->n_in,
+                         .in = type,
+                         .n_slices = g->slices.count,
+                         .wgmma = g->dev && charl__device_facts(g->dev)->wgmma,
+                         .n_out = 1};
     CHARL_TRY(charl__infer(op, inf));
     CHARL_TRY(check_outputs(inf));
 cleanup:

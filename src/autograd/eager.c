@@ -21,7 +21,12 @@ charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *at
 {
     charl_status st = CHARL_OK;
     charl_type type[CHARL_OP_MAX_IN];
-    charl_infer inf = {.attr = attr, .n_in = n_in, .in = type, .n_slices = 1, .n_out = 1};
+    charl_infer inf = {.attr = attr,
+                       .n_in = n_in,
+                       .in = type,
+                       .n_slices = 1,
+                       .wgmma = charl__device_facts(dev)->wgmma,
+                       .n_out = 1};
     charl_slices whole;
     charl_tensor *made[CHARL_OP_MAX_OUT] = {0}, *workspace = NULL, *step = NULL;
     charl_enqueue e = {.dev = dev,

@@ -139,7 +139,8 @@ static int input_of(fused *d, const charl_node *n, charl_var *v)
     charl_chain *c = &d->chain;
     int64_t inner = 1, count = 1;
 
-    (void)charl__broadcast_index(&n->out[0]->type.shape, &v->type.shape, &inner, &count);
+    (void)charl__broadcast_in(n->out[0]->channels_last, &n->out[0]->type.shape, &v->type.shape,
+                              &inner, &count);
     for (int i = 0; i < d->n_in; i++) {
         if (charl__var_root(d->in[i]) == charl__var_root(v) && c->inner[i] == inner &&
             c->count[i] == count) {

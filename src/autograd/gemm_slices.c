@@ -55,8 +55,7 @@ static charl_gemm cut_products(const charl_gemm *p, int parts)
     return q;
 }
 
-/* Slices whose leaves are parts. */
-static charl_slices cut_slices(const charl_slices *s, int parts)
+charl_slices charl__cut_slices(const charl_slices *s, int parts)
 {
     charl_slices cut = *s;
 
@@ -95,7 +94,7 @@ charl_status charl__gemm_slices(const charl_enqueue *e, const charl_gemm *p, int
 {
     charl_status st = CHARL_OK;
     const int parts = charl__gemm_has_slices(e, k) ? parts_of(p) : 1;
-    const charl_slices slices = cut_slices(e->slices, parts);
+    const charl_slices slices = charl__cut_slices(e->slices, parts);
     charl_gemm q = cut_products(p, parts);
     charl_enqueue leaves = *e;
 

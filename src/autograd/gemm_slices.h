@@ -12,6 +12,9 @@
  * sum is one chain. */
 bool charl__gemm_has_slices(const charl_enqueue *e, int k);
 
+/** Slices whose leaves are `parts` equal parts of those of s each; parts: a power of two. */
+charl_slices charl__cut_slices(const charl_slices *s, int parts);
+
 /** Bytes of workspace that charl__gemm_slices needs for the product p of one slice, with `n_slices`
  * of them. */
 int64_t charl__gemm_slices_workspace(const charl_gemm *p, int n_slices);

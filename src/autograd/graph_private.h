@@ -34,6 +34,7 @@ struct charl_var {
     charl_var *grad;
     charl_list more;      /* of a parameter that is used again: its gradients after grad */
     bool rounds;          /* of a root: nodes of the tree over slices are rounded to bf16 */
+    bool channels_last;   /* how its four extents lie in memory (layout.c) */
     bool late;            /* of a parameter: its gradient is final only after all other nodes */
     charl_var *completed; /* charl_batch_sum of this PARTIAL */
     charl_var *again;     /* the same value, computed again for the backward pass */
@@ -153,6 +154,9 @@ charl_status charl__node_new(charl_graph *g, const charl_op *op, const void *att
 extern const charl_op charl__op_batch_sum; /* PARTIAL -> REPLICATED, by the collective callback */
 extern const charl_op charl__op_spread; /* a finished gradient into the lanes of the arena, so that
                                            the tree gives it back */
+
+/** Choose which values lie channels-last, and let the operators around them know. */
+charl_status charl__graph_choose_layouts(charl_graph *g) CHARL_MUST_CHECK;
 
 /** Append the part of the model that node n belongs to once more, unless that has been done or the
  * part is the last; afterwards vars that have been computed again have `again`. */

@@ -34,6 +34,7 @@ charl_status charl__infer(const charl_op *op, charl_infer *inf)
 {
     charl_status st = CHARL_OK;
 
+    inf->layout = op->layout;
     CHARL_TRY(check_half(op, inf));
     CHARL_TRY(op->infer(inf));
 cleanup:
@@ -113,6 +114,20 @@ bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand,
         }
     }
     return true;
+}
+
+bool charl__broadcast_in(bool channels_last, const charl_shape *full, const charl_shape *operand,
+                         int64_t *inner, int64_t *count)
+{
+    const int axis = operand->ndim - 3; /* C of [C, H, W] and [N, C, H, W] */
+
+    if (!channels_last) {
+        return charl__broadcast_index(full, operand, inner, count);
+    }
+    *inner = 1;
+    *count = charl_shape_count(operand);
+    return *count == 1 || charl_shape_equal(full, operand) ||
+           (axis >= 0 && operand->dim[axis] == full->dim[1] && *count == full->dim[1]);
 }
 
 /* A REPLICATED operand has no rows of its own: its leading extent must not run along the batch. */

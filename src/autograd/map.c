@@ -81,7 +81,8 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
         int64_t inner = 1, count = n;
         char full[CHARL_SHAPE_TEXT], part[CHARL_SHAPE_TEXT];
 
-        CHARL_REQUIRE(charl__broadcast_index(&m->out->shape, &m->in[i]->shape, &inner, &count),
+        CHARL_REQUIRE(charl__broadcast_in(m->out->channels_last, &m->out->shape, &m->in[i]->shape,
+                                          &inner, &count),
                       CHARL_ERR_SHAPE, "operand %d %s does not broadcast to %s", i,
                       charl_shape_format(&m->in[i]->shape, part),
                       charl_shape_format(&m->out->shape, full));

@@ -24,12 +24,23 @@
 
 enum { CHARL_OP_MAX_IN = 8, CHARL_OP_MAX_OUT = 4 };
 
+/** What an operator makes of values [N, C, H, W] that lie channels-last (tensor/tensor.h). */
+typedef enum charl_op_layout {
+    CHARL_LAYOUT_ROWS,     /* nothing: it takes and gives row-major ones */
+    CHARL_LAYOUT_ALIKE,    /* elementwise: what has the full shape lies alike, others broadcast */
+    CHARL_LAYOUT_CHANNELS, /* all of four extents lie alike; others have a number per channel */
+    CHARL_LAYOUT_ANY       /* each as its tensor says, and channels-last is quicker */
+} charl_op_layout;
+
 typedef struct charl_infer {
     const void *attr;
     int n_in;
     const charl_type *in;
-    int n_slices; /* this rank's: a BATCHED extent is a multiple of it */
-    int n_out;    /* preset to 1 */
+    int n_slices;           /* this rank's: a BATCHED extent is a multiple of it */
+    bool wgmma;             /* fact of the device; it may add to the workspace, nothing else */
+    bool channels_last;     /* operands of four extents lie so; likewise */
+    charl_op_layout layout; /* preset to the operator's: what holds for these operands */
+    int n_out;              /* preset to 1 */
     charl_type out[CHARL_OP_MAX_OUT];
     int64_t workspace; /* bytes, preset to 0 */
 } charl_infer;
@@ -115,8 +126,9 @@ struct charl_op {
     int in_place;        /* so many of the first outputs may take the memory of inputs of the same
                             size that die here; true: output 0 */
     unsigned
-        half;    /* bit i: operand i may be bf16 or f16, as storage; 0: the operator is f32 only */
-    bool mixed;  /* such operands need not all have one type */
+        half;   /* bit i: operand i may be bf16 or f16, as storage; 0: the operator is f32 only */
+    bool mixed; /* such operands need not all have one type */
+    charl_op_layout layout;
     bool effect; /* changes an input in place (running statistics): never dead. Kernels honour
                     step->commit */
 
@@ -207,6 +219,11 @@ bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand,
  * multiplied with all of w that has one index along `extent`. */
 double charl__flop_product(const charl_infer *inf);
 double charl__flop_weights(const charl_shape *values, const charl_shape *w, int extent);
+
+/** The same in memory. Where the full shape lies channels-last, so does an operand of that shape; a
+ * smaller one has a number per channel, or one in all. */
+bool charl__broadcast_in(bool channels_last, const charl_shape *full, const charl_shape *operand,
+                         int64_t *inner, int64_t *count);
 
 /* Shared engines (engines in src/tensor take plain tensors; these know operators). */
 /** The launches of an operator: its enqueue, or out[0] = its expression elementwise. Errors: its

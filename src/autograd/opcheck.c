@@ -190,6 +190,34 @@ cleanup:
     return st;
 }
 
+static bool is_last(const charl_op_case *c, const charl_type *t)
+{
+    return c->channels_last && t->shape.ndim == 4 && t->batch == CHARL_BATCHED;
+}
+
+/* Elements [N, C, H, W] to channels-last, or back. */
+static charl_status reorder(const charl_type *t, bool to_last, unsigned char *elements)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = charl_shape_count(&t->shape), channels = t->shape.dim[1];
+    const int64_t pixels = t->shape.dim[2] * t->shape.dim[3];
+    const size_t size = charl_dtype_size(t->dtype);
+    unsigned char *copy = NULL;
+
+    CHARL_TRY(charl_alloc_array(n, size, &copy));
+    memcpy(copy, elements, (size_t)n * size);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t sample = i / (channels * pixels), c = i / pixels % channels, p = i % pixels;
+        const size_t row_major = (size_t)i * size;
+        const size_t last = (size_t)((sample * pixels + p) * channels + c) * size;
+
+        memcpy(elements + (to_last ? last : row_major), copy + (to_last ? row_major : last), size);
+    }
+cleanup:
+    charl_free(copy);
+    return st;
+}
+
 typedef struct op_run {
     guarded in[CHARL_OP_MAX_IN], out[CHARL_OP_MAX_OUT], workspace, step;
 } op_run;
@@ -222,6 +250,10 @@ static charl_status set_up_inputs(charl_device *dev, const charl_op_case *c, con
         CHARL_TRY(guarded_init(dev, &type[i], 1, shift, &r->in[i]));
         charl__encode(type[i].dtype, c->in[i] + first, charl_shape_count(&type[i].shape),
                       r->in[i].image + r->in[i].at);
+        if (is_last(c, &type[i])) {
+            CHARL_TRY(reorder(&type[i], true, r->in[i].image + r->in[i].at));
+            r->in[i].tensor->channels_last = true;
+        }
         CHARL_TRY(upload(&r->in[i]));
     }
 cleanup:
@@ -288,6 +320,8 @@ charl_status charl__op_case_run(charl_device *dev, const charl_op_case *c,
                        .n_in = c->n_in,
                        .in = type,
                        .n_slices = slices->count,
+                       .wgmma = charl__device_facts(dev)->wgmma,
+                       .channels_last = c->channels_last,
                        .n_out = 1};
     op_run r = {0};
 
@@ -295,10 +329,16 @@ charl_status charl__op_case_run(charl_device *dev, const charl_op_case *c,
     CHARL_TRY(set_up_inputs(dev, c, slices, shift, &r, type));
     CHARL_TRY(charl__infer(c->op, &inf));
     CHARL_TRY(set_up_outputs(dev, &inf, slices, shift, &r));
+    for (int k = 0; k < inf.n_out; k++) {
+        r.out[k].tensor->channels_last = is_last(c, &inf.out[k]);
+    }
     CHARL_TRY(enqueue(dev, c, &inf, slices, &r));
     for (int k = 0; k < inf.n_out; k++) {
         CHARL_TRY(charl_alloc(r.out[k].payload, &raw[k]));
         CHARL_TRY(check_guards(c->op, &r.out[k], false, raw[k]));
+        if (is_last(c, &inf.out[k])) {
+            CHARL_TRY(reorder(&inf.out[k], false, raw[k]));
+        }
     }
     for (int i = 0; i < c->n_in; i++) {
         CHARL_TRY(check_guards(c->op, &r.in[i], !c->op->effect, NULL));

@@ -13,6 +13,9 @@ typedef struct charl_op_case {
     charl_type in_type[CHARL_OP_MAX_IN], out_type[CHARL_OP_MAX_OUT];
     double *in[CHARL_OP_MAX_IN];    /* values that the device's type can hold exactly */
     double *want[CHARL_OP_MAX_OUT]; /* the reference's */
+    /* Preset to false. What has rows of the batch and four extents lies channels-last on the
+     * device, for operators that take that. */
+    bool channels_last;
 } charl_op_case;
 
 /** Largest deviation of a run from the reference. */

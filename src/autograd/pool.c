@@ -7,6 +7,8 @@
 
 #include "autograd/map.h"
 
+enum { LANES = 8 }; /* channels of a work-item in kernels/pool_last.cl */
+
 static charl_status check_axis(const charl_window *w, int d)
 {
     charl_status st = CHARL_OK;
@@ -70,21 +72,23 @@ cleanup:
     return st;
 }
 
-static charl_status launch(const charl_enqueue *e, const char *entry, bool gradient, int64_t count,
-                           int64_t span)
+typedef struct pool_run {
+    const char *file, *entry;
+    bool gradient;
+    int64_t count, span; /* of what work-items go through, and how many each */
+    int64_t groups;      /* > 0: channels-last, in eights */
+} pool_run;
+
+static charl_status launch(const charl_enqueue *e, const pool_run *r)
 {
     const charl_window *w = &((const charl_pool *)e->attr)->win;
     const charl_shape *in = &e->in[0]->shape, *out = &e->out[0]->shape;
-    const charl_shape *image = gradient ? out : in, *small = gradient ? in : out;
-    const bool vectors = strcmp(entry, "charl_max_rows") == 0;
+    const charl_shape *image = r->gradient ? out : in, *small = r->gradient ? in : out;
     char defines[256];
     int a = 0;
-    charl_launch l = {.file = vectors ? "pool_rows" : "pool",
-                      .entry = entry,
-                      .defines = defines,
-                      .label = e->label};
+    charl_launch l = {.file = r->file, .entry = r->entry, .defines = defines, .label = e->label};
 
-    if (count == 0) {
+    if (r->count == 0) {
         return CHARL_OK;
     }
     snprintf(
@@ -93,28 +97,43 @@ static charl_status launch(const charl_enqueue *e, const char *entry, bool gradi
         "#define DH %d\n#define DW %d\n%s%s",
         w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->padding[0], w->padding[1],
         w->dilation[0], w->dilation[1], charl__act_define(e->out[0]->dtype),
-        vectors ? "#define CHARL_VEC 16\n" : "");
+        strcmp(r->file, "pool_rows") == 0 ? "#define CHARL_VEC 16\n" : "");
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
     for (int k = 0; k < e->n_out; k++) {
         l.args[a++] = charl__out(e->out[k]);
     }
-    l.args[a++] = charl__i64(count);
-    l.args[a++] = charl__i64(span);
+    l.args[a++] = charl__i64(r->count);
+    l.args[a++] = charl__i64(r->groups > 0 ? r->groups : r->span);
     l.args[a++] = charl__i32((int32_t)image->dim[2]);
     l.args[a++] = charl__i32((int32_t)image->dim[3]);
     l.args[a++] = charl__i32((int32_t)small->dim[2]);
     l.args[a++] = charl__i32((int32_t)small->dim[3]);
-    charl__span_launch(e->dev, count, span, &l);
+    charl__span_launch(e->dev, r->count, r->span, &l);
     return charl__launch(e->dev, &l);
+}
+
+/* out[0] lies channels-last, and so does what goes with it. */
+static charl_status launch_last(const charl_enqueue *e, const char *entry, bool gradient)
+{
+    return launch(e, &(pool_run){.file = "pool_last",
+                                 .entry = entry,
+                                 .gradient = gradient,
+                                 .count = charl__tensor_count(e->out[0]) / LANES,
+                                 .span = 1,
+                                 .groups = e->out[0]->shape.dim[1] / LANES});
 }
 
 charl_status charl__pool_launch(const charl_enqueue *e, const char *entry, bool gradient)
 {
     const int64_t count = charl__tensor_count(e->out[0]);
 
-    return launch(e, entry, gradient, count, charl__span(e->dev, count, 1));
+    return launch(e, &(pool_run){.file = "pool",
+                                 .entry = entry,
+                                 .gradient = gradient,
+                                 .count = count,
+                                 .span = charl__span(e->dev, count, 1)});
 }
 
 charl_status charl__pool_launch_max(const charl_enqueue *e)
@@ -122,12 +141,18 @@ charl_status charl__pool_launch_max(const charl_enqueue *e)
     const charl_shape *out = &e->out[0]->shape;
     const int64_t rows = out->dim[0] * out->dim[1] * out->dim[2];
 
+    if (e->out[0]->channels_last) {
+        return launch_last(e, "charl_max_last", false);
+    }
     if (!charl__is_ungrouped(e->dev)) {
         return charl__pool_launch(e, "charl_max", false);
     }
-    return launch(e, "charl_max_rows", false, rows,
-                  (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) + out->dim[3] - 1) /
-                      (out->dim[3] > 0 ? out->dim[3] : 1));
+    return launch(e, &(pool_run){.file = "pool_rows",
+                                 .entry = "charl_max_rows",
+                                 .count = rows,
+                                 .span = (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) +
+                                          out->dim[3] - 1) /
+                                         (out->dim[3] > 0 ? out->dim[3] : 1)});
 }
 
 charl_status charl__pool_launch_max_gradient(const charl_enqueue *e)
@@ -138,11 +163,19 @@ charl_status charl__pool_launch_max_gradient(const charl_enqueue *e)
     const bool overlap = w->stride[0] <= w->dilation[0] * (w->kernel[0] - 1) ||
                          w->stride[1] <= w->dilation[1] * (w->kernel[1] - 1);
 
+    if (e->out[0]->channels_last) {
+        return launch_last(e, "charl_max_gradient_last", true);
+    }
     if (!charl__is_ungrouped(e->dev) || (overlap && e->out[0]->dtype != CHARL_F32) || size == 0) {
         return charl__pool_launch(e, "charl_max_gradient", true);
     }
-    return launch(e, "charl_max_scatter", true, image->dim[0] * image->dim[1],
-                  (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) + size - 1) / size);
+    return launch(
+        e, &(pool_run){.file = "pool",
+                       .entry = "charl_max_scatter",
+                       .gradient = true,
+                       .count = image->dim[0] * image->dim[1],
+                       .span = (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) + size - 1) /
+                               size});
 }
 
 charl_pool_walk charl__pool_walk(const charl_shape *image, const charl_shape *out)

@@ -327,6 +327,7 @@ static charl_status prepare(charl_graph *g)
 
     CHARL_REQUIRE(!g->params || !g->params->dev || g->params->dev == g->dev, CHARL_ERR_INVALID,
                   "the parameters of this graph lie on another device");
+    CHARL_TRY(charl__graph_choose_layouts(g));
     link_views(g);
     CHARL_TRY(settle_gradients(g));
     charl__graph_mark_live(g);

@@ -55,6 +55,7 @@ charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out)
         CHARL_TRY(charl__tensor_view(v->g->segment[root->segment], v->type.dtype, &v->type.shape,
                                      root->offset / size + j * n, out));
     }
+    (*out)->channels_last = v->channels_last;
 cleanup:
     return st;
 }

@@ -13,6 +13,7 @@ struct charl_tensor {
     charl_shape shape;
     charl_buffer *buffer; /* retained */
     int64_t offset;       /* elements from the start of buffer */
+    bool channels_last;   /* four extents [N, C, H, W] lie in memory as [N, H, W, C] */
 };
 
 /** A tensor over part of a buffer, which is retained. Errors: ERR_SHAPE, ERR_DTYPE; ERR_INVALID

@@ -37,6 +37,7 @@ const charl_op charl_op_add = {
     .in_place = true,
     .half = CHARL_HALF_ALL,
     .mixed = true,
+    .layout = CHARL_LAYOUT_ALIKE,
     .infer = charl__infer_broadcast,
     .expr = "a + b",
     .backward = backward,

@@ -6,6 +6,7 @@
  * which in training includes what x does through the statistics; no gradient flows through those by
  * itself.
  */
+#include "autograd/channels.h"
 #include "autograd/map.h"
 #include "autograd/onnx.h"
 #include "autograd/norm.h"
@@ -38,6 +39,10 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     charl_rows plan;
 
     if (charl__tensor_count(e->out[0]) == 0) {
+        goto cleanup;
+    }
+    if (e->in[1]->channels_last) {
+        CHARL_TRY(charl__channels_gradient(e, t->count));
         goto cleanup;
     }
     CHARL_TRY(charl__norm_plan(e, s.rows, s, e->n_in > 5 ? "#define WEIGHT 1\n" : "", &plan));
@@ -114,6 +119,7 @@ const charl_op charl_op_batch_norm_grad = {
     .n_optional = 1,
     .attr_size = sizeof(charl_norm),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .layout = CHARL_LAYOUT_CHANNELS,
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,
@@ -219,6 +225,7 @@ const charl_op charl_op_batch_norm_apply = {
     .attr_size = sizeof(charl_norm),
     .in_place = true,
     .half = CHARL_HALF(0),
+    .layout = CHARL_LAYOUT_ALIKE,
     .infer = charl__infer_broadcast,
     .express = express_apply,
     .backward = backward_apply,

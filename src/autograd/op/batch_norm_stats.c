@@ -2,6 +2,7 @@
  */
 #include <math.h>
 
+#include "autograd/channels.h"
 #include "autograd/map.h"
 #include "autograd/onnx.h"
 #include "autograd/norm.h"
@@ -16,7 +17,9 @@ static void set_sums(charl_infer *inf, const charl_type *x, int quantities)
     if (quantities > 1) {
         inf->out[0].shape = (charl_shape){2, {quantities, x->shape.dim[1]}};
     }
-    if (inf->out[0].batch == CHARL_PARTIAL && inf->n_slices > 1) {
+    if (inf->channels_last) {
+        inf->workspace = charl__channels_workspace(&x->shape, inf->n_slices, quantities);
+    } else if (inf->out[0].batch == CHARL_PARTIAL && inf->n_slices > 1) {
         inf->workspace = inf->n_slices * quantities * x->shape.dim[1] * (int64_t)sizeof(float);
     }
 }
@@ -34,6 +37,11 @@ static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_ten
     charl_tensor *part = partial ? charl__fold_target(e, 0) : e->out[0];
     charl_rows plan;
 
+    if (x->channels_last) {
+        CHARL_TRY(charl__channels_sums(
+            e, &(charl_channels){.x = x, .g = g, .mean = mean, .invstd = invstd}));
+        goto cleanup;
+    }
     CHARL_TRY(charl__norm_plan(e, slices, s, g ? "#define WHAT 1\n" : "", &plan));
     charl__rows_store(&plan, x->dtype);
     if (s.channels > 0) {
@@ -102,6 +110,7 @@ const charl_op charl_op_batch_norm_squares = {
     .formula = "out[c] = sum of (x[:,c] - mean[c])^2",
     .n_in = 2,
     .half = CHARL_HALF(0),
+    .layout = CHARL_LAYOUT_CHANNELS,
     .infer = infer_squares,
     .enqueue = enqueue_squares,
     .reference = reference_squares,
@@ -169,6 +178,7 @@ const charl_op charl_op_batch_norm_sums = {
                "invstd[c]",
     .n_in = 4,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .layout = CHARL_LAYOUT_CHANNELS,
     .infer = infer_sums,
     .enqueue = enqueue_sums,
     .reference = reference_sums,

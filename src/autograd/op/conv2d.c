@@ -4,19 +4,14 @@
  * The three are one trilinear form, so that each one's gradients are the other two.
  */
 #include "autograd/conv2d.h"
+#include "autograd/conv_cores.h"
 #include "autograd/conv_phase.h"
 #include "autograd/gemm_slices.h"
 #include "autograd/onnx.h"
 #include "charl/ops.h"
 #include "tensor/conv.h"
 
-typedef struct conv_attr {
-    charl_window win;
-    int groups;
-    int64_t size[2]; /* dgrad: H and W of the result; wgrad: KH and KW are in win */
-} conv_attr;
-
-static charl_conv describe(const conv_attr *t, const charl_shape *x, const charl_shape *w,
+static charl_conv describe(const charl_conv_attr *t, const charl_shape *x, const charl_shape *w,
                            const charl_shape *out)
 {
     charl_conv c = {.batch = x->dim[0],
@@ -68,8 +63,8 @@ cleanup:
 }
 
 /* out [B, O, OH, OW] of x [B, C, H, W] under w [O, C/groups, KH, KW]. */
-static charl_status output_shape(const conv_attr *t, const charl_shape *x, const charl_shape *w,
-                                 charl_shape *out)
+static charl_status output_shape(const charl_conv_attr *t, const charl_shape *x,
+                                 const charl_shape *w, charl_shape *out)
 {
     charl_status st = CHARL_OK;
     const charl_conv c = describe(t, x, w, x);
@@ -90,9 +85,19 @@ cleanup:
     return st;
 }
 
+/* Whether it goes to tensor cores, which take images in any layout. */
+static bool choose_cores(charl_infer *inf, int groups)
+{
+    const bool cores = charl__conv_is_wgmma(inf->wgmma, inf->in[0].dtype, groups);
+
+    inf->layout = cores ? CHARL_LAYOUT_ANY : CHARL_LAYOUT_ROWS;
+    return cores;
+}
+
 static charl_status infer(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
+    const charl_conv_attr *t = inf->attr;
     char a[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(check_images(inf, 2));
@@ -100,15 +105,25 @@ static charl_status infer(charl_infer *inf)
                       (inf->n_in < 3 || inf->in[2].batch != CHARL_BATCHED),
                   CHARL_ERR_SHAPE, "weight and bias must be the same for all rows");
     inf->out[0].dtype = inf->in[0].dtype;
-    CHARL_TRY(output_shape(inf->attr, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape));
+    CHARL_TRY(output_shape(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape));
     CHARL_REQUIRE(inf->n_in < 3 || (inf->in[2].shape.ndim == 1 &&
                                     inf->in[2].shape.dim[0] == inf->in[1].shape.dim[0]),
                   CHARL_ERR_SHAPE, "bias %s does not fit %lld output channels",
                   charl_shape_format(&inf->in[inf->n_in - 1].shape, a),
                   (long long)inf->in[1].shape.dim[0]);
     CHARL_TRY(charl__infer_rows(inf));
+    if (choose_cores(inf, t->groups)) {
+        const charl_conv c = describe(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape);
+
+        inf->workspace = charl__conv_cores_workspace(&c);
+    }
 cleanup:
     return st;
+}
+
+static bool is_on_cores(const charl_enqueue *e, const charl_conv *c)
+{
+    return charl__conv_is_wgmma(charl__device_facts(e->dev)->wgmma, e->in[0]->dtype, c->groups);
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -118,6 +133,9 @@ static charl_status enqueue(const charl_enqueue *e)
 
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
+    }
+    if (is_on_cores(e, &c)) {
+        return charl__conv_cores(e, &c);
     }
     p.a = e->in[1];
     p.b = e->in[0];
@@ -130,7 +148,7 @@ static charl_status enqueue(const charl_enqueue *e)
 charl_var *charl__conv2d_dgrad(charl_graph *g, charl_var *gout, charl_var *w,
                                const charl_window *win, int groups, const int64_t size[2])
 {
-    const conv_attr t = {.win = *win, .groups = groups, .size = {size[0], size[1]}};
+    const charl_conv_attr t = {.win = *win, .groups = groups, .size = {size[0], size[1]}};
 
     return charl__apply2(g, &charl_op_conv2d_dgrad, &t, gout, w);
 }
@@ -138,7 +156,7 @@ charl_var *charl__conv2d_dgrad(charl_graph *g, charl_var *gout, charl_var *w,
 static charl_var *apply_dgrad(const charl_backward *b, charl_var *gout, charl_var *w,
                               const charl_var *x)
 {
-    const conv_attr *t = b->attr;
+    const charl_conv_attr *t = b->attr;
     const charl_shape s = charl_var_get_type(x).shape;
 
     return charl__conv2d_dgrad(b->g, gout, w, &t->win, t->groups, s.dim + 2);
@@ -230,12 +248,12 @@ static void reference(const charl_reference *r)
 /* Operands in [-1, 1); terms of the longest sum. */
 #define DRAWN(a, n) .attr = &(a), .lo = -1, .hi = 1, .terms = (n)
 
-static const conv_attr k3 = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {0, 0}};
-static const conv_attr k5 = {{{5, 5}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
-static const conv_attr k1 = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
-static const conv_attr strided = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {0, 0}};
-static const conv_attr depthwise = {{{3, 3}, {2, 2}, {1, 1}, {1, 1}}, 6, {0, 0}};
-static const conv_attr grouped = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {0, 0}};
+static const charl_conv_attr k3 = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {0, 0}};
+static const charl_conv_attr k5 = {{{5, 5}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
+static const charl_conv_attr k1 = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
+static const charl_conv_attr strided = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {0, 0}};
+static const charl_conv_attr depthwise = {{{3, 3}, {2, 2}, {1, 1}, {1, 1}}, 6, {0, 0}};
+static const charl_conv_attr grouped = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {0, 0}};
 
 static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 8, 2, 5, 6), CHARL_R(F32, 3, 2, 3, 3), CHARL_R(F32, 3)}, DRAWN(k3, 54)},
@@ -253,7 +271,7 @@ static const charl_op_sample samples[] = {
 
 static void onnx(const charl_onnx_node *n)
 {
-    const conv_attr *t = n->attr;
+    const charl_conv_attr *t = n->attr;
     charl_onnx_window w;
     charl_onnx_call c = {.type = "Conv",
                          .in = {n->in[0], n->in[1], n->n_in > 2 ? n->in[2] : NULL},
@@ -276,8 +294,9 @@ const charl_op charl_op_conv2d = {
         "out[b,o,p] = bias[o] + sum over c, kh, kw of x[b,c,p*stride-padding+k*dilation] w[o,c,k]",
     .n_in = 3,
     .n_optional = 1,
-    .attr_size = sizeof(conv_attr),
+    .attr_size = sizeof(charl_conv_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .layout = CHARL_LAYOUT_ANY,
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -289,7 +308,7 @@ const charl_op charl_op_conv2d = {
 charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
                         const charl_window *win, int groups)
 {
-    const conv_attr t = {.win = *win, .groups = groups};
+    const charl_conv_attr t = {.win = *win, .groups = groups};
     charl_var *out[CHARL_OP_MAX_OUT];
 
     charl__apply(g, &charl_op_conv2d, &t, (charl_var *[]){x, w, bias}, 3, out);
@@ -300,7 +319,7 @@ charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *b
 static charl_status infer_dgrad(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
-    const conv_attr *t = inf->attr;
+    const charl_conv_attr *t = inf->attr;
     const charl_shape *gout = &inf->in[0].shape, *w = &inf->in[1].shape;
     charl_shape out = {0}, x;
     charl_conv c;
@@ -316,7 +335,8 @@ static charl_status infer_dgrad(charl_infer *inf)
     inf->out[0] = (charl_type){inf->in[0].dtype, x, CHARL_REPLICATED};
     CHARL_TRY(charl__infer_rows(inf));
     c = describe(t, &x, w, gout);
-    inf->workspace = charl__conv_phases_workspace(&c);
+    inf->workspace = choose_cores(inf, t->groups) ? charl__conv_cores_input_workspace(&c)
+                                                  : charl__conv_phases_workspace(&c);
 cleanup:
     return st;
 }
@@ -328,6 +348,9 @@ static charl_status enqueue_dgrad(const charl_enqueue *e)
 
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
+    }
+    if (is_on_cores(e, &c)) {
+        return charl__conv_cores_input(e, &c);
     }
     if (charl__conv_phases_workspace(&c) > 0) {
         return charl__conv_phases(e, &c);
@@ -388,13 +411,13 @@ static void reference_dgrad(const charl_reference *r)
     }
 }
 
-static const conv_attr k3_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {5, 6}};
-static const conv_attr strided_dgrad = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {7, 9}};
-static const conv_attr grouped_dgrad = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {5, 4}};
-static const conv_attr large_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {17, 19}};
+static const charl_conv_attr k3_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {5, 6}};
+static const charl_conv_attr strided_dgrad = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {7, 9}};
+static const charl_conv_attr grouped_dgrad = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {5, 4}};
+static const charl_conv_attr large_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {17, 19}};
 
-static const conv_attr gaps_dgrad = {{{2, 3}, {4, 2}, {0, 2}, {2, 2}}, 1, {6, 7}};
-static const conv_attr k1_dgrad = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 2, {5, 7}};
+static const charl_conv_attr gaps_dgrad = {{{2, 3}, {4, 2}, {0, 2}, {2, 2}}, 1, {6, 7}};
+static const charl_conv_attr k1_dgrad = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 2, {5, 7}};
 
 static const charl_op_sample samples_dgrad[] = {
     {.in = {CHARL_B(F32, 8, 6, 5, 7), CHARL_R(F32, 6, 2, 1, 1)}, DRAWN(k1_dgrad, 280)},
@@ -408,7 +431,7 @@ static const charl_op_sample samples_dgrad[] = {
 /* The transposed convolution: what strides left over at the end is output_padding. */
 static void onnx_dgrad(const charl_onnx_node *n)
 {
-    const conv_attr *t = n->attr;
+    const charl_conv_attr *t = n->attr;
     const charl_conv c =
         describe(t, &n->out_type->shape, &n->in_type[1].shape, &n->in_type[0].shape);
     const int64_t rest[] = {
@@ -436,8 +459,9 @@ const charl_op charl_op_conv2d_dgrad = {
     .flop = flop_dgrad,
     .formula = "out = d x of conv2d(x, w), given gout and w",
     .n_in = 2,
-    .attr_size = sizeof(conv_attr),
+    .attr_size = sizeof(charl_conv_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .layout = CHARL_LAYOUT_ANY,
     .infer = infer_dgrad,
     .enqueue = enqueue_dgrad,
     .backward = backward_dgrad,
@@ -447,10 +471,25 @@ const charl_op charl_op_conv2d_dgrad = {
 };
 
 /* conv2d_wgrad(gout, x): the gradient of the weight, a sum over the batch. */
+static int64_t wgrad_workspace(charl_infer *inf, charl_conv c)
+{
+    const int slices = inf->in[0].batch == CHARL_BATCHED ? inf->n_slices : 0;
+    charl_gemm product;
+
+    if (choose_cores(inf, c.groups)) {
+        return charl__conv_cores_weight_workspace(&c, slices);
+    }
+    if (slices == 0) {
+        return 0;
+    }
+    product = charl__conv_weight_gradient(&c, c.batch / slices);
+    return charl__gemm_slices_workspace(&product, slices);
+}
+
 static charl_status infer_wgrad(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
-    const conv_attr *t = inf->attr;
+    const charl_conv_attr *t = inf->attr;
     const charl_shape *gout = &inf->in[0].shape, *x = &inf->in[1].shape;
     charl_shape w, out = {0};
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -463,13 +502,8 @@ static charl_status infer_wgrad(charl_infer *inf)
                   CHARL_ERR_SHAPE, "gout %s is not the shape of the output for x %s",
                   charl_shape_format(gout, a), charl_shape_format(x, b));
     inf->out[0] = (charl_type){CHARL_F32, w, CHARL_REPLICATED};
-    if (inf->in[0].batch == CHARL_BATCHED) {
-        const charl_conv c = describe(t, x, &w, gout);
-        const charl_gemm product = charl__conv_weight_gradient(&c, c.batch / inf->n_slices);
-
-        inf->out[0].batch = CHARL_PARTIAL;
-        inf->workspace = charl__gemm_slices_workspace(&product, inf->n_slices);
-    }
+    inf->out[0].batch = inf->in[0].batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED;
+    inf->workspace = wgrad_workspace(inf, describe(t, x, &w, gout));
 cleanup:
     return st;
 }
@@ -480,6 +514,9 @@ static charl_status enqueue_wgrad(const charl_enqueue *e)
     const int64_t slices = charl__gemm_has_slices(e, 0) ? e->slices->count : 1;
     charl_gemm p = charl__conv_weight_gradient(&c, c.batch / slices);
 
+    if (is_on_cores(e, &c)) {
+        return charl__conv_cores_weight(e, &c);
+    }
     p.a = e->in[0];
     p.b = e->in[1];
     p.label = e->label;
@@ -540,8 +577,9 @@ const charl_op charl_op_conv2d_wgrad = {
     .flop = flop_wgrad,
     .formula = "out = d w of conv2d(x, w), given gout and x",
     .n_in = 2,
-    .attr_size = sizeof(conv_attr),
+    .attr_size = sizeof(charl_conv_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .layout = CHARL_LAYOUT_ANY,
     .infer = infer_wgrad,
     .enqueue = enqueue_wgrad,
     .backward = backward_wgrad,

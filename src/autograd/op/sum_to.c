@@ -4,6 +4,7 @@
  * First over inner, which gives [outer, C], then over outer: per slice of the batch where that is
  * what outer counts.
  */
+#include "autograd/channels.h"
 #include "autograd/map.h"
 #include "autograd/rows.h"
 #include "charl/ops.h"
@@ -52,7 +53,9 @@ static charl_status infer(charl_infer *inf)
                   charl_shape_format(&x->shape, text), *(const int *)inf->attr);
     p = make_plan(&x->shape, axis, x->batch == CHARL_BATCHED, inf->n_slices);
     inf->out[0] = (charl_type){CHARL_F32, {1, {p.n}}, p.partial ? CHARL_PARTIAL : x->batch};
-    inf->workspace = (p.scratch + scratch_floats(&p)) * 4;
+    inf->workspace = inf->channels_last ? charl__channels_workspace(&x->shape, inf->n_slices, 1)
+                                        : (p.scratch + scratch_floats(&p)) * 4;
+    inf->layout = axis == 1 && x->shape.ndim == 4 ? CHARL_LAYOUT_CHANNELS : CHARL_LAYOUT_ROWS;
 cleanup:
     return st;
 }
@@ -69,6 +72,10 @@ static charl_status enqueue(const charl_enqueue *e)
                       .scratch = p.scratch,
                       .scale = 1.0F};
 
+    if (e->in[0]->channels_last) {
+        CHARL_TRY(charl__channels_sums(e, &(charl_channels){.x = e->in[0]}));
+        goto cleanup;
+    }
     if (p.inner != 1) {
         r.outer = p.slices * p.outer * p.n;
         r.n = p.inner;
@@ -188,6 +195,7 @@ const charl_op charl_op_sum_to = {
     .n_in = 1,
     .attr_size = sizeof(int), /* the axis that stays */
     .half = CHARL_HALF(0),
+    .layout = CHARL_LAYOUT_CHANNELS,
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,

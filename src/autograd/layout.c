@@ -1,0 +1,230 @@
+/* Layouts: which images [N, C, H, W] lie channels-last in memory.
+ *
+ * Convolutions on tensor cores want them so; row-major ones they convert for themselves. Values
+ * that operators take or give alike form a group. A group is channels-last where a convolution
+ * wants that and everybody around it can: only reshapes are made to convert. Leaves, and what the
+ * user reads, are row-major.
+ */
+#include "autograd/graph_private.h"
+#include "base/alloc.h"
+#include "tensor/conv_wgmma.h"
+
+typedef struct layouts {
+    charl_graph *g;
+    int *group;             /* var id -> another one of its group, or itself */
+    bool *wanted, *refused; /* of a group's root */
+} layouts;
+
+static int root_of(const layouts *l, const charl_var *v)
+{
+    int i = v->id;
+
+    while (l->group[i] != i) {
+        i = l->group[i];
+    }
+    return i;
+}
+
+static void join(layouts *l, const charl_var *a, const charl_var *b)
+{
+    const int x = root_of(l, a), y = root_of(l, b);
+
+    l->group[y] = x;
+    l->wanted[x] = l->wanted[x] || l->wanted[y];
+    l->refused[x] = l->refused[x] || l->refused[y];
+}
+
+static bool is_image(const charl_var *v)
+{
+    return v->type.shape.ndim == 4 && v->type.batch == CHARL_BATCHED;
+}
+
+static bool is_half(const charl_var *v)
+{
+    return charl__is_float(v->type.dtype) && charl_dtype_size(v->type.dtype) == 2;
+}
+
+static bool can_be_last(const charl_var *v)
+{
+    return v->node && !v->keep && v->type.shape.dim[1] % CHARL_CONV_CHUNK == 0 &&
+           (is_half(v) || v->type.dtype == CHARL_I32);
+}
+
+static charl_var *operand(const charl_node *n, int i)
+{
+    return i < n->n_in ? n->in[i] : n->out[i - n->n_in];
+}
+
+/* The operator's rule once more: what it says of layouts, and what workspace it then needs. */
+static charl_status ask(const charl_node *n, bool channels_last, charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    charl_type type[CHARL_OP_MAX_IN];
+
+    for (int i = 0; i < n->n_in; i++) {
+        type[i] = n->in[i]->type;
+    }
+    *inf = (charl_infer){.attr = n->attr,
+                         .n_in = n->n_in,
+                         .in = type,
+                         .n_slices = n->in[0]->g->slices.count,
+                         .wgmma = true,
+                         .channels_last = channels_last,
+                         .n_out = 1};
+    CHARL_TRY(charl__infer(n->op, inf));
+cleanup:
+    return st;
+}
+
+/* Elementwise operators can where operands broadcast along channels. */
+static bool broadcasts(const charl_node *n)
+{
+    int64_t inner, count;
+
+    for (int i = 0; i < n->n_in; i++) {
+        if (!charl__broadcast_in(true, &n->out[0]->type.shape, &n->in[i]->type.shape, &inner,
+                                 &count)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_reshape(const charl_node *n)
+{
+    return n->op == &charl_op_reshape && is_image(n->in[0]) != is_image(n->out[0]) &&
+           is_half(n->in[0]);
+}
+
+static charl_status visit(layouts *l, const charl_node *n)
+{
+    charl_status st = CHARL_OK;
+    const charl_var *first = NULL;
+    charl_op_layout layout = n->op->layout;
+    charl_infer inf;
+
+    if (is_reshape(n)) {
+        goto cleanup;
+    }
+    if (layout != CHARL_LAYOUT_ROWS) {
+        CHARL_TRY(ask(n, false, &inf));
+        layout =
+            inf.layout == CHARL_LAYOUT_ALIKE && !broadcasts(n) ? CHARL_LAYOUT_ROWS : inf.layout;
+    }
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const charl_var *v = operand(n, i);
+
+        if (!is_image(v)) {
+            continue;
+        }
+        l->refused[root_of(l, v)] |= layout == CHARL_LAYOUT_ROWS || !can_be_last(v);
+        l->wanted[root_of(l, v)] |= layout == CHARL_LAYOUT_ANY;
+        if (layout == CHARL_LAYOUT_ALIKE || layout == CHARL_LAYOUT_CHANNELS) {
+            join(l, first ? first : v, v);
+            first = v;
+        }
+    }
+cleanup:
+    return st;
+}
+
+/* reshape, from or to an image that lies channels-last. */
+static charl_status enqueue_relayout(const charl_enqueue *e)
+{
+    const charl_tensor *in = e->in[0], *out = e->out[0];
+    const charl_shape *s = in->channels_last ? &in->shape : &out->shape;
+    const int64_t pixels = s->dim[2] * s->dim[3], rows = in->channels_last ? pixels : s->dim[1];
+
+    return charl__conv_swap(e->dev,
+                            &(charl_conv_swap){.from = *in,
+                                               .to = *out,
+                                               .batch = s->dim[0],
+                                               .rows = rows,
+                                               .cols = in->channels_last ? s->dim[1] : pixels,
+                                               .from_ld = in->channels_last ? s->dim[1] : pixels,
+                                               .to_ld = rows,
+                                               .label = e->label});
+}
+
+static charl_status infer_relayout(charl_infer *inf)
+{
+    return charl_op_reshape.infer(inf);
+}
+
+static const charl_op op_relayout = {
+    .name = "relayout",
+    .formula = "out = x under another shape, one of them channels-last",
+    .n_in = 1,
+    .attr_size = sizeof(charl_shape),
+    .half = CHARL_HALF_ALL,
+    .infer = infer_relayout,
+    .enqueue = enqueue_relayout,
+};
+
+/* Let the node know what has been chosen for its operands. */
+static charl_status settle(charl_node *n)
+{
+    charl_status st = CHARL_OK;
+    bool any = false;
+    charl_infer inf;
+
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        any = any || operand(n, i)->channels_last;
+    }
+    if (any && is_reshape(n)) {
+        n->op = &op_relayout;
+    } else if (any) {
+        CHARL_TRY(ask(n, true, &inf));
+        n->workspace = inf.workspace;
+    }
+cleanup:
+    return st;
+}
+
+static charl_status choose(layouts *l)
+{
+    charl_status st = CHARL_OK;
+    charl_graph *g = l->g;
+
+    for (int i = 0; i < g->vars.count; i++) {
+        const charl_var *v = charl__var(g, i);
+
+        l->group[i] = i;
+        if (v->grad && v->wants_gradient) {
+            l->refused[v->grad->id] = true;
+        }
+    }
+    for (int i = 0; i < g->nodes.count; i++) {
+        CHARL_TRY(visit(l, charl__node(g, i)));
+    }
+    for (int i = 0; i < g->vars.count; i++) {
+        charl_var *v = charl__var(g, i);
+        const int root = root_of(l, v);
+
+        v->channels_last = is_image(v) && l->wanted[root] && !l->refused[root];
+    }
+    for (int i = 0; i < g->nodes.count; i++) {
+        CHARL_TRY(settle(charl__node(g, i)));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__graph_choose_layouts(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    layouts l = {.g = g};
+
+    if (!charl__device_facts(g->dev)->wgmma) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *l.group, &l.group));
+    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *l.wanted, &l.wanted));
+    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *l.refused, &l.refused));
+    CHARL_TRY(choose(&l));
+cleanup:
+    charl_free(l.group);
+    charl_free(l.wanted);
+    charl_free(l.refused);
+    return st;
+}

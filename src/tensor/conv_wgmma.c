@@ -1,0 +1,249 @@
+/* Convolutions on NVIDIA's tensor cores. The tile, chosen here, changes no bits:
+ * kernels/nvidia/conv_wgmma.cl says why. */
+#include "tensor/conv_wgmma.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "tensor/gemm_private.h"
+
+enum { GROUP = 256, ROWS = 128, STAGE_K = 64, HALF_BYTES = 2, SWAP_TILE = 64 };
+
+typedef struct tile {
+    int columns, stages, overlap;
+    int groups; /* that run at a time on a compute unit: registers and local memory allow no more */
+} tile;
+
+static const tile narrow = {128, 3, 0, 2}, wide = {256, 4, 1, 1};
+static const tile narrow_gradient = {128, 6, 1, 1}; /* has no registers left for two groups */
+
+bool charl__conv_is_wgmma(bool wgmma, charl_dtype dtype, int groups)
+{
+    return wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) && groups == 1;
+}
+
+static void copy_pair(int to[2], const int from[2])
+{
+    to[0] = from[0];
+    to[1] = from[1];
+}
+
+charl_conv_product charl__conv_wgmma_forward(const charl_conv *c)
+{
+    charl_conv_product p = {
+        .m = c->batch * c->oh * c->ow,
+        .n = c->o,
+        .ld = charl__conv_padded(c->c) * c->kernel[0] * c->kernel[1],
+        .chunks = (int)(charl__conv_padded(c->c) / CHARL_CONV_CHUNK),
+        .image = {(int)c->h, (int)c->w},
+        .grid = {(int)c->oh, (int)c->ow},
+        .shift = {-c->padding[0], -c->padding[1]},
+        .w_step = {c->kernel[1], 1},
+        .out_extent = {(int)c->oh, (int)c->ow},
+        .out_step = {1, 1},
+    };
+
+    copy_pair(p.taps, c->kernel);
+    copy_pair(p.step, c->stride);
+    copy_pair(p.tap, c->dilation);
+    return p;
+}
+
+charl_conv_product charl__conv_wgmma_input_gradient(const charl_conv *c, const int at[2])
+{
+    const charl_conv_phase f = charl__conv_phase(c, at);
+    charl_conv_product p = {
+        .n = c->c,
+        .ld = charl__conv_padded(c->o) * c->kernel[0] * c->kernel[1],
+        .chunks = (int)(charl__conv_padded(c->o) / CHARL_CONV_CHUNK),
+        .image = {(int)c->oh, (int)c->ow},
+        .grid = {(int)charl__ceil_div(c->h - at[0], c->stride[0]),
+                 (int)charl__ceil_div(c->w - at[1], c->stride[1])},
+        .step = {1, 1},
+        .w_first = f.first[0] * c->kernel[1] + f.first[1],
+        .w_step = {f.step[0] * c->kernel[1], f.step[1]},
+        .out_extent = {(int)c->h, (int)c->w},
+    };
+
+    p.m = c->batch * p.grid[0] * p.grid[1];
+    copy_pair(p.taps, f.count);
+    copy_pair(p.out_step, c->stride);
+    copy_pair(p.out_place, at);
+    /* Pixel i of the phase gets from output row i + (at + padding - r * dilation) / stride. */
+    for (int d = 0; d < 2; d++) {
+        p.shift[d] = (at[d] + c->padding[d] - f.first[d] * c->dilation[d]) / c->stride[d];
+        p.tap[d] = -(f.step[d] * c->dilation[d] / c->stride[d]);
+    }
+    if (p.taps[0] == 0 || p.taps[1] == 0) {
+        p.taps[0] = p.taps[1] = 0;
+    }
+    return p;
+}
+
+charl_conv_product charl__conv_wgmma_weight_gradient(const charl_conv *c, int64_t rows)
+{
+    charl_conv_product p = charl__conv_wgmma_forward(c);
+
+    p.is_gradient = true;
+    p.m = c->o;
+    p.n = c->c * c->kernel[0] * c->kernel[1];
+    p.k = rows * c->oh * c->ow;
+    p.parts = rows > 0 ? c->batch / rows : 1;
+    p.ld = charl__conv_padded(c->o);
+    return p;
+}
+
+static int64_t count_columns(const charl_conv_product *p)
+{
+    return p->is_gradient ? (int64_t)p->taps[0] * p->taps[1] * p->chunks * CHARL_CONV_CHUNK : p->n;
+}
+
+static int64_t count_tiles(const charl_conv_product *p, const tile *t)
+{
+    return charl__ceil_div(p->m, ROWS) * charl__ceil_div(count_columns(p), t->columns) *
+           charl__at_least_one(p->parts);
+}
+
+/* The wide one reads a quarter less per product, where it is filled and there is one for every
+ * compute unit. */
+static const tile *choose_tile(charl_device *dev, const charl_conv_product *p)
+{
+    const int64_t columns = charl__ceil_div(count_columns(p), wide.columns) * wide.columns;
+
+    if (8 * columns <= 9 * count_columns(p) &&
+        count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units) {
+        return &wide;
+    }
+    return p->is_gradient ? &narrow_gradient : &narrow;
+}
+
+/* Two numbers as a kernel's int2. */
+static charl_arg pair(const int v[2])
+{
+    return charl__i64((int64_t)((uint64_t)(uint32_t)v[1] << 32 | (uint32_t)v[0]));
+}
+
+static charl_arg operand(charl_arg_kind kind, const charl_tensor *t)
+{
+    charl_arg a = charl__raw(kind, t->buffer);
+
+    a.v.offset = t->offset;
+    return a;
+}
+
+static charl_status check(const charl_conv_product *p, int64_t tiles)
+{
+    charl_status st = CHARL_OK;
+    const int64_t rows = p->parts * p->k > p->m ? p->parts * p->k : p->m;
+    const int64_t image = (int64_t)p->image[0] * p->image[1] * p->chunks * 2 * CHARL_CONV_CHUNK;
+    const int64_t results = (int64_t)p->out_extent[0] * p->out_extent[1];
+
+    CHARL_REQUIRE(tiles <= INT_MAX / 2 && rows * p->out_step[0] * p->out_step[1] <= INT_MAX / 2 &&
+                      image <= INT_MAX / 2 && results <= INT_MAX / 2 && p->ld * p->n <= INT_MAX / 2,
+                  CHARL_ERR_SHAPE,
+                  "convolution of images of %d x %d x %d with %lld pixels in all: an extent is "
+                  "beyond 2^30; lower train.batch_size",
+                  p->image[0], p->image[1], p->chunks * CHARL_CONV_CHUNK, (long long)rows);
+cleanup:
+    return st;
+}
+
+static void define(const charl_conv_product *p, const tile *t, char *text, size_t bytes)
+{
+    const int eight = 8 / (int)charl_dtype_size(p->out.dtype);
+
+    snprintf(text, bytes,
+             "%s#define IS_F16 %d\n#define OUT_T %s\n#define GRAD %d\n#define BIAS %d\n"
+             "#define BN %d\n#define STAGES %d\n#define OVERLAP %d\n#define OUT_BY_8 %d\n",
+             charl__act_define(p->a.dtype), p->a.dtype == CHARL_F16,
+             charl__kernel_type(p->out.dtype), p->is_gradient, p->bias != NULL, t->columns,
+             t->stages, t->overlap,
+             p->is_gradient || (p->n % eight == 0 && p->out.offset % eight == 0));
+}
+
+charl_status charl__conv_wgmma(charl_device *dev, const charl_conv_product *p)
+{
+    charl_status st = CHARL_OK;
+    const tile *t = choose_tile(dev, p);
+    const int64_t tiles = count_tiles(p, t);
+    const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
+    char defines[512];
+    charl_launch l = {
+        .file = "nvidia/conv_wgmma",
+        .entry = "conv_wgmma",
+        .defines = defines,
+        .global = {(size_t)((tiles < most ? tiles : most) * GROUP)},
+        .local = {GROUP},
+        .local_bytes = (int64_t)t->stages * (ROWS + t->columns) * STAGE_K * HALF_BYTES,
+        .args = {operand(CHARL_ARG_IN, &p->a),
+                 operand(CHARL_ARG_IN, &p->b),
+                 charl__in(p->bias),
+                 operand(CHARL_ARG_OUT, &p->out),
+                 charl__i32((int32_t)p->m),
+                 charl__i32((int32_t)p->n),
+                 charl__i32((int32_t)p->k),
+                 charl__i32((int32_t)tiles),
+                 charl__i32(p->chunks),
+                 charl__i32((int32_t)p->ld),
+                 pair(p->image),
+                 pair(p->taps),
+                 pair(p->grid),
+                 pair(p->step),
+                 pair(p->shift),
+                 pair(p->tap),
+                 charl__i32(p->w_first),
+                 pair(p->w_step),
+                 pair(p->out_extent),
+                 pair(p->out_step),
+                 pair(p->out_place)},
+        .label = p->label,
+    };
+
+    if (p->m == 0 || p->n == 0) {
+        goto cleanup;
+    }
+    CHARL_TRY(check(p, tiles));
+    define(p, t, defines, sizeof defines);
+    CHARL_TRY(charl__launch(dev, &l));
+cleanup:
+    return st;
+}
+
+/* Few rows, such as the channels of a picture: a column is one access. */
+static charl_status swap_few(charl_device *dev, const charl_conv_swap *s)
+{
+    const int64_t count = s->batch * s->cols;
+
+    return charl__launch(
+        dev, &(charl_launch){
+                 .file = "conv_swap",
+                 .entry = "charl_swap_few",
+                 .global = {(size_t)(charl__ceil_div(count, GROUP) * GROUP)},
+                 .local = {GROUP},
+                 .args = {operand(CHARL_ARG_IN, &s->from), operand(CHARL_ARG_OUT, &s->to),
+                          charl__i64(s->rows), charl__i64(s->cols), charl__i64(s->from_ld),
+                          charl__i64(count)},
+                 .label = s->label,
+             });
+}
+
+charl_status charl__conv_swap(charl_device *dev, const charl_conv_swap *s)
+{
+    const int64_t tiles =
+        s->batch * charl__ceil_div(s->to_ld, SWAP_TILE) * charl__ceil_div(s->cols, SWAP_TILE);
+
+    if (s->to_ld == CHARL_CONV_CHUNK && s->to.offset % CHARL_CONV_CHUNK == 0) {
+        return swap_few(dev, s);
+    }
+    return charl__launch(
+        dev, &(charl_launch){
+                 .file = "conv_swap",
+                 .entry = "charl_swap_padded",
+                 .global = {(size_t)(tiles * GROUP)},
+                 .local = {GROUP},
+                 .args = {operand(CHARL_ARG_IN, &s->from), operand(CHARL_ARG_OUT, &s->to),
+                          charl__i64(s->rows), charl__i64(s->cols), charl__i64(s->from_ld),
+                          charl__i64(s->to_ld)},
+                 .label = s->label,
+             });
+}

@@ -1,0 +1,183 @@
+/* Convolutions on tensor cores: exact in integers for every kind of window, ragged extent and tile,
+ * and the same bits in every repetition. Where there are no tensor cores one case runs, on the
+ * portable kernels.
+ */
+#include "support/on_device.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/conv2d.h"
+#include "autograd/opcheck.h"
+#include "base/alloc.h"
+#include "base/env.h"
+
+enum { SLICES = 8 };
+
+static charl_device *dev;
+static charl_slices whole;
+
+typedef struct geometry {
+    int64_t batch, c, h, w, o;
+    charl_window win;
+} geometry;
+
+static int64_t extent(const geometry *g, int d)
+{
+    const int64_t n = d == 0 ? g->h : g->w;
+
+    return (n + 2 * g->win.padding[d] - g->win.dilation[d] * (g->win.kernel[d] - 1) - 1) /
+               g->win.stride[d] +
+           1;
+}
+
+/* Operand types of conv2d (0), dgrad (1), wgrad (2). */
+static charl_op_sample make(const geometry *g, int what, const charl_conv_attr *attr)
+{
+    const charl_type x = {CHARL_F32, {4, {g->batch, g->c, g->h, g->w}}, CHARL_BATCHED};
+    const charl_type y = {
+        CHARL_F32, {4, {g->batch, g->o, extent(g, 0), extent(g, 1)}}, CHARL_BATCHED};
+    const charl_type w = {
+        CHARL_F32, {4, {g->o, g->c, g->win.kernel[0], g->win.kernel[1]}}, CHARL_REPLICATED};
+    const charl_type bias = {CHARL_F32, {1, {g->o}}, CHARL_REPLICATED};
+    charl_op_sample s = {.n_in = what == 0 ? 3 : 2, .attr = attr, .lo = -2, .hi = 3, .terms = 1};
+
+    s.in[0] = what == 0 ? x : y;
+    s.in[1] = what == 2 ? x : w;
+    s.in[2] = bias;
+    return s;
+}
+
+static void draw_integers(charl_op_case *c)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        for (int64_t k = 0; k < charl_shape_count(&c->in_type[i].shape); k++) {
+            c->in[i][k] = floor(c->in[i][k]);
+        }
+    }
+    charl__op_case_reference(c);
+}
+
+/* Output 0 of a whole run, as the device wrote it. */
+static void *run(const charl_op_case *c)
+{
+    void *raw[CHARL_OP_MAX_OUT];
+
+    charl_assert_ok(charl__op_case_run(dev, c, &whole, 0, raw));
+    return raw[0];
+}
+
+static void check(const geometry *g, int what, charl_dtype half)
+{
+    static const charl_op *const op[] = {&charl_op_conv2d, &charl_op_conv2d_dgrad,
+                                         &charl_op_conv2d_wgrad};
+    const charl_conv_attr attr = {.win = g->win, .groups = 1, .size = {g->h, g->w}};
+    const charl_op_sample s = make(g, what, &attr);
+    charl_op_case c;
+    unsigned char *want;
+    void *got;
+    int64_t n;
+    size_t size;
+
+    charl_assert_ok(charl__op_case_create(op[what], &s, half, 3, &c));
+    draw_integers(&c);
+    n = charl_shape_count(&c.out_type[0].shape);
+    size = charl_dtype_size(c.out_type[0].dtype);
+    charl_assert_ok(charl_alloc_array(n, size, &want));
+    charl__encode(c.out_type[0].dtype, c.want[0], n, want);
+    got = run(&c);
+    for (int64_t i = 0; i < n; i++) {
+        double value;
+
+        charl__decode(c.out_type[0].dtype, (unsigned char *)got + (size_t)i * size, 1, &value);
+        if (memcmp((unsigned char *)got + (size_t)i * size, want + (size_t)i * size, size) != 0 &&
+            value + c.want[0][i] != 0) {
+            fail_msg("%s in %s, %lld x %lld x %lld -> %lld, kernel %d, stride %d: element %lld is "
+                     "%g, not %g",
+                     op[what]->name, charl_dtype_name(half), (long long)g->c, (long long)g->h,
+                     (long long)g->w, (long long)g->o, g->win.kernel[0], g->win.stride[0],
+                     (long long)i, value, c.want[0][i]);
+        }
+    }
+    charl_free(got);
+    charl_free(want);
+    charl__op_case_destroy(&c);
+}
+
+static const geometry geometries[] = {
+    {8, 2, 5, 6, 3, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}}, /* also without tensor cores */
+    {8, 3, 23, 21, 64, {{7, 7}, {2, 2}, {3, 3}, {1, 1}}},
+    {8, 64, 6, 6, 64, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}},
+    {16, 128, 7, 7, 256, {{1, 1}, {2, 2}, {0, 0}, {1, 1}}},
+    {64, 256, 1, 1, 512, {{1, 1}, {1, 1}, {0, 0}, {1, 1}}},
+    {8, 72, 9, 11, 130, {{3, 3}, {2, 2}, {1, 1}, {1, 1}}},
+    {16, 17, 13, 8, 65, {{3, 2}, {2, 3}, {1, 0}, {1, 2}}},
+    {8, 8, 48, 48, 256, {{2, 1}, {1, 1}, {1, 0}, {1, 1}}},
+    {8, 256, 48, 48, 8, {{1, 1}, {1, 1}, {0, 0}, {1, 1}}},
+    {8, 40, 6, 7, 24, {{2, 3}, {4, 2}, {0, 2}, {2, 2}}},
+    {8, 72, 6, 7, 136, {{3, 3}, {1, 1}, {2, 2}, {2, 2}}},
+    {8, 1, 3, 3, 1, {{3, 3}, {1, 1}, {0, 0}, {1, 1}}},
+};
+
+static void integers_are_exact(void **state)
+{
+    const bool cores = charl__device_facts(dev)->wgmma;
+    const int n = cores ? (int)(sizeof geometries / sizeof geometries[0]) : 1;
+
+    (void)state;
+    for (int i = 0; i < n; i++) {
+        for (int what = 0; what < 3; what++) {
+            check(&geometries[i], what, i % 2 ? CHARL_F16 : CHARL_BF16);
+        }
+    }
+}
+
+/* Copies run ahead of the products that read them: a missing wait would show now and then. */
+static void repeats_give_the_same_bits(void **state)
+{
+    static const charl_conv_attr attr = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {14, 14}};
+    const int repeats = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 1000 : 100;
+    static const geometry g = {8, 32, 14, 14, 64, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}};
+
+    (void)state;
+    for (int what = 0; what < 3 && charl__device_facts(dev)->wgmma; what++) {
+        static const charl_op *const op[] = {&charl_op_conv2d, &charl_op_conv2d_dgrad,
+                                             &charl_op_conv2d_wgrad};
+        const charl_op_sample s = make(&g, what, &attr);
+        charl_op_case c;
+        void *want;
+        size_t bytes;
+
+        charl_assert_ok(charl__op_case_create(op[what], &s, CHARL_BF16, 4, &c));
+        bytes = charl__op_case_bytes(&c, &whole, 0);
+        want = run(&c);
+        for (int r = 0; r < repeats / 3; r++) {
+            void *got = run(&c);
+
+            if (memcmp(got, want, bytes) != 0) {
+                fail_msg("%s: other bits in repetition %d", op[what]->name, r);
+            }
+            charl_free(got);
+        }
+        charl_free(want);
+        charl__op_case_destroy(&c);
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    charl_assert_ok(charl__slices_block(SLICES, 0, 1, &whole));
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(integers_are_exact, set_up),
+        cmocka_unit_test_setup(repeats_give_the_same_bits, set_up),
+    };
+
+    return charl_test_on_device(tests, &dev);
+}
