@@ -11,8 +11,9 @@
 #include "base/error.h"
 #include "cli/charl_commands.h"
 #include "tensor/ceiling.h"
+#include "tensor/tensor.h"
 
-enum { LABEL = 64 };
+enum { LABEL = 64, MOST_DRAWN = 15485863 /* a prime: repeated rows are not the same */ };
 
 static const char CEILING[] = "ceiling";
 
@@ -42,9 +43,9 @@ charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name,
     return s;
 }
 
-void charl__bench_random_host(float *out, int64_t n, uint32_t seed)
+static void draw(float *out, int64_t n)
 {
-    uint32_t x = seed * 2654435761U + 1;
+    uint32_t x = 1;
 
     for (int64_t i = 0; i < n; i++) {
         x = x * 1664525U + 1013904223U; /* Numerical Recipes' generator: its upper bits will do */
@@ -52,27 +53,52 @@ void charl__bench_random_host(float *out, int64_t n, uint32_t seed)
     }
 }
 
+/* `block` again and again until `t` is full, both of one extent. */
+static charl_status repeat(charl_tensor *block, charl_tensor *t)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = charl__tensor_count(t), step = charl__tensor_count(block);
+    charl_tensor *to = NULL, *from = NULL;
+
+    for (int64_t at = 0; at < n; at += step) {
+        const int64_t count = n - at < step ? n - at : step;
+
+        CHARL_TRY(charl_tensor_range(block, 0, count, &from));
+        CHARL_TRY(charl_tensor_range(t, at, count, &to));
+        CHARL_TRY(charl__tensor_convert(from, to));
+        charl_tensor_release(from);
+        charl_tensor_release(to);
+        from = to = NULL;
+    }
+cleanup:
+    charl_tensor_release(from);
+    charl_tensor_release(to);
+    return st;
+}
+
 charl_status charl__bench_random(charl_device *dev, charl_dtype dtype, charl_shape shape,
                                  charl_tensor **out)
 {
     charl_status st = CHARL_OK;
-    const int64_t n = charl_shape_count(&shape);
-    charl_tensor *wide = NULL, *t = NULL;
+    const int64_t n = charl_shape_count(&shape), drawn = n < MOST_DRAWN ? n : MOST_DRAWN;
+    charl_tensor *block = NULL, *t = NULL, *flat = NULL;
     float *x = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc_array(n, sizeof *x, &x));
-    charl__bench_random_host(x, n, 1);
-    CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &shape, &wide));
-    CHARL_TRY(charl_tensor_write(wide, x, (size_t)n * sizeof *x));
+    CHARL_TRY(charl_alloc_array(drawn, sizeof *x, &x));
+    draw(x, drawn);
+    CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {drawn}}, &block));
+    CHARL_TRY(charl_tensor_write(block, x, (size_t)drawn * sizeof *x));
     CHARL_TRY(charl_tensor_create(dev, dtype, &shape, &t));
-    CHARL_TRY(charl__tensor_convert(wide, t));
+    CHARL_TRY(charl_tensor_reshape(t, &(charl_shape){1, {n}}, &flat));
+    CHARL_TRY(repeat(block, flat));
     CHARL_TRY(charl_device_sync(dev));
     *out = t;
     t = NULL;
 cleanup:
     charl_free(x);
-    charl_tensor_release(wide);
+    charl_tensor_release(block);
+    charl_tensor_release(flat);
     charl_tensor_release(t);
     return st;
 }

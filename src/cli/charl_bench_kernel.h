@@ -51,11 +51,9 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
 charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name,
                                        charl_status (*run)(void *ctx), void *ctx, double amount);
 
-/** New tensor of random values in [-1, 1), also in half types. Blocks. */
+/** New tensor of random values in [-1, 1), which repeat after some millions. Blocks. */
 charl_status charl__bench_random(charl_device *dev, charl_dtype dtype, charl_shape shape,
                                  charl_tensor **out) CHARL_MUST_CHECK;
-/** n random values in [-1, 1), the same for the same `seed`. */
-void charl__bench_random_host(float *out, int64_t n, uint32_t seed);
 
 extern const charl__bench_kind charl__bench_gemm, charl__bench_conv, charl__bench_attention,
     charl__bench_layer_norm, charl__bench_cross_entropy, charl__bench_optimizer, charl__bench_copy,
