@@ -23,12 +23,10 @@
 #define NR 32
 #define KC 256 /* depth of a packed block */
 #define LEVELS 13 /* 64 slices of 64 parts */
-#if FOLD
-#define TILES 24 /* micro-tiles of a block: mi * nj is at most this */
-#else
-#define TILES 96
-#endif
-#define MI 12
+/* A block is mi * MR rows and nj * NR columns, as large as a level-2 cache holds with its operands, so that these are seldom read. */
+#define MI (384 / MR)
+#define NJ 12
+#define TILES (FOLD ? MI / 2 : MI * NJ) /* mi * nj is at most this */
 #define SIZE (MR * NR)
 #define ALIGNED __attribute__((aligned(64)))
 
@@ -120,7 +118,7 @@ static inline void micro(const float *ap, const float *bp, float *acc, int kc, b
 
 kernel void gemm_vector(GEMM_ARGS)
 {
-    float ap[MI * MR * KC] ALIGNED, bp[KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED, level[LEVELS * TILES * SIZE * FOLD + 1] ALIGNED;
+    float ap[MI * PANEL] ALIGNED, bp[NJ * KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED, level[LEVELS * TILES * SIZE * FOLD + 1] ALIGNED;
     pixel_block px;
     const int cols = (n + nj * NR - 1) / (nj * NR), rows = (m + mi * MR - 1) / (mi * MR);
     const long item = (long)get_global_id(0);
@@ -144,19 +142,11 @@ kernel void gemm_vector(GEMM_ARGS)
             global const ACT *sa = a + leaf * a_outer + segment * a_segment;
             global const ACT *sb = b + leaf * b_outer + segment * b_segment;
 
-            for (int i = 0; i < mm; i++) {
-                pack_a(ap + i * MR * KC, sa, i0 + i * MR, k0, kc, m, k_all);
-            }
-#if B_KIND == 3
-            find_pixels(&px, k0, kc, k_all, ih, iw, pw);
-#endif
-            for (int j = 0; j < mj; j++) {
-                pack_b(bp, sb, j0 + j * NR, k0, kc, n, k_all, ih, iw, pw, &px);
-                for (int i = 0; i < mm; i++) {
-                    const int tile = j * mm + i;
-
-                    micro(ap + i * MR * KC, bp, acc + tile * SIZE, kc, step == 0, step + 1 == steps, level + tile * LEVELS * SIZE, to);
-                }
+            pack_a(ap, sa, i0, mm, k0, kc, m, k_all);
+            pack_b(bp, sb, j0, mj, k0, kc, n, k_all, ih, iw, pw, &px);
+            for (int tile = 0; tile < mj * mm; tile++) {
+                micro(ap + tile % mm * PANEL, bp + tile / mm * KC * NR, acc + tile * SIZE, kc, step == 0, step + 1 == steps,
+                      level + tile * LEVELS * SIZE, to);
             }
         }
     }

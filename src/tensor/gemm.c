@@ -9,9 +9,8 @@ enum {
     ARGUMENTS = 23,
     GROUP = 256,
     PANEL = 32,
-    MAX_PANELS = 12,
-    MAX_TILES = 96,
-    MAX_FOLDED = 24,
+    BLOCK_ROWS = 384,
+    MAX_COLUMNS = 12,
     LONGEST_LINE = 1024,
     LOCAL_LEAVES = 16,
     LOCAL_SUM = 256, /* elements of all leaves */
@@ -159,13 +158,14 @@ static void choose_block(charl_device *dev, const charl_gemm *p, int mr, int *mi
 {
     const int64_t row_panels = charl__ceil_div(p->m, mr), col_panels = charl__ceil_div(p->n, PANEL);
     const int64_t z = charl__at_least_one(p->count), units = compute_units(dev);
-    const int tiles = p->leaves > 1 ? MAX_FOLDED : MAX_TILES;
-    const int rows = (int)(row_panels < MAX_PANELS ? row_panels : MAX_PANELS);
+    const int most = BLOCK_ROWS / mr, tiles = p->leaves > 1 ? most / 2 : most * MAX_COLUMNS;
+    const int rows = (int)(row_panels < most ? row_panels : most);
+    const int columns = (int)(col_panels < MAX_COLUMNS ? col_panels : MAX_COLUMNS);
     int64_t least = INT64_MAX;
 
     *mi = *nj = 1;
     for (int i = 1; i <= rows && p->form != CHARL_GEMM_VECTOR_SMALL; i++) {
-        for (int j = 1; i * j <= tiles && j <= col_panels; j++) {
+        for (int j = 1; i * j <= tiles && j <= columns; j++) {
             const int64_t items =
                 charl__ceil_div(row_panels, i) * charl__ceil_div(col_panels, j) * z;
             const int64_t cost = (4 * charl__ceil_div(items, units) + 1) *
