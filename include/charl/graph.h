@@ -113,6 +113,8 @@ charl_status charl_graph_status(const charl_graph *g) CHARL_MUST_CHECK;
 /** What a compiled graph needs. Local. */
 typedef struct charl_graph_info {
     int nodes, launches, collectives;
+    int forward_launches;     /* of them; the others compute gradients */
+    int fused;                /* launches less than without fusion */
     int64_t activation_bytes; /* planned arena, workspace included */
     int64_t unplanned_bytes;  /* what the same values would need without reuse */
     int64_t input_bytes;

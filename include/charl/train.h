@@ -39,9 +39,11 @@ typedef struct charl_train_info {
     bool recomputes;         /* activations are computed again for the backward pass */
     int64_t recompute_saves; /* bytes of them that need not be kept */
     int64_t shard_saves;     /* bytes of optimizer state that only other ranks keep */
-    int launches;            /* per training step */
-    double flop;             /* of the matrix products of a step, on this rank */
-    int collectives;         /* inside a step, besides the gradients */
+    int launches;            /* per training step: of the forward pass, the gradients, the update */
+    int forward_launches, update_launches; /* of them */
+    int fused;                             /* launches less than without fusion */
+    double flop;                           /* of the matrix products of a step, on this rank */
+    int collectives;                       /* inside a step, besides the gradients */
 } charl_train_info;
 
 /** One logged training step; times are means since the last row. */

@@ -127,6 +127,7 @@ static bool begin_backward(charl_graph *g)
         return false;
     }
     g->has_gradients = true;
+    g->n_forward = g->nodes.count;
     g->first_backward = g->nodes.count;
     return true;
 }

@@ -89,6 +89,7 @@ struct charl_graph {
 
     charl_params *params; /* the one set that its parameters come from; NULL without parameters */
     bool has_gradients;
+    int n_forward;        /* nodes that were there before the gradients */
     int first_backward;   /* node that the backward pass begins with */
     bool recompute;       /* parts are computed again in front of their backward pass */
     int parts, part;      /* marked so far; being built, or 0 */

@@ -58,7 +58,9 @@ typedef struct charl_enqueue {
                                               every node of the tree, is rounded to bf16 */
     int parts;                             /* leaves of `slices` that make a slice; 0: 1 */
     charl_tensor *workspace;               /* f32 [workspace / 4], or NULL */
-    const charl_slices *slices;            /* this rank's slices; never NULL */
+    const struct charl_gemm_epilogue *epilogue; /* what the product goes through, or NULL: for
+                                                   operators that allow it */
+    const charl_slices *slices;                 /* this rank's slices; never NULL */
     charl_tensor *step; /* u32 [16]: charl_step, for kernels `global const charl_step *` */
 } charl_enqueue;
 
@@ -125,6 +127,7 @@ struct charl_op {
     bool view;           /* output 0 is input 0's memory under another shape: no enqueue */
     int in_place;        /* so many of the first outputs may take the memory of inputs of the same
                             size that die here; true: output 0 */
+    bool epilogue; /* one product per output element: enqueue hands e->epilogue to charl__gemm */
     unsigned
         half;   /* bit i: operand i may be bf16 or f16, as storage; 0: the operator is f32 only */
     bool mixed; /* such operands need not all have one type */

@@ -1,6 +1,7 @@
 /* Compiling and running. */
 #include <string.h>
 
+#include "autograd/fuse.h"
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
 #include "base/env.h"
@@ -141,7 +142,13 @@ charl_graph_info charl_graph_get_info(const charl_graph *g)
     charl_graph_info info = {.unplanned_bytes = g->unplanned_bytes};
 
     for (int i = 0; i < g->nodes.count; i++) {
-        info.nodes += charl__node(g, i)->live;
+        const charl_node *n = charl__node(g, i);
+
+        info.nodes += n->live;
+        info.fused += n->live ? charl__fused_count(n) - 1 : 0;
+        if (n->live && (!g->has_gradients || i < g->n_forward)) {
+            info.forward_launches += n->launch_last - n->launch_first;
+        }
     }
     for (int i = 0; i < g->n_actions; i++) {
         info.collectives += g->action[i].kind == CHARL_DO_COLLECTIVE;

@@ -87,6 +87,17 @@ static void print_title(const charl__output *o)
     }
 }
 
+static void print_launches(const charl_train_info *i)
+{
+    printf("  launches %d per step: %d forward, %d backward, %d update", i->launches,
+           i->forward_launches, i->launches - i->forward_launches - i->update_launches,
+           i->update_launches);
+    if (i->fused > 0) {
+        printf("; %d less by fusion", i->fused);
+    }
+    printf("\n");
+}
+
 static void print_memory(const charl_train_info *i)
 {
     char a[32], b[32], c[32];
@@ -115,10 +126,11 @@ void charl__train_print_plan(const charl__output *o, const charl_train_info *i,
     }
     putchar('\n');
     print_devices(devices, o->size);
-    printf("  model    %d layers, %s parameters%s%s, %d launches per step%s\n", i->layers,
-           grouped(i->parameters, a), half ? " with a copy in " : "",
+    printf("  model    %d layers, %s parameters%s%s%s\n", i->layers, grouped(i->parameters, a),
+           half ? " with a copy in " : "",
            half ? charl_config_choice_name("train", "precision", o->config->train.precision) : "",
-           i->launches, i->collectives ? ", batch statistics over all ranks" : "");
+           i->collectives ? ", batch statistics over all ranks" : "");
+    print_launches(i);
     if (i->window > 0) {
         snprintf(windows, sizeof windows, " windows of %s tokens", grouped(i->window, a));
     }

@@ -254,6 +254,11 @@ void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step *recor
     }
 }
 
+int charl__optimizer_launches(const charl_optimizer *o)
+{
+    return o ? charl__recording_count(o->recording) : 0;
+}
+
 charl_status charl__optimizer_warm_up(charl_optimizer *o)
 {
     charl_status st = CHARL_OK;

@@ -115,6 +115,9 @@ void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step *recor
  * it has now. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE. */
 void charl__optimizer_unbind(charl_optimizer *o);
 charl_status charl__optimizer_rebind(charl_optimizer *o) CHARL_MUST_CHECK;
+/** Launches of an update, those that look at the gradient's parts before the graph has run
+ * included. 0 without an optimizer. */
+int charl__optimizer_launches(const charl_optimizer *o);
 /** Run every launch once with commit 0. */
 charl_status charl__optimizer_warm_up(charl_optimizer *o) CHARL_MUST_CHECK;
 

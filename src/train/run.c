@@ -12,6 +12,8 @@ charl_status charl__trainer_report(charl__trainer *t)
     charl_status st = CHARL_OK;
     const charl_device_memory memory = charl_device_get_memory(t->dev);
     const charl_graph_info g = charl_graph_get_info(t->infers ? t->eval.g : t->train.g);
+    const int times = t->n_passes > 1 ? t->n_passes : 1;
+    const int update = charl__optimizer_launches(t->optimizer);
     const charl_train_info info = {
         .device = charl_device_get_info(t->dev),
         .rank = charl_comm_rank(t->comm),
@@ -39,7 +41,10 @@ charl_status charl__trainer_report(charl__trainer *t)
         .recomputes = t->recomputes,
         .recompute_saves = t->recompute_saves,
         .shard_saves = charl__shard_saves(t),
-        .launches = g.launches,
+        .launches = times * g.launches + update,
+        .forward_launches = times * g.forward_launches,
+        .update_launches = update,
+        .fused = times * g.fused,
         .flop = g.flop * t->n_passes,
         .collectives = g.collectives};
 

@@ -103,6 +103,59 @@ static void test_apart(void **state)
     assert_string_equal(plan(g), "softmax log_softmax mul softmax#2 add");
 }
 
+static charl_var *matrix(charl_graph *g, int64_t rows)
+{
+    return charl_input(g, "w", CHARL_F32, (charl_shape){2, {rows, WIDE}}, CHARL_REPLICATED);
+}
+
+/* A product takes one operator along, whatever reads it through a view; what draws random numbers
+ * stays outside. */
+static void test_product(void **state)
+{
+    charl_graph *g = new_graph(NULL);
+    charl_var *x = input(g, ROWS), *h = charl_linear(g, x, matrix(g, WIDE), NULL);
+
+    (void)state;
+    h = charl_reshape(g, h, (charl_shape){2, {ROWS, DEEP * WIDE}});
+    charl_graph_keep(g, charl_dropout(g, charl_relu(g, h), 0.5F));
+    assert_string_equal(plan(g), "linear+relu dropout");
+
+    g = new_graph(NULL);
+    x = input(g, ROWS);
+    h = charl_linear(g, x, matrix(g, WIDE), NULL);
+    charl_graph_keep(g, charl_scale(g, charl_add(g, x, h), 2.0F, 0.0F));
+    assert_string_equal(plan(g), "linear+add scale");
+
+    g = new_graph(NULL); /* an operand that broadcasts */
+    h = charl_linear(g, input(g, ROWS), matrix(g, WIDE), NULL);
+    charl_graph_keep(g, charl_mul(g, h, charl_constant(g, 2.0F)));
+    assert_string_equal(plan(g), "linear mul");
+
+    g = new_graph(NULL); /* an operand that comes later */
+    h = charl_linear(g, input(g, ROWS), matrix(g, WIDE), NULL);
+    charl_graph_keep(g, charl_add(g, h, charl_softmax(g, input(g, ROWS))));
+    assert_string_equal(plan(g), "linear softmax add");
+}
+
+/* Where others read the product it is a result too, and the node needs its operands only. */
+static void test_product_is_kept(void **state)
+{
+    charl_graph *g = new_graph(NULL);
+    charl_var *h = charl_linear(g, input(g, ROWS), matrix(g, WIDE), NULL), *y;
+
+    (void)state;
+    y = charl_mul(g, h, charl_leaky_relu(g, h, 0.1F));
+    charl_graph_keep(g, charl_softmax(g, y));
+    charl_assert_ok(charl__graph_prepare(g));
+    assert_int_equal(h->node->n_out, 2);
+    assert_ptr_equal(h->node->out[1], h);
+    assert_int_equal(h->node->n_in, 2);
+    assert_string_equal(h->node->name, "linear+leaky_relu");
+    assert_string_equal(y->node->name, "mul");
+    assert_int_equal(charl_graph_get_info(g).fused, 1);
+    charl_graph_destroy(g);
+}
+
 static void test_limits(void **state)
 {
     charl_graph *g = new_graph(NULL);
@@ -215,9 +268,10 @@ static void test_same_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chain),    cmocka_unit_test(test_results),
-        cmocka_unit_test(test_apart),    cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_switches), cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_chain),           cmocka_unit_test(test_results),
+        cmocka_unit_test(test_apart),           cmocka_unit_test(test_product),
+        cmocka_unit_test(test_product_is_kept), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_switches),        cmocka_unit_test(test_same_bits),
     };
 
     return charl_test_on_device(tests, &dev);

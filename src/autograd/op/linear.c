@@ -86,6 +86,7 @@ static charl_status enqueue(const charl_enqueue *e)
                               .k = w->dim[1],
                               .b_kind = CHARL_GEMM_TRANSPOSED,
                               .bias_kind = bias ? CHARL_GEMM_BIAS_COLUMNS : CHARL_GEMM_NO_BIAS,
+                              .epilogue = e->epilogue,
                               .label = e->label});
 }
 
@@ -173,6 +174,7 @@ const charl_op charl_op_linear = {
     .formula = "out = x @ w^T + bias",
     .n_in = 3,
     .n_optional = 1,
+    .epilogue = true,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer,
     .enqueue = enqueue,

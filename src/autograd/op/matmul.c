@@ -104,6 +104,7 @@ static charl_status enqueue(const charl_enqueue *e)
                                      .a_outer = g.m * g.k,
                                      .b_outer = g.shared ? 0 : g.k * g.n,
                                      .out_outer = g.m * g.n,
+                                     .epilogue = e->epilogue,
                                      .label = e->label});
 }
 
@@ -256,6 +257,7 @@ const charl_op charl_op_matmul = {
     .formula = "out = op(a) @ op(b)",
     .n_in = 2,
     .attr_size = sizeof(matmul_attr),
+    .epilogue = true,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .infer = infer,
     .enqueue = enqueue,

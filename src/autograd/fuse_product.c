@@ -1,0 +1,154 @@
+/* Epilogues: a matrix product and an elementwise operator that reads it become one node.
+ *
+ * It runs where the product stood: of the operator's operands the product is the one that was
+ * computed last, so all are there. Where others read the product too it is stored beside the
+ * result.
+ */
+#include <string.h>
+
+#include "autograd/fuse.h"
+#include "autograd/map.h"
+#include "autograd/product.h"
+#include "autograd/uses.h"
+#include "base/alloc.h"
+#include "base/text.h"
+
+/* The node that computes the last of n's operands; NULL: they are all leaves. */
+static charl_node *last_producer(const charl_node *n)
+{
+    charl_node *last = NULL;
+
+    for (int i = 0; i < n->n_in; i++) {
+        charl_node *p = charl__var_root(n->in[i])->node;
+
+        last = p && (!last || p->position > last->position) ? p : last;
+    }
+    return last;
+}
+
+static bool has_one_value(const charl_node *n)
+{
+    return n->live && n->n_out == 1 && n->out[0]->type.batch != CHARL_PARTIAL;
+}
+
+/* Operand i of the expression of n, as the epilogue of head calls it, added to head's inputs in
+ * *in; 0: it cannot be one. */
+static char operand_of(const charl_node *n, int i, const charl_node *head, charl_var **in,
+                       int *n_in)
+{
+    charl_var *root = charl__var_root(n->in[i]); /* a view of it may stand after head */
+
+    if (root->type.batch == CHARL_PARTIAL ||
+        charl_shape_count(&root->type.shape) != charl_shape_count(&n->out[0]->type.shape)) {
+        return 0;
+    }
+    if (root == head->out[0]) {
+        return 'a';
+    }
+    for (int k = 0; k < *n_in; k++) {
+        if (in[k] == root) {
+            return (char)('b' + k);
+        }
+    }
+    if (*n_in == CHARL_GEMM_EPILOGUE_IN) {
+        return 0;
+    }
+    in[*n_in] = root;
+    return (char)('b' + (*n_in)++);
+}
+
+/* On a CPU an elementary function between the sums of a product costs what the pass over memory
+ * would, which mostly stays in the cache, and a product's kernel is long to build. */
+static bool is_worth_it(const charl_graph *g, const charl_expr *x)
+{
+    return !charl__is_ungrouped(g->dev) || (!x->extra && !strstr(x->text, "charl_"));
+}
+
+/* Whether head's product is needed apart from n. */
+static bool is_kept(const charl__uses *u, const charl_node *head, const charl_node *n)
+{
+    const charl_var *v = head->out[0];
+
+    for (int k = u->first[v->id]; k < u->first[v->id + 1]; k++) {
+        if (u->at[k] != n->position) {
+            return true;
+        }
+    }
+    return v->keep || v->grad_of;
+}
+
+/* Whether n may be the epilogue of head; then how, and the operands besides the product. */
+static bool describe(const charl_graph *g, const charl_node *n, const charl_node *head,
+                     charl_product *p, charl_var **in, int *n_in)
+{
+    *p = (charl_product){0};
+    *n_in = 0;
+    if (!head || !head->op->epilogue || !has_one_value(head) || !charl__is_fusible(n, &p->x) ||
+        p->x.draws || !is_worth_it(g, &p->x) || n->n_in > 1 + CHARL_GEMM_EPILOGUE_IN ||
+        charl__has_effect_between(g, head->position, n->position)) {
+        return false;
+    }
+    p->op = head->op;
+    p->attr = head->attr;
+    p->n_in = head->n_in;
+    p->type = head->out[0]->type;
+    p->n_operands = n->n_in;
+    for (int i = 0; i < n->n_in; i++) {
+        p->operand[i] = operand_of(n, i, head, in, n_in);
+        if (!p->operand[i]) {
+            return false;
+        }
+    }
+    return head->n_in + *n_in <= CHARL_OP_MAX_IN;
+}
+
+/* Make head the fused node; n computes nothing any more, and keeps the product's attribute. */
+static charl_status replace(const charl_product *p, charl_node *head, charl_node *n, bool kept)
+{
+    charl_status st = CHARL_OK;
+    charl_var *product = head->out[0];
+    charl_product *attr = NULL;
+    charl__text name = {0};
+
+    CHARL_TRY(charl__text_printf(&name, "%s+%s", head->name, n->op->name));
+    CHARL_TRY(charl_alloc(sizeof *attr, &attr));
+    *attr = *p;
+    charl_free(n->attr);
+    n->attr = head->attr;
+    head->attr = attr;
+    charl_free(head->name);
+    head->name = charl__text_steal(&name);
+    head->op = &charl__op_product;
+    head->out[0] = n->out[0];
+    head->out[0]->node = head;
+    head->out[1] = product;
+    head->n_out = kept ? 2 : 1;
+    n->n_out = 0;
+cleanup:
+    charl__text_fini(&name);
+    return st;
+}
+
+charl_status charl__fuse_products(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    charl__uses uses;
+
+    CHARL_TRY(charl__uses_find(g, &uses));
+    for (int i = 0; i < g->nodes.count; i++) {
+        charl_node *n = charl__node(g, i), *head = last_producer(n);
+        charl_var *in[CHARL_GEMM_EPILOGUE_IN];
+        charl_product p;
+        int n_in;
+
+        if (describe(g, n, head, &p, in, &n_in)) {
+            for (int k = 0; k < n_in; k++) {
+                head->in[head->n_in++] = in[k];
+            }
+            CHARL_TRY(replace(&p, head, n, is_kept(&uses, head, n)));
+        }
+    }
+cleanup:
+    charl__uses_fini(&uses);
+    return st;
+}
