@@ -139,6 +139,9 @@ charl_status charl_dataset_verify(charl_dataset *ds) CHARL_MUST_CHECK;
  * position >= 0. Local. Thread-safe.
  */
 int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position);
+/** The same for `count` positions from `position` on, at less than half the cost each: out[i]. */
+void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count,
+                      int64_t *out);
 
 /** Where the windows of epoch `position / n` begin: a shift in [0, window) keyed by (seed, epoch);
  * 0 without shuffle. Local. Thread-safe. */

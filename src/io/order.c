@@ -4,7 +4,7 @@
  * from, so small sets are shuffled explicitly instead. */
 #include "charl/dataset.h"
 
-enum { ROUNDS = 6, SMALL = 128 };
+enum { ROUNDS = 6, SMALL = 128, BLOCK = 128 };
 
 /* Finaliser of splitmix64: every input bit moves every output bit. */
 static uint64_t mix(uint64_t h)
@@ -39,40 +39,91 @@ static int64_t shuffle_small(uint64_t key, int n, int index)
     return at[index];
 }
 
-static int64_t permute(uint64_t key, int64_t n, int64_t index)
+/* What the permutation of an epoch is made of. */
+typedef struct epoch_order {
+    uint64_t key, round_key[ROUNDS], mask;
+    int64_t n;
+    int half; /* bits of either side of the network */
+} epoch_order;
+
+static epoch_order order_of(uint64_t seed, int64_t n, int64_t epoch)
 {
-    uint64_t v = (uint64_t)index;
-    uint64_t mask;
-    int half = 1;
+    epoch_order o = {.key = epoch_key(seed, (uint64_t)epoch), .n = n, .half = 1};
 
-    if (n <= SMALL) {
-        return shuffle_small(key, (int)n, (int)index);
+    while (o.half < 32 && ((uint64_t)1 << (2 * o.half)) < (uint64_t)n) {
+        o.half++;
     }
-    while (half < 32 && ((uint64_t)1 << (2 * half)) < (uint64_t)n) {
-        half++;
+    o.mask = ((uint64_t)1 << o.half) - 1;
+    for (uint64_t r = 0; r < ROUNDS; r++) {
+        o.round_key[r] = mix(o.key + r);
     }
-    mask = ((uint64_t)1 << half) - 1;
-    do {
-        uint64_t left = v >> half;
-        uint64_t right = v & mask;
+    return o;
+}
 
-        for (uint64_t r = 0; r < ROUNDS; r++) {
-            const uint64_t next = left ^ (mix(right + mix(key + r)) & mask);
+static uint64_t network(const epoch_order *o, uint64_t v)
+{
+    uint64_t left = v >> o->half;
+    uint64_t right = v & o->mask;
 
-            left = right;
-            right = next;
+    for (int r = 0; r < ROUNDS; r++) {
+        const uint64_t next = left ^ (mix(right + o->round_key[r]) & o->mask);
+
+        left = right;
+        right = next;
+    }
+    return left << o->half | right;
+}
+
+/* Places [first, first + count) of an epoch, at most BLOCK. The walks of all go on side by side:
+ * one after the other, each round would wait for the one before. */
+static void permute(const epoch_order *o, int64_t first, int64_t count, int64_t *out)
+{
+    int walking[BLOCK], n = (int)count;
+
+    for (int i = 0; i < count; i++) {
+        out[i] = o->n <= SMALL ? shuffle_small(o->key, (int)o->n, (int)first + i) : first + i;
+        walking[i] = i;
+    }
+    while (o->n > SMALL && n > 0) {
+        int left = 0;
+
+        for (int k = 0; k < n; k++) {
+            const int i = walking[k];
+
+            out[i] = (int64_t)network(o, (uint64_t)out[i]);
+            walking[left] = i;
+            left += out[i] >= o->n;
         }
-        v = left << half | right;
-    } while (v >= (uint64_t)n);
-    return (int64_t)v;
+        n = left;
+    }
+}
+
+void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count,
+                      int64_t *out)
+{
+    epoch_order o;
+
+    for (int64_t i = 0; i < count;) {
+        const int64_t epoch = (position + i) / n, at = position + i - epoch * n;
+        int64_t block = count - i < n - at ? count - i : n - at; /* ends with the epoch */
+
+        if (!shuffle) {
+            out[i++] = at;
+            continue;
+        }
+        block = block < BLOCK ? block : BLOCK;
+        o = order_of(seed, n, epoch);
+        permute(&o, at, block, out + i);
+        i += block;
+    }
 }
 
 int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position)
 {
-    if (!shuffle) {
-        return position % n;
-    }
-    return permute(epoch_key(seed, (uint64_t)(position / n)), n, position % n);
+    int64_t row;
+
+    charl_order_rows(seed, n, shuffle, position, 1, &row);
+    return row;
 }
 
 int64_t charl_order_shift(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t window)

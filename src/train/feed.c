@@ -12,7 +12,7 @@
 #include "train/augment.h"
 #include "train/normalization.h"
 
-enum { SLOTS = 3, DEPTH = 4, BLOCK_ROWS = 4096, BLOCK_TOKENS = 1 << 20 };
+enum { SLOTS = 3, DEPTH = 4, BLOCK_ROWS = 4096, CHOSEN = 128, BLOCK_TOKENS = 1 << 20 };
 
 struct charl__feed {
     charl__feed_options o;
@@ -481,17 +481,36 @@ cleanup:
     return st;
 }
 
-/* Where the sample at `position` of the stream lies in a source that holds the whole split. */
-static int64_t source_row(const charl__feed *f, int64_t position)
+/* Where `row`, which is at `position` of the stream, lies in a source that holds the whole split.
+ */
+static int64_t place_of(const charl__feed *f, int64_t row, int64_t position)
 {
-    const int64_t row = charl_order_row(f->o.seed, f->n, f->o.shuffle, position);
-
     if (f->window == 0) {
         return row;
     }
     return row * f->window + charl_order_shift(f->o.seed, f->n,
                                                f->o.shuffle && f->o.split == CHARL_SPLIT_TRAIN,
                                                position, f->window);
+}
+
+static int64_t source_row(const charl__feed *f, int64_t position)
+{
+    return place_of(f, charl_order_row(f->o.seed, f->n, f->o.shuffle, position), position);
+}
+
+/* The rows of a step, some at a time. */
+static void choose_rows(charl__feed *f, int64_t position)
+{
+    int64_t row[CHOSEN];
+
+    for (int64_t first = 0; first < f->o.rows; first += CHOSEN) {
+        const int64_t left = f->o.rows - first, count = left < CHOSEN ? left : CHOSEN;
+
+        charl_order_rows(f->o.seed, f->n, f->o.shuffle, position + first, count, row);
+        for (int64_t i = 0; i < count; i++) {
+            f->rows[first + i] = (int32_t)place_of(f, row[i], position + first + i);
+        }
+    }
 }
 
 /* Row i of this rank is mixed with the mirror image of its place in the global batch. */
@@ -535,9 +554,11 @@ charl_status charl__feed_next(charl__feed *f)
     if (!f->o.on_device && !(f->o.fixed && f->slot >= 0)) {
         CHARL_TRY(upload(f));
     }
+    if (f->o.on_device) {
+        choose_rows(f, position);
+    }
     for (int64_t i = 0; i < f->o.rows; i++) {
-        f->rows[i] =
-            (int32_t)(f->o.on_device ? source_row(f, position + i) : f->slot * slot_rows(f) + i);
+        f->rows[i] = f->o.on_device ? f->rows[i] : (int32_t)(f->slot * slot_rows(f) + i);
         f->weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
     }
     if (f->mixes) {
