@@ -139,7 +139,8 @@ charl_status charl_dataset_verify(charl_dataset *ds) CHARL_MUST_CHECK;
  * position >= 0. Local. Thread-safe.
  */
 int64_t charl_order_row(uint64_t seed, int64_t n, bool shuffle, int64_t position);
-/** The same for `count` positions from `position` on, at less than half the cost each: out[i]. */
+/** The same for `count` positions from `position` on, at a third of the cost each, into out. Local.
+ * Thread-safe. */
 void charl_order_rows(uint64_t seed, int64_t n, bool shuffle, int64_t position, int64_t count,
                       int64_t *out);
 

@@ -298,9 +298,7 @@ static void destroy_part(charl__feed *f)
     charl__loader_destroy(f->loader);
     f->loader = NULL;
     if (f->slot >= 0) {
-        const charl_status ignored =
-            charl_device_sync(f->o.dev); /* uploads may still read the slots */
-        (void)ignored;
+        (void)!charl_device_sync(f->o.dev); /* uploads may still read the slots */
     }
     f->slot = f->previous = -1;
     release_events(f);
@@ -498,16 +496,19 @@ static int64_t source_row(const charl__feed *f, int64_t position)
     return place_of(f, charl_order_row(f->o.seed, f->n, f->o.shuffle, position), position);
 }
 
-/* The rows of a step, some at a time. */
+/* The rows of a step: those of the slot, or some at a time. */
 static void choose_rows(charl__feed *f, int64_t position)
 {
     int64_t row[CHOSEN];
 
-    for (int64_t first = 0; first < f->o.rows; first += CHOSEN) {
-        const int64_t left = f->o.rows - first, count = left < CHOSEN ? left : CHOSEN;
+    for (int64_t i = 0; i < f->o.rows && !f->o.on_device; i++) {
+        f->rows[i] = (int32_t)(f->slot * slot_rows(f) + i);
+    }
+    for (int64_t first = 0; first < f->o.rows && f->o.on_device; first += CHOSEN) {
+        const int64_t end = first + CHOSEN < f->o.rows ? CHOSEN : f->o.rows - first;
 
-        charl_order_rows(f->o.seed, f->n, f->o.shuffle, position + first, count, row);
-        for (int64_t i = 0; i < count; i++) {
+        charl_order_rows(f->o.seed, f->n, f->o.shuffle, position + first, end, row);
+        for (int64_t i = 0; i < end; i++) {
             f->rows[first + i] = (int32_t)place_of(f, row[i], position + first + i);
         }
     }
@@ -554,11 +555,8 @@ charl_status charl__feed_next(charl__feed *f)
     if (!f->o.on_device && !(f->o.fixed && f->slot >= 0)) {
         CHARL_TRY(upload(f));
     }
-    if (f->o.on_device) {
-        choose_rows(f, position);
-    }
+    choose_rows(f, position);
     for (int64_t i = 0; i < f->o.rows; i++) {
-        f->rows[i] = f->o.on_device ? f->rows[i] : (int32_t)(f->slot * slot_rows(f) + i);
         f->weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
     }
     if (f->mixes) {

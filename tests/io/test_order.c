@@ -37,6 +37,26 @@ static void every_epoch_is_a_permutation(void **state)
     }
 }
 
+/* Many at once are those asked for one by one, across the ends of epochs. */
+static void rows_are_those_of_their_positions(void **state)
+{
+    enum { COUNT = 700 };
+    static const int64_t n[] = {1, 5, 128, 129, 300, 8000};
+    int64_t row[COUNT];
+
+    (void)state;
+    for (size_t k = 0; k < sizeof n / sizeof *n; k++) {
+        for (int shuffle = 0; shuffle < 2; shuffle++) {
+            const int64_t first = 2 * n[k] - 3 > 0 ? 2 * n[k] - 3 : 0;
+
+            charl_order_rows(5, n[k], shuffle, first, COUNT, row);
+            for (int64_t i = 0; i < COUNT; i++) {
+                assert_int_equal(row[i], charl_order_row(5, n[k], shuffle, first + i));
+            }
+        }
+    }
+}
+
 static void without_shuffle_it_is_the_identity(void **state)
 {
     (void)state;
@@ -140,6 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_epoch_is_a_permutation),
         cmocka_unit_test(without_shuffle_it_is_the_identity),
+        cmocka_unit_test(rows_are_those_of_their_positions),
         cmocka_unit_test(epochs_and_seeds_differ),
         cmocka_unit_test(rows_are_uniform),
         cmocka_unit_test(position_and_row_are_not_correlated),
