@@ -62,29 +62,34 @@ static inline float finite_of(float max)
     return max == -INFINITY ? 0.0f : max;
 }
 
-static inline part part_of(global const ACT *x, int n, int t, local float *scratch)
+/* Of n elements; whole: charl_read's, and then a vector is read again for those that are not there. */
+static inline part part_of(bool whole, global const ACT *x, int n, int t, local float *scratch)
 {
     charl_real acc[CHARL_ROW_ACCS], kept[KEEP + 1];
     part p = {0.0f, 0.0f, 0.0f};
     float m;
 
 #if KEEP
-    EACH(i, j, k)
+    _Pragma("unroll") for (int i = 0, j = t * CHARL_VEC; i < KEEP; i++, j += CHARL_ROW_WIDTH) if (whole || j < n)
     {
-        kept[i] = charl_load(x + j, n - j);
+        kept[i] = charl_read(whole, x + (whole ? min(j, n - CHARL_VEC) : j), n - j);
     }
 #endif
     clear(acc, -INFINITY);
     EACH(i, j, k)
     {
-        acc[k] = charl_maximum(acc[k], charl_keep(KEPT(kept, i, charl_load(x + j, n - j)), n - j, -INFINITY));
+        const charl_real v = KEPT(kept, i, charl_load(x + j, n - j));
+
+        acc[k] = charl_maximum(acc[k], whole ? v : charl_keep(v, n - j, -INFINITY));
     }
     p.max = charl_row_max(acc, scratch);
     m = finite_of(p.max);
     clear(acc, 0.0f);
     EACH(i, j, k)
     {
-        acc[k] = acc[k] + charl_keep(charl_exp_for(KEPT(kept, i, charl_load(x + j, n - j)) - m, sizeof(ACT)), n - j, 0.0f);
+        const charl_real e = charl_exp_for(KEPT(kept, i, charl_load(x + j, n - j)) - m, sizeof(ACT));
+
+        acc[k] = acc[k] + (whole ? e : charl_keep(e, n - j, 0.0f));
     }
     p.sum = charl_row_sum(acc, scratch);
 #if SMOOTHING
@@ -140,7 +145,7 @@ static inline part add_parts(part row, SHARED part *of, int count, int last)
 #endif
 
 /* of: memory for PARTS parts where CHUNKS. */
-static inline part row_of(global const ACT *x, int n, SHARED part *of, int t, local float *scratch)
+static inline part row_of(bool whole, global const ACT *x, int n, SHARED part *of, int t, local float *scratch)
 {
 #if CHUNKS
     const int team = ITEM_OF_ROW / CHARL_ROW_ITEMS;
@@ -153,7 +158,8 @@ static inline part row_of(global const ACT *x, int n, SHARED part *of, int t, lo
 
         ALL_ARE_HERE(); /* earlier parts have been read */
         for (int c = team; c - team < count; c += TEAMS) {
-            const part p = part_of(x + first + c * CHUNK, c < count ? min(n - first - c * CHUNK, CHUNK) : 0, t, scratch);
+            const int at = min(c, count - 1) * CHUNK + first; /* those beyond the last do it once more */
+            const part p = part_of(whole, x + at, min(n - at, CHUNK), t, scratch);
 
             if (t == 0 && c < count) {
                 of[c] = p;
@@ -166,7 +172,7 @@ static inline part row_of(global const ACT *x, int n, SHARED part *of, int t, lo
     return row;
 #else
     (void)of;
-    return part_of(x, n, t, scratch);
+    return part_of(whole, x, n, t, scratch);
 #endif
 }
 
@@ -201,7 +207,7 @@ kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label,
 
     for (ulong r = first; r < min(first + per_item, rows); r++) {
         global const ACT *xr = x + x_at + r * n;
-        const float2 y = loss_of(xr, row_of(xr, (int)n, of, 0, 0), label[label_at + r], smooth, (int)n);
+        const float2 y = loss_of(xr, row_of(false, xr, (int)n, of, 0, 0), label[label_at + r], smooth, (int)n);
 
         out[out_at + r] = y.x * WEIGHT_OF(r);
         lse[lse_at + r] = y.y;
@@ -209,13 +215,14 @@ kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label,
 #else
     local float scratch[CHARL_ROW_SCRATCH];
     const ulong r = CHUNKS ? get_group_id(0) : get_global_id(0) / CHARL_ROW_ITEMS;
-    const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS, count = r < rows ? (int)n : 0;
-    global const ACT *xr = x + x_at + r * n;
-    const part row = row_of(xr, count, of, t, scratch);
+    const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;
+    global const ACT *xr = x + x_at + min(r, rows - 1) * n; /* all of a group come: some once more for the last row */
+    const bool whole = n % 8 == 0 && CHARL_IS_ALIGNED(x + x_at);
+    const part row = whole ? row_of(true, xr, (int)n, of, t, scratch) : row_of(false, xr, (int)n, of, t, scratch);
 
     (void)per_item;
-    if (count > 0 && (CHUNKS ? ITEM_OF_ROW : t) == 0) {
-        const float2 y = loss_of(xr, row, label[label_at + r], smooth, count);
+    if (r < rows && (CHUNKS ? ITEM_OF_ROW : t) == 0) {
+        const float2 y = loss_of(xr, row, label[label_at + r], smooth, (int)n);
 
         out[out_at + r] = y.x * WEIGHT_OF(r);
         lse[lse_at + r] = y.y;

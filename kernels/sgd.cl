@@ -1,7 +1,7 @@
 /* sgd: p -= lr * u, u = g + weight_decay * p, with momentum m = momentum * m + u and u = m (or u + momentum * m, nesterov).
  *
  * Specialised by   MOMENTUM 0|1 (default 1), NESTEROV 0|1 (default 0)
- * Launch           one work-item per element, work-group 64: see optim.clh.
+ * Launch           one work-item per CHARL_VEC elements: see optim.clh.
  * Numerics         as PyTorch's, one rounding per operation.
  */
 #include "optim.clh"
@@ -18,21 +18,21 @@ kernel void charl_sgd(CHARL_UPDATE_PARAMS
 #endif
 )
 {
-    const size_t i = get_global_id(0);
+    const size_t i = charl_update_first();
     charl_update u;
 
-    if (!charl_update_is_due(norm, norm_at, record, record_at)) {
+    if (i >= extent || !charl_update_is_due(norm, norm_at, record, record_at)) {
         return;
     }
     u = charl_update_at(i, CHARL_UPDATE_ARGS);
     u.g = u.g + u.decay * u.p;
 #if MOMENTUM
     {
-        const float m = momentum * buf[buf_at + i] + u.g;
+        const charl_real m = momentum * charl_aligned(buf + buf_at + i) + u.g;
 
-        buf[buf_at + i] = m;
+        charl_put_aligned(m, buf + buf_at + i);
         u.g = NESTEROV ? u.g + momentum * m : m;
     }
 #endif
-    param[param_at + i] = u.p - u.lr * u.g;
+    charl_update_put(u.p - u.lr * u.g, i, CHARL_UPDATE_ARGS);
 }

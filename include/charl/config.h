@@ -172,6 +172,7 @@ typedef struct charl_config {
         int64_t block_size;
         bool bias;
         bool tie_weights;
+        int64_t vocab_multiple;
         int norm;      /* charl_block_norm of charl/nn.h */
         int mlp;       /* charl_block_mlp */
         int positions; /* charl_gpt_positions */

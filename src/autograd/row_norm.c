@@ -78,7 +78,6 @@ static charl_status launch_rows(const charl_enqueue *e, const char *entry, const
              kept_blocks(e->dev, n), defines);
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, extra, &plan));
     charl__rows_store(&plan, x->dtype);
-    l->file = "row_norm";
     l->entry = entry;
     l->defines = plan.defines;
     l->label = e->label;
@@ -106,7 +105,8 @@ cleanup:
 
 charl_status charl__row_norm_enqueue(const charl_enqueue *e)
 {
-    charl_launch l = {.args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),
+    charl_launch l = {.file = "row_norm",
+                      .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),
                                charl__in(e->n_in > 2 ? e->in[2] : NULL), charl__out(e->out[0])}};
     char defines[32];
 
@@ -128,7 +128,8 @@ cleanup:
 
 charl_status charl__row_norm_add_enqueue(const charl_enqueue *e)
 {
-    charl_launch l = {.args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]),
+    charl_launch l = {.file = "row_norm",
+                      .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]),
                                charl__in(e->n_in > 3 ? e->in[3] : NULL), charl__out(e->out[0]),
                                charl__out(e->out[1])}};
     char defines[64];
@@ -207,7 +208,8 @@ cleanup:
 
 charl_status charl__row_norm_grad_enqueue(const charl_enqueue *e)
 {
-    charl_launch l = {.args = {charl__in(e->in[0]), charl__in(e->in[1]),
+    charl_launch l = {.file = "row_norm_grad",
+                      .args = {charl__in(e->in[0]), charl__in(e->in[1]),
                                charl__in(e->n_in > 2 ? e->in[2] : NULL)}};
     char defines[64];
     int a = 3;
@@ -291,6 +293,7 @@ charl_status charl__row_norm_wgrad_enqueue(const charl_enqueue *e)
     const sums_plan p =
         plan_sums(&e->in[1]->shape, e->attr, charl__is_partial(e, 0) ? e->slices->count : 1);
     charl_launch stats = {
+        .file = "row_norm",
         .args = {charl__in(e->in[1]), charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0)}};
     charl_tensor part = *e->workspace;
     charl_reduce r = {.a = charl__scratch_arg(CHARL_ARG_IN, e->workspace, p.of_blocks),

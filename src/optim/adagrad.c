@@ -16,6 +16,7 @@ static charl_status enqueue(const charl_optimizer *o)
         &(charl_optimizer_update){
             .file = "adagrad",
             .entry = "charl_adagrad",
+            .elementwise = true,
             .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32(o->config.eps)},
         });
 }
@@ -38,5 +39,6 @@ const charl_optimizer_rule charl__optim_adagrad = {
     .defaults = {.type = "adagrad", .eps = 1e-10F},
     .count_states = count_states,
     .enqueue = enqueue,
+    .copies = true,
     .reference = reference,
 };

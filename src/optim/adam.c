@@ -18,6 +18,7 @@ static charl_status enqueue(const charl_optimizer *o, const char *defines)
         &(charl_optimizer_update){
             .file = "adam",
             .entry = "charl_adam",
+            .elementwise = true,
             .defines = defines,
             .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]),
                     charl__raw(CHARL_ARG_INOUT, o->state[1]), charl__f32((float)(1.0 - c->beta1)),
@@ -72,6 +73,7 @@ const charl_optimizer_rule charl__optim_adam = {
     .defaults = {.type = "adam", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8F},
     .count_states = count_states,
     .enqueue = enqueue_adam,
+    .copies = true,
     .reference = reference_adam,
 };
 
@@ -82,5 +84,6 @@ const charl_optimizer_rule charl__optim_adamw = {
         {.type = "adamw", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8F, .weight_decay = 0.01F},
     .count_states = count_states,
     .enqueue = enqueue_adamw,
+    .copies = true,
     .reference = reference_adamw,
 };

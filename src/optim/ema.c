@@ -19,6 +19,7 @@ charl_status charl__ema_enqueue(const charl_optimizer *o)
         o, NULL,
         &(charl_optimizer_update){.file = "ema",
                                   .entry = "charl_ema",
+                                  .elementwise = true,
                                   .own = {charl__raw(CHARL_ARG_INOUT, o->ema),
                                           charl__f32((float)(1.0 - o->config.ema_decay))}});
 }

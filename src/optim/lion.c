@@ -14,6 +14,7 @@ static charl_status enqueue(const charl_optimizer *o)
                                    &(charl_optimizer_update){
                                        .file = "lion",
                                        .entry = "charl_lion",
+                                       .elementwise = true,
                                        .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]),
                                                charl__f32((float)(1.0 - o->config.beta1)),
                                                charl__f32((float)(1.0 - o->config.beta2))},
@@ -40,5 +41,6 @@ const charl_optimizer_rule charl__optim_lion = {
     .defaults = {.type = "lion", .beta1 = 0.9, .beta2 = 0.99},
     .count_states = count_states,
     .enqueue = enqueue,
+    .copies = true,
     .reference = reference,
 };

@@ -2,6 +2,7 @@
 #include "optim/optimizer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -159,7 +160,7 @@ static charl_status record(charl_optimizer *o)
     if (st == CHARL_OK && o->before) {
         st = charl__restore_enqueue(o);
     }
-    if (st == CHARL_OK && !o->is_divided) {
+    if (st == CHARL_OK && !o->is_divided && !o->type->copies) {
         st = charl__params_refresh(o->set);
     }
     charl__record_end(o->set->dev);
@@ -282,28 +283,64 @@ static bool is_kept(const charl_optimizer *o, const charl_arg *a)
     return is;
 }
 
+enum { VEC = 8, GROUP = 256, OWN = 7 }; /* elements of a work-item; arguments before a rule's own */
+
+static bool is_in_vectors(const charl_optimizer *o, const charl_optimizer_update *u)
+{
+    return u->elementwise && charl__device_facts(o->set->dev)->group > 1;
+}
+
+static void write_defines(const charl_optimizer *o, const charl_optimizer_update *u, bool copies,
+                          char *text, size_t bytes)
+{
+    const int n = snprintf(text, bytes, "%s#define COPIES %d\n#define HALF %s\n%s",
+                           u->defines ? u->defines : "", copies,
+                           charl__kernel_type(copies ? o->set->half_type : CHARL_BF16),
+                           is_in_vectors(o, u) ? "#define CHARL_VEC 8\n" : "");
+
+    CHARL_INVARIANT(n > 0 && (size_t)n < bytes);
+}
+
+/* Work-items for `count` elements, a multiple of CHARL_PARAM_ALIGN, or as many as u says. */
+static void set_extent(const charl_optimizer *o, int64_t count, const charl_optimizer_update *u,
+                       charl_launch *l)
+{
+    const size_t items = (size_t)count / VEC;
+
+    l->global[0] = (size_t)count;
+    l->local[0] = CHARL_PARAM_ALIGN;
+    if (u->global[0]) {
+        memcpy(l->global, u->global, sizeof l->global);
+    } else if (is_in_vectors(o, u)) {
+        l->local[0] =
+            charl_device_get_info(o->set->dev)->max_group < GROUP ? CHARL_PARAM_ALIGN : GROUP;
+        l->global[0] = (items + l->local[0] - 1) / l->local[0] * l->local[0];
+    }
+}
+
 /* A range of the arena; kept_at is where it lies in what is kept. */
 static charl_status update_range(const charl_optimizer *o, charl_param_range range, int64_t kept_at,
                                  const charl_optimizer_update *u)
 {
+    const bool copies = u->elementwise && o->type->copies && o->set->half && !o->is_divided;
+    char defines[160];
     charl_launch l = {
         .file = u->file,
         .entry = u->entry,
-        .defines = u->defines,
-        .global = {(size_t)range.count},
-        .local = {CHARL_PARAM_ALIGN},
+        .defines = defines,
         .args = {charl__raw(CHARL_ARG_INOUT, o->set->value), charl__raw(CHARL_ARG_IN, o->set->sum),
                  charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
-                 charl__in(charl__steps_tensor(o->steps))},
+                 charl__in(charl__steps_tensor(o->steps)),
+                 charl__raw(CHARL_ARG_OUT, copies ? o->set->half : NULL), charl__i64(range.count)},
         .label = o->type->name};
 
+    write_defines(o, u, copies, defines, sizeof defines);
     l.args[0].v.offset = l.args[1].v.offset = range.begin;
+    l.args[5].v.offset = copies ? range.begin : 0;
     l.args[2].v.offset = 2 * (range.begin / CHARL_PARAM_ALIGN);
-    if (u->global[0]) {
-        memcpy(l.global, u->global, sizeof l.global);
-    }
-    memcpy(l.args + 5, u->own, sizeof u->own);
-    for (int i = 5; kept_at > 0 && i < 5 + CHARL_OPTIM_MAX_OWN; i++) {
+    set_extent(o, range.count, u, &l);
+    memcpy(l.args + OWN, u->own, sizeof u->own);
+    for (int i = OWN; kept_at > 0 && i < OWN + CHARL_OPTIM_MAX_OWN; i++) {
         if (is_kept(o, &l.args[i])) {
             l.args[i].v.offset += kept_at;
         }

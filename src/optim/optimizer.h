@@ -34,6 +34,8 @@ typedef struct charl_optimizer_rule {
     bool (*state_shape)(int k, const charl_param *p, charl_shape *out);
     /** Create sums and scratch; NULL: none is needed. */
     charl_status (*prepare)(charl_optimizer *o);
+    /** The update writes the working copy of the parameters where there is one. */
+    bool copies;
     /** Fill in bias1 and bias2 of the record of step t (1 for the first); NULL: as adam. */
     void (*fill)(const charl_optimizer_config *c, int64_t t, charl_step *record);
     /** Enqueue or record the update; sum and norm record are ready. */
@@ -82,6 +84,8 @@ typedef struct charl_norm_record {
 /** A launch of a kernel whose parameters are those of kernels/optim.clh, then `own`. */
 typedef struct charl_optimizer_update {
     const char *file, *entry, *defines;
+    bool elementwise; /* the kernel takes any number of elements at a time, and writes the working
+                         copy */
     size_t global[3]; /* work-items in groups of 64; zeros: one per element */
     charl_arg own[CHARL_OPTIM_MAX_OWN];
 } charl_optimizer_update;

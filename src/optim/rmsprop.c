@@ -15,6 +15,7 @@ static charl_status enqueue(const charl_optimizer *o)
     charl_optimizer_update u = {
         .file = "rmsprop",
         .entry = "charl_rmsprop",
+        .elementwise = true,
         .defines = "#define MOMENTUM 0\n",
         .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32((float)c->beta2),
                 charl__f32((float)(1.0 - c->beta2)), charl__f32(c->eps)},
@@ -53,5 +54,6 @@ const charl_optimizer_rule charl__optim_rmsprop = {
     .defaults = {.type = "rmsprop", .beta2 = 0.99, .eps = 1e-8F},
     .count_states = count_states,
     .enqueue = enqueue,
+    .copies = true,
     .reference = reference,
 };

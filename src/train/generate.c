@@ -43,6 +43,7 @@ typedef struct generator {
     bool loaded; /* the weights */
     charl_tokenizer *tokenizer;
     int64_t vocab, window;
+    int64_t width; /* logits of a token: some may belong to no token */
     charl_ring *ring;
     charl_tensor *token, *position;
     charl__kv_cache *cache; /* NULL: every token costs the window */
@@ -104,6 +105,7 @@ static charl_status read_prompt(generator *t)
 
     CHARL_TRY(charl_tokenizer_load(t->config->data.path, &t->tokenizer));
     t->vocab = charl_tokenizer_get_vocab(t->tokenizer);
+    t->width = charl__task_vocab(t->config, t->vocab);
     CHARL_TRY(charl_tokenizer_encode(t->tokenizer, o->prompt, o->prompt_bytes, &t->tokens, &t->n));
     CHARL_TRY(charl_realloc((size_t)(t->n + o->tokens) * sizeof *t->tokens, &t->tokens));
     CHARL_TRY(charl_alloc_array(t->vocab, sizeof *t->logits, &t->logits));
@@ -150,7 +152,7 @@ static charl_status check_logits(const generator *t, const charl_var *logits, in
     char text[CHARL_SHAPE_TEXT];
 
     CHARL_REQUIRE(
-        s.ndim == 3 && s.dim[1] == rows && s.dim[2] == t->vocab, CHARL_ERR_CONFIG,
+        s.ndim == 3 && s.dim[1] == rows && s.dim[2] == t->width, CHARL_ERR_CONFIG,
         "the model's output for %lld tokens is %s; to generate text of the %lld tokens of "
         "%s it must be [batch, window, vocabulary]",
         (long long)rows, charl_shape_format(&s, text), (long long)t->vocab, t->config->data.path);
@@ -194,7 +196,7 @@ static charl_status read_logits(generator *t, const piece *p, int64_t row)
     const charl_tensor *all = charl_var_get_tensor(p->logits);
 
     return charl__buffer_read(CHARL_QUEUE_COMPUTE, all->buffer,
-                              (size_t)(all->offset + row * t->vocab) * sizeof(float), t->logits,
+                              (size_t)(all->offset + row * t->width) * sizeof(float), t->logits,
                               (size_t)t->vocab * sizeof(float), true);
 }
 
@@ -290,7 +292,7 @@ static charl_status check_vocab(const generator *t)
     CHARL_TRY(charl_checkpoint_open(t->checkpoint, &r));
     wte = charl_checkpoint_find(r, "model", "wte.weight");
     CHARL_REQUIRE(
-        t->config->model.type != CHARL_MODEL_GPT || !wte || wte->shape.dim[0] == t->vocab,
+        t->config->model.type != CHARL_MODEL_GPT || !wte || wte->shape.dim[0] == t->width,
         CHARL_ERR_CHECKPOINT,
         "%s was trained on %lld tokens, the tokenizer of %s has %lld; HINT data.path=FILE "
         "names the data it was trained on",

@@ -83,6 +83,8 @@ const charl__key charl__keys[] = {
      "biases in linear layers and norms, as GPT-2 has them"},
     {"model", "tie_weights", CHARL__KEY_BOOL, AT(model.tie_weights), "yes", NULL, NULL, NULL, NULL, GPT,
      "one matrix for the token embedding and the output"},
+    {"model", "vocab_multiple", CHARL__KEY_INT, AT(model.vocab_multiple), "1", "[1,65536]", NULL, NULL, NULL, GPT,
+     "embedding and output have rows for the data's tokens rounded up to a multiple of this; matrices of 64 rows are quicker on GPUs"},
     {"model", "norm", CHARL__KEY_ENUM, AT(model.norm), "layer", NULL, "layer|rms", NULL, NULL, GPT,
      "layer norm, or RMS norm as in Llama"},
     {"model", "mlp", CHARL__KEY_ENUM, AT(model.mlp), "gelu", NULL, "gelu|gelu_tanh|swiglu", NULL, NULL, GPT,

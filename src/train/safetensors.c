@@ -191,8 +191,11 @@ static charl_status import_param(const charl_safetensors *s, const char *path, c
     CHARL_REQUIRE(t, CHARL_ERR_CHECKPOINT, "%s has no %s: it belongs to another model", path,
                   spec->name);
     CHARL_REQUIRE(charl_shape_equal(&t->shape, &spec->shape), CHARL_ERR_CHECKPOINT,
-                  "%s: %s is %s, the model has %s", path, spec->name,
-                  charl_shape_format(&t->shape, have), charl_shape_format(&spec->shape, want));
+                  "%s: %s is %s, the model has %s%s", path, spec->name,
+                  charl_shape_format(&t->shape, have), charl_shape_format(&spec->shape, want),
+                  spec->embedding ? "; HINT its rows are the data's tokens, rounded up to a "
+                                    "multiple of model.vocab_multiple"
+                                  : "");
     CHARL_REQUIRE(t->dtype == CHARL_F32 || t->dtype == CHARL_F16 || t->dtype == CHARL_BF16,
                   CHARL_ERR_CHECKPOINT, "%s: %s is %s; weights are f32, f16 or bf16", path,
                   spec->name, charl_dtype_name(t->dtype));

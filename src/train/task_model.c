@@ -125,14 +125,22 @@ static charl_status add_resnet(const charl_config *config, int64_t outputs, char
                                                             .outputs = outputs});
 }
 
-static charl_status add_gpt(const charl_config *config, int64_t vocab, charl_model *m)
+int64_t charl__task_vocab(const charl_config *config, int64_t tokens)
+{
+    const int64_t multiple = config->model.vocab_multiple;
+
+    return config->model.type == CHARL_MODEL_GPT ? (tokens + multiple - 1) / multiple * multiple
+                                                 : tokens;
+}
+
+static charl_status add_gpt(const charl_config *config, int64_t tokens, charl_model *m)
 {
     const charl_gpt_config gpt = {.n_layer = config->model.n_layer,
                                   .n_head = config->model.n_head,
                                   .n_kv_head = config->model.n_kv_head,
                                   .n_embd = config->model.n_embd,
                                   .block_size = config->model.block_size,
-                                  .vocab = vocab,
+                                  .vocab = charl__task_vocab(config, tokens),
                                   .dropout = config->model.dropout,
                                   .bias = config->model.bias,
                                   .tie_weights = config->model.tie_weights,

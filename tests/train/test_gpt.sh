@@ -68,6 +68,14 @@ expect 0 "tensors" "$bin/charl" checkpoint show llama-1/last.h5
 says 1 " model/lm_head.weight"
 says 0 " model/wpe.weight"
 
+# More rows than tokens: generated text has none of the others, and the model of a checkpoint is found again.
+expect 0 "padded vocabulary" ranks 2 gpt.ini -q -o padded model.vocab_multiple=100
+expect 0 "tensors" "$bin/charl" checkpoint show padded/last.h5
+says 1 " model/wte.weight .*300"
+expect 0 "text of a padded vocabulary" "$bin/charl" generate gpt.ini padded/last.h5 --tokens 20 --prompt 1 model.vocab_multiple=100
+expect 0 "evaluation of a padded vocabulary" "$bin/charl" eval gpt.ini padded/last.h5 model.vocab_multiple=100
+expect 5 "another vocabulary" "$bin/charl" generate gpt.ini padded/last.h5 --tokens 20 --prompt 1 model.vocab_multiple=64
+
 expect 2 "heads" ranks 1 gpt.ini --dry-run model.n_head=5
 says 1 "n_embd: 32 does not divide among n_head = 5"
 expect 2 "key heads" ranks 1 gpt.ini --dry-run model.n_kv_head=3

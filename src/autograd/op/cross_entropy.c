@@ -6,7 +6,7 @@
  * Output 1, the logarithm of the sum of exp(x) of each row, is kept for the gradient, which is one
  * pass over the logits and may take their place in memory: there is never a softmax beside them.
  */
-#include "autograd/pieces.h"
+#include "autograd/map.h"
 #include "autograd/rows.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 
 #include "charl/ops.h"
 
-enum { CHUNK = 1024 }; /* as in kernels/cross_entropy.cl */
+enum { CHUNK = 1024, ROW_GROUP = 256 }; /* as in kernels/cross_entropy.cl and rows.clh */
 
 /* `first` is the operand that holds the logits; the label follows. `weight` is the one that holds
  * the weights, where there are some. */
@@ -202,23 +202,58 @@ cleanup:
     return st;
 }
 
+/* Where rows are shared among work-items, a work-group has a stretch of one. */
+static charl_status plan_gradient(const charl_enqueue *e, int64_t rows, int64_t n, charl_rows *plan,
+                                  int64_t *stretches)
+{
+    charl_status st = CHARL_OK;
+    const char *weight = e->n_in > 4 ? "#define WEIGHT 1\n" : "";
+    const int64_t one = ROW_GROUP * CHARL_GPU_VEC;
+    const int vectors = n > 2 * one ? 4 : n > one ? 2 : 1;
+    char defines[64];
+
+    snprintf(defines, sizeof defines, "%s#define VECTORS %d\n", weight, vectors);
+    CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
+    *stretches = (n + vectors * one - 1) / (vectors * one);
+    if (!charl__rows_have_one_item(e->dev)) {
+        plan->global = (size_t)(rows * *stretches) * plan->local;
+    }
+cleanup:
+    return st;
+}
+
 static charl_status enqueue_grad(const charl_enqueue *e)
 {
+    charl_status st = CHARL_OK;
     const charl_tensor *x = e->in[1];
-    const float smoothing = *(const float *)e->attr;
+    charl_rows plan;
     charl_launch l = {.file = "cross_entropy_grad",
                       .entry = "charl_gradient",
-                      .defines = e->n_in > 4 ? "#define WEIGHT 1\n" : ""};
-    int64_t rows, n, inner;
+                      .defines = plan.defines,
+                      .label = e->label};
+    int64_t rows, n, inner, stretches;
     int a = 0;
 
     charl__split_axis(&x->shape, x->shape.ndim - 1, &rows, &n, &inner);
+    if (rows == 0) {
+        goto cleanup;
+    }
+    CHARL_TRY(plan_gradient(e, rows, n, &plan, &stretches));
+    charl__rows_store(&plan, x->dtype);
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
     l.args[a++] = charl__out(e->out[0]);
-    l.args[a++] = charl__f32(smoothing);
-    return charl__pieces_launch(e, &l, a, rows, n, x->dtype);
+    l.args[a++] = charl__f32(*(const float *)e->attr);
+    l.args[a++] = charl__i64(rows);
+    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(stretches);
+    l.args[a++] = charl__i64(n);
+    l.global[0] = plan.global;
+    l.local[0] = plan.local;
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
 }
 
 static void reference_grad(const charl_reference *r)
