@@ -29,47 +29,55 @@
  * has lanes cost little more than one. */
 #if CHARL_VEC > 8
 #define DRAWN (4 * CHARL_VEC)
-static inline void draw(ulong key, ulong step, ulong at, float *drawn)
+static inline void draw_words(ulong key, ulong step, ulong block, uint *word)
 {
-    const int shift = (int)(at % 4);
     ulong position[CHARL_VEC];
-    words block[4];
-    uint word[4 * CHARL_VEC + 4];
+    words w[4];
 
     for (int l = 0; l < CHARL_VEC; l++) {
-        position[l] = at / 4 + (ulong)l;
+        position[l] = block + (ulong)l;
     }
-    draw_blocks(key, step, CHARL_VLOAD(position), block);
-    in_order(block, word);
-    if (shift > 0) {
-        charl_rng_u32x4(key, step, at / 4 + CHARL_VEC, word + 4 * CHARL_VEC);
-    }
-    for (int j = 0; j < DRAWN; j++) {
-        drawn[j] = (float)(word[j + shift] >> 8);
-    }
+    draw_blocks(key, step, CHARL_VLOAD(position), w);
+    in_order(w, word);
 }
 #else
 #define DRAWN CHARL_VEC
-static inline void draw(ulong key, ulong step, ulong at, float *drawn)
+static inline void draw_words(ulong key, ulong step, ulong block, uint *word)
 {
-    const int shift = (int)(at % 4);
-    uint word[CHARL_VEC + 8];
-
-    for (int b = 0; 4 * b < shift + CHARL_VEC; b++) {
-        charl_rng_u32x4(key, step, at / 4 + (ulong)b, word + 4 * b);
-    }
-    for (int j = 0; j < DRAWN; j++) {
-        drawn[j] = (float)(word[j + shift] >> 8);
+    for (int l = 0; 4 * l < DRAWN; l++) {
+        charl_rng_u32x4(key, step, block + (ulong)l, word + 4 * l);
     }
 }
 #endif
 
+static inline void draw_numbers(ulong key, ulong step, ulong at, float *drawn)
+{
+    if (at % 4 == 0) {
+        uint word[(DRAWN + 3) / 4 * 4];
+
+        draw_words(key, step, at / 4, word);
+        for (int j = 0; j < DRAWN; j++) {
+            drawn[j] = (float)(word[j] >> 8);
+        }
+    } else { /* seldom: rows of odd length */
+        for (int j = 0; j < DRAWN; j++) {
+            drawn[j] = (float)(charl_rng_u32(key, step, at + (ulong)j) >> 8);
+        }
+    }
+}
+
 /* Those of element i of the launch, element base + i of the global batch, for operator k; `done` elements are behind. */
+#if DRAWN > CHARL_VEC
 #define DRAW(k, name_hash, base)                                                                                       \
     if (done % DRAWN == 0) {                                                                                           \
-        draw(seed ^ name_hash, number, base + i, drawn[k]);                                                            \
+        draw_numbers(seed ^ name_hash, number, base + i, drawn[k]);                                                    \
     }                                                                                                                  \
     const charl_real draw = CHARL_VLOAD(drawn[k] + done % DRAWN)
+#else
+#define DRAW(k, name_hash, base)                                                                                       \
+    draw_numbers(seed ^ name_hash, number, base + i, drawn[k]);                                                        \
+    const charl_real draw = CHARL_VLOAD(drawn[k])
+#endif
 
 kernel void charl_chain(OPERANDS ulong n, ulong span)
 {
@@ -86,6 +94,8 @@ kernel void charl_chain(OPERANDS ulong n, ulong span)
         const long left = (long)(n - i);
 #if DRAWS > 0
         const uint done = (uint)(i - first);
+
+        (void)done;
 #endif
 
         BODY

@@ -133,11 +133,10 @@ cleanup:
     return st;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
+static charl_status launch(const charl_enqueue *e, const charl_chain *c)
 {
     charl_status st = CHARL_OK;
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
-    const charl_chain *c = e->attr;
     writer w = {.e = e, .c = c, .l = {.file = "chain", .entry = "charl_chain", .label = e->label}};
     const int64_t span = charl__span(e->dev, c->n, vec);
     charl__text defines = {0};
@@ -158,6 +157,28 @@ cleanup:
     charl__text_fini(&w.operands);
     charl__text_fini(&w.body);
     charl__text_fini(&w.extra);
+    return st;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    return launch(e, e->attr);
+}
+
+charl_status charl__chain_run(const charl_enqueue *e, const charl_expr *x)
+{
+    charl_status st = CHARL_OK;
+    charl_chain c = {.n = charl__tensor_count(e->out[0]),
+                     .n_steps = 1,
+                     .step = {{.x = *x, .dtype = e->out[0]->dtype, .n_in = e->n_in}}};
+
+    for (int i = 0; i < e->n_in; i++) {
+        CHARL_INVARIANT(charl__broadcast_in(e->out[0]->channels_last, &e->out[0]->shape,
+                                            &e->in[i]->shape, &c.inner[i], &c.count[i]));
+        c.step[0].in[i] = i;
+    }
+    CHARL_TRY(c.n > 0 ? launch(e, &c) : CHARL_OK);
+cleanup:
     return st;
 }
 

@@ -34,4 +34,8 @@ extern const charl_op charl__op_chain;
 /** Arguments of the kernel (charl_launch): CHARL_MAX_ARGS at most. */
 int charl__chain_args(const charl_chain *c, int n_in, int n_out);
 
+/** out[0] = x elementwise over the operands of e. One launch. Async. Errors: ERR_NOMEM, ERR_KERNEL,
+ * ERR_DEVICE. */
+charl_status charl__chain_run(const charl_enqueue *e, const charl_expr *x) CHARL_MUST_CHECK;
+
 #endif

@@ -5,6 +5,8 @@
  */
 #include "autograd/map.h"
 
+#include "autograd/chain.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -140,7 +142,7 @@ charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e)
     charl_expr x;
 
     if (!op->enqueue && charl__op_express(op, e->attr, e->n_in, e->out[0]->dtype, &x)) {
-        return charl__map_expr(e, &x);
+        return x.draws ? charl__chain_run(e, &x) : charl__map_expr(e, &x);
     }
     return op->enqueue(e);
 }

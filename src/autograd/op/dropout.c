@@ -6,8 +6,6 @@
  */
 #include "autograd/map.h"
 
-#include <stdio.h>
-
 #include "base/hash.h"
 #include "base/rng.h"
 #include "charl/ops.h"
@@ -23,33 +21,6 @@ static uint32_t threshold_of(float p)
     return (uint32_t)(p * 16777216.0F); /* draws have 24 bits */
 }
 
-static charl_status enqueue(const charl_enqueue *e)
-{
-    const dropout_attr *attr = e->attr;
-    const int64_t n = charl__tensor_count(e->in[0]);
-    const int64_t base = attr->batched ? n / e->slices->count * e->slices->first : 0;
-    const int64_t blocks = (base % 4 + n + 3) / 4, span = charl__is_ungrouped(e->dev) ? 256 : 1;
-    char defines[64];
-    charl_launch l = {
-        .file = "dropout", .entry = "charl_dropout", .defines = defines, .label = e->label};
-
-    snprintf(defines, sizeof defines, "%s%s",
-             charl__is_ungrouped(e->dev) ? "#define CHARL_VEC 16\n" : "",
-             charl__act_define(e->out[0]->dtype));
-    l.args[0] = charl__in(e->in[0]);
-    l.args[1] = charl__out(e->out[0]);
-    l.args[2] = charl__in(e->step);
-    l.args[3] = charl__i64(n);
-    l.args[4] = charl__i64(base);
-    l.args[5] = charl__i64(span);
-    l.args[6] = charl__i64((int64_t)attr->key);
-    l.args[7] = charl__i32((int32_t)threshold_of(attr->p));
-    l.args[8] = charl__f32(1.0F / (1.0F - attr->p));
-    charl__span_launch(e->dev, blocks, span, &l);
-    return n > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
-}
-
-/* The same as part of a chain. */
 static void express(const void *attr, int n_in, charl_expr *x)
 {
     const dropout_attr *d = attr;
@@ -106,7 +77,6 @@ const charl_op charl_op_dropout = {
     .in_place = true,
     .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
-    .enqueue = enqueue,
     .express = express,
     .backward = backward,
     .reference = reference,
