@@ -83,7 +83,7 @@ static charl_status push_record(charl__trainer *t)
                          .seed_hi = (uint32_t)(seed >> 32),
                          .step_lo = (uint32_t)step,
                          .step_hi = (uint32_t)(step >> 32),
-                         .loss_seed = (float)(1.0 / (double)t->config->train.batch_size),
+                         .loss_seed = charl__task_loss_seed(t->config),
                          .commit = 1};
 
     charl__optimizer_fill(t->optimizer, (float)charl_schedule_lr(&t->schedule, t->step), &record);

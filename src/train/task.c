@@ -120,6 +120,11 @@ static charl_var *total(charl_graph *g, charl_var *rows)
     return charl_reshape(g, charl_sum(g, rows, 0, false), (charl_shape){1, {1}});
 }
 
+float charl__task_loss_seed(const charl_config *config)
+{
+    return (float)(1.0 / (double)config->train.batch_size);
+}
+
 /* The model must end in what the loss reads; say so in terms of the model. */
 static void check_output(const charl_config *config, charl_graph *g, const charl_var *out,
                          const charl_var *y, int64_t classes)
@@ -190,11 +195,41 @@ static charl_var *mixed_loss_rows(const charl_config *config, charl_graph *g, ch
         charl__mixup(g, real_target(g, out, in->y), real_target(g, out, in->partner_y), in->share));
 }
 
+/* The gradient of the rows' losses: 1 / batch each, which no step changes. */
+static charl_var *constant_seed(const charl_config *config, charl_graph *g, charl_steps *steps,
+                                const charl_var *rows)
+{
+    charl_status st = CHARL_OK;
+    const charl_type type = charl_var_get_type(rows);
+    charl_tensor *t = NULL;
+    charl_var *seed = NULL;
+
+    CHARL_TRY(charl_tensor_create(charl_tensor_get_device(charl__steps_tensor(steps)), CHARL_F32,
+                                  &type.shape, &t));
+    CHARL_TRY(charl__tensor_fill(t, (double)charl__task_loss_seed(config)));
+    seed = charl_input(g, "seed", CHARL_F32, type.shape, type.batch);
+    charl__graph_bind_input(g, seed, t);
+cleanup:
+    charl_tensor_release(t);
+    return st == CHARL_OK ? seed : charl__graph_fail(g, st, "%s", charl_error_message());
+}
+
+/* ... times the loss scale, which steps change. */
+static charl_var *scaled_seed(charl_graph *g, charl_steps *steps)
+{
+    charl_var *seed = charl_input(g, "seed", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED);
+    charl_var *scale = charl_input(g, "scale", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED);
+
+    charl__graph_bind_input(g, seed, charl__steps_loss_seed(steps));
+    charl__graph_bind_input(g, scale, charl__steps_scale(steps));
+    return charl_mul(g, seed, scale);
+}
+
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__feed *feed, charl_steps *steps, charl__task *task)
 {
     charl_graph *g = task->g;
-    charl_var *out, *rows, *loss, *seed, *scale;
+    charl_var *out, *rows, *loss;
     charl__feed_vars in;
 
     charl__graph_set_steps(g, steps);
@@ -207,14 +242,11 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
     if (charl_graph_is_training(g)) {
         loss = charl_sum(g, rows, 0, false);
         task->metrics = charl_reshape(g, loss, (charl_shape){1, {1}});
-        seed = charl_input(g, "seed", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED);
-        charl__graph_bind_input(g, seed, charl__steps_loss_seed(steps));
         if (charl__steps_scale(steps)) {
-            scale = charl_input(g, "scale", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED);
-            charl__graph_bind_input(g, scale, charl__steps_scale(steps));
-            seed = charl_mul(g, seed, scale);
+            charl_graph_backward(g, loss, scaled_seed(g, steps));
+        } else if (rows) {
+            charl__graph_backward_from(g, rows, constant_seed(config, g, steps, rows));
         }
-        charl_graph_backward(g, loss, seed);
     } else {
         task->metrics = build_metrics(config, g, out, in.y, rows, in.weight);
         task->output = charl__as_dtype(g, out, CHARL_F32);

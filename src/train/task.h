@@ -43,5 +43,7 @@ typedef struct charl__task {
  * first error is the graph's. */
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
                        charl__feed *feed, charl_steps *steps, charl__task *task);
+/** The gradient of a sample's loss: 1 / samples in the global batch. */
+float charl__task_loss_seed(const charl_config *config);
 
 #endif
