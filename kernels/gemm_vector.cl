@@ -1,10 +1,10 @@
 /* gemm_vector: matrix products on CPUs; see gemm.clh.
  *
  * Specialised by   A_KIND, B_KIND, BIAS and the window: see gemm.clh
- *                  MR      rows of a micro-tile, 4 or 8
+ *                  MR, NR  rows and columns of a micro-tile: 4 or 8, and 16 or 32, what the vectors of the device hold (default 8, 32)
  *                  FOLD    1: product z is the sum of `leaves` products in the fixed tree; operands of a leaf lie x_outer apart
  *                  ROUND   with FOLD: nodes of 2^ROUND leaves and more are rounded to bf16 (default: none)
- * Launch           one work-item per mi * MR rows and nj * 32 columns of one product, groups of 1; by column, row, product. For CPUs:
+ * Launch           one work-item per mi * MR rows and nj * NR columns of one product, groups of 1; by column, row, product. For CPUs:
  *                  a work-item packs its operands into private memory, which the cache holds, and keeps a micro-tile in vectors.
  * Numerics         see gemm.clh; with FOLD the tree of src/base/tree.h over the leaves.
  */
@@ -16,16 +16,16 @@
 #endif
 #ifndef MR
 #define MR 8
+#define NR 32
 #endif
 #include "gemm_epilogue.clh"
 #include "gemm.clh"
 
-#define NR 32
 #define KC 256 /* depth of a packed block */
 #define LEVELS 13 /* 64 slices of 64 parts */
 /* A block is mi * MR rows and nj * NR columns, as large as a level-2 cache holds with its operands, so that these are seldom read. */
 #define MI (384 / MR)
-#define NJ 12
+#define NJ (384 / NR)
 #define TILES (FOLD ? MI / 2 : MI * NJ) /* mi * nj is at most this */
 #define SIZE (MR * NR)
 #define ALIGNED __attribute__((aligned(64)))
@@ -34,6 +34,14 @@
 #define ROWS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
 #else
 #define ROWS(F) F(0) F(1) F(2) F(3)
+#endif
+
+#if NR == 32
+#define SECOND(x)       x
+#define SECOND_COMMA(x) , x
+#else
+#define SECOND(x)
+#define SECOND_COMMA(x)
 #endif
 
 #include "vectors.clh"
@@ -70,31 +78,31 @@ static inline carry carry_of(int leaf, int leaves)
 /* acc[MR][NR] = (begins ? 0 : acc) + packed A @ packed B; all of acc in registers. With FOLD, where a leaf ends: carry. */
 static inline void micro(const float *ap, const float *bp, float *acc, int kc, bool begins, bool ends, float *level, carry c)
 {
-#define NAME(r) float16 x##r = (float16)(0.0f), y##r = (float16)(0.0f);
+#define NAME(r) float16 x##r = (float16)(0.0f) SECOND_COMMA(y##r = (float16)(0.0f));
 #define TAKE(r)                                                                                                        \
     x##r = charl_load16(acc + r * NR);                                                                                 \
-    y##r = charl_load16(acc + r * NR + 16);
+    SECOND(y##r = charl_load16(acc + r * NR + 16);)
 #define MAC(r)                                                                                                         \
     {                                                                                                                  \
         const float16 s = (float16)(ap[PACKED(r, k)]);                                                                 \
         x##r = fma(s, b0, x##r);                                                                                       \
-        y##r = fma(s, b1, y##r);                                                                                       \
+        SECOND(y##r = fma(s, b1, y##r);)                                                                               \
     }
 #define ROUNDED(r)                                                                                                     \
     x##r = node(x##r, 0);                                                                                              \
-    y##r = node(y##r, 0);
+    SECOND(y##r = node(y##r, 0);)
 #define CARRY(r)                                                                                                       \
     x##r = node(charl_load16(level + l * SIZE + r * NR) + x##r, l + 1);                                                \
-    y##r = node(charl_load16(level + l * SIZE + r * NR + 16) + y##r, l + 1);
+    SECOND(y##r = node(charl_load16(level + l * SIZE + r * NR + 16) + y##r, l + 1);)
 #define GIVE(r)                                                                                                        \
     charl_store16(x##r, acc + r * NR);                                                                                 \
-    charl_store16(y##r, acc + r * NR + 16);
+    SECOND(charl_store16(y##r, acc + r * NR + 16);)
     ROWS(NAME)
     if (!begins) {
         ROWS(TAKE)
     }
     for (int k = 0; k < kc; k++) {
-        const float16 b0 = charl_load16(bp + k * NR), b1 = charl_load16(bp + k * NR + 16);
+        const float16 b0 = charl_load16(bp + k * NR) SECOND_COMMA(b1 = charl_load16(bp + k * NR + 16));
 
         ROWS(MAC)
     }
@@ -150,45 +158,41 @@ kernel void gemm_vector(GEMM_ARGS)
             }
         }
     }
-    for (int j = 0; j < mj; j++) {
-        for (int i = 0; i < mm * MR && i0 + i < m; i++) {
-            const float *row = acc + (j * mm + i / MR) * SIZE + i % MR * NR;
-            const int col = j0 + j * NR;
-            global OUT_T *to = out + (long)(i0 + i) * n + col;
-            float16 v0 = charl_load16(row), v1 = charl_load16(row + 16);
+    for (int tile = 0; tile < mj * mm; tile++) {
+        const int row0 = i0 + tile % mm * MR, col0 = j0 + tile / mm * NR;
 
-#if BIAS == 2
-            v0 += (float16)(bias[bias_at + zi * m + i0 + i]);
-            v1 += (float16)(bias[bias_at + zi * m + i0 + i]);
-#endif
-#ifdef EXPR
-            const long at = (long)(i0 + i) * n + col, left = n - col;
+        for (int e = 0; e < SIZE / 16; e++) { /* vectors of acc */
+            const int i = row0 + e / (NR / 16), col = col0 + e % (NR / 16) * 16, left = n - col;
+            const long at = (long)i * n + col;
+            float16 v = charl_load16(acc + tile * SIZE + 16 * e);
 
-#if BIAS == 1
-            v0 += charl_load(bias + bias_at + col, left);
-            v1 += charl_load(bias + bias_at + col + 16, left - 16);
-#endif
-            charl_store(EPILOGUE(v0, at, left), to, left);
-            charl_store(EPILOGUE(v1, at + 16, left - 16), to + 16, left - 16);
-#else
-            if (col + NR <= n) {
-#if BIAS == 1
-                v0 += charl_load16(bias + bias_at + col);
-                v1 += charl_load16(bias + bias_at + col + 16);
-#endif
-                store16(v0, to);
-                store16(v1, to + 16);
+            if (i >= m || left <= 0) {
                 continue;
             }
-            float edge[NR];
+#if BIAS == 2
+            v += (float16)(bias[bias_at + zi * m + i]);
+#endif
+#ifdef EXPR
+#if BIAS == 1
+            v += charl_load(bias + bias_at + col, left);
+#endif
+            charl_store(EPILOGUE(v, at, left), out + at, left);
+#else
+            if (left >= 16) {
+#if BIAS == 1
+                v += charl_load16(bias + bias_at + col);
+#endif
+                store16(v, out + at);
+                continue;
+            }
+            float edge[16];
 
-            charl_store16(v0, edge);
-            charl_store16(v1, edge + 16);
-            for (int c = 0; col + c < n; c++) {
+            charl_store16(v, edge);
+            for (int c = 0; c < left; c++) {
 #if BIAS == 1
                 edge[c] += bias[bias_at + col + c];
 #endif
-                charl_put(edge[c], to + c);
+                charl_put(edge[c], out + at + c);
             }
 #endif
         }

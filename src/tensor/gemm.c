@@ -9,8 +9,7 @@ enum {
     ARGUMENTS = 23,
     GROUP = 256,
     PANEL = 32,
-    BLOCK_ROWS = 384,
-    MAX_COLUMNS = 12,
+    BLOCK = 384, /* rows and columns */
     LONGEST_LINE = 1024,
     LOCAL_LEAVES = 16,
     LOCAL_SUM = 256, /* elements of all leaves */
@@ -26,6 +25,7 @@ static bool is_local(charl_device *dev, charl_gemm_form form)
         return true;
     case CHARL_GEMM_VECTOR:
     case CHARL_GEMM_VECTOR_SMALL:
+    case CHARL_GEMM_VECTOR_NARROW:
         return false;
     case CHARL_GEMM_AUTO:
     case CHARL_GEMM_WGMMA: /* fall back like AUTO */
@@ -135,6 +135,19 @@ static int define_fold(const charl_gemm *p, char *text, size_t bytes)
     return n;
 }
 
+/* Of sums in registers: 16 vectors of 16 or, in 4 rows of 16, 8 of 8. */
+typedef struct micro_tile {
+    int rows, columns;
+} micro_tile;
+
+static micro_tile tile_of(charl_device *dev, const charl_gemm *p)
+{
+    const bool wide =
+        p->form != CHARL_GEMM_VECTOR_NARROW && charl__device_facts(dev)->vector_width >= 16;
+
+    return (micro_tile){.rows = wide && p->m > 4 ? 8 : 4, .columns = wide ? PANEL : PANEL / 2};
+}
+
 /* What packing a panel costs, in sixteenths of the time of a micro-tile over its depth. */
 static int packing(charl_gemm_kind kind)
 {
@@ -154,13 +167,15 @@ static int packing(charl_gemm_kind kind)
 /* Micro-tiles of one work-item, mi * nj: whichever lets the compute units finish first, when a
  * work-item packs mi panels of rows and nj of columns. A little is added for the compute unit that
  * starts late. */
-static void choose_block(charl_device *dev, const charl_gemm *p, int mr, int *mi, int *nj)
+static void choose_block(charl_device *dev, const charl_gemm *p, micro_tile t, int *mi, int *nj)
 {
-    const int64_t row_panels = charl__ceil_div(p->m, mr), col_panels = charl__ceil_div(p->n, PANEL);
+    const int64_t row_panels = charl__ceil_div(p->m, t.rows),
+                  col_panels = charl__ceil_div(p->n, t.columns);
     const int64_t z = charl__at_least_one(p->count), units = compute_units(dev);
-    const int most = BLOCK_ROWS / mr, tiles = p->leaves > 1 ? most / 2 : most * MAX_COLUMNS;
+    const int most = BLOCK / t.rows, most_columns = BLOCK / t.columns;
+    const int tiles = p->leaves > 1 ? most / 2 : most * most_columns;
     const int rows = (int)(row_panels < most ? row_panels : most);
-    const int columns = (int)(col_panels < MAX_COLUMNS ? col_panels : MAX_COLUMNS);
+    const int columns = (int)(col_panels < most_columns ? col_panels : most_columns);
     int64_t least = INT64_MAX;
 
     *mi = *nj = 1;
@@ -183,17 +198,17 @@ static void choose_block(charl_device *dev, const charl_gemm *p, int mr, int *mi
 static void shape_vector(charl_device *dev, const charl_gemm *p, charl_launch *l, char *text,
                          size_t bytes)
 {
-    const int mr = p->m <= 4 ? 4 : 8;
+    const micro_tile t = tile_of(dev, p);
     int n = define_common(p, text, bytes), mi, nj;
 
     n += charl__gemm_define_epilogue(p, 16, text + n, bytes - (size_t)n);
-    choose_block(dev, p, mr, &mi, &nj);
+    choose_block(dev, p, t, &mi, &nj);
     n += define_fold(p, text + n, bytes - (size_t)n);
-    snprintf(text + n, bytes - (size_t)n, "#define MR %d\n", mr);
+    snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define NR %d\n", t.rows, t.columns);
     l->file = l->entry = "gemm_vector";
     l->global[0] =
-        (size_t)(charl__ceil_div(p->m, (int64_t)mi * mr) *
-                 charl__ceil_div(p->n, (int64_t)nj * PANEL) * charl__at_least_one(p->count));
+        (size_t)(charl__ceil_div(p->m, (int64_t)mi * t.rows) *
+                 charl__ceil_div(p->n, (int64_t)nj * t.columns) * charl__at_least_one(p->count));
     l->local[0] = 1;
     l->args[21] = charl__i32(mi);
     l->args[22] = charl__i32(nj);

@@ -46,7 +46,8 @@ typedef enum charl_gemm_form {
     CHARL_GEMM_LOCAL_LARGE,
     CHARL_GEMM_LOCAL_SMALL, /* deep tiles of 32 x 32; operands PLAIN or TRANSPOSED */
     CHARL_GEMM_VECTOR_SMALL,
-    CHARL_GEMM_WGMMA, /* tensor cores, where facts.wgmma and the operands allow */
+    CHARL_GEMM_VECTOR_NARROW, /* the micro-tile of vectors shorter than 16 */
+    CHARL_GEMM_WGMMA,         /* tensor cores, where facts.wgmma and the operands allow */
     CHARL_GEMM_WGMMA_WIDE
 } charl_gemm_form;
 

@@ -174,13 +174,18 @@ static const struct {
     const char *name;
 } forms[] = {{CHARL_GEMM_VECTOR, "vector"},
              {CHARL_GEMM_VECTOR_SMALL, "vector, one micro-tile"},
+             {CHARL_GEMM_VECTOR_NARROW, "vector, narrow"},
              {CHARL_GEMM_LOCAL, "local, 64"},
              {CHARL_GEMM_LOCAL_SMALL, "local, 32"},
              {CHARL_GEMM_LOCAL_LARGE, "local, 128"}};
 
-/* Building the largest form takes a CPU seconds: two of the four transposes do. */
+/* Building the largest form takes a CPU seconds: two of the four transposes do, and one of the
+ * narrow form. */
 static bool can_run(charl_gemm_form form, const problem *p)
 {
+    if (form == CHARL_GEMM_VECTOR_NARROW) {
+        return !p->ta && p->tb;
+    }
     if (form == CHARL_GEMM_LOCAL_LARGE && p->ta != p->tb) {
         return false;
     }
