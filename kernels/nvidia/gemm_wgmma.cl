@@ -10,11 +10,14 @@
  *                  STAGES    tiles of k in local memory at a time
  *                  OVERLAP   1: the products of a stage are waited for one stage later
  *                  A_BY_16, B_BY_16   1: every row begins at a multiple of 16 bytes and is copied in chunks of them
- *                  OUT_BY_8  1: every row of out, and of what else lies like it, begins at a multiple of 8 bytes
+ *                  OUT_BY_8  1: every row of out, and of what else lies like it, and the bias begin at a multiple of 8 bytes
+ *                  SPLIT     1: the last tiles are shared out in equal parts: see tile_order.clh
+ *                  A_SUMS    1: sums of A over k are stored too: see a_sums.clh
  *                  EXPR      what becomes of an element before it is stored: see gemm_epilogue.clh
  * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x BN.
- *                  Product z = (outer, inner) starts at outer * x_outer + inner * x_inner.
- * Building         for the target sm_90a and with the local array enlarged to LOCAL_BYTES: charl_launch.local_bytes.
+ *                  Product z = (outer, inner) starts at outer * x_outer + inner * x_inner; rows of A are a_pitch elements apart, of B
+ *                  b_pitch.
+ * Building         for the target sm_90a and with the local array enlarged to LOCAL_BYTES, with A_SUMS A_SUMS_BYTES more: charl_launch.local_bytes.
  * Algorithm        copies to local memory run AHEAD stages before the products that read them (cp.async), also from one tile to the
  *                  next; two groups of four warps compute 64 rows each from there, 16 of k per instruction (wgmma), sums in registers.
  *                  In local memory an operand is a row of blocks: 64 rows of 128 bytes, whose chunks of 16 bytes are permuted by the
@@ -59,6 +62,12 @@
 #ifndef OUT_BY_8
 #define OUT_BY_8 1
 #endif
+#ifndef A_SUMS
+#define A_SUMS 0
+#endif
+#ifndef SPLIT
+#define SPLIT 0
+#endif
 
 #include "gemm_epilogue.clh"
 #include "nvidia/wgmma.clh"
@@ -74,110 +83,48 @@
 #define LOCAL_BYTES (STAGES * STAGE_BYTES)
 #define LOCAL_DECLARED 49152 /* as much as the front end allows */
 #define AHEAD (STAGES - 1 - OVERLAP)
-#define STRIP 16 /* rows of tiles that go together, so that what runs at a time shares operands in the cache */
+#define A_STRIDE (A_KIND == 1 ? 128 * (ulong)a_pitch : 128) /* bytes from a stage to the next */
+#define B_STRIDE (B_KIND == 0 ? 128 * (ulong)b_pitch : 128)
+#include "nvidia/tile_copy.clh"
+#include "nvidia/a_sums.clh"
+#include "nvidia/tile_order.clh"
 
-/* A tile's product, and its corner there. */
-typedef struct {
-    int outer, inner, i, j;
-} place;
-
-static inline place place_of(int tile, int m, int n, int inner)
-{
-    const int rows = (m + BM - 1) / BM, cols = (n + BN - 1) / BN, z = tile / (rows * cols), at = tile - z * rows * cols;
-    const int first = at / (STRIP * cols) * STRIP, high = min(rows - first, STRIP), within = at - first * cols;
-    const place p = {z / inner, z % inner, (first + within % high) * BM, within / high * BN};
-
-    return p;
-}
-
-/* Where the chunks that a work-item copies of an operand begin at k = 0: in every block, chunk `chunk` of row `row` and of the 32nd
- * after it. A row is 64 of k at one m or n or, where rows_are_k, 64 of m or n at one k. The tile's first row or column is mn0 of mn
- * in the matrix at `first`. A vector, because no compiler keeps that in memory. */
-static inline ulong8 find_chunks(const int rows_are_k, ulong first, int mn0, int mn, int k, int row, int chunk)
-{
-    const int8 c = (int8)(0, 1, 2, 3, 4, 5, 6, 7);
-    const int8 r = row + 32 * (rows_are_k ? c & 1 : c);
-    const int8 x = rows_are_k ? min(mn0 + 8 * chunk + 64 * (c / 2), (int8)((mn - 1) & ~7)) : (int8)(8 * chunk);
-    const int8 y = rows_are_k ? r : min(mn0 + r, (int8)(mn - 1));
-
-    return first + 2 * (convert_ulong8(y) * (ulong)(rows_are_k ? mn : k) + convert_ulong8(x));
-}
-
-/* The same from any address: so many elements, zeros behind them. */
-static inline void copy_elements(uint to, ulong from, int count)
-{
-    global const ushort *const x = (global const ushort *)from;
-    uint w[4];
-
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        w[i] = 2 * i < count ? (uint)x[2 * i] : 0u;
-        w[i] |= 2 * i + 1 < count ? (uint)x[2 * i + 1] << 16 : 0u;
-    }
-    ASM volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
-}
-
-/* Chunk c of an operand's stage, with k_left of k from there on. */
-static inline void copy_one(uint to, ulong from, const int c, const int rows_are_k, const int by_16, int mn0, int mn, int k_left,
-                            int row, int chunk)
-{
-    const uint at = to + (uint)(c / 2 * BLOCK + (c & 1) * (BLOCK / 2));
-    const int there = rows_are_k ? row + 32 * (c & 1) < k_left : 8 * chunk < k_left;
-
-    if (by_16) {
-        copy_chunk(at, from, there);
-    } else if (rows_are_k) {
-        copy_elements(at, from, there ? mn - min(mn0 + 64 * (c / 2) + 8 * chunk, (mn - 1) & ~7) : 0);
-    } else {
-        copy_elements(at, from, k_left - 8 * chunk);
-    }
-}
-
-#define COPY_ONE(c, at, from, rows_are_k, by_16, mn0, mn) copy_one(at, from, c, rows_are_k, by_16, mn0, mn, k_left, row, chunk)
-#define COPY_FOUR(c, at, quad, rows_are_k, by_16, mn0, mn)                                                             \
-    COPY_ONE(c, at, (quad).s0, rows_are_k, by_16, mn0, mn);                                                            \
-    COPY_ONE(c + 1, at, (quad).s1, rows_are_k, by_16, mn0, mn);                                                        \
-    COPY_ONE(c + 2, at, (quad).s2, rows_are_k, by_16, mn0, mn);                                                        \
-    COPY_ONE(c + 3, at, (quad).s3, rows_are_k, by_16, mn0, mn)
-
-/* The next stage in this group's order, that of its tiles. Nothing once they are through. */
+/* The next stage in this group's order, that of its pieces. Nothing once they are through. */
 #define COPY_NEXT                                                                                                      \
-    if (k_left <= 0) {                                                                                                 \
-        coming += groups;                                                                                              \
-        k_left = k;                                                                                                    \
-        if (coming < tiles) {                                                                                          \
-            corner = place_of(coming, m, n, inner);                                                                    \
-            from_a = find_chunks(A_KIND == 1, (ulong)(a + corner.outer * a_outer + corner.inner * a_inner), corner.i, m, k, row,\
-                                 chunk);                                                                               \
-            from_b = find_chunks(B_KIND == 0, (ulong)(b + corner.outer * b_outer + corner.inner * b_inner), corner.j, n, k, row,\
-                                 chunk);                                                                               \
-        }                                                                                                              \
+    if (k_left <= 0 && ++coming < pieces) {                                                                            \
+        const piece next = PIECE(coming);                                                                              \
+                                                                                                                       \
+        k_left = min(k - next.from * BK, (next.to - next.from) * BK);                                                  \
+        corner = place_of(next.tile, m, n, inner);                                                                     \
+        from_a = find_chunks(A_KIND == 1, (ulong)(a + corner.outer * a_outer + corner.inner * a_inner), corner.i, m, a_pitch, row,\
+                             chunk) + (ulong)next.from * A_STRIDE;                                                     \
+        from_b = find_chunks(B_KIND == 0, (ulong)(b + corner.outer * b_outer + corner.inner * b_inner), corner.j, n, b_pitch, row,\
+                             chunk) + (ulong)next.from * B_STRIDE;                                                     \
     }                                                                                                                  \
-    if (coming < tiles) {                                                                                              \
+    if (coming < pieces) {                                                                                             \
         COPY_FOUR(0, mine + fill, from_a.lo, A_KIND == 1, A_BY_16, corner.i, m);                                       \
         COPY_FOUR(0, mine + fill + A_BLOCKS * BLOCK, from_b.lo, B_KIND == 0, B_BY_16, corner.j, n);                    \
         if (B_BLOCKS == 4) {                                                                                           \
             COPY_FOUR(4, mine + fill + A_BLOCKS * BLOCK, from_b.hi, B_KIND == 0, B_BY_16, corner.j, n);                \
         }                                                                                                              \
-        from_a += A_KIND == 1 ? 128 * (ulong)m : 128;                                                                  \
-        from_b += B_KIND == 0 ? 128 * (ulong)n : 128;                                                                  \
+        from_a += A_STRIDE;                                                                                            \
+        from_b += B_STRIDE;                                                                                            \
         k_left -= BK;                                                                                                  \
     }                                                                                                                  \
     ASM volatile("cp.async.commit_group;" ::: "memory");                                                               \
     fill = fill == LOCAL_BYTES - STAGE_BYTES ? 0 : fill + STAGE_BYTES
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
-           global OUT_T *out, ulong out_at, int m, int n, int k, int inner, int tiles, long a_outer, long a_inner,
-           long b_outer, long b_inner, long out_outer, long out_inner EPILOGUE_ARGS)
+gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias, ulong bias_at,
+           global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer, long a_inner,
+           long b_outer, long b_inner, long out_outer, long out_inner EPILOGUE_ARGS A_SUMS_ARGS SPLIT_ARGS)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages;
     const int lane = (int)get_local_id(0), chunk = lane & 7, row = lane >> 3;
     const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
-    const int steps = max((k + BK - 1) / BK, 1);
-    const int groups = (int)get_num_groups(0);
-    int coming = (int)get_group_id(0) - groups; /* tile of the next copy */
+    const int steps = max((k + BK - 1) / BK, 1), pieces = PIECES;
+    int coming = -1; /* piece of the next copy */
     int k_left = 0;
     uint fill = 0, use = 0; /* offsets of the stages that are copied and used next */
     place corner = {0, 0, 0, 0};
@@ -188,18 +135,19 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
     b += b_at;
     out += out_at;
     EPILOGUE_MOVE(0);
+    PREPARE_A_SUMS;
     (void)bias, (void)bias_at; /* not every specialisation has one */
 #pragma nounroll
     for (int t = 0; t < AHEAD; t++) {
         COPY_NEXT;
     }
-    for (int tile = (int)get_group_id(0); tile < tiles; tile += groups) {
-#pragma unroll
-        for (int i = 0; i < BN / 2; i++) {
-            c[i] = 0.0f;
-        }
+    for (int q = 0; q < pieces; q++) {
+        const piece now = PIECE(q);
+
+        BEGIN_A_SUMS(now);
+        BEGIN_SUMS(now);
 #pragma nounroll
-        for (int t = 0; t < steps; t++) {
+        for (int t = now.from; t < now.to; t++) {
             const ulong x = DESCRIPTOR | ((base + use + (uint)(lane >> 7) * BLOCK) >> 4);
             const ulong y = DESCRIPTOR | ((base + use + A_BLOCKS * BLOCK) >> 4);
 
@@ -210,6 +158,7 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
 #endif
             ASM volatile("bar.sync 0;" ::: "memory");
             ASM volatile(WGMMA_64 : SUMS : "l"(x), "l"(y), "r"(1) : "memory");
+            ADD_A_SUMS(base + use);
             COPY_NEXT;
 #if OVERLAP
             ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage that is overwritten next is read */
@@ -217,21 +166,32 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             use = use == LOCAL_BYTES - STAGE_BYTES ? 0 : use + STAGE_BYTES;
         }
         ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
+        PASS_SUMS_ON(now);
 
-        const place done = place_of(tile, m, n, inner);
+        const place done = place_of(now.tile, m, n, inner);
         const int i = done.i + (lane >> 5) * 16 + ((lane & 31) >> 2);
         const long first = done.outer * out_outer + done.inner * out_inner;
-#if BIAS
-        global const float *const bias_of = bias + bias_at + (BIAS == 2 ? (long)done.inner * m : 0);
+
+        STORE_A_SUMS(done);
+#if BIAS == 1
+        float4 next_bias = bias_16(bias + bias_at, done.j, n, lane); /* a step ahead: stores hide it */
+#elif BIAS == 2
+        global const float *const bias_of = bias + bias_at + (long)done.inner * m;
+        const float4 upper_bias = (float4)(i < m ? bias_of[i] : 0.0f), lower_bias = (float4)(i + 8 < m ? bias_of[i + 8] : 0.0f);
 #endif
 #pragma unroll
         for (int j = 0; j < BN / 8; j += 2) {
             float4 upper = (float4)(c[4 * j], c[4 * j + 1], c[4 * j + 4], c[4 * j + 5]);
             float4 lower = (float4)(c[4 * j + 2], c[4 * j + 3], c[4 * j + 6], c[4 * j + 7]);
 
+#if BIAS == 1
+            const float4 upper_bias = next_bias, lower_bias = next_bias;
+
+            next_bias = bias_16(bias + bias_at, done.j + 8 * j + 16, n, lane);
+#endif
 #if BIAS
-            upper += bias_16(bias_of, i, done.j + 8 * j, m, n, lane);
-            lower += bias_16(bias_of, i + 8, done.j + 8 * j, m, n, lane);
+            upper += upper_bias;
+            lower += lower_bias;
 #endif
             upper = EPILOGUE_16(first, i, done.j + 8 * j, upper);
             lower = EPILOGUE_16(first, i + 8, done.j + 8 * j, lower);

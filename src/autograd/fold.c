@@ -25,18 +25,16 @@ void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, 
     }
 }
 
-static charl_status fold_lane(const charl_enqueue *e, const charl_tensor *part, int64_t n, int k,
-                              int j)
+static charl_status fold_lane(const charl_enqueue *e, charl_arg in, int64_t n, int k, int j)
 {
     const charl_slices *s = e->slices;
     const size_t group = 64;
     const int64_t leaf = s->lane_lo[j] - s->first; /* first leaf among this rank's */
     char defines[64];
-    charl_arg in = charl__raw(CHARL_ARG_IN, part->buffer),
-              out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
+    charl_arg out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
 
     charl__fold_defines(e, k, s->lane_hi[j] - s->lane_lo[j], defines, sizeof defines);
-    in.v.offset = part->offset + leaf * n;
+    in.v.offset += leaf * n;
     out.v.offset = e->out[k]->offset + j * e->lane_stride[k];
     return charl__launch(e->dev, &(charl_launch){
                                      .file = "fold",
@@ -49,12 +47,12 @@ static charl_status fold_lane(const charl_enqueue *e, const charl_tensor *part, 
                                  });
 }
 
-charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, int k)
+charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n, int k)
 {
     charl_status st = CHARL_OK;
 
     if (charl__fold_is_direct(e)) {
-        CHARL_INVARIANT(part->buffer == e->out[k]->buffer && part->offset == e->out[k]->offset);
+        CHARL_INVARIANT(part.buffer == e->out[k]->buffer && part.v.offset == e->out[k]->offset);
         goto cleanup;
     }
     for (int j = 0; j < e->slices->n_lanes && n > 0; j++) {
@@ -62,4 +60,12 @@ charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, 
     }
 cleanup:
     return st;
+}
+
+charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, int k)
+{
+    charl_arg in = charl__raw(CHARL_ARG_IN, part->buffer);
+
+    in.v.offset = part->offset;
+    return charl__fold_from(e, in, n, k);
 }

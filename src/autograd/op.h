@@ -254,6 +254,9 @@ charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype);
  * e->rounds says so. With one slice in all an operator may write its output directly
  * (charl__fold_is_direct): whoever takes a single slice's lane rounds it. */
 charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, int k);
+/** The same for partial results that begin anywhere in a buffer, which `part` names without
+ * checks. */
+charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n, int k);
 bool charl__fold_is_direct(const charl_enqueue *e); /* one slice, one lane */
 /** What kernels/tree.clh is specialised by to fold so many leaves into a lane of output k. */
 void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, size_t bytes);

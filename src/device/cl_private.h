@@ -44,6 +44,8 @@ struct charl_event {
 
 enum { CHARL__SPARE_EVENTS = 256 };
 
+enum { CHARL__KEPT_PASSED, CHARL__KEPT_SCRATCH, CHARL__KEPT_COUNT };
+
 struct charl_device {
     int refs; /* one for the user, one for every object made on it: what outlives the device stays
                  valid */
@@ -63,6 +65,7 @@ struct charl_device {
     struct charl__timing *timing;           /* CHARL_PROFILE: time every launch; NULL: off */
     charl_event event[CHARL__SPARE_EVENTS]; /* so that a step takes none from the heap */
     charl_event *spare;                     /* those not in use */
+    charl_buffer *kept[CHARL__KEPT_COUNT];  /* kept.c */
 };
 
 struct charl_buffer {
@@ -211,6 +214,14 @@ charl_status charl__retarget(charl_device *dev, const char *file, const char *co
 /** Sets facts.ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or run
  * only means no. */
 charl_status charl__probe_ptx(charl_device *dev) CHARL_MUST_CHECK;
+
+/* kept.c */
+/** dev->kept[k]: zeros, at least so many bytes; what was there before lives as long as recordings
+ * name it. Errors: ERR_NOMEM, and then it is as it was. */
+charl_status charl__device_keep(charl_device *dev, int k, size_t bytes,
+                                const char *what) CHARL_MUST_CHECK;
+/** Release one of them, and with the last the device; false if there was none. */
+bool charl__device_drop_kept(charl_device *dev);
 
 /* probe_wgmma.c */
 /** Sets facts.wgmma. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or

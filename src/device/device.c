@@ -132,6 +132,9 @@ void charl__device_release(charl_device *dev)
     if (!dev || --dev->refs > 0) {
         return;
     }
+    if (charl__device_drop_kept(dev)) {
+        return; /* what it owned was the last that held it */
+    }
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
         if (dev->queue[q]) {
             clFinish(dev->queue[q]);

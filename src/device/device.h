@@ -61,6 +61,17 @@ void charl__buffer_release(charl_buffer *b); /* NULL is a no-op */
 size_t charl__buffer_bytes(const charl_buffer *b);
 charl_device *charl__buffer_device(const charl_buffer *b);
 
+/** Memory through which work-groups of a launch on the compute queue pass sums on: for each compute
+ * unit CHARL_PASSED_FLOATS, after CHARL_PASSED_WORDS words that are 0 wherever no launch runs.
+ * Borrowed from the device. NULL unless facts.wgmma. */
+charl_buffer *charl__device_passed(const charl_device *dev);
+/** Memory for copies that launches on the compute queue make and read one after another: every
+ * call may give the same. Borrowed until the next call; a recording retains what it names. Errors:
+ * ERR_NOMEM. */
+charl_status charl__device_scratch(charl_device *dev, size_t bytes,
+                                   charl_buffer **out) CHARL_MUST_CHECK;
+enum { CHARL_PASSED_WORDS = 1024, CHARL_PASSED_FLOATS = 136 * 256 };
+
 /* Transfers; offsets and sizes in bytes. `wait` blocks until done and the host memory is free
  * again; without it the host memory (pinned memory, or memory that outlives the transfer) must stay
  * untouched until an event recorded afterwards has passed. */
@@ -194,6 +205,9 @@ typedef struct charl_launch {
     const charl_event *after;
     charl_event **done;
 } charl_launch;
+
+/** One more argument. */
+void charl__launch_add(charl_launch *l, charl_arg arg);
 
 /** Enqueue on its queue, or append to the recording in progress. Builds the program at
  * first use and caches it in memory and on disk. Async. Errors: ERR_KERNEL with the build log,

@@ -38,6 +38,17 @@ cleanup:
     return st;
 }
 
+void charl__launch_add(charl_launch *l, charl_arg arg)
+{
+    int n = 0;
+
+    while (l->args[n].kind != CHARL_ARG_END) {
+        n++;
+    }
+    CHARL_INVARIANT(n + 1 < CHARL_MAX_ARGS);
+    l->args[n] = arg;
+}
+
 typedef struct range {
     uint64_t first, end; /* bytes */
 } range;

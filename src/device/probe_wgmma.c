@@ -75,19 +75,19 @@ static bool is_product(const float *c, int a_multiplier, int b_multiplier)
 static charl_status multiply(charl_device *dev, charl_buffer *a, charl_buffer *b, charl_buffer *c)
 {
     return charl__launch(
-        dev,
-        &(charl_launch){
-            .file = "nvidia/gemm_wgmma",
-            .entry = "gemm_wgmma",
-            .defines = "#define ACT ushort\n",
-            .global = {GROUPS * GROUP},
-            .local = {GROUP},
-            .local_bytes = LOCAL_BYTES,
-            .args = {charl__raw(CHARL_ARG_IN, a), charl__raw(CHARL_ARG_IN, b),
-                     charl__raw(CHARL_ARG_IN, NULL), charl__raw(CHARL_ARG_OUT, c), charl__i32(M),
-                     charl__i32(N), charl__i32(K), charl__i32(1), charl__i32(TILES), charl__i64(0),
-                     charl__i64(0), charl__i64(0), charl__i64(0), charl__i64(0), charl__i64(0)},
-        });
+        dev, &(charl_launch){
+                 .file = "nvidia/gemm_wgmma",
+                 .entry = "gemm_wgmma",
+                 .defines = "#define ACT ushort\n",
+                 .global = {GROUPS * GROUP},
+                 .local = {GROUP},
+                 .local_bytes = LOCAL_BYTES,
+                 .args = {charl__raw(CHARL_ARG_IN, a), charl__raw(CHARL_ARG_IN, b),
+                          charl__raw(CHARL_ARG_IN, NULL), charl__raw(CHARL_ARG_OUT, c),
+                          charl__i32(M), charl__i32(N), charl__i32(K), charl__i32(K), charl__i32(N),
+                          charl__i32(1), charl__i32(TILES), charl__i64(0), charl__i64(0),
+                          charl__i64(0), charl__i64(0), charl__i64(0), charl__i64(0)},
+             });
 }
 
 charl_status charl__probe_wgmma(charl_device *dev)
@@ -116,6 +116,14 @@ charl_status charl__probe_wgmma(charl_device *dev)
     if (st == CHARL_ERR_KERNEL || st == CHARL_ERR_DEVICE) {
         charl_error_clear();
         st = CHARL_OK;
+    }
+    CHARL_TRY(st);
+    if (dev->facts.wgmma) {
+        CHARL_TRY(charl__device_keep(
+            dev, CHARL__KEPT_PASSED,
+            (CHARL_PASSED_WORDS + (size_t)dev->info.compute_units * CHARL_PASSED_FLOATS) *
+                sizeof(float),
+            "sums between work-groups"));
     }
 cleanup:
     charl__buffer_release(a);

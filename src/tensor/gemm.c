@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 enum {
-    ARGUMENTS = 23,
+    BLOCK_ARG = 21,
     GROUP = 256,
     PANEL = 32,
     BLOCK = 384, /* rows and columns */
@@ -30,6 +30,8 @@ static bool is_local(charl_device *dev, charl_gemm_form form)
     case CHARL_GEMM_AUTO:
     case CHARL_GEMM_WGMMA: /* fall back like AUTO */
     case CHARL_GEMM_WGMMA_WIDE:
+    case CHARL_GEMM_WGMMA_SPLIT:
+    case CHARL_GEMM_WGMMA_PADDED:
         break;
     }
     return charl__device_facts(dev)->local_is_fast &&
@@ -210,8 +212,8 @@ static void shape_vector(charl_device *dev, const charl_gemm *p, charl_launch *l
         (size_t)(charl__ceil_div(p->m, (int64_t)mi * t.rows) *
                  charl__ceil_div(p->n, (int64_t)nj * t.columns) * charl__at_least_one(p->count));
     l->local[0] = 1;
-    l->args[21] = charl__i32(mi);
-    l->args[22] = charl__i32(nj);
+    l->args[BLOCK_ARG] = charl__i32(mi);
+    l->args[BLOCK_ARG + 1] = charl__i32(nj);
 }
 
 static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l, char *text,
@@ -240,8 +242,6 @@ static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l,
     l->file = l->entry = small ? "gemm_small" : "gemm_local";
     l->global[0] = (size_t)(charl__ceil_div(p->m, tile) * charl__ceil_div(p->n, tile) * z * GROUP);
     l->local[0] = GROUP;
-    l->args[21] = charl__i32(0);
-    l->args[22] = charl__i32(0);
 }
 
 /* Floats of an image row with the zeros that gemm_plane.cl reads around it. */
@@ -276,8 +276,6 @@ static void shape_plane(const charl_gemm *p, charl_launch *l, char *text, size_t
     l->file = l->entry = "gemm_plane";
     l->global[0] = (size_t)charl__at_least_one(p->count);
     l->local[0] = 1;
-    l->args[21] = charl__i32(0);
-    l->args[22] = charl__i32(0);
 }
 
 charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
@@ -306,13 +304,15 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
                  charl__i32(p->leaves > 1 ? p->leaves : 1),
                  charl__i32(p->window.image[0]),
                  charl__i32(p->window.image[1]),
-                 charl__i32(p->window.row)},
+                 charl__i32(p->window.row),
+                 charl__i32(0),
+                 charl__i32(0)},
         .label = p->label,
     };
 
     CHARL_TRY(check(p));
     CHARL_TRY(charl__gemm_check_epilogue(p));
-    charl__gemm_add_epilogue(p, &l, ARGUMENTS);
+    charl__gemm_add_epilogue(p, &l);
     if (p->m == 0 || p->n == 0) {
         goto cleanup;
     }
@@ -320,6 +320,7 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
         CHARL_TRY(charl__gemm_wgmma(dev, p));
         goto cleanup;
     }
+    CHARL_INVARIANT(!p->a_sums);
     if (is_local(dev, p->form)) {
         CHARL_INVARIANT(p->leaves <= LOCAL_LEAVES);
         shape_local(dev, p, &l, defines, sizeof defines);

@@ -48,7 +48,9 @@ typedef enum charl_gemm_form {
     CHARL_GEMM_VECTOR_SMALL,
     CHARL_GEMM_VECTOR_NARROW, /* the micro-tile of vectors shorter than 16 */
     CHARL_GEMM_WGMMA,         /* tensor cores, where facts.wgmma and the operands allow */
-    CHARL_GEMM_WGMMA_WIDE
+    CHARL_GEMM_WGMMA_WIDE,
+    CHARL_GEMM_WGMMA_SPLIT, /* the wide tile, the last tiles shared out in equal parts */
+    CHARL_GEMM_WGMMA_PADDED /* rows that do not begin at multiples of 16 bytes copied first */
 } charl_gemm_form;
 
 enum { CHARL_GEMM_EPILOGUE_IN = 2 };
@@ -88,6 +90,10 @@ typedef struct charl_gemm {
     int leaves;
     int rounded; /* with leaves: nodes of the tree over so many leaves (a power of two) and more are
                     rounded to bf16; 0: none */
+    /* NULL; or gets, from element a_sums_at on, sum_k A[z](i, k) as f32 [count, m], for which
+     * charl__gemm_sums_a must be true. */
+    const charl_tensor *a_sums;
+    int64_t a_sums_at;
     const charl_gemm_epilogue *epilogue; /* NULL: out is the product itself */
     charl_gemm_form form;                /* AUTO, except in tests */
     const char *label;
@@ -96,6 +102,10 @@ typedef struct charl_gemm {
 /** Enqueue. Allocates nothing. Async. Errors: ERR_SHAPE when an extent does not fit the kernels;
  * ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__gemm(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHECK;
+
+/** True where a_sums is supported: on tensor cores, A TRANSPOSED. Depends on what decides the bits
+ * only. */
+bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p);
 
 /** True where `leaves` is supported and worth it for this product: partial sums then never touch
  * memory. */

@@ -44,15 +44,15 @@ int charl__gemm_define_epilogue(const charl_gemm *p, int vec, char *text, size_t
     return n;
 }
 
-void charl__gemm_add_epilogue(const charl_gemm *p, charl_launch *l, int n)
+void charl__gemm_add_epilogue(const charl_gemm *p, charl_launch *l)
 {
     const charl_gemm_epilogue *e = p->epilogue;
 
     if (!e) {
         return;
     }
-    l->args[n++] = charl__out(e->product);
+    charl__launch_add(l, charl__out(e->product));
     for (int i = 0; i < CHARL_GEMM_EPILOGUE_IN; i++) {
-        l->args[n++] = charl__in(i < e->n_in ? e->in[i] : NULL);
+        charl__launch_add(l, charl__in(i < e->n_in ? e->in[i] : NULL));
     }
 }

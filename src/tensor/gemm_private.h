@@ -27,12 +27,27 @@ static inline charl_arg charl__gemm_operand(charl_arg_kind kind, const charl_ten
     return a;
 }
 
+/** An operand: `rows` contiguous rows of `length` elements, `pitch` apart, in each product. */
+typedef struct charl__matrix {
+    charl_arg first;
+    int64_t rows, length, pitch, outer, inner;
+} charl__matrix;
+
+/** Whether every row of every product begins at a multiple of `elements`. */
+bool charl__matrix_is_aligned(const charl__matrix *x, int elements);
+
+/** Copy those of p's operands, of half types, whose rows do not begin at multiples of 16 bytes to
+ * where they do, where that saves time and there is memory. Async. Errors: ERR_KERNEL,
+ * ERR_DEVICE. */
+charl_status charl__gemm_pad(charl_device *dev, const charl_gemm *p, charl__matrix *a,
+                             charl__matrix *b) CHARL_MUST_CHECK;
+
 /** Defines of p's epilogue, after `text`; returns the characters written, 0 without one. `vec`:
  * elements that the kernel takes at a time. */
 int charl__gemm_define_epilogue(const charl_gemm *p, int vec, char *text, size_t bytes);
 
-/** Append the epilogue's operands, if there is one, to a launch that has n arguments. */
-void charl__gemm_add_epilogue(const charl_gemm *p, charl_launch *l, int n);
+/** Append the epilogue's operands, if there is one, to a launch that has all others. */
+void charl__gemm_add_epilogue(const charl_gemm *p, charl_launch *l);
 
 /** Errors: ERR_DTYPE where a type of the epilogue is not one it takes. */
 charl_status charl__gemm_check_epilogue(const charl_gemm *p) CHARL_MUST_CHECK;

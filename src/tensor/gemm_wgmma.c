@@ -5,7 +5,14 @@
 
 #include "tensor/gemm_private.h"
 
-enum { ARGUMENTS = 15, GROUP = 256, ROWS = 128, STAGE_K = 64, HALF_BYTES = 2 };
+enum {
+    GROUP = 256,
+    ROWS = 128,
+    STAGE_K = 64,
+    HALF_BYTES = 2,
+    SPLIT_COST = 16,
+    A_SUMS_BYTES = 4096
+};
 
 typedef struct tile {
     int columns, stages, overlap;
@@ -16,14 +23,18 @@ static const tile narrow = {128, 3, 0, 2}, wide = {256, 4, 1, 1};
 
 bool charl__gemm_is_wgmma(charl_device *dev, const charl_gemm *p)
 {
-    const bool form = p->form == CHARL_GEMM_AUTO || p->form == CHARL_GEMM_WGMMA ||
-                      p->form == CHARL_GEMM_WGMMA_WIDE;
+    const bool form = p->form == CHARL_GEMM_AUTO || p->form >= CHARL_GEMM_WGMMA;
 
     return form && charl__device_facts(dev)->wgmma &&
            (p->a->dtype == CHARL_BF16 || p->a->dtype == CHARL_F16) &&
            (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
            (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) &&
            p->segments <= 1 && p->leaves <= 1;
+}
+
+bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p)
+{
+    return charl__gemm_is_wgmma(dev, p) && p->a_kind == CHARL_GEMM_TRANSPOSED;
 }
 
 static int64_t count_tiles(const charl_gemm *p, const tile *t)
@@ -48,86 +59,161 @@ static const tile *choose_tile(charl_device *dev, const charl_gemm *p)
     case CHARL_GEMM_WGMMA:
         return &narrow;
     case CHARL_GEMM_WGMMA_WIDE:
+    case CHARL_GEMM_WGMMA_SPLIT:
         return &wide;
     default:
         return is_wide(dev, p) ? &wide : &narrow;
     }
 }
 
-/* Every row of every product begins at a multiple of `elements`. */
-static bool is_aligned(const charl_arg *first, int64_t row, int64_t outer, int64_t inner,
-                       int elements)
+/* How a launch deals out its tiles: kernels/nvidia/tile_order.clh. */
+typedef struct deal {
+    int64_t groups;
+    bool is_split;
+    int rounds; /* of whole tiles, before those that are shared out */
+} deal;
+
+/* Sharing the last tiles out spares the idle part of the last round. It costs each group the time
+ * of about SPLIT_COST steps, in which sums go through memory, and what runs at a time shares less
+ * in the cache: not worth it for a few percent. */
+static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, int64_t tiles)
 {
-    return first->v.offset % elements == 0 && row % elements == 0 && outer % elements == 0 &&
-           inner % elements == 0;
+    const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
+    const int64_t steps = charl__ceil_div(p->k, STAGE_K);
+    deal d = {.groups = tiles < most ? tiles : most};
+
+    if (p->form == CHARL_GEMM_WGMMA_SPLIT) {
+        d.is_split = true;
+        d.groups = charl__ceil_div(2 * d.groups, 3); /* small products can be cut as well */
+    } else if (p->form == CHARL_GEMM_AUTO && t == &wide && tiles > d.groups) {
+        const int64_t idle = (d.groups - tiles % d.groups) % d.groups;
+
+        d.is_split = d.groups <= CHARL_PASSED_WORDS && 12 * idle > tiles &&
+                     idle * steps > SPLIT_COST * d.groups;
+    }
+    d.rounds = d.is_split ? (int)(tiles / d.groups) - 1 : 0;
+    return d;
 }
 
-/* Rows of out, and of what else lies like it, begin at multiples of 8 bytes. */
-static bool writes_by_8(const charl_gemm *p, const charl_launch *l)
+static charl__matrix matrix_of(charl_arg first, bool transposed, int64_t rows, int64_t columns,
+                               const int64_t step[2])
 {
-    bool all = is_aligned(&l->args[3], p->n, p->out_outer, p->out_inner,
-                          8 / (int)charl_dtype_size(p->out->dtype));
+    return (charl__matrix){.first = first,
+                           .rows = transposed ? columns : rows,
+                           .length = transposed ? rows : columns,
+                           .pitch = transposed ? rows : columns,
+                           .outer = step[0],
+                           .inner = step[1]};
+}
 
-    for (int i = ARGUMENTS; l->args[i].kind != CHARL_ARG_END; i++) {
-        const charl_arg *a = &l->args[i];
+static bool is_by_8(const charl_gemm *p, const charl_tensor *t, int64_t at)
+{
+    const int64_t step[] = {p->out_outer, p->out_inner};
+    const charl__matrix x =
+        matrix_of(charl__gemm_operand(CHARL_ARG_OUT, t, at), false, p->m, p->n, step);
 
-        all = all &&
-              (!a->buffer || is_aligned(a, p->n, p->out_outer, p->out_inner, 8 / (int)a->size));
+    return !t || charl__matrix_is_aligned(&x, 8 / (int)charl_dtype_size(t->dtype));
+}
+
+/* The bias, rows of out, and of what else lies like it, begin at multiples of 8 bytes. */
+static bool writes_by_8(const charl_gemm *p)
+{
+    const charl_gemm_epilogue *e = p->epilogue;
+    bool all = is_by_8(p, p->out, p->out_at) && (!p->bias || p->bias->offset % 2 == 0);
+
+    if (e) {
+        all = all && is_by_8(p, e->product, 0);
+        for (int i = 0; i < e->n_in; i++) {
+            all = all && is_by_8(p, e->in[i], 0);
+        }
     }
     return all;
 }
 
-static void define(const charl_gemm *p, const charl_launch *l, const tile *t, char *text,
-                   size_t bytes)
+/* How a product is launched. */
+typedef struct plan {
+    const tile *tile;
+    int64_t tiles;
+    deal deal;
+    charl__matrix a, b;
+} plan;
+
+static void define(const charl_gemm *p, const plan *x, char *text, size_t bytes)
 {
-    const int64_t lda = p->a_kind == CHARL_GEMM_PLAIN ? p->k : p->m;
-    const int64_t ldb = p->b_kind == CHARL_GEMM_PLAIN ? p->n : p->k;
-    const int chunk = 16 / HALF_BYTES;
+    const tile *t = x->tile;
     const int n = charl__gemm_define_epilogue(p, 4, text, bytes);
 
     snprintf(text + n, bytes - (size_t)n,
              "%s#define IS_F16 %d\n#define OUT_T %s\n#define A_KIND %d\n#define B_KIND %d\n"
              "#define BIAS %d\n#define BN %d\n#define STAGES %d\n#define OVERLAP %d\n"
-             "#define A_BY_16 %d\n#define B_BY_16 %d\n#define OUT_BY_8 %d\n",
+             "#define A_BY_16 %d\n#define B_BY_16 %d\n#define OUT_BY_8 %d\n#define SPLIT %d\n"
+             "#define A_SUMS %d\n",
              charl__act_define(p->a->dtype), p->a->dtype == CHARL_F16,
              charl__kernel_type(p->out->dtype), (int)p->a_kind, (int)p->b_kind, (int)p->bias_kind,
-             t->columns, t->stages, t->overlap,
-             is_aligned(&l->args[0], lda, p->a_outer, p->a_inner, chunk),
-             is_aligned(&l->args[1], ldb, p->b_outer, p->b_inner, chunk), writes_by_8(p, l));
+             t->columns, t->stages, t->overlap, charl__matrix_is_aligned(&x->a, 16 / HALF_BYTES),
+             charl__matrix_is_aligned(&x->b, 16 / HALF_BYTES), writes_by_8(p), x->deal.is_split,
+             p->a_sums != NULL);
 }
 
-charl_status charl__gemm_wgmma(charl_device *dev, const charl_gemm *p)
+static plan make_plan(charl_device *dev, const charl_gemm *p)
 {
-    charl_status st = CHARL_OK;
-    const tile *t = choose_tile(dev, p);
-    const int64_t tiles = count_tiles(p, t);
-    const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
+    const int64_t a_step[] = {p->a_outer, p->a_inner}, b_step[] = {p->b_outer, p->b_inner};
+    plan x = {.tile = choose_tile(dev, p)};
+
+    x.tiles = count_tiles(p, x.tile);
+    x.deal = deal_tiles(dev, p, x.tile, x.tiles);
+    x.a = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at),
+                    p->a_kind == CHARL_GEMM_TRANSPOSED, p->m, p->k, a_step);
+    x.b = matrix_of(charl__gemm_operand(CHARL_ARG_IN, p->b, p->b_at),
+                    p->b_kind == CHARL_GEMM_TRANSPOSED, p->k, p->n, b_step);
+    return x;
+}
+
+static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x)
+{
+    const tile *t = x->tile;
     char defines[CHARL__GEMM_DEFINES];
     charl_launch l = {
         .file = "nvidia/gemm_wgmma",
         .entry = "gemm_wgmma",
         .defines = defines,
-        .global = {(size_t)((tiles < most ? tiles : most) * GROUP)},
+        .global = {(size_t)(x->deal.groups * GROUP)},
         .local = {GROUP},
         .local_bytes = (int64_t)t->stages * (ROWS + t->columns) * STAGE_K * HALF_BYTES,
-        .args = {charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at),
-                 charl__gemm_operand(CHARL_ARG_IN, p->b, p->b_at),
-                 charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
+        .args = {x->a.first, x->b.first, charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
                  charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at), charl__i32((int32_t)p->m),
                  charl__i32((int32_t)p->n), charl__i32((int32_t)p->k),
-                 charl__i32((int32_t)charl__at_least_one(p->inner)), charl__i32((int32_t)tiles),
-                 charl__i64(p->a_outer), charl__i64(p->a_inner), charl__i64(p->b_outer),
-                 charl__i64(p->b_inner), charl__i64(p->out_outer), charl__i64(p->out_inner)},
+                 charl__i32((int32_t)x->a.pitch), charl__i32((int32_t)x->b.pitch),
+                 charl__i32((int32_t)charl__at_least_one(p->inner)), charl__i32((int32_t)x->tiles),
+                 charl__i64(x->a.outer), charl__i64(x->a.inner), charl__i64(x->b.outer),
+                 charl__i64(x->b.inner), charl__i64(p->out_outer), charl__i64(p->out_inner)},
         .label = p->label,
     };
 
-    CHARL_REQUIRE(tiles + most <= INT_MAX, CHARL_ERR_SHAPE,
+    define(p, x, defines, sizeof defines);
+    charl__gemm_add_epilogue(p, &l);
+    if (p->a_sums) {
+        charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
+        l.local_bytes += A_SUMS_BYTES;
+    }
+    if (x->deal.is_split) {
+        charl__launch_add(&l, charl__i32(x->deal.rounds));
+        charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, charl__device_passed(dev)));
+    }
+    return charl__launch(dev, &l);
+}
+
+charl_status charl__gemm_wgmma(charl_device *dev, const charl_gemm *p)
+{
+    charl_status st = CHARL_OK;
+    plan x = make_plan(dev, p);
+
+    CHARL_REQUIRE(x.tiles + x.deal.groups <= INT_MAX, CHARL_ERR_SHAPE,
                   "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31",
                   (long long)p->m, (long long)p->n, (long long)p->k,
-                  (long long)charl__at_least_one(p->count), (long long)tiles);
-    charl__gemm_add_epilogue(p, &l, ARGUMENTS);
-    define(p, &l, t, defines, sizeof defines);
-    CHARL_TRY(charl__launch(dev, &l));
+                  (long long)charl__at_least_one(p->count), (long long)x.tiles);
+    CHARL_TRY(charl__gemm_pad(dev, p, &x.a, &x.b));
+    CHARL_TRY(launch(dev, p, &x));
 cleanup:
     return st;
 }

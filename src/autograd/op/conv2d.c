@@ -483,7 +483,7 @@ static int64_t wgrad_workspace(charl_infer *inf, charl_conv c)
         return 0;
     }
     product = charl__conv_weight_gradient(&c, c.batch / slices);
-    return charl__gemm_slices_workspace(&product, slices);
+    return charl__gemm_slices_workspace(&product, inf->in[0].dtype, slices);
 }
 
 static charl_status infer_wgrad(charl_infer *inf)

@@ -3,6 +3,7 @@
  * d x = d out @ w, d w = linear_wgrad(d out, x), d bias = the sum of d out over rows.
  */
 #include "autograd/gemm_slices.h"
+#include "autograd/linear.h"
 #include "autograd/onnx.h"
 #include "charl/ops.h"
 
@@ -94,6 +95,16 @@ static void backward(const charl_backward *b)
 {
     if (b->needed[0]) {
         b->gin[0] = times(b->g, b->gout[0], b->in[1], false);
+    }
+    if (b->n_in > 2 && b->needed[1] && b->needed[2] &&
+        charl_var_get_type(b->gout[0]).dtype != CHARL_F32) { /* f32 has no tensor cores to do it */
+        charl_var *out[CHARL_OP_MAX_OUT];
+
+        charl__apply(b->g, &charl_op_linear_grads, NULL, (charl_var *[]){b->gout[0], b->in[0]}, 2,
+                     out);
+        b->gin[1] = out[0];
+        b->gin[2] = out[1];
+        return;
     }
     if (b->needed[1]) {
         b->gin[1] = charl__apply2(b->g, &charl_op_linear_wgrad, NULL, b->gout[0], b->in[0]);
@@ -193,7 +204,7 @@ charl_var *charl_linear(charl_graph *g, charl_var *x, charl_var *w, charl_var *b
 }
 
 /* The sum over k rows as one product, of which there is one per slice. */
-static charl_gemm wgrad_product(const charl_shape *p, const charl_shape *q, int64_t slices)
+charl_gemm charl__wgrad_product(const charl_shape *p, const charl_shape *q, int64_t slices)
 {
     const int64_t m = columns_of(p), n = columns_of(q), k = rows_of(p) / slices;
 
@@ -208,7 +219,7 @@ static charl_gemm wgrad_product(const charl_shape *p, const charl_shape *q, int6
                         .out_outer = m * n};
 }
 
-static charl_status infer_wgrad(charl_infer *inf)
+charl_status charl__infer_wgrad(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
     const charl_shape *p = &inf->in[0].shape, *q = &inf->in[1].shape;
@@ -223,10 +234,10 @@ static charl_status infer_wgrad(charl_infer *inf)
                   charl_shape_format(p, a), charl_shape_format(q, b));
     inf->out[0] = (charl_type){CHARL_F32, {2, {columns_of(p), columns_of(q)}}, CHARL_REPLICATED};
     if (inf->in[0].batch == CHARL_BATCHED) {
-        const charl_gemm product = wgrad_product(p, q, inf->n_slices);
+        const charl_gemm product = charl__wgrad_product(p, q, inf->n_slices);
 
         inf->out[0].batch = CHARL_PARTIAL;
-        inf->workspace = charl__gemm_slices_workspace(&product, inf->n_slices);
+        inf->workspace = charl__gemm_slices_workspace(&product, inf->in[0].dtype, inf->n_slices);
     }
 cleanup:
     return st;
@@ -234,8 +245,8 @@ cleanup:
 
 static charl_status enqueue_wgrad(const charl_enqueue *e)
 {
-    charl_gemm p = wgrad_product(&e->in[0]->shape, &e->in[1]->shape,
-                                 charl__gemm_has_slices(e, 0) ? e->slices->count : 1);
+    charl_gemm p = charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape,
+                                        charl__gemm_has_slices(e, 0) ? e->slices->count : 1);
 
     p.a = e->in[0];
     p.b = e->in[1];
@@ -288,7 +299,7 @@ const charl_op charl_op_linear_wgrad = {
     .formula = "out[i,j] = sum over rows of p[r,i] q[r,j]",
     .n_in = 2,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
-    .infer = infer_wgrad,
+    .infer = charl__infer_wgrad,
     .enqueue = enqueue_wgrad,
     .backward = backward_wgrad,
     .reference = reference_wgrad,

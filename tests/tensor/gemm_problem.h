@@ -1,0 +1,209 @@
+#ifndef CHARL_TESTS_GEMM_PROBLEM_H
+#define CHARL_TESTS_GEMM_PROBLEM_H
+/** Matrix products in guarded, poisoned memory, for the tests of half types and of epilogues. */
+#include "support/on_device.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tensor/gemm.h"
+
+enum { GUARD = 40, POISON = 0xFF }; /* elements: rows stay at multiples of 16 bytes; NaN */
+
+static charl_device *dev;
+
+typedef struct problem {
+    int64_t m, n, k, count;
+    bool ta, tb;
+    charl_gemm_bias bias;
+    charl_dtype type, out;
+    float *a, *b, *c; /* c: bias */
+    const charl_gemm_epilogue *epilogue;
+    float *a_sums; /* NULL, or [count, m]: to be computed as well */
+    charl_gemm_form form;
+    int64_t shift; /* of tensors in memory, elements */
+} problem;
+
+static bool has_tensor_cores(void)
+{
+    return charl__device_facts(dev)->wgmma;
+}
+
+/* n elements at element GUARD + shift of a poisoned buffer of their own; values of `src` in `type`,
+ * rounded, or poison. */
+static charl_tensor *place(const float *src, int64_t n, charl_dtype type, int64_t shift)
+{
+    const size_t bytes = (size_t)(n + 2 * GUARD + shift) * charl_dtype_size(type);
+    unsigned char *image;
+    charl_buffer *b;
+    charl_tensor *t;
+
+    charl_assert_ok(charl_alloc(bytes, &image));
+    memset(image, POISON, bytes);
+    charl_assert_ok(charl__buffer_create(dev, bytes, "test", &b));
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, image, bytes, true));
+    charl_assert_ok(charl__tensor_view(b, type, &(charl_shape){1, {n}}, GUARD + shift, &t));
+    charl__buffer_release(b);
+    charl_free(image);
+    if (src && n > 0) {
+        charl_tensor *values;
+
+        charl_assert_ok(charl__buffer_create(dev, (size_t)n * sizeof *src, "test", &b));
+        charl_assert_ok(
+            charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, src, (size_t)n * sizeof *src, true));
+        charl_assert_ok(charl__tensor_view(b, CHARL_F32, &(charl_shape){1, {n}}, 0, &values));
+        charl_assert_ok(charl__tensor_convert(values, t));
+        charl_tensor_release(values);
+        charl__buffer_release(b);
+    }
+    return t;
+}
+
+/* The tensor as f32; nothing around it may have changed. */
+static void fetch(charl_tensor *t, int64_t n, int64_t shift, float *out)
+{
+    const size_t size = charl_dtype_size(t->dtype), first = (size_t)(GUARD + shift) * size;
+    const size_t bytes = first + (size_t)(n + GUARD) * size;
+    unsigned char *image;
+    charl_tensor *values;
+    charl_buffer *b;
+
+    charl_assert_ok(charl_alloc(bytes, &image));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer, 0, image, bytes, true));
+    for (size_t i = 0; i < bytes; i++) {
+        if ((i < first || i >= first + (size_t)n * size) && image[i] != POISON) {
+            fail_msg("byte %lld beside the output was written", (long long)i - (long long)first);
+        }
+    }
+    charl_assert_ok(charl__buffer_create(dev, (size_t)n * sizeof *out, "test", &b));
+    charl_assert_ok(charl__tensor_view(b, CHARL_F32, &(charl_shape){1, {n}}, 0, &values));
+    charl_assert_ok(charl__tensor_convert(t, values));
+    charl_assert_ok(
+        charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, out, (size_t)n * sizeof *out, true));
+    charl_tensor_release(values);
+    charl__buffer_release(b);
+    charl_free(image);
+}
+
+static int64_t a_size(const problem *p)
+{
+    return p->m * p->k * p->count;
+}
+
+static int64_t b_size(const problem *p)
+{
+    return p->n * p->k * p->count;
+}
+
+static int64_t out_size(const problem *p)
+{
+    return p->m * p->n * p->count;
+}
+
+static int64_t bias_size(const problem *p)
+{
+    return p->m > p->n ? p->m : p->n;
+}
+
+static void draw(problem *p, bool integers)
+{
+    float **const to[] = {&p->a, &p->b, &p->c};
+    const int64_t n[] = {a_size(p), b_size(p), bias_size(p)};
+
+    for (int i = 0; i < 3; i++) {
+        charl_assert_ok(charl_alloc_array(n[i], sizeof(float), to[i]));
+        charl_test_fill(*to[i], n[i], integers ? -4.0F : -1.0F, integers ? 5.0F : 1.0F,
+                        20U + (uint64_t)i);
+        for (int64_t e = 0; integers && e < n[i]; e++) {
+            (*to[i])[e] = floorf((*to[i])[e]);
+        }
+    }
+}
+
+static void release(problem *p)
+{
+    charl_free(p->a);
+    charl_free(p->b);
+    charl_free(p->c);
+}
+
+static void run_form(const problem *p, charl_gemm_form form, int64_t shift, float *out)
+{
+    charl_tensor *a = place(p->a, a_size(p), p->type, shift);
+    charl_tensor *b = place(p->b, b_size(p), p->type, shift / 2);
+    charl_tensor *c = place(p->c, bias_size(p), CHARL_F32, shift);
+    charl_tensor *o = place(NULL, out_size(p), p->out, shift);
+    charl_tensor *sums = p->a_sums ? place(NULL, p->m * p->count, CHARL_F32, 0) : NULL;
+
+    charl_assert_ok(
+        charl__gemm(dev, &(charl_gemm){.a = a,
+                                       .b = b,
+                                       .bias = p->bias ? c : NULL,
+                                       .out = o,
+                                       .m = p->m,
+                                       .n = p->n,
+                                       .k = p->k,
+                                       .a_kind = p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                       .b_kind = p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                                       .bias_kind = p->bias,
+                                       .count = p->count,
+                                       .a_outer = p->m * p->k,
+                                       .b_outer = p->k * p->n,
+                                       .out_outer = p->m * p->n,
+                                       .a_sums = sums,
+                                       .epilogue = p->epilogue,
+                                       .form = form,
+                                       .label = "test"}));
+    fetch(o, out_size(p), shift, out);
+    if (sums) {
+        fetch(sums, p->m * p->count, 0, p->a_sums);
+    }
+    charl_tensor_release(sums);
+    charl_tensor_release(a);
+    charl_tensor_release(b);
+    charl_tensor_release(c);
+    charl_tensor_release(o);
+}
+
+static void expect_same(const problem *p, const float *got, const float *want, const char *what)
+{
+    for (int64_t e = 0; e < out_size(p); e++) {
+        if (memcmp(&got[e], &want[e], sizeof *got) != 0) {
+            fail_msg("%lld x %lld x %lld, ta %d, tb %d, %s: product %lld [%lld][%lld] is %.9g, not "
+                     "%.9g",
+                     (long long)p->m, (long long)p->n, (long long)p->k, p->ta, p->tb, what,
+                     (long long)(e / (p->m * p->n)), (long long)(e / p->n % p->m),
+                     (long long)(e % p->n), (double)got[e], (double)want[e]);
+        }
+    }
+}
+
+static const struct {
+    charl_gemm_form form;
+    int64_t shift;
+    const char *what;
+} variants[] = {{CHARL_GEMM_AUTO, 0, "as chosen"},
+                {CHARL_GEMM_WGMMA, 0, "narrow tile"},
+                {CHARL_GEMM_WGMMA_WIDE, 0, "wide tile"},
+                {CHARL_GEMM_WGMMA_SPLIT, 0, "tiles shared out"},
+                {CHARL_GEMM_WGMMA_PADDED, 1, "copied to whole chunks, odd offsets"},
+                {CHARL_GEMM_WGMMA, 1, "narrow tile, odd offsets"},
+                {CHARL_GEMM_WGMMA_WIDE, 6, "wide tile, offsets 6 and 3"}};
+
+/* Layout t of four, in bf16 and f16 by turns; sums are small enough to be exact in any output. */
+static problem make(const int64_t shape[3], int t, int64_t count)
+{
+    return (problem){.m = shape[0],
+                     .n = shape[1],
+                     .k = shape[2],
+                     .count = count,
+                     .ta = t & 1,
+                     .tb = t & 2,
+                     .bias = (charl_gemm_bias)(t % 3),
+                     .type = (shape[0] + t) % 2 ? CHARL_F16 : CHARL_BF16,
+                     .out = CHARL_F32};
+}
+
+#endif
