@@ -7,6 +7,7 @@
 #include "tensor/gemm_problem.h"
 
 #include "base/env.h"
+#include "tensor/gemm_private.h"
 
 /* Sums of integers are exact in f32, in whatever order they are taken. */
 static void reference(const problem *p, float *out)
@@ -228,13 +229,61 @@ static void sums_of_a_change_nothing(void **state)
     }
 }
 
+/* Anywhere: the copies that tensor cores read, and the memory for them, which grows and stays. */
+static void rows_are_copied_to_whole_chunks(void **state)
+{
+    enum { ROWS = 5, LENGTH = 11, PITCH = 16, PRODUCTS = 3 };
+    const problem p = make((const int64_t[]){ROWS, LENGTH, 8}, 0, PRODUCTS);
+    float values[PRODUCTS * ROWS * LENGTH];
+    uint16_t given[PRODUCTS * ROWS * LENGTH], copy[PRODUCTS * ROWS * PITCH];
+    charl_tensor *x;
+    charl_buffer *small, *large;
+    const charl_gemm g = {
+        .m = ROWS, .n = LENGTH, .k = 8, .count = PRODUCTS, .form = CHARL_GEMM_WGMMA_PADDED};
+    charl__matrix a, b = {.rows = 8, .length = 16, .pitch = 16, .outer = 8 * 16};
+
+    (void)state;
+    charl_test_fill(values, PRODUCTS * ROWS * LENGTH, -1.0F, 1.0F, 5U);
+    x = place(values, PRODUCTS * ROWS * LENGTH, p.type, 3);
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, x->buffer,
+                                       (size_t)x->offset * sizeof *given, given, sizeof given,
+                                       true));
+    a = (charl__matrix){.first = charl__in(x),
+                        .rows = ROWS,
+                        .length = LENGTH,
+                        .pitch = LENGTH,
+                        .outer = ROWS * LENGTH};
+    charl_assert_ok(charl__gemm_pad(dev, &g, &a, &b));
+    assert_true(charl__matrix_is_aligned(&a, 8));
+    assert_int_equal(a.pitch, PITCH);
+    assert_int_equal(a.outer, ROWS * PITCH);
+    assert_null(b.first.buffer); /* was in order */
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, a.first.buffer,
+                                       (size_t)a.first.v.offset * sizeof *copy, copy, sizeof copy,
+                                       true));
+    for (int i = 0; i < PRODUCTS * ROWS * PITCH; i++) {
+        assert_int_equal(copy[i], i % PITCH < LENGTH ? given[i / PITCH * LENGTH + i % PITCH] : 0);
+    }
+    charl_assert_ok(charl__device_scratch(dev, 1, &small));
+    assert_ptr_equal(small, a.first.buffer);
+    charl_assert_ok(charl__device_scratch(dev, 100000, &large));
+    charl_assert_ok(charl__device_scratch(dev, 1, &small));
+    assert_ptr_equal(small, large);
+    charl_assert_status(charl__device_scratch(dev, SIZE_MAX / 4, &large), CHARL_ERR_NOMEM);
+    charl_tensor_release(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout_and_edge),    cmocka_unit_test(many_products),
-        cmocka_unit_test(same_bits_in_every_form),  cmocka_unit_test(half_results_are_rounded_once),
-        cmocka_unit_test(rows_do_not_matter),       cmocka_unit_test(repeats_give_the_same_bits),
+        cmocka_unit_test(every_layout_and_edge),
+        cmocka_unit_test(many_products),
+        cmocka_unit_test(same_bits_in_every_form),
+        cmocka_unit_test(half_results_are_rounded_once),
+        cmocka_unit_test(rows_do_not_matter),
+        cmocka_unit_test(repeats_give_the_same_bits),
         cmocka_unit_test(sums_of_a_change_nothing),
+        cmocka_unit_test(rows_are_copied_to_whole_chunks),
     };
 
     return charl_test_on_device(tests, &dev);
