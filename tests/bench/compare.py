@@ -15,6 +15,7 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -64,6 +65,11 @@ def write_npy(path, kind, shape, data):
         f.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head.encode() + data)
 
 
+def say(text):
+    """How far it is; results are on standard output."""
+    print(f"  {time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
 class Rival:
     """A worker of PyTorch, idle between its turns."""
 
@@ -71,7 +77,8 @@ class Rival:
         python, _, threads = python.partition(":")
         command = [python, os.path.join(HERE, "torch_worker.py"), case, device]
         command += ["--compile"] * compiled + [f"--threads={threads}"] * bool(threads)
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.errors = tempfile.TemporaryFile("w+")  # a pipe that nobody empties would stop a worker that warns a lot
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.name, self.times = "PyTorch", []
         line = self.process.stdout.readline()
         if line:
@@ -79,16 +86,23 @@ class Rival:
             self.name = f"PyTorch {about['torch']}{' compile' if compiled else ''}"
             self.about = f"{about['blas']}, {about['threads']} threads" if device == "cpu" else "cuBLAS, cuDNN"
         else:
-            self.about = "not here: " + (self.process.stderr.read().strip().splitlines() or ["it ended"])[-1]
+            self.about = "not here: " + self.last_error()
             self.process = None
+        say(f"{self.name} ({self.about})")
+
+    def last_error(self):
+        self.errors.seek(0)
+        return (self.errors.read().strip().splitlines() or ["it ended"])[-1]
 
     def turn(self, order):
         self.process.stdin.write(order + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            sys.exit(f"{self.name} ended: {self.process.stderr.read()}")
-        return json.loads(line)["ms"]
+            sys.exit(f"{self.name} ended: {self.last_error()}")
+        ms = json.loads(line)["ms"]
+        say(f"{self.name}: {ms:.3f} ms")
+        return ms
 
     def close(self):
         if self.process:
@@ -134,6 +148,7 @@ def compare_step(options, case):
     rivals, mine = open_rivals(options, case), []
     for _ in range(options.rounds):
         mine.append(1e3 * run_charl(options, command)[0]["median_s"])
+        say(f"charl: {mine[-1]:.3f} ms")
         for r in rivals:
             time.sleep(PAUSE)
             if r.process:
