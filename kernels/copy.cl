@@ -1,7 +1,7 @@
 /* copy: dst[i] = src[i]; fill: dst[i] = the low bits of `bits`.
  *
- * Specialised by   BITS  unsigned integer as wide as an element: elements travel as bits (default uint)
- * Launch           one work-item per element, rounded up to the work-group (64).
+ * Specialised by   BITS  unsigned integer as wide as an element: elements travel as bits (default uint); copies also by uint4
+ * Launch           one work-item per BITS, rounded up to the work-group.
  * Numerics         exact.
  */
 #ifndef BITS

@@ -220,20 +220,28 @@ static int64_t bits_of(charl_dtype dtype, double value)
 enum { GROUP = 64 };
 
 /* Elements travel as bits: one program per size. */
-static charl_status launch_copy(charl_tensor *dst, const char *entry, charl_arg from)
+static charl_status launch_copy(charl_tensor *dst, const char *entry, charl_arg from, size_t size)
 {
-    static const char *const types[] = {[1] = "uchar", [2] = "ushort", [4] = "uint", [8] = "ulong"};
-    const int64_t n = charl__tensor_count(dst);
+    static const char *const types[] = {
+        [1] = "uchar", [2] = "ushort", [4] = "uint", [8] = "ulong", [16] = "uint4"};
+    const int64_t each = (int64_t)(size / charl_dtype_size(dst->dtype));
+    const int64_t n = charl__tensor_count(dst) / each;
+    const size_t fit = (size_t)charl__device_facts(dst->dev)->group,
+                 group = fit > GROUP ? fit : GROUP;
+    charl_arg to = charl__out(dst);
     char defines[48];
 
-    snprintf(defines, sizeof defines, "#define BITS %s\n", types[charl_dtype_size(dst->dtype)]);
+    to.v.offset /= each;
+    to.count /= each;
+    to.size = size;
+    snprintf(defines, sizeof defines, "#define BITS %s\n", types[size]);
     return charl__launch(dst->dev, &(charl_launch){
                                        .file = "copy",
                                        .entry = entry,
                                        .defines = defines,
-                                       .global = {((size_t)n + GROUP - 1) / GROUP * GROUP},
-                                       .local = {GROUP},
-                                       .args = {from, charl__out(dst), charl__i64(n)},
+                                       .global = {((size_t)n + group - 1) / group * group},
+                                       .local = {group},
+                                       .args = {from, to, charl__i64(n)},
                                    });
 }
 
@@ -241,21 +249,40 @@ charl_status charl__tensor_fill(charl_tensor *t, double value)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(launch_copy(t, "charl_fill", charl__i64(bits_of(t->dtype, value))));
+    CHARL_TRY(launch_copy(t, "charl_fill", charl__i64(bits_of(t->dtype, value)),
+                          charl_dtype_size(t->dtype)));
 cleanup:
     return st;
+}
+
+/* Bytes that a work-item copies: 16 where everything is a multiple of them. */
+static size_t copy_width(const charl_tensor *src, const charl_tensor *dst)
+{
+    const size_t size = charl_dtype_size(src->dtype);
+    const int64_t each = (int64_t)(16 / size);
+
+    return src->offset % each == 0 && dst->offset % each == 0 &&
+                   charl__tensor_count(src) % each == 0
+               ? 16
+               : size;
 }
 
 charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst)
 {
     charl_status st = CHARL_OK;
+    charl_arg from = charl__in(src);
+    size_t width;
 
     CHARL_REQUIRE(src->dtype == dst->dtype, CHARL_ERR_DTYPE, "a copy from %s to %s",
                   charl_dtype_name(src->dtype), charl_dtype_name(dst->dtype));
     CHARL_REQUIRE(charl__tensor_count(src) == charl__tensor_count(dst), CHARL_ERR_SHAPE,
                   "a copy from %lld to %lld elements", (long long)charl__tensor_count(src),
                   (long long)charl__tensor_count(dst));
-    CHARL_TRY(launch_copy(dst, "charl_copy", charl__in(src)));
+    width = copy_width(src, dst);
+    from.v.offset /= (int64_t)(width / from.size);
+    from.count /= (int64_t)(width / from.size);
+    from.size = width;
+    CHARL_TRY(launch_copy(dst, "charl_copy", from, width));
 cleanup:
     return st;
 }

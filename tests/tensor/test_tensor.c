@@ -218,10 +218,41 @@ static void check_copy(charl_device *dev)
     charl_tensor_release(empty);
 }
 
+/* By 16 bytes where offsets and count allow it, by elements where one does not. */
+static void check_copy_widths(charl_device *dev)
+{
+    static const struct {
+        int64_t from, to, count;
+    } cases[] = {{8, 16, 48}, {8, 17, 48}, {9, 16, 48}, {8, 16, 47}};
+    uint16_t src[100], got[100], want[100];
+
+    for (int i = 0; i < 100; i++) {
+        src[i] = (uint16_t)(600 * i);
+    }
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        charl_tensor *x = create(dev, CHARL_U16, (charl_shape){1, {100}}), *a = NULL;
+        charl_tensor *y = create(dev, CHARL_U16, (charl_shape){1, {100}}), *b = NULL;
+
+        memset(want, 0, sizeof want);
+        memcpy(want + cases[k].to, src + cases[k].from, (size_t)cases[k].count * sizeof *src);
+        charl_assert_ok(charl_tensor_write(x, src, sizeof src));
+        charl_assert_ok(charl_tensor_range(x, cases[k].from, cases[k].count, &a));
+        charl_assert_ok(charl_tensor_range(y, cases[k].to, cases[k].count, &b));
+        charl_assert_ok(charl__tensor_copy(a, b));
+        charl_assert_ok(charl_tensor_read(y, got, sizeof got));
+        assert_memory_equal(got, want, sizeof want);
+        charl_tensor_release(a);
+        charl_tensor_release(b);
+        charl_tensor_release(x);
+        charl_tensor_release(y);
+    }
+}
+
 static void test_copy(void **state)
 {
     (void)state;
     charl_test_each_device(check_copy);
+    charl_test_each_device(check_copy_widths);
 }
 
 static void test_arguments(void **state)
