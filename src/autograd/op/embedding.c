@@ -9,10 +9,13 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "autograd/map.h"
 #include "autograd/onnx.h"
 #include "autograd/pieces.h"
 #include "autograd/rows.h"
 #include "charl/ops.h"
+
+enum { MOST_COMPARED = 1 << 16 }; /* positions of a slice */
 
 static charl_status infer(charl_infer *inf)
 {
@@ -128,33 +131,37 @@ cleanup:
     return st;
 }
 
-/* The tokens of `slices` slices, as integers in the workspace. */
+/* The tokens of `slices` slices, as integers in the workspace: where work-items are many and
+ * positions not too many, by comparing all with all. */
 static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
 {
     const charl_device_facts *facts = charl__device_facts(e->dev);
     const int group = facts->group > 1 ? facts->group : 1;
+    const int64_t positions = charl__tensor_count(e->in[1]) / slices;
+    const bool compares = group > 1 && positions > 0 && positions <= MOST_COMPARED;
+    const int64_t groups = compares ? slices * ((positions + group - 1) / group) : slices;
     char defines[32];
 
     snprintf(defines, sizeof defines, "#define GROUP %d\n", group);
     return charl__launch(
-        e->dev, &(charl_launch){
-                    .file = "embedding",
-                    .entry = "charl_sort",
-                    .defines = defines,
-                    .label = e->label,
-                    .global = {(size_t)(slices * group)},
-                    .local = {(size_t)group},
-                    .args = {charl__in(e->in[1]),
-                             charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0), charl__i64(slices),
-                             charl__i32((int32_t)(charl__tensor_count(e->in[1]) / slices)),
-                             charl__i32((int32_t)e->out[0]->shape.dim[0])}});
+        e->dev, &(charl_launch){.file = compares ? "embedding_rank" : "embedding",
+                                .entry = compares ? "charl_rank" : "charl_sort",
+                                .defines = defines,
+                                .label = e->label,
+                                .global = {(size_t)(groups * group)},
+                                .local = {(size_t)group},
+                                .args = {charl__in(e->in[1]),
+                                         charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0),
+                                         charl__i64(slices), charl__i32((int32_t)positions),
+                                         charl__i32((int32_t)e->out[0]->shape.dim[0])}});
 }
 
 /* Lane j of the output from the `leaves` slices that start at `first`. */
 static charl_status sum_lane(const charl_enqueue *e, int64_t slices, int j, int first, int leaves)
 {
     const charl_shape *s = &e->out[0]->shape;
-    char defines[64];
+    char defines[96];
+    int n;
     charl_launch l = {
         .file = "embedding",
         .entry = "charl_sum",
@@ -164,7 +171,9 @@ static charl_status sum_lane(const charl_enqueue *e, int64_t slices, int j, int 
                  charl__i64(slices), charl__i64(charl__tensor_count(e->in[1]) / slices)}};
 
     l.args[2].v.offset = e->out[0]->offset + j * e->lane_stride[0];
-    charl__fold_defines(e, 0, leaves, defines, sizeof defines);
+    n = snprintf(defines, sizeof defines, "#define AHEAD %d\n",
+                 charl__is_ungrouped(e->dev) ? 1 : 8);
+    charl__fold_defines(e, 0, leaves, defines + n, sizeof defines - (size_t)n);
     return charl__pieces_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
 }
 
