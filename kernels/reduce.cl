@@ -115,6 +115,7 @@ static inline charl_real sum_columns(global const A_T *a, global const B_T *b, u
     for (int k = 0; k < 4; k++) {
         acc[k] = CHARL_SPLAT(0.0f);
     }
+#pragma unroll 4
     for (int r = 0; r < rows; r += 4) {
 #pragma unroll
         for (int k = 0; k < 4; k++) {

@@ -14,14 +14,37 @@
 #endif
 #define BLOCK 64 /* rows that are added up at once: part of the result */
 
+/* Columns of `count` rows from `row` on, in memory that has `end` elements from there. Lanes beyond a row hold the next one, and are not
+ * written. whole: charl_read's, and all rows of a block are there. */
+static inline void sum_rows(bool whole, global const ACT *g, global const ACT *x, global const float *stat, ulong row, int count,
+                            ulong size, ulong end, charl_real *a, charl_real *b)
+{
+#pragma unroll 2
+    for (int r = 0; r < (whole ? BLOCK : count); r += 4) {
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            if (whole || r + k < count) {
+                const ulong i = row + (ulong)(r + k);
+                const long left = (long)(end - i * size);
+                const charl_real gi = charl_read(whole, g + i * size, left);
+                const charl_real d = charl_read(whole, x + i * size, left) - stat[2 * i];
+
+                a[k] = a[k] + gi * (d * stat[2 * i + 1]);
+                b[k] = b[k] + gi;
+            }
+        }
+    }
+}
+
 kernel void charl_sums(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global const float *stat, ulong stat_at,
                        global float *out, ulong out_at, ulong slices, ulong rows, ulong size)
 {
     const ulong groups = (size + CHARL_VEC - 1) / CHARL_VEC, unit = get_global_id(0) / groups; /* (slice, block) */
-    const ulong c = get_global_id(0) % groups * CHARL_VEC, end = slices * rows * size;
+    const ulong c = get_global_id(0) % groups * CHARL_VEC;
     const ulong blocks = max((rows + BLOCK - 1) / BLOCK, (ulong)1), first = unit % blocks * BLOCK;
+    const ulong row = unit / blocks * rows + first;
     const int count = (int)min(rows - first, (ulong)BLOCK);
-    const long left = (long)(size - c);
+    const ulong end = slices * rows * size - c;
     charl_real a[4], b[4];
 
     if (unit >= slices * blocks) {
@@ -30,22 +53,17 @@ kernel void charl_sums(global const ACT *g, ulong g_at, global const ACT *x, ulo
     for (int k = 0; k < 4; k++) {
         a[k] = b[k] = CHARL_SPLAT(0.0f);
     }
-    for (int r = 0; r < count; r += 4) {
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            if (r + k < count) { /* lanes beyond the row hold the next one, and are not written */
-                const ulong row = unit / blocks * rows + first + (ulong)(r + k), i = row * size + c;
-                const charl_real gi = charl_load(g + g_at + i, (long)(end - i));
-                const charl_real d = charl_load(x + x_at + i, (long)(end - i)) - stat[stat_at + 2 * row];
-
-                a[k] = a[k] + gi * (d * stat[stat_at + 2 * row + 1]);
-                b[k] = b[k] + gi;
-            }
-        }
+    g += g_at + c;
+    x += x_at + c;
+    stat += stat_at;
+    if (CHARL_VEC == 8 && size % 8 == 0 && count == BLOCK && CHARL_IS_ALIGNED(g) && CHARL_IS_ALIGNED(x)) {
+        sum_rows(true, g, x, stat, row, count, size, end, a, b);
+    } else {
+        sum_rows(false, g, x, stat, row, count, size, end, a, b);
     }
     out += out_at + unit * (CENTRED ? 2 : 1) * size + c;
-    charl_store((a[0] + a[2]) + (a[1] + a[3]), out, left);
+    charl_store((a[0] + a[2]) + (a[1] + a[3]), out, (long)(size - c));
 #if CENTRED
-    charl_store((b[0] + b[2]) + (b[1] + b[3]), out + size, left);
+    charl_store((b[0] + b[2]) + (b[1] + b[3]), out + size, (long)(size - c));
 #endif
 }
