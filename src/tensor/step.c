@@ -2,11 +2,14 @@
 #include "tensor/step.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
 struct charl_steps {
     charl_ring *ring;
+    uint32_t *next; /* the record, and what travels with it */
+    int64_t room;   /* bytes of that */
     charl_tensor *tensor, *loss_seed;
     charl_tensor *scale; /* NULL: none */
     bool dynamic;
@@ -14,13 +17,31 @@ struct charl_steps {
 
 charl_status charl__steps_create(charl_device *dev, int depth, charl_steps **out)
 {
+    return charl__steps_create_with(dev, depth, 0, out);
+}
+
+int64_t charl__steps_room(const charl_steps *s)
+{
+    return s->room;
+}
+
+uint32_t *charl__steps_carried(const charl_steps *s)
+{
+    return s->next + CHARL_STEP_WORDS;
+}
+
+charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t bytes,
+                                      charl_steps **out)
+{
     charl_status st = CHARL_OK;
     const charl_shape shape = {1, {CHARL_STEP_WORDS}};
     charl_steps *s = NULL;
 
     *out = NULL;
     CHARL_TRY(charl_alloc(sizeof *s, &s));
-    CHARL_TRY(charl__ring_create(dev, sizeof(charl_step), depth, &s->ring));
+    CHARL_TRY(charl_alloc(sizeof(charl_step) + (size_t)bytes, &s->next));
+    CHARL_TRY(charl__ring_create(dev, sizeof(charl_step) + (size_t)bytes, depth, &s->ring));
+    s->room = bytes;
     CHARL_TRY(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_U32, &shape, 0, &s->tensor));
     CHARL_TRY(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_F32, &(charl_shape){0, {0}},
                                  (int64_t)(offsetof(charl_step, loss_seed) / sizeof(float)),
@@ -39,13 +60,15 @@ void charl__steps_destroy(charl_steps *s)
         charl_tensor_release(s->loss_seed);
         charl_tensor_release(s->scale);
         charl__ring_destroy(s->ring);
+        charl_free(s->next);
         charl_free(s);
     }
 }
 
 charl_status charl__steps_push(charl_steps *s, const charl_step *record)
 {
-    return charl__ring_push(s->ring, record);
+    memcpy(s->next, record, sizeof *record);
+    return charl__ring_push(s->ring, s->next);
 }
 
 charl_status charl__steps_use_scale(charl_steps *s, float scale, bool dynamic)

@@ -28,6 +28,13 @@ typedef struct charl_steps charl_steps;
 /** `depth` records may be under way: the host runs that far ahead. Owned. Errors: ERR_NOMEM,
  * ERR_DEVICE. */
 charl_status charl__steps_create(charl_device *dev, int depth, charl_steps **out) CHARL_MUST_CHECK;
+/** The same with room for `bytes` that travel with every record, behind it: a transfer less. */
+charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t bytes,
+                                      charl_steps **out) CHARL_MUST_CHECK;
+int64_t charl__steps_room(const charl_steps *s);
+/** What the next record carries, borrowed: from word CHARL_STEP_WORDS of charl__steps_tensor's
+ * buffer on. */
+uint32_t *charl__steps_carried(const charl_steps *s);
 void charl__steps_destroy(charl_steps *s); /* NULL is a no-op */
 /** Launches enqueued from now on see `record`. Async. */
 charl_status charl__steps_push(charl_steps *s, const charl_step *record) CHARL_MUST_CHECK;

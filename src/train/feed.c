@@ -10,9 +10,10 @@
 #include "charl/ops.h"
 #include "io/loader.h"
 #include "train/augment.h"
+#include "train/feed_record.h"
 #include "train/normalization.h"
 
-enum { SLOTS = 3, DEPTH = 4, BLOCK_ROWS = 4096, CHOSEN = 128, BLOCK_TOKENS = 1 << 20 };
+enum { SLOTS = 3, BLOCK_ROWS = 4096, CHOSEN = 128, BLOCK_TOKENS = 1 << 20 };
 
 struct charl__feed {
     charl__feed_options o;
@@ -23,11 +24,7 @@ struct charl__feed {
     int64_t step;
     charl_tensor *x, *y; /* the source; tokens on the device: x is the sequence, no y */
     charl_tensor *shift, *scale;
-    charl_ring *ring; /* of records: what follows, one value per row each */
-    charl_tensor *row, *weight, *partner, *share;
-    uint32_t *record;         /* the next one */
-    int32_t *rows, *partners; /* in it */
-    float *weights, *shares;
+    charl__feed_record r; /* of the next step */
     /* Streaming. */
     charl__loader *loader;
     charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS];
@@ -93,32 +90,6 @@ static charl_status create_normalization(charl__feed *f)
     CHARL_TRY(charl_tensor_write(f->scale, n.scale, (size_t)n.count * sizeof *n.scale));
 cleanup:
     charl__normalization_fini(&n);
-    return st;
-}
-
-/* What changes from step to step: up to four values of 4 bytes per row, which travel together. */
-static charl_status create_ring(charl__feed *f)
-{
-    charl_status st = CHARL_OK;
-    const charl_shape shape = {1, {f->o.rows}};
-    const int64_t stride = (f->o.rows + 15) / 16 * 16;
-    const int n = f->mixes ? 4 : 2;
-    charl_tensor **const part[4] = {&f->row, &f->weight, &f->partner, &f->share};
-
-    CHARL_TRY(charl_alloc_array(n * stride, sizeof *f->record, &f->record));
-    f->rows = (int32_t *)f->record;
-    f->weights = (float *)(f->record + stride);
-    if (f->mixes) {
-        f->partners = (int32_t *)(f->record + 2 * stride);
-        f->shares = (float *)(f->record + 3 * stride);
-    }
-    CHARL_TRY(
-        charl__ring_create(f->o.dev, (size_t)(n * stride) * sizeof *f->record, DEPTH, &f->ring));
-    for (int i = 0; i < n; i++) {
-        CHARL_TRY(charl__tensor_view(charl__ring_buffer(f->ring), i % 2 ? CHARL_F32 : CHARL_I32,
-                                     &shape, i * stride, part[i]));
-    }
-cleanup:
     return st;
 }
 
@@ -229,7 +200,7 @@ static charl_status create_part(charl__feed *f)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(create_ring(f));
+    CHARL_TRY(charl__feed_record_create(f->o.dev, f->o.steps, f->o.rows, f->mixes, &f->r));
     if (is_whole(f)) {
         goto cleanup;
     }
@@ -279,20 +250,6 @@ static void release_events(charl__feed *f)
     }
 }
 
-static void destroy_ring(charl__feed *f)
-{
-    charl_tensor **const part[4] = {&f->row, &f->weight, &f->partner, &f->share};
-
-    for (int i = 0; i < 4; i++) {
-        charl_tensor_release(*part[i]);
-        *part[i] = NULL;
-    }
-    charl__ring_destroy(f->ring);
-    f->ring = NULL;
-    charl_free(f->record);
-    f->record = NULL;
-}
-
 static void destroy_part(charl__feed *f)
 {
     charl__loader_destroy(f->loader);
@@ -312,7 +269,7 @@ static void destroy_part(charl__feed *f)
         charl_tensor_release(f->y);
         f->x = f->y = NULL;
     }
-    destroy_ring(f);
+    charl__feed_record_destroy(&f->r);
 }
 
 charl_status charl__feed_divide(charl__feed *f, int64_t row0, int64_t rows)
@@ -387,10 +344,10 @@ static void attach_rows(charl__feed *f, charl_graph *g, charl_var *source, charl
     out->x = charl__augment_images(augment, g, out->x, shift, scale, 0);
     out->y = charl_gather_rows(g, y, row, NULL, NULL);
     if (f->mixes) {
-        partner = bound_rows(g, "partner", f->partner, p);
+        partner = bound_rows(g, "partner", f->r.partner, p);
         partner_x = charl_gather_rows(g, source, partner, shift, scale);
         partner_x = charl__augment_images(augment, g, partner_x, shift, scale, f->o.batch);
-        out->share = bound_rows(g, "share", f->share, p);
+        out->share = bound_rows(g, "share", f->r.share, p);
         out->x = charl__mixup(g, out->x, partner_x, out->share);
         out->partner_y = charl_gather_rows(g, y, partner, NULL, NULL);
     }
@@ -404,14 +361,14 @@ void charl__feed_attach(charl__feed *f, charl_graph *g, int64_t first, int64_t r
 
     *out = (charl__feed_vars){NULL};
     charl_graph_scope_begin(g, "data");
-    row = bound_rows(g, "row", f->row, p);
+    row = bound_rows(g, "row", f->r.row, p);
     source = bound(g, "x", f->x, CHARL_REPLICATED);
     if (f->window > 0) {
         attach_tokens(f, g, source, row, out);
     } else {
         attach_rows(f, g, source, row, p, out);
     }
-    out->weight = bound_rows(g, "weight", f->weight, p);
+    out->weight = bound_rows(g, "weight", f->r.weight, p);
     charl_graph_scope_end(g);
 }
 
@@ -502,14 +459,14 @@ static void choose_rows(charl__feed *f, int64_t position)
     int64_t row[CHOSEN];
 
     for (int64_t i = 0; i < f->o.rows && !f->o.on_device; i++) {
-        f->rows[i] = (int32_t)(f->slot * slot_rows(f) + i);
+        f->r.rows[i] = (int32_t)(f->slot * slot_rows(f) + i);
     }
     for (int64_t first = 0; first < f->o.rows && f->o.on_device; first += CHOSEN) {
         const int64_t end = first + CHOSEN < f->o.rows ? CHOSEN : f->o.rows - first;
 
         charl_order_rows(f->o.seed, f->n, f->o.shuffle, position + first, end, row);
         for (int64_t i = 0; i < end; i++) {
-            f->rows[first + i] = (int32_t)place_of(f, row[i], position + first + i);
+            f->r.rows[first + i] = (int32_t)place_of(f, row[i], position + first + i);
         }
     }
 }
@@ -522,9 +479,9 @@ static void choose_partners(charl__feed *f)
     for (int64_t i = 0; i < n; i++) {
         const int64_t in_slot = is_mirrored(f) ? n + i : n - 1 - i;
 
-        f->partners[i] = (int32_t)(f->o.on_device ? source_row(f, f->step * f->o.batch + last - i)
-                                                  : f->slot * slot_rows(f) + in_slot);
-        f->shares[i] = charl__mixup_share(f->o.augment->mixup, f->o.seed, f->step, f->o.row0 + i);
+        f->r.partners[i] = (int32_t)(f->o.on_device ? source_row(f, f->step * f->o.batch + last - i)
+                                                    : f->slot * slot_rows(f) + in_slot);
+        f->r.shares[i] = charl__mixup_share(f->o.augment->mixup, f->o.seed, f->step, f->o.row0 + i);
     }
 }
 
@@ -536,10 +493,10 @@ charl_status charl__feed_put(charl__feed *f, const void *x, int64_t n)
     CHARL_INVARIANT(f->o.brought && n <= f->o.rows);
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, 0, x, (size_t)(n * xb), true));
     for (int64_t i = 0; i < f->o.rows; i++) {
-        f->rows[i] = (int32_t)(i < n ? i : 0);
-        f->weights[i] = i < n ? 1.0F : 0.0F;
+        f->r.rows[i] = (int32_t)(i < n ? i : 0);
+        f->r.weights[i] = i < n ? 1.0F : 0.0F;
     }
-    CHARL_TRY(charl__ring_push(f->ring, f->record));
+    CHARL_TRY(charl__feed_record_push(&f->r));
 cleanup:
     return st;
 }
@@ -557,12 +514,12 @@ charl_status charl__feed_next(charl__feed *f)
     }
     choose_rows(f, position);
     for (int64_t i = 0; i < f->o.rows; i++) {
-        f->weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
+        f->r.weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
     }
     if (f->mixes) {
         choose_partners(f);
     }
-    CHARL_TRY(charl__ring_push(f->ring, f->record));
+    CHARL_TRY(charl__feed_record_push(&f->r));
     if (!f->o.fixed) {
         f->step++;
     }

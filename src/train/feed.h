@@ -32,6 +32,8 @@ typedef struct charl__feed_options {
     int64_t row0, rows; /* this rank's part */
     bool on_device;     /* keep the whole split there */
     bool fixed;         /* the first batch for ever */
+    charl_steps *steps; /* borrowed; NULL, or their records carry what this feed sends with every
+                           step: then whoever calls charl__feed_next pushes one behind it */
     bool brought;       /* rows come from charl__feed_put; seek and next do nothing */
 } charl__feed_options;
 

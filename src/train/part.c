@@ -56,6 +56,7 @@ static charl_status provide_feed(charl__trainer *t, charl_split split, bool trai
                                    .row0 = t->row0,
                                    .rows = t->rows,
                                    .on_device = fits_device(t, split),
+                                   .steps = training ? t->steps : NULL,
                                    .fixed = training && t->options->overfit_batch,
                                    .brought = t->brings_rows};
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "train/feed_record.h"
 #include "train/config_groups.h"
 #include "train/part.h"
 #include "train/shard.h"
@@ -85,7 +86,10 @@ static charl_status open_device(charl__trainer *t)
 
     CHARL_TRY(charl_comm_cpu_limit(t->comm));
     CHARL_TRY(charl_device_open(&r, &t->dev));
-    CHARL_TRY(charl__steps_create(t->dev, RUN_AHEAD, &t->steps));
+    CHARL_TRY(charl__steps_create_with(
+        t->dev, RUN_AHEAD,
+        t->infers ? 0 : charl__feed_record_bytes(t->rows, t->config->data.augment.mixup > 0),
+        &t->steps));
     if (t->config->train.precision == CHARL_PRECISION_F16) {
         const int64_t fixed = t->config->train.loss_scale;
 
