@@ -1,6 +1,7 @@
 /* pool_rows: maximum over windows of planes [h, w] -> [oh, ow] on CPUs, 16 windows of a row at a time.
  *
- *   charl_max_rows   out and arg as of charl_max in pool.cl
+ *   charl_max_rows            out and arg as of charl_max in pool.cl
+ *   charl_max_rows_gradient   out as of charl_max_gradient there, where windows KH x 2 tile the image: stride KH, 2, no padding
  *
  * Specialised by   ACT; KH KW SH SW PH PW DH DW: kernel, stride, padding, dilation (defaults 2 2 2 2 0 0 1 1); CHARL_VEC is 16
  * Launch           1-D; each work-item computes `span` of the `count` rows of out.
@@ -81,4 +82,44 @@ kernel void charl_max_rows(global const ACT *x, ulong x_at, global ACT *out, ulo
     }
 }
 
+/* The 16 numbers from p on, of which `left` exist. */
+static inline int16 numbers(global const int *p, long left)
+{
+    int v[16];
+
+    if (left >= 16) {
+        return charl_load16(p);
+    }
+    for (int l = 0; l < 16; l++) {
+        v[l] = l < left ? p[l] : -1;
+    }
+    return charl_load16(v);
+}
+
+/* Elements beyond the end of a row as above. */
+kernel void charl_max_rows_gradient(global const ACT *g, ulong g_at, global const int *arg, ulong arg_at, global ACT *out,
+                                    ulong out_at, ulong count, ulong span, int h, int w, int oh, int ow)
+{
+    const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const ulong first = get_global_id(0) * span, last = min(first + span, count);
+    const long windows = (long)(count / (ulong)h) * oh * ow;
+
+    for (ulong row = first; row < last; row++) {
+        const int y = (int)(row % (ulong)h);
+
+        for (int z = 0; 2 * z < w; z += 16) {
+            const long left = (long)((last - row) * (ulong)w) - 2 * z, i = (long)row * w + 2 * z;
+            const long from = ((long)(row / (ulong)h) * oh + min(y / KH, oh - 1)) * ow + min(z, ow - 1);
+            const int16 at = numbers(arg + arg_at + from, windows - from), p = y * w + 2 * (z + lane);
+            const int16 covered = (z + lane < ow) & (int16)(y / KH < oh ? -1 : 0);
+            const charl_real zero = CHARL_SPLAT(0.0f), v = zero + charl_load(g + g_at + from, windows - from);
+            const charl_real a = select(zero, v, (at == p) & covered), b = select(zero, v, (at == p + 1) & covered);
+
+            charl_store((charl_real)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7),
+                        out + out_at + i, left);
+            charl_store((charl_real)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf),
+                        out + out_at + i + 16, left - 16);
+        }
+    }
+}
 #endif

@@ -136,23 +136,37 @@ charl_status charl__pool_launch(const charl_enqueue *e, const char *entry, bool 
                                  .span = charl__span(e->dev, count, 1)});
 }
 
+/* On CPUs: over rows of out[0]. */
+static charl_status launch_rows(const charl_enqueue *e, const char *entry, bool gradient)
+{
+    const int64_t count = charl__tensor_count(e->out[0]), extent = e->out[0]->shape.dim[3];
+    const int64_t width = extent > 0 ? extent : 1;
+
+    return launch(e, &(pool_run){.file = "pool_rows",
+                                 .entry = entry,
+                                 .gradient = gradient,
+                                 .count = count / width,
+                                 .span = (charl__span(e->dev, count, 1) + width - 1) / width});
+}
+
 charl_status charl__pool_launch_max(const charl_enqueue *e)
 {
-    const charl_shape *out = &e->out[0]->shape;
-    const int64_t rows = out->dim[0] * out->dim[1] * out->dim[2];
-
     if (e->out[0]->channels_last) {
         return launch_last(e, "charl_max_last", false);
     }
-    if (!charl__is_ungrouped(e->dev)) {
-        return charl__pool_launch(e, "charl_max", false);
+    return charl__is_ungrouped(e->dev) ? launch_rows(e, "charl_max_rows", false)
+                                       : charl__pool_launch(e, "charl_max", false);
+}
+
+/* Windows n x 2 that cover the image once, but for what is left over. */
+static bool is_tiling(const charl_window *w)
+{
+    for (int d = 0; d < 2; d++) {
+        if (w->kernel[d] != w->stride[d] || w->padding[d] != 0 || w->dilation[d] != 1) {
+            return false;
+        }
     }
-    return launch(e, &(pool_run){.file = "pool_rows",
-                                 .entry = "charl_max_rows",
-                                 .count = rows,
-                                 .span = (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) +
-                                          out->dim[3] - 1) /
-                                         (out->dim[3] > 0 ? out->dim[3] : 1)});
+    return w->kernel[1] == 2;
 }
 
 charl_status charl__pool_launch_max_gradient(const charl_enqueue *e)
@@ -168,6 +182,9 @@ charl_status charl__pool_launch_max_gradient(const charl_enqueue *e)
     }
     if (!charl__is_ungrouped(e->dev) || (overlap && e->out[0]->dtype != CHARL_F32) || size == 0) {
         return charl__pool_launch(e, "charl_max_gradient", true);
+    }
+    if (is_tiling(w)) {
+        return launch_rows(e, "charl_max_rows_gradient", true);
     }
     return launch(
         e, &(pool_run){.file = "pool",

@@ -137,7 +137,8 @@ static int define_fold(const charl_gemm *p, char *text, size_t bytes)
     return n;
 }
 
-/* Of sums in registers: 16 vectors of 16 or, in 4 rows of 16, 8 of 8. */
+/* Of sums in registers: 8 x 32 in vectors of 16, 4 x 16 where vectors are shorter; a narrow product
+ * is not worth more. */
 typedef struct micro_tile {
     int rows, columns;
 } micro_tile;
@@ -147,7 +148,8 @@ static micro_tile tile_of(charl_device *dev, const charl_gemm *p)
     const bool wide =
         p->form != CHARL_GEMM_VECTOR_NARROW && charl__device_facts(dev)->vector_width >= 16;
 
-    return (micro_tile){.rows = wide && p->m > 4 ? 8 : 4, .columns = wide ? PANEL : PANEL / 2};
+    return (micro_tile){.rows = wide && p->m > 4 ? 8 : 4,
+                        .columns = wide && p->n > PANEL / 2 ? PANEL : PANEL / 2};
 }
 
 /* What packing a panel costs, in sixteenths of the time of a micro-tile over its depth. */
