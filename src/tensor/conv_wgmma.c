@@ -14,7 +14,7 @@ typedef struct tile {
     int groups; /* that run at a time on a compute unit: registers and local memory allow no more */
 } tile;
 
-static const tile narrow = {128, 3, 0, 2}, wide = {256, 4, 1, 1};
+static const tile thin = {64, 3, 0, 3}, narrow = {128, 3, 0, 2}, wide = {256, 4, 1, 1};
 static const tile narrow_gradient = {128, 6, 1, 1}; /* has no registers left for two groups */
 
 bool charl__conv_is_wgmma(bool wgmma, charl_dtype dtype, int groups)
@@ -75,7 +75,8 @@ charl_conv_product charl__conv_wgmma_input_gradient(const charl_conv *c, const i
         p.tap[d] = -(f.step[d] * c->dilation[d] / c->stride[d]);
     }
     if (p.taps[0] == 0 || p.taps[1] == 0) {
-        p.taps[0] = p.taps[1] = 0;
+        p.taps[0] = 0;
+        p.taps[1] = 1; /* the kernel divides by it */
     }
     return p;
 }
@@ -114,7 +115,7 @@ static const tile *choose_tile(charl_device *dev, const charl_conv_product *p)
         count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units) {
         return &wide;
     }
-    return p->is_gradient ? &narrow_gradient : &narrow;
+    return p->is_gradient ? &narrow_gradient : p->n <= thin.columns ? &thin : &narrow;
 }
 
 /* Two numbers as a kernel's int2. */
