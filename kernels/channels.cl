@@ -30,23 +30,25 @@ typedef struct {
     float8 a, b;
 } terms;
 
-static inline terms add_row(terms t, global const ACT *x, global const ACT *g, float8 mean, float8 invstd)
+static inline terms add_row(terms t, float8 x, float8 g, float8 mean, float8 invstd)
 {
-    const float8 v = get8(x);
-
     (void)g, (void)mean, (void)invstd; /* WHAT decides */
 #if WHAT == 2
-    t.a = t.a + v;
+    t.a = t.a + x;
 #elif WHAT == 1
-    const float8 y = get8(g);
-
-    t.a = t.a + y;
-    t.b = t.b + y * ((v - mean) * invstd);
+    t.a = t.a + g;
+    t.b = t.b + g * ((x - mean) * invstd);
 #else
-    t.a = t.a + (v - mean) * (v - mean);
+    t.a = t.a + (x - mean) * (x - mean);
 #endif
     return t;
 }
+
+#if WHAT == 1
+#define GET_G(i) get8(g + (i))
+#else
+#define GET_G(i) ((float8)(0.0f))
+#endif
 
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 charl_channel_sums(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean, ulong mean_at,
@@ -62,21 +64,35 @@ charl_channel_sums(global const ACT *x, ulong x_at, global const ACT *g, ulong g
     terms t[4] = {{0.0f, 0.0f}, {0.0f, 0.0f}, {0.0f, 0.0f}, {0.0f, 0.0f}};
     float8 m = 0.0f, v = 0.0f;
 
-    (void)mean, (void)mean_at, (void)invstd, (void)invstd_at; /* WHAT decides */
+    (void)g, (void)mean, (void)mean_at, (void)invstd, (void)invstd_at; /* WHAT decides */
 #if WHAT < 2
     m = works ? vload8(0, mean + mean_at + c) : 0.0f;
 #endif
 #if WHAT == 1
     v = works ? vload8(0, invstd + invstd_at + c) : 0.0f;
 #endif
-    for (ulong r = u % blocks * block + (ulong)line; works && r < last; r += 4 * (ulong)lines) {
+    x += x_at + u / blocks * rows * channels + c;
+    g += g_at + u / blocks * rows * channels + c;
+    ulong r = u % blocks * block + (ulong)line;
+    for (; works && r + 3 * (ulong)lines < last; r += 4 * (ulong)lines) { /* four rows are read before the first is added */
+        float8 a[4], b[4];
+
 #pragma unroll
         for (int k = 0; k < 4; k++) {
-            const ulong row = r + (ulong)(k * lines), at = (u / blocks * rows + row) * channels + c;
+            a[k] = get8(x + (r + (ulong)(k * lines)) * channels);
+            b[k] = GET_G((r + (ulong)(k * lines)) * channels);
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            t[k] = add_row(t[k], a[k], b[k], m, v);
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < 3; k++) {
+        const ulong at = (r + (ulong)(k * lines)) * channels;
 
-            if (row < last) {
-                t[k] = add_row(t[k], x + x_at + at, g + g_at + at, m, v);
-            }
+        if (works && r + (ulong)(k * lines) < last) {
+            t[k] = add_row(t[k], get8(x + at), GET_G(at), m, v);
         }
     }
     sum[i] = (t[0].a + t[2].a) + (t[1].a + t[3].a);

@@ -34,6 +34,7 @@
 #endif
 #define ROW_CHUNK    4096
 #define COLUMN_CHUNK 256
+#define AHEAD        (CHARL_VEC > 1 ? 4 : 16)
 
 #if N_IN > 1
 #define OPERANDS global const A_T *a_ptr, ulong a_at, global const B_T *b_ptr, ulong b_at
@@ -43,17 +44,22 @@
 #define B_PTR    0
 #endif
 
-/* EXPR at CHARL_VEC elements from i on, of which `left` exist. */
-static inline charl_real value(global const A_T *a_ptr, global const B_T *b_ptr, ulong i, long left, float p, float q)
+/* EXPR at CHARL_VEC elements from i on, of which `left` exist; whole, a constant: all of them. */
+static inline charl_real value_of(bool whole, global const A_T *a_ptr, global const B_T *b_ptr, ulong i, long left, float p, float q)
 {
-    const charl_real a = charl_load(a_ptr + i, left);
+    const charl_real a = whole ? charl_whole(a_ptr + i) : charl_load(a_ptr + i, left);
 #if N_IN > 1
-    const charl_real b = charl_load(b_ptr + i, left);
+    const charl_real b = whole ? charl_whole(b_ptr + i) : charl_load(b_ptr + i, left);
 #endif
     (void)b_ptr; /* where EXPR does not use them */
     (void)p;
     (void)q;
     return CHARL_SPLAT(EXPR);
+}
+
+static inline charl_real value(global const A_T *a, global const B_T *b, ulong i, long left, float p, float q)
+{
+    return value_of(false, a, b, i, left, p, q);
 }
 
 static inline float sum_chunk(global const A_T *a, global const B_T *b, int n, int t, local float *scratch, float p, float q)
@@ -115,8 +121,22 @@ static inline charl_real sum_columns(global const A_T *a, global const B_T *b, u
     for (int k = 0; k < 4; k++) {
         acc[k] = CHARL_SPLAT(0.0f);
     }
-#pragma unroll 4
-    for (int r = 0; r < rows; r += 4) {
+    int r = 0;
+
+    /* Many rows are read before the first is added: nothing is decided in between. */
+    for (; r + AHEAD <= rows && at + (ulong)(r + AHEAD - 1) * inner + CHARL_VEC <= end; r += AHEAD) {
+        charl_real v[AHEAD];
+
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) {
+            v[k] = value_of(true, a, b, at + (ulong)(r + k) * inner, 0, p, q);
+        }
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) {
+            acc[k % 4] = acc[k % 4] + v[k];
+        }
+    }
+    for (; r < rows; r += 4) {
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             if (r + k < rows) { /* beyond inner it reads on into the next row: those lanes are not written */

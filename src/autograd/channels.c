@@ -7,7 +7,7 @@
 #include "autograd/rows.h"
 
 /* LANES and GROUP as in the kernel. MOST_BLOCKS are added in one launch. */
-enum { LANES = 8, GROUP = 256, LINE_ROWS = 8, MOST_BLOCKS = 256, GRADIENT_ROWS = 8 };
+enum { LANES = 8, GROUP = 256, LINE_ROWS = 8, MOST_BLOCKS = 64, GRADIENT_ROWS = 8 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
