@@ -60,7 +60,7 @@
 #define OPERAND(x, T) global const T *x##_ptr, ulong x##_at, ulong x##_inner, ulong x##_count,
 #define FETCH(x, mode)                                                                                                 \
     const charl_real x =                                                                                               \
-        mode == 0 ? charl_load(x##_ptr + x##_at + i, left) : broadcast(x##_ptr + x##_at, i, x##_inner, x##_count)
+        mode == 0 ? charl_read(WHOLE > 0, x##_ptr + x##_at + i, left) : broadcast(x##_ptr + x##_at, i, x##_inner, x##_count)
 
 kernel void charl_map(OPERAND(a, A_T)
 #if N_IN > 1
@@ -103,6 +103,6 @@ kernel void charl_map(OPERAND(a, A_T)
 #if N_IN > 5
         FETCH(f, MODE_F);
 #endif
-        charl_store(CHARL_SPLAT(EXPR), out + out_at + i, left);
+        charl_write(WHOLE > 0, CHARL_SPLAT(EXPR), out + out_at + i, left);
     }
 }

@@ -38,7 +38,8 @@ static charl_status write_input(writer *w, int i)
                                  charl__kernel_type(x->dtype), i, i));
     if (w->c->count[i] == w->c->n) {
         CHARL_TRY(charl__text_printf(
-            &w->body, "const charl_real v%d = charl_load(x%d + x%d_at + i, left); ", i, i, i));
+            &w->body, "const charl_real v%d = charl_read(WHOLE > 0, x%d + x%d_at + i, left); ", i,
+            i, i));
         goto cleanup;
     }
     w->l.args[w->n_args++] = charl__i64(w->c->inner[i]);
@@ -124,13 +125,26 @@ static charl_status write_all(writer *w)
         if (o >= 0) {
             CHARL_TRY(charl__text_printf(&w->operands, "global %s *y%d, ulong y%d_at, ",
                                          charl__kernel_type(w->e->out[o]->dtype), o, o));
-            CHARL_TRY(charl__text_printf(&w->body, "charl_store(t%d, y%d + y%d_at + i, left); ", k,
-                                         o, o));
+            CHARL_TRY(charl__text_printf(
+                &w->body, "charl_write(WHOLE > 0, t%d, y%d + y%d_at + i, left); ", k, o, o));
             w->l.args[w->n_args++] = charl__out(w->e->out[o]);
         }
     }
 cleanup:
     return st;
+}
+
+static charl__whole how_whole(const charl_enqueue *e, const charl_chain *c, int vec)
+{
+    charl__whole w = charl__whole_begin(e->dev, c->n, vec);
+
+    for (int i = 0; i < e->n_in; i++) {
+        charl__whole_add(&w, e->in[i], c->inner[i], c->count[i]);
+    }
+    for (int k = 0; k < e->n_out; k++) {
+        charl__whole_add(&w, e->out[k], 1, c->n);
+    }
+    return w;
 }
 
 static charl_status launch(const charl_enqueue *e, const charl_chain *c)
@@ -139,12 +153,14 @@ static charl_status launch(const charl_enqueue *e, const charl_chain *c)
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     writer w = {.e = e, .c = c, .l = {.file = "chain", .entry = "charl_chain", .label = e->label}};
     const int64_t span = charl__span(e->dev, c->n, vec);
+    const charl__whole whole = how_whole(e, c, vec);
     charl__text defines = {0};
 
     CHARL_TRY(write_all(&w));
     CHARL_TRY(charl__text_printf(
-        &defines, "%s#define CHARL_VEC %d\n#define INDEX %s\n#define DRAWS %d\n",
-        charl__text_string(&w.extra), vec, c->n < INT32_MAX ? "uint" : "ulong", w.n_draws));
+        &defines, "%s#define CHARL_VEC %d\n#define INDEX %s\n#define DRAWS %d\n#define WHOLE %d\n",
+        charl__text_string(&w.extra), vec, c->n < INT32_MAX ? "uint" : "ulong", w.n_draws,
+        charl__whole_define(&whole)));
     CHARL_TRY(charl__text_printf(&defines, "#define OPERANDS %s\n#define BODY %s\n",
                                  charl__text_string(&w.operands), charl__text_string(&w.body)));
     w.l.defines = charl__text_string(&defines);

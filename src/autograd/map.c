@@ -61,6 +61,31 @@ void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl_
     l->global[0] = (items + l->local[0] - 1) / l->local[0] * l->local[0];
 }
 
+charl__whole charl__whole_begin(const charl_device *dev, int64_t n, int vec)
+{
+    return (charl__whole){.n = n, .vec = vec, .all = !charl__is_ungrouped(dev) && n % vec == 0};
+}
+
+void charl__whole_add(charl__whole *w, const charl_tensor *t, int64_t inner, int64_t count)
+{
+    const bool starts = t->offset * (int64_t)charl_dtype_size(t->dtype) % 16 == 0;
+
+    if (count == w->n) {
+        w->all = w->all && starts;
+    } else if (inner == 1) {
+        w->all = w->all && starts && count % w->vec == 0;
+        w->neighbours = true;
+    } else {
+        w->all = w->all && inner % w->vec == 0;
+        w->elements = true;
+    }
+}
+
+int charl__whole_define(const charl__whole *w)
+{
+    return !w->all || (w->elements && w->neighbours) ? 0 : w->neighbours ? 2 : 1;
+}
+
 charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
 {
     charl_status st = CHARL_OK;
@@ -69,6 +94,7 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
     const int64_t span = charl__span(e->dev, n, vec);
     char defines[DEFINES];
     charl_launch l = {.file = "map", .entry = "charl_map", .defines = defines, .label = e->label};
+    charl__whole whole = charl__whole_begin(e->dev, n, vec);
     int used = 0, a = 0;
 
     CHARL_INVARIANT(m->n_in >= 1 && m->n_in <= CHARL_MAP_MAX_IN);
@@ -97,11 +123,11 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
         l.args[a++] = charl__in(m->in[i]);
         l.args[a++] = charl__i64(inner);
         l.args[a++] = charl__i64(count);
+        charl__whole_add(&whole, m->in[i], inner, count);
     }
-    if (m->out->dtype != CHARL_F32) {
-        snprintf(defines + used, sizeof defines - (size_t)used, "#define OUT_T %s\n",
-                 charl__kernel_type(m->out->dtype));
-    }
+    charl__whole_add(&whole, m->out, 1, n);
+    snprintf(defines + used, sizeof defines - (size_t)used, "#define OUT_T %s\n#define WHOLE %d\n",
+             charl__kernel_type(m->out->dtype), charl__whole_define(&whole));
     l.args[a++] = charl__out(m->out);
     l.args[a++] = charl__i64(n);
     l.args[a++] = charl__i64(span);

@@ -27,6 +27,18 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m) CHARL_MU
  * charl__map_run. */
 charl_status charl__map_expr(const charl_enqueue *e, const charl_expr *x) CHARL_MUST_CHECK;
 
+/** What WHOLE of kernels/broadcast.clh is for a launch over n elements in vectors of `vec`: begin,
+ * add every operand as it broadcasts and every output (inner 1, count n), ask. */
+typedef struct charl__whole {
+    int64_t n;
+    int vec;
+    bool all, elements, neighbours; /* kinds of broadcasting seen */
+} charl__whole;
+
+charl__whole charl__whole_begin(const charl_device *dev, int64_t n, int vec);
+void charl__whole_add(charl__whole *w, const charl_tensor *t, int64_t inner, int64_t count);
+int charl__whole_define(const charl__whole *w);
+
 /** Work-items of a 1-D launch in which each handles `span` of n elements, and their group. */
 void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl_launch *l);
 /** A span for n elements: a few thousand on a device without groups, `gpu` elsewhere. A multiple of
