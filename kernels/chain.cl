@@ -29,7 +29,7 @@
  * has lanes cost little more than one. */
 #if CHARL_VEC > 8
 #define DRAWN (4 * CHARL_VEC)
-static inline void draw_words(ulong key, ulong step, ulong block, uint *word)
+static inline void draw_words(ulong key, ulong step, ulong block, uint word[])
 {
     ulong position[CHARL_VEC];
     words w[4];
@@ -42,7 +42,7 @@ static inline void draw_words(ulong key, ulong step, ulong block, uint *word)
 }
 #else
 #define DRAWN CHARL_VEC
-static inline void draw_words(ulong key, ulong step, ulong block, uint *word)
+static inline void draw_words(ulong key, ulong step, ulong block, uint word[])
 {
     for (int l = 0; 4 * l < DRAWN; l++) {
         charl_rng_u32x4(key, step, block + (ulong)l, word + 4 * l);
