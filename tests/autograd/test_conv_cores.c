@@ -105,30 +105,38 @@ static void check(const geometry *g, int what, charl_dtype half)
     charl__op_case_destroy(&c);
 }
 
-static const geometry geometries[] = {
-    {8, 2, 5, 6, 3, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}}, /* also without tensor cores */
-    {8, 3, 23, 21, 64, {{7, 7}, {2, 2}, {3, 3}, {1, 1}}},
-    {8, 64, 6, 6, 64, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}},
-    {16, 128, 7, 7, 256, {{1, 1}, {2, 2}, {0, 0}, {1, 1}}},
-    {64, 256, 1, 1, 512, {{1, 1}, {1, 1}, {0, 0}, {1, 1}}},
-    {8, 72, 9, 11, 130, {{3, 3}, {2, 2}, {1, 1}, {1, 1}}},
-    {16, 17, 13, 8, 65, {{3, 2}, {2, 3}, {1, 0}, {1, 2}}},
-    {8, 8, 48, 48, 256, {{2, 1}, {1, 1}, {1, 0}, {1, 1}}},
-    {8, 256, 48, 48, 8, {{1, 1}, {1, 1}, {0, 0}, {1, 1}}},
-    {8, 40, 6, 7, 24, {{2, 3}, {4, 2}, {0, 2}, {2, 2}}},
-    {8, 72, 6, 7, 136, {{3, 3}, {1, 1}, {2, 2}, {2, 2}}},
-    {8, 1, 3, 3, 1, {{3, 3}, {1, 1}, {0, 0}, {1, 1}}},
+enum { FORWARD = 1, INPUT = 2, WEIGHT = 4, ALL = 7 };
+
+/* The last ones fill the wide tile; the host's reference takes its time. */
+static const struct {
+    geometry g;
+    int what;
+} cases[] = {
+    {{8, 2, 5, 6, 3, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}}, ALL}, /* also without tensor cores */
+    {{8, 3, 15, 13, 64, {{7, 7}, {2, 2}, {3, 3}, {1, 1}}}, ALL},
+    {{8, 64, 4, 5, 64, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}}, ALL},
+    {{16, 128, 7, 7, 256, {{1, 1}, {2, 2}, {0, 0}, {1, 1}}}, ALL},
+    {{8, 72, 5, 7, 130, {{3, 3}, {2, 2}, {1, 1}, {1, 1}}}, ALL},
+    {{16, 17, 13, 8, 65, {{3, 2}, {2, 3}, {1, 0}, {1, 2}}}, ALL},
+    {{8, 40, 6, 7, 24, {{2, 3}, {4, 2}, {0, 2}, {2, 2}}}, ALL},
+    {{8, 72, 3, 4, 136, {{3, 3}, {1, 1}, {2, 2}, {2, 2}}}, ALL},
+    {{8, 1, 3, 3, 1, {{3, 3}, {1, 1}, {0, 0}, {1, 1}}}, ALL},
+    {{8, 1, 48, 48, 256, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}}, FORWARD},
+    {{8, 256, 48, 48, 1, {{1, 1}, {1, 1}, {0, 0}, {1, 1}}}, INPUT},
+    {{64, 256, 1, 1, 512, {{1, 1}, {1, 1}, {0, 0}, {1, 1}}}, WEIGHT},
 };
 
 static void integers_are_exact(void **state)
 {
     const bool cores = charl__device_facts(dev)->wgmma;
-    const int n = cores ? (int)(sizeof geometries / sizeof geometries[0]) : 1;
+    const int n = cores ? (int)(sizeof cases / sizeof cases[0]) : 1;
 
     (void)state;
     for (int i = 0; i < n; i++) {
         for (int what = 0; what < 3; what++) {
-            check(&geometries[i], what, i % 2 ? CHARL_F16 : CHARL_BF16);
+            if (cases[i].what >> what & 1) {
+                check(&cases[i].g, what, i % 2 ? CHARL_F16 : CHARL_BF16);
+            }
         }
     }
 }
@@ -136,9 +144,9 @@ static void integers_are_exact(void **state)
 /* Copies run ahead of the products that read them: a missing wait would show now and then. */
 static void repeats_give_the_same_bits(void **state)
 {
-    static const charl_conv_attr attr = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {14, 14}};
+    static const charl_conv_attr attr = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {8, 8}};
     const int repeats = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 1000 : 100;
-    static const geometry g = {8, 32, 14, 14, 64, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}};
+    static const geometry g = {8, 32, 8, 8, 64, {{3, 3}, {1, 1}, {1, 1}, {1, 1}}};
 
     (void)state;
     for (int what = 0; what < 3 && charl__device_facts(dev)->wgmma; what++) {
