@@ -22,7 +22,7 @@ enum {
     FEW_BYTES = 4096,
     MANY_BYTES = 25 << 20,
     SUMS = 20,
-    ROWS = 10
+    ROWS = 6
 };
 
 static const double BACKWARD = 2.0 / 3; /* of the computing time: two products of three */

@@ -11,7 +11,7 @@ typedef struct charl__bench_config {
     const char *path;
     charl_config_override override[CHARL__BENCH_OVERRIDES];
     int n;
-    int steps_per_row; /* 0: 2 */
+    int steps_per_row; /* 0: 8 */
 } charl__bench_config;
 
 typedef struct charl__bench_steps {
@@ -26,7 +26,7 @@ typedef struct charl__bench_steps {
     double flop;      /* of the products of a step on this rank */
     int precision;    /* charl_precision */
     double step_s;    /* of the best row, on the slowest rank */
-    double median_s;  /* of the first CHARL__BENCH_ROWS rows, on this rank */
+    double median_s;  /* of the rows, on this rank */
     double exposed_s; /* of it, on this rank */
 } charl__bench_steps;
 
@@ -35,9 +35,9 @@ typedef struct charl__bench_steps {
 charl_status charl__bench_config_read(int n, char **values, charl__bench_config *out,
                                       charl_config **config) CHARL_MUST_CHECK;
 
-/** Train `rows` rows of some steps and one before them that is not counted, on the ranks of comm.
- * share > 0: with so many of the configured slices as the whole batch, on device `device`; 0: as
- * configured. Collective on comm. Errors: as charl_train_run. */
+/** Train `rows` rows of some steps, and a few around them that are not counted, on the ranks of
+ * comm. share > 0: with so many of the configured slices as the whole batch, on device `device`; 0:
+ * as configured. Collective on comm. Errors: as charl_train_run. */
 charl_status charl__bench_steps_run(const charl__bench_config *config, charl_comm *comm, int rows,
                                     const charl__bench_steps *whole, int share,
                                     charl__bench_steps *out) CHARL_MUST_CHECK;

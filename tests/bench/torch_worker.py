@@ -18,26 +18,33 @@ import torch_models as models
 
 
 def adamw(parameters, device, lr, **more):
-    if torch.__version__ >= "2.4" or device == "cuda":  # one kernel for all parameters
+    if device == "cuda" or tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4):  # one kernel for all parameters
         more["fused"] = True
     return torch.optim.AdamW(parameters, lr=lr, **more)
 
 
 def image_steps(model, device, batch, shape, classes, optimizer, half=False, channels_last=False, compiled=False, n=8000):
-    """A training step on random images that lie on the device, drawn anew in every step."""
+    """A training step on random images that lie on the device, drawn anew in every step where there are more than a batch."""
     model = model.to(device)
     images, labels = torch.rand(n, *shape, device=device), torch.randint(0, classes, (n,), device=device)
     if channels_last:
         model = model.to(memory_format=torch.channels_last)
         images = images.contiguous(memory_format=torch.channels_last)
     update = optimizer(model.parameters())
-    run = torch.compile(model) if compiled else model
+
+    def loss_of(x, y):
+        return F.cross_entropy(model(x), y)
+
+    run = torch.compile(loss_of) if compiled else loss_of
 
     def step():
-        row = torch.randint(0, n, (batch,), device=device)
+        x, y = images, labels
+        if n > batch:
+            row = torch.randint(0, n, (batch,), device=device)
+            x, y = images[row], labels[row]
         update.zero_grad(set_to_none=True)
         with torch.autocast(device, torch.bfloat16, enabled=half):
-            loss = F.cross_entropy(run(images[row]), labels[row])
+            loss = run(x, y)
         loss.backward()
         update.step()
 
@@ -49,14 +56,17 @@ def token_steps(model, device, batch, window, vocab, optimizer, half=False, comp
     tokens = torch.randint(0, vocab, (1_000_000,), device=device)
     span = torch.arange(window + 1, device=device)
     update = optimizer(model.parameters())
-    run = torch.compile(model) if compiled else model
+
+    def loss_of(x, y):
+        return F.cross_entropy(model(x).view(-1, vocab), y.reshape(-1))
+
+    run = torch.compile(loss_of) if compiled else loss_of
 
     def step():
         rows = tokens[torch.randint(0, len(tokens) - window, (batch, 1), device=device) + span]
         update.zero_grad(set_to_none=True)
         with torch.autocast(device, torch.bfloat16, enabled=half):
-            logits = run(rows[:, :-1])
-            loss = F.cross_entropy(logits.view(-1, vocab), rows[:, 1:].reshape(-1))
+            loss = run(rows[:, :-1], rows[:, 1:])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         update.step()
@@ -80,7 +90,7 @@ def make(case, device, compiled):
         torch.backends.cudnn.benchmark = True
         return image_steps(models.resnet50(), device, 256, (3, 224, 224), 1000,
                            lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=5e-5, fused=device == "cuda"),
-                           True, True, compiled, n=512)
+                           True, True, compiled, n=256)
     sys.exit(f"no case {case}")
 
 
