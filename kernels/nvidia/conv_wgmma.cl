@@ -60,6 +60,7 @@
 
 #include "nvidia/wgmma.clh"
 #include "nvidia/copy.clh"
+#include "nvidia/warp.clh"
 #include "nvidia/tile_store.clh"
 
 /* What every work-item knows of the convolution. */

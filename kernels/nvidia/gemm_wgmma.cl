@@ -72,6 +72,7 @@
 #include "gemm_epilogue.clh"
 #include "nvidia/wgmma.clh"
 #include "nvidia/copy.clh"
+#include "nvidia/warp.clh"
 #include "nvidia/tile_store.clh"
 
 #define BM 128

@@ -129,8 +129,10 @@ struct charl_op {
                             size that die here; true: output 0 */
     bool epilogue; /* one product per output element: enqueue hands e->epilogue to charl__gemm */
     unsigned
-        half;   /* bit i: operand i may be bf16 or f16, as storage; 0: the operator is f32 only */
-    bool mixed; /* such operands need not all have one type */
+        half;     /* bit i: operand i may be bf16 or f16, as storage; 0: the operator is f32 only */
+    bool mixed;   /* such operands need not all have one type */
+    bool narrows; /* in half types some devices round values on the way to that type too, as tensor
+                     cores take no other: tests allow two epsilons of the largest result more */
     charl_op_layout layout;
     bool effect; /* changes an input in place (running statistics): never dead. Kernels honour
                     step->commit */

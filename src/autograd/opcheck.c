@@ -398,10 +398,10 @@ static double allowance(const charl_op_case *c, int k, double want, double scale
 {
     const charl_op_sample *s = c->sample;
     const charl_dtype d = c->out_type[k].dtype;
-    const double few = d != CHARL_F32 ? 1.0
-                       : s->ulp > 0   ? s->ulp
-                                      : 4.0,
-                 ulp = few * ulp_of(d, want);
+    const double few = d != CHARL_F32 ? 1.0 : s->ulp > 0 ? s->ulp : 4.0;
+    const double narrowed =
+        c->op->narrows && d != CHARL_F32 ? 2.0 * charl__epsilon(d) * scale : 0.0;
+    const double ulp = few * ulp_of(d, want) + narrowed;
 
     if (!charl__is_float(d)) {
         return 0.0;

@@ -23,7 +23,7 @@
     X(FAULT, FAULT, "make named points fail: point[@rank]:when[:arg],... (for tests)")             \
     X(ALLREDUCE, TEXT, "all-reduce algorithm to use; overrides dist.allreduce")                    \
     X(SLOW, TEXT, "make ranks compute slower: rank:factor,... (for tests of dist.balance)")        \
-    X(NO_TENSOR_CORES, FLAG, "1: matrix products of half types as on any device")                  \
+    X(NO_TENSOR_CORES, FLAG, "1: half types are multiplied as on any device")                      \
     X(NO_FUSION, FLAG, "1: every operator has a kernel of its own")                                \
     X(TEST_OP, TEXT, "tests: run only this operator")                                              \
     X(TEST_SEED, INTEGER, "tests: seed of the random inputs, as printed by a failing test")        \

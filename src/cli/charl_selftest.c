@@ -163,7 +163,7 @@ static int check_table(charl_device *dev, const selftest *s)
 
     check_type(dev, s, CHARL_F32, count);
     if (charl__device_facts(dev)->wgmma) {
-        printf("\nin bf16, matrix products on tensor cores\n");
+        printf("\nin bf16, products on tensor cores\n");
         check_type(dev, s, CHARL_BF16, count);
     }
     printf("\n%d operators passed, %d failed, in %.1f s\n", count[0], count[1],

@@ -32,6 +32,7 @@ typedef struct charl__program {
     uint64_t hash; /* of file and defines */
     char *file, *defines;
     int64_t local_bytes; /* see charl_launch */
+    int groups;
     cl_program program;
     charl__kernel *kernels; /* those that direct launches share */
 } charl__program;
@@ -164,7 +165,8 @@ charl_status charl__cuda_export(const char *pci, size_t bytes, charl__cuda_block
 void charl__cuda_release(charl__cuda_block *b);
 
 /* program.c */
-/** The program of l's file, defines and local_bytes, built at first use; borrowed from the device.
+/** The program of l's file, defines, local_bytes and groups, built at first use; borrowed from the
+ * device.
  */
 charl_status charl__program_get(charl_device *dev, const charl_launch *l,
                                 charl__program **out) CHARL_MUST_CHECK;
@@ -204,11 +206,11 @@ charl_status charl__cache_store(charl_device *dev, const char *key,
 /* retarget.c */
 /** Options of the compiler, without the assembler. */
 const char *charl__retarget_options(const charl_device *dev);
-/** Build for NVIDIA's target sm_90a, with the first array in local memory enlarged to local_bytes.
- * Errors: ERR_KERNEL where the compiler is not NVIDIA's or does not take the source, or the
- * assembler its output; ERR_NOMEM. */
+/** Build for NVIDIA's target sm_90a, with the first array in local memory enlarged to local_bytes
+ * and room for `groups` work-groups (0: as many as there is). Errors: ERR_KERNEL where the compiler
+ * is not NVIDIA's or does not take the source, or the assembler its output; ERR_NOMEM. */
 charl_status charl__retarget(charl_device *dev, const char *file, const char *const source[3],
-                             int64_t local_bytes, cl_program *out) CHARL_MUST_CHECK;
+                             int64_t local_bytes, int groups, cl_program *out) CHARL_MUST_CHECK;
 
 /* probe_ptx.c */
 /** Sets facts.ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or run

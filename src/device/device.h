@@ -198,6 +198,9 @@ typedef struct charl_launch {
      * memory enlarged to this many bytes (the device has 227 KB; the compiler lets it declare 48).
      * Only where facts.wgmma. */
     int64_t local_bytes;
+    /* With local_bytes: registers are to leave room for so many work-groups on a compute unit. 0:
+     * the kernel gets as many as the compiler likes. */
+    int groups;
     charl_queue queue; /* CHARL_QUEUE_COMPUTE unless told */
     /* Not while recording: begins after this event, of any queue; *done gets the event of its end,
      * for the caller to release (NULL where nothing is launched). Cheaper than charl__queue_wait

@@ -227,7 +227,7 @@ static charl_status load_or_build(charl_device *dev, const charl__program *p,
     CHARL_TRY(charl__cache_load(dev, key, p->local_bytes > 0 ? "" : options, &program));
     if (!program) {
         if (p->local_bytes > 0) {
-            CHARL_TRY(charl__retarget(dev, p->file, source, p->local_bytes, &program));
+            CHARL_TRY(charl__retarget(dev, p->file, source, p->local_bytes, p->groups, &program));
         } else {
             CHARL_TRY(compile(dev, p->file, source, &program));
         }
@@ -252,9 +252,9 @@ static charl_status load(charl_device *dev, charl__program *p)
     source[1] = charl__text_string(&common);
     source[2] = charl__text_string(&text);
     if (p->local_bytes > 0) {
-        CHARL_TRY(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes",
+        CHARL_TRY(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes, %d groups",
                                      charl__retarget_options(dev), CHARL__PTX_VERSION,
-                                     (long long)p->local_bytes));
+                                     (long long)p->local_bytes, p->groups));
     } else {
         CHARL_TRY(charl__text_printf(&options, "%s", options_of(dev)));
     }
@@ -295,8 +295,8 @@ charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl_
 
     *out = NULL;
     for (charl__program *q = dev->programs; q; q = q->next) {
-        if (q->hash == hash && q->local_bytes == l->local_bytes && strcmp(q->file, l->file) == 0 &&
-            strcmp(q->defines, defines) == 0) {
+        if (q->hash == hash && q->local_bytes == l->local_bytes && q->groups == l->groups &&
+            strcmp(q->file, l->file) == 0 && strcmp(q->defines, defines) == 0) {
             *out = q;
             goto cleanup;
         }
@@ -304,6 +304,7 @@ charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl_
     CHARL_TRY(charl_alloc(sizeof *p, &p));
     p->hash = hash;
     p->local_bytes = l->local_bytes;
+    p->groups = l->groups;
     CHARL_TRY(charl_strdup(l->file, &p->file));
     CHARL_TRY(charl_strdup(defines, &p->defines));
     CHARL_TRY(load(dev, p));

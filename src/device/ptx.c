@@ -1,7 +1,9 @@
-/* Two edits of a PTX text, each at a whole token: names and instructions contain the same letters.
+/* Three edits of a PTX text, each at a whole token: names and instructions contain the same
+ * letters.
  */
 #include "device/ptx.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -56,24 +58,52 @@ static const char *shared_extent(const char *ptx, size_t *length)
     return *length > 0 && at[1 + *length] == ']' ? at + 1 : NULL;
 }
 
-charl_status charl__ptx_retarget(const char *ptx, int64_t local_bytes, charl__text *out)
+/* Where the body of a kernel begins whose directives tell its work-group. NULL: none does. */
+static const char *directives_end(const char *ptx)
+{
+    const char *at = find_word(ptx, ".reqntid");
+
+    return at ? strchr(at, '{') : NULL;
+}
+
+/* Append [*from, to) and what stands there instead of the next `skip` characters. */
+static charl_status edit(const char **from, const char *to, size_t skip, const char *text,
+                         charl__text *out)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__text_append(out, *from, (size_t)(to - *from)));
+    CHARL_TRY(charl__text_append(out, text, strlen(text)));
+    *from = to + skip;
+cleanup:
+    return st;
+}
+
+charl_status charl__ptx_retarget(const char *ptx, int64_t local_bytes, int groups, charl__text *out)
 {
     charl_status st = CHARL_OK;
     size_t digits = 0;
     const char *target = end_of_target(ptx), *extent = shared_extent(ptx, &digits);
+    const char *body = groups > 0 ? directives_end(ptx) : NULL, *from = ptx;
+    char bytes[32], fit[48];
 
     CHARL_REQUIRE(target && strchr(" \t\r\n,a", *target) /* the text's end too */, CHARL_ERR_KERNEL,
                   "the compiler's output is no PTX for sm_90");
     CHARL_REQUIRE(local_bytes == 0 || (extent && extent > target), CHARL_ERR_KERNEL,
                   "the compiler's output has no array in shared memory");
-    CHARL_TRY(charl__text_append(out, ptx, (size_t)(target - ptx)));
-    CHARL_TRY(charl__text_append(out, "a", *target == 'a' ? 0 : 1));
-    if (local_bytes > 0) {
-        CHARL_TRY(charl__text_append(out, target, (size_t)(extent - target)));
-        CHARL_TRY(charl__text_printf(out, "%lld", (long long)local_bytes));
-        target = extent + digits;
+    snprintf(bytes, sizeof bytes, "%lld", (long long)local_bytes);
+    snprintf(fit, sizeof fit, ".minnctapersm %d\n", groups);
+    CHARL_TRY(edit(&from, target, 0, *target == 'a' ? "" : "a", out));
+    if (local_bytes > 0 && !(body && body < extent)) { /* it stands in front of the kernel */
+        CHARL_TRY(edit(&from, extent, digits, bytes, out));
     }
-    CHARL_TRY(charl__text_append(out, target, strlen(target)));
+    if (body) {
+        CHARL_TRY(edit(&from, body, 0, fit, out));
+    }
+    if (local_bytes > 0 && body && body < extent) { /* or in it */
+        CHARL_TRY(edit(&from, extent, digits, bytes, out));
+    }
+    CHARL_TRY(charl__text_append(out, from, strlen(from)));
 cleanup:
     return st;
 }

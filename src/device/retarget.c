@@ -61,7 +61,7 @@ cleanup:
 }
 
 charl_status charl__retarget(charl_device *dev, const char *file, const char *const source[3],
-                             int64_t local_bytes, cl_program *out)
+                             int64_t local_bytes, int groups, cl_program *out)
 {
     charl_status st = CHARL_OK;
     charl__text patched = {0};
@@ -69,7 +69,7 @@ charl_status charl__retarget(charl_device *dev, const char *file, const char *co
 
     *out = NULL;
     CHARL_TRY(compile(dev, file, source, &ptx));
-    st = charl__ptx_retarget(ptx, local_bytes, &patched);
+    st = charl__ptx_retarget(ptx, local_bytes, groups, &patched);
     if (st == CHARL_ERR_KERNEL) {
         CHARL_FAIL(st, "kernels/%s.cl for sm_90a on %s: %s", file, dev->info.name,
                    charl_error_message());

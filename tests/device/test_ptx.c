@@ -12,20 +12,25 @@
     "\tcp.async.cg.shared.global [%r1], [%rd1], 16;\n\tret;\n}\n"
 #define SHARED(n) "\t.shared .align 1024 .b8 k_$_tile[" n "];\n"
 
-static void expect(const char *ptx, int64_t bytes, const char *want)
+static void expect_groups(const char *ptx, int64_t bytes, int groups, const char *want)
 {
     charl__text got = {0};
 
-    charl_assert_ok(charl__ptx_retarget(ptx, bytes, &got));
+    charl_assert_ok(charl__ptx_retarget(ptx, bytes, groups, &got));
     assert_string_equal(charl__text_string(&got), want);
     charl__text_fini(&got);
+}
+
+static void expect(const char *ptx, int64_t bytes, const char *want)
+{
+    expect_groups(ptx, bytes, 0, want);
 }
 
 static void refuse(const char *ptx, int64_t bytes, const char *words)
 {
     charl__text got = {0};
 
-    charl_assert_status(charl__ptx_retarget(ptx, bytes, &got), CHARL_ERR_KERNEL);
+    charl_assert_status(charl__ptx_retarget(ptx, bytes, 0, &got), CHARL_ERR_KERNEL);
     charl_assert_message(words);
     assert_int_equal(got.length, 0);
     charl__text_fini(&got);
@@ -42,6 +47,25 @@ static void target_and_shared_memory(void **state)
            HEAD ".target sm_90a\n" ENTRY SHARED("48") BODY);
     expect(HEAD ".target sm_90a\n" SHARED("16") SHARED("32") ENTRY BODY, 196608,
            HEAD ".target sm_90a\n" SHARED("196608") SHARED("32") ENTRY BODY);
+}
+
+#define SIZED(directives) ".visible .entry k(\n\t.param .u64 k_param_0\n)\n" directives "{\n"
+#define EXTENT ".reqntid 128, 1, 1\n"
+#define FIT EXTENT ".minnctapersm 3\n"
+
+/* Room for work-groups, with the array in front of the kernel, in it, and left alone; a text that
+ * does not tell how large they are stays. */
+static void registers(void **state)
+{
+    (void)state;
+    expect_groups(HEAD ".target sm_90\n" SIZED(EXTENT) SHARED("48") BODY, 96, 3,
+                  HEAD ".target sm_90a\n" SIZED(FIT) SHARED("96") BODY);
+    expect_groups(HEAD ".target sm_90\n" SHARED("48") SIZED(EXTENT) BODY, 96, 3,
+                  HEAD ".target sm_90a\n" SHARED("96") SIZED(FIT) BODY);
+    expect_groups(HEAD ".target sm_90\n" SIZED(EXTENT) BODY, 0, 3,
+                  HEAD ".target sm_90a\n" SIZED(FIT) BODY);
+    expect_groups(HEAD ".target sm_90\n" SHARED("48") SIZED("") BODY, 96, 3,
+                  HEAD ".target sm_90a\n" SHARED("96") SIZED("") BODY);
 }
 
 static void other_texts_are_refused(void **state)
@@ -61,6 +85,7 @@ static void other_texts_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(target_and_shared_memory),
+                                       cmocka_unit_test(registers),
                                        cmocka_unit_test(other_texts_are_refused)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

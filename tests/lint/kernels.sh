@@ -13,6 +13,10 @@ for f in common math memory rows quick; do
     [ -f kernels/$f.clh ] && prelude="$prelude -include kernels/$f.clh"
 done
 failed=0
+if grep -n '^#include' $(find kernels -name '*.clh' ! -name common.clh ! -name math.clh ! -name memory.clh ! -name rows.clh ! -name quick.clh); then
+    echo "a file that kernels include includes no others: src/device/program.c puts each in its place once"
+    failed=1
+fi
 for f in $(find kernels -name '*.cl' | sort); do
     case $f in
     kernels/nvidia/*) target="-target nvptx64-nvidia-nvcl -DCHARL_PTX -Xclang -cl-ext=+cl_khr_fp16 -I kernels" ;;

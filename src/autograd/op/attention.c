@@ -84,19 +84,11 @@ static bool in_groups(const charl_device *dev)
            info->local_bytes >= LOCAL_BYTES;
 }
 
-/* What stands in front of every kernel, and the arguments that end every list. */
-static void specialise(const charl_enqueue *e, extents x, const char *extra, charl_launch *l,
-                       char *defines, int n)
+void charl__attention_arguments(const charl_enqueue *e, extents x, charl_launch *l, int n)
 {
     const attention_attr *a = e->attr;
     const int64_t first = a->batched ? x.b / e->slices->count * e->slices->first : 0;
 
-    snprintf(defines, DEFINES,
-             "%s%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC %d\n",
-             extra, charl__act_define(e->out[0]->dtype), (long long)x.d, a->causal, a->p > 0.0F,
-             in_groups(e->dev) ? 1 : 16);
-    l->defines = defines;
-    l->label = e->label;
     l->args[n++] = charl__i32((int32_t)x.t);
     l->args[n++] = charl__i32(a->heads);
     l->args[n++] = charl__i32(a->kv_heads);
@@ -106,6 +98,21 @@ static void specialise(const charl_enqueue *e, extents x, const char *extra, cha
     l->args[n++] = charl__i64((int64_t)a->key);
     l->args[n++] = charl__i32((int32_t)threshold_of(a->p));
     l->args[n++] = charl__f32(1.0F / (1.0F - a->p));
+}
+
+/* What stands in front of every kernel, and the arguments that end every list. */
+static void specialise(const charl_enqueue *e, extents x, const char *extra, charl_launch *l,
+                       char *defines, int n)
+{
+    const attention_attr *a = e->attr;
+
+    snprintf(defines, DEFINES,
+             "%s%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC %d\n",
+             extra, charl__act_define(e->out[0]->dtype), (long long)x.d, a->causal, a->p > 0.0F,
+             in_groups(e->dev) ? 1 : 16);
+    l->defines = defines;
+    l->label = e->label;
+    charl__attention_arguments(e, x, l, n);
 }
 
 /* A work-item per `cpu` rows of each of `heads` heads, or a group per tile of them. */
@@ -127,6 +134,9 @@ charl_status charl__attention_forward(const charl_enqueue *e, const charl_tensor
     const char *name = in_groups(e->dev) ? "attention_local" : "attention_vector";
     charl_launch l = {.file = name, .entry = name, .args = {charl__in(qkv), charl__out(out), lse}};
 
+    if (charl__attention_is_wgmma(e->dev, qkv->dtype, x.d)) {
+        return charl__attention_wgmma(e, qkv, out, lse);
+    }
     share_out(e, x, a->heads, LANES, &l);
     specialise(e, x, "", &l, defines, 3);
     return charl__launch(e->dev, &l);
@@ -333,6 +343,7 @@ const charl_op charl_op_attention = {
     .n_in = 1,
     .attr_size = sizeof(attention_attr),
     .half = CHARL_HALF(0),
+    .narrows = true,
     .infer = infer,
     .enqueue = enqueue,
     .backward = backward,
@@ -417,6 +428,9 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 
     if (row_count(&x, a) == 0) {
         goto cleanup;
+    }
+    if (charl__attention_is_wgmma(e->dev, e->in[1]->dtype, x.d)) {
+        return charl__attention_wgmma_grad(e);
     }
     CHARL_TRY(dot_rows(e, &x));
     share_out(e, x, a->heads, x.t, &queries);
@@ -520,6 +534,7 @@ const charl_op charl_op_attention_grad = {
     .n_optional = 1,
     .attr_size = sizeof(attention_attr),
     .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(2),
+    .narrows = true,
     .infer = infer_grad,
     .enqueue = enqueue_grad,
     .reference = reference_grad,

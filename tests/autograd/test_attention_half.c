@@ -1,0 +1,210 @@
+/* Attention of half types at the extents where tensor cores have edges: against the double
+ * reference in poisoned memory, at several places, with the same bits each time and beside other
+ * rows.
+ *
+ * Where there are no tensor cores the portable kernels take these operands, and test_ops has shown
+ * what they do: skipped.
+ */
+#include "support/on_device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/attention.h"
+#include "autograd/opcheck.h"
+#include "base/alloc.h"
+#include "base/env.h"
+
+enum { SEED = 5 };
+
+static charl_device *dev;
+static charl_slices whole;
+
+typedef struct problem {
+    int64_t b, t, d;
+    int heads, kv_heads;
+    bool causal;
+    float p;
+    bool no_glse;
+} problem;
+
+static const problem problems[] = {
+    {2, 1, 64, 2, 2, true, 0.0F, false},     {2, 63, 64, 3, 3, true, 0.0F, false},
+    {1, 64, 64, 2, 1, true, 0.0F, true},     {2, 65, 64, 2, 2, true, 0.2F, false},
+    {1, 127, 64, 4, 2, true, 0.0F, false},   {1, 128, 64, 2, 2, false, 0.0F, true},
+    {1, 129, 64, 2, 2, false, 0.5F, false},  {1, 1000, 64, 2, 1, true, 0.0F, false},
+    {1, 515, 64, 2, 2, true, 0.1F, true},    {1, 300, 128, 2, 2, true, 0.0F, false},
+    {2, 130, 128, 4, 2, false, 0.3F, false}, {1, 200, 32, 3, 3, true, 0.0F, false},
+    {1, 190, 96, 2, 2, true, 0.25F, false},  {1, 77, 40, 2, 1, true, 0.0F, false},
+    {1, 140, 80, 2, 2, false, 0.0F, false},
+};
+enum { N_PROBLEMS = sizeof problems / sizeof problems[0] };
+
+static charl_type type_of(charl_shape shape)
+{
+    return (charl_type){CHARL_F32, shape, CHARL_REPLICATED};
+}
+
+/* The operator, or its gradient, at p. */
+static void create(const problem *p, bool gradient, charl_dtype half, charl_attention_attr *a,
+                   charl_op_sample *s, charl_op_case *c)
+{
+    const charl_shape qkv = {3, {p->b, p->t, (p->heads + 2 * p->kv_heads) * p->d}};
+    const charl_type out = type_of((charl_shape){3, {p->b, p->t, p->heads * p->d}});
+    const charl_type lse = type_of((charl_shape){3, {p->b, p->heads, p->t}});
+
+    *a = (charl_attention_attr){.heads = p->heads,
+                                .kv_heads = p->kv_heads,
+                                .scale = 0.2F,
+                                .p = p->p,
+                                .causal = p->causal,
+                                .key = 0x123456789abcdef0};
+    *s =
+        (charl_op_sample){.in = {type_of(qkv)}, .attr = a, .lo = -1, .hi = 1, .terms = p->t + p->d};
+    if (gradient) {
+        *s = (charl_op_sample){.in = {out, type_of(qkv), out, lse, lse},
+                               .n_in = p->no_glse ? 4 : 5,
+                               .attr = a,
+                               .lo = -1,
+                               .hi = 1,
+                               .terms = p->t * p->heads + p->d};
+    }
+    charl_assert_ok(charl__op_case_create(charl__op_find(gradient ? "attention_grad" : "attention"),
+                                          s, half, SEED, c));
+}
+
+static void free_all(void **raw)
+{
+    for (int k = 0; k < CHARL_OP_MAX_OUT; k++) {
+        charl_free(raw[k]);
+        raw[k] = NULL;
+    }
+}
+
+static void compare(const problem *p, const charl_op_case *c, void *const *raw)
+{
+    const charl_op_error worst = charl__op_case_compare(c, raw);
+
+    if (!(worst.allowed <= 1.0)) {
+        fail_msg("%s [%lld, %lld, (%d + 2 * %d) * %lld] causal %d dropout %g: output %d[%lld] is "
+                 "%.9g, want %.9g: %.2f of what is allowed",
+                 c->op->name, (long long)p->b, (long long)p->t, p->heads, p->kv_heads,
+                 (long long)p->d, p->causal, (double)p->p, worst.output, (long long)worst.index,
+                 worst.got, worst.want, worst.allowed);
+    }
+}
+
+/* Every shift of the operands gives the bits of the first. */
+static void check(const problem *p, bool gradient, charl_dtype half)
+{
+    static const int64_t shift[] = {0, 8, 24};
+    void *first[CHARL_OP_MAX_OUT], *raw[CHARL_OP_MAX_OUT];
+    charl_attention_attr a;
+    charl_op_sample s;
+    charl_op_case c;
+
+    create(p, gradient, half, &a, &s, &c);
+    charl_assert_ok(charl__op_case_run(dev, &c, &whole, 0, first));
+    compare(p, &c, first);
+    for (size_t i = 1; i < sizeof shift / sizeof shift[0]; i++) {
+        charl_assert_ok(charl__op_case_run(dev, &c, &whole, shift[i], raw));
+        for (int k = 0; k < c.n_out; k++) {
+            assert_memory_equal(raw[k], first[k], charl__op_case_bytes(&c, &whole, k));
+        }
+        free_all(raw);
+    }
+    free_all(first);
+    charl__op_case_destroy(&c);
+}
+
+static void forward(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_PROBLEMS; i++) {
+        check(&problems[i], false, i % 3 == 2 ? CHARL_F16 : CHARL_BF16);
+    }
+}
+
+static void gradient(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_PROBLEMS; i++) {
+        check(&problems[i], true, i % 3 == 1 ? CHARL_F16 : CHARL_BF16);
+    }
+}
+
+/* Copies are of 16 bytes: what begins elsewhere is refused, not computed otherwise. */
+static void places_are_refused(void **state)
+{
+    (void)state;
+    for (int g = 0; g < 2; g++) {
+        void *raw[CHARL_OP_MAX_OUT];
+        charl_attention_attr a;
+        charl_op_sample s;
+        charl_op_case c;
+
+        create(&problems[0], g, CHARL_BF16, &a, &s, &c);
+        charl_assert_status(charl__op_case_run(dev, &c, &whole, 4, raw), CHARL_ERR_INVALID);
+        charl_assert_message("not at a multiple of 8");
+        charl__op_case_destroy(&c);
+    }
+}
+
+/* A race shows as other bits, sooner or later. */
+static void repeats(void **state)
+{
+    const int n = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 1000 : 100;
+    const problem p = {2, 300, 64, 4, 2, true, 0.2F, false};
+
+    (void)state;
+    for (int g = 0; g < 2; g++) {
+        void *first[CHARL_OP_MAX_OUT], *raw[CHARL_OP_MAX_OUT];
+        charl_attention_attr a;
+        charl_op_sample s;
+        charl_op_case c;
+
+        create(&p, g, CHARL_BF16, &a, &s, &c);
+        charl_assert_ok(charl__op_case_run(dev, &c, &whole, 0, first));
+        compare(&p, &c, first);
+        for (int i = 0; i < n; i++) {
+            charl_assert_ok(charl__op_case_run(dev, &c, &whole, 0, raw));
+            for (int k = 0; k < c.n_out; k++) {
+                assert_memory_equal(raw[k], first[k], charl__op_case_bytes(&c, &whole, k));
+            }
+            free_all(raw);
+        }
+        free_all(first);
+        charl__op_case_destroy(&c);
+    }
+}
+
+static int skip_without_tensor_cores(void)
+{
+    int wgmma = 0;
+
+    if (charl_device_open(&(charl_device_request){.local_size = 1}, &dev) == CHARL_OK) {
+        wgmma = charl__device_facts(dev)->wgmma;
+        charl_device_close(dev);
+        dev = NULL;
+    }
+    if (!wgmma) {
+        fprintf(stderr, "skipped: no tensor cores\n");
+    }
+    return !wgmma;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forward),
+        cmocka_unit_test(gradient),
+        cmocka_unit_test(places_are_refused),
+        cmocka_unit_test(repeats),
+    };
+
+    if (skip_without_tensor_cores()) {
+        return 77;
+    }
+    charl_assert_ok(charl__slices_block(1, 0, 1, &whole));
+    return charl_test_on_device(tests, &dev);
+}

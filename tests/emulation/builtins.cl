@@ -1,0 +1,56 @@
+/* The built-in functions that the kernels use, for a host: see lanes.h. */
+int lanes_item(void);
+int lanes_group(void);
+uint lanes_pack_f16(float x, float y);
+float lanes_f16(uint bits);
+#define BUILTIN __attribute__((overloadable))
+
+size_t BUILTIN get_local_id(uint dimension)
+{
+    return dimension == 0 ? (size_t)lanes_item() : 0;
+}
+
+size_t BUILTIN get_group_id(uint dimension)
+{
+    return dimension == 0 ? (size_t)lanes_group() : 0;
+}
+
+float BUILTIN fma(float a, float b, float c)
+{
+    return __builtin_fmaf(a, b, c);
+}
+
+float BUILTIN fmax(float a, float b)
+{
+    return __builtin_fmaxf(a, b);
+}
+
+int BUILTIN min(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int BUILTIN clamp(int x, int low, int high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+uint BUILTIN mul_hi(uint a, uint b)
+{
+    return (uint)((ulong)a * b >> 32);
+}
+
+float BUILTIN select(float no, float yes, int condition)
+{
+    return condition ? yes : no;
+}
+
+void BUILTIN vstore_half_rte(float x, size_t i, global half *p)
+{
+    ((global ushort *)p)[i] = (ushort)lanes_pack_f16(x, 0.0f);
+}
+
+float BUILTIN vload_half(size_t i, global const half *p)
+{
+    return lanes_f16(((global const ushort *)p)[i]);
+}

@@ -1,0 +1,340 @@
+#include "emulation/lanes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "autograd/opcheck.h"
+#include "base/alloc.h"
+
+enum { WARP = 32, STACK = 1 << 18, COPIES = 256, PRODUCTS = 8, PATIENCE = 1000000 };
+
+typedef lanes_address address;
+
+typedef struct copy {
+    address to, from;
+    int bytes; /* 0: zeros */
+    int size;
+} copy;
+
+typedef struct product {
+    float *c;
+    double a[2][64]; /* the lane's two rows */
+    address block;
+    bool by_k, add;
+    charl_dtype type;
+} product;
+
+typedef struct lane {
+    ucontext_t context;
+    char *stack;
+    bool done;
+    uint32_t word, words[16]; /* for others to see */
+    bool flag;
+    copy copies[COPIES];
+    product products[PRODUCTS];
+    int n_copies, n_products;
+} lane;
+
+typedef struct meeting {
+    int arrived;
+    unsigned number;
+} meeting;
+
+static lane *lanes;
+static ucontext_t scheduler;
+static meeting of_group, of_warp[LANES_MOST / WARP];
+static int now, n_lanes, n_left, group;
+static bool late, any;
+static void (*work)(void *);
+static void *work_ctx;
+
+static void meet(meeting *m, int count)
+{
+    const unsigned number = m->number;
+    lane *me = &lanes[now];
+
+    if (++m->arrived == count) {
+        m->arrived = 0;
+        m->number++;
+    }
+    while (m->number == number) {
+        swapcontext(&me->context, &scheduler);
+    }
+}
+
+static void meet_warp(void)
+{
+    meet(&of_warp[now / WARP], WARP);
+}
+
+static void start(void)
+{
+    work(work_ctx);
+    lanes[now].done = true;
+    n_left--;
+    swapcontext(&lanes[now].context, &scheduler);
+}
+
+static bool run_group(void)
+{
+    n_left = n_lanes;
+    memset(&of_group, 0, sizeof of_group);
+    memset(of_warp, 0, sizeof of_warp);
+    for (int i = 0; i < n_lanes; i++) {
+        lanes[i].done = false;
+        lanes[i].n_copies = lanes[i].n_products = 0;
+        getcontext(&lanes[i].context);
+        lanes[i].context.uc_stack.ss_sp = lanes[i].stack;
+        lanes[i].context.uc_stack.ss_size = STACK;
+        makecontext(&lanes[i].context, start, 0);
+    }
+    for (int round = 0; n_left > 0 && round < PATIENCE; round++) {
+        for (now = 0; now < n_lanes; now++) {
+            if (!lanes[now].done) {
+                swapcontext(&scheduler, &lanes[now].context);
+            }
+        }
+    }
+    return n_left == 0;
+}
+
+bool lanes_run(int groups, int count, bool late_copies, void (*body)(void *), void *ctx)
+{
+    bool good = true;
+
+    if (charl_alloc_array(count, sizeof *lanes, &lanes) != CHARL_OK) {
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
+        good = good && charl_alloc(STACK, &lanes[i].stack) == CHARL_OK;
+    }
+    n_lanes = count;
+    late = late_copies;
+    work = body;
+    work_ctx = ctx;
+    for (group = 0; good && group < groups; group++) {
+        good = run_group();
+    }
+    for (int i = 0; i < count; i++) {
+        charl_free(lanes[i].stack);
+    }
+    charl_free(lanes);
+    lanes = NULL;
+    return good;
+}
+
+/* What follows is called by kernels: types and names are theirs. */
+static double value(uint32_t bits, charl_dtype type)
+{
+    const uint16_t raw = (uint16_t)bits;
+    double x;
+
+    charl__decode(type, &raw, 1, &x);
+    return x;
+}
+
+static uint32_t bits_of(float x, charl_dtype type)
+{
+    const double wide = (double)x;
+    uint16_t raw;
+
+    charl__encode(type, &wide, 1, &raw);
+    return raw;
+}
+
+uint32_t lanes_pack_bf16(float x, float y)
+{
+    return bits_of(x, CHARL_BF16) | bits_of(y, CHARL_BF16) << 16;
+}
+
+uint32_t lanes_pack_f16(float x, float y)
+{
+    return bits_of(x, CHARL_F16) | bits_of(y, CHARL_F16) << 16;
+}
+
+float lanes_f16(uint32_t bits)
+{
+    return (float)value(bits, CHARL_F16);
+}
+
+uint32_t lanes_word_of(uint32_t x, uint32_t mask)
+{
+    uint32_t y;
+
+    lanes[now].word = x;
+    meet_warp();
+    y = lanes[now ^ (int)mask].word;
+    meet_warp();
+    return y;
+}
+
+int lanes_any(int x)
+{
+    bool result;
+
+    any = any || x;
+    meet(&of_group, n_lanes);
+    result = any;
+    meet(&of_group, n_lanes);
+    any = false;
+    meet(&of_group, n_lanes);
+    return result;
+}
+
+float lanes_exp2(float x)
+{
+    const float y = exp2f(x);
+
+    return fpclassify(y) == FP_SUBNORMAL ? 0.0F : y;
+}
+
+static void make(const copy *c)
+{
+    memset((void *)c->to, 0, (size_t)c->size); /* NOLINT: addresses are numbers in kernels */
+    memcpy((void *)c->to, (const void *)c->from, (size_t)c->bytes);
+}
+
+static void add_copy(address to, address from, int there, int size)
+{
+    lane *me = &lanes[now];
+    const copy c = {to, from, there ? size : 0, size};
+
+    if (to % (address)size != 0 || (there && from % (address)size != 0) || me->n_copies == COPIES) {
+        fprintf(stderr, "a copy of %d bytes from %lx to %lx\n", size, from, to);
+        abort();
+    }
+    if (late) {
+        me->copies[me->n_copies++] = c;
+    } else {
+        make(&c);
+    }
+}
+
+void lanes_copy_16(address to, address from, int there)
+{
+    add_copy(to, from, there, 16);
+}
+
+void lanes_copy_4(address to, address from, int there)
+{
+    add_copy(to, from, there, 4);
+}
+
+void lanes_barrier(void)
+{
+    meet(&of_group, n_lanes);
+}
+
+void lanes_arrived(void)
+{
+    lane *me = &lanes[now];
+
+    for (int i = 0; i < me->n_copies; i++) {
+        make(&me->copies[i]);
+    }
+    me->n_copies = 0;
+    lanes_barrier();
+}
+
+/* Element x of row r of a block with 128-byte swizzle. */
+static double element(address block, int r, int x, charl_dtype type)
+{
+    return value(
+        *(const uint16_t *)(block + (address)(r * 128 + ((x / 8 ^ (r & 7)) << 4) + x % 8 * 2)),
+        type);
+}
+
+static int row_of(int h)
+{
+    return 16 * (now / WARP % 4) + now % WARP / 4 + 8 * h;
+}
+
+static product *add_product(float *c, address block, bool by_k, bool add, int is_f16)
+{
+    lane *me = &lanes[now];
+    product *p = &me->products[me->n_products++];
+
+    if (me->n_products > PRODUCTS) {
+        fprintf(stderr, "too many products at a time\n");
+        abort();
+    }
+    *p = (product){
+        .c = c, .block = block, .by_k = by_k, .add = add, .type = is_f16 ? CHARL_F16 : CHARL_BF16};
+    return p;
+}
+
+/* Word a[4 j + 2 g + h] of lane 4 r + t has rows r + 8 h, k = 16 j + 8 g + 2 t and the next. */
+static void of_words(product *p, const uint32_t *a)
+{
+    memcpy(lanes[now].words, a, sizeof lanes[now].words);
+    meet_warp();
+    for (int h = 0; h < 2; h++) {
+        for (int k = 0; k < 64; k++) {
+            const lane *owner = &lanes[now / 4 * 4 + k % 8 / 2];
+            const uint32_t word = owner->words[4 * (k / 16) + 2 * (k % 16 / 8) + h];
+
+            p->a[h][k] = value(k % 2 ? word >> 16 : word, p->type);
+        }
+    }
+    meet_warp();
+}
+
+void lanes_words_by_row(float *c, const uint32_t *a, address block, int add, int is_f16)
+{
+    of_words(add_product(c, block, false, add, is_f16), a);
+}
+
+void lanes_words_by_k(float *c, const uint32_t *a, address block, int add, int is_f16)
+{
+    of_words(add_product(c, block, true, add, is_f16), a);
+}
+
+void lanes_blocks(float *c, address left, address right, int add, int is_f16)
+{
+    product *p = add_product(c, right, false, add, is_f16);
+
+    for (int h = 0; h < 2; h++) {
+        for (int k = 0; k < 64; k++) {
+            p->a[h][k] = element(left, row_of(h), k, p->type);
+        }
+    }
+}
+
+/* Sum c[4 j + 2 h + e] is of the lane's row h, column 8 j + 2 (lane % 4) + e. */
+static void compute(const product *p)
+{
+    for (int i = 0; i < 32; i++) {
+        const int h = i / 2 % 2, column = 8 * (i / 4) + 2 * (now % 4) + i % 2;
+        double sum = p->add ? (double)p->c[i] : 0.0;
+
+        for (int k = 0; k < 64; k++) {
+            sum +=
+                p->a[h][k] * element(p->block, p->by_k ? k : column, p->by_k ? column : k, p->type);
+        }
+        p->c[i] = (float)sum;
+    }
+}
+
+void lanes_settle(void)
+{
+    lane *me = &lanes[now];
+
+    for (int i = 0; i < me->n_products; i++) {
+        compute(&me->products[i]);
+    }
+    me->n_products = 0;
+    meet_warp();
+}
+
+int lanes_item(void)
+{
+    return now;
+}
+
+int lanes_group(void)
+{
+    return group;
+}

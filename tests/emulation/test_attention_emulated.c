@@ -1,0 +1,235 @@
+/* kernels/nvidia/attention_wgmma*.cl on the host, against the operators' double references, with
+ * copies that arrive at once and at the last moment: what they do where no such device is at hand.
+ */
+#include "support/support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/attention.h"
+#include "autograd/opcheck.h"
+#include "base/alloc.h"
+#include "emulation/lanes.h"
+
+enum { SEED = 11, GROUP = 128, MOST = 5 };
+
+#define TAIL                                                                                       \
+    int t_all, int heads, int kv_heads, float scale, const uint32_t *record,                       \
+        unsigned long record_at, unsigned long first_row, unsigned long name_hash,                 \
+        uint32_t threshold, float keep_scale
+#define AT(type, name) type *name, unsigned long name##_at
+#define FORWARD(name) void name(AT(const uint16_t, qkv), AT(uint16_t, out), AT(float, lse), TAIL)
+#define GRADIENT(name)                                                                             \
+    void name(AT(const uint16_t, gout), AT(const uint16_t, qkv), AT(const uint16_t, out),          \
+              AT(const float, lse), AT(const float, glse), AT(float, deltas), AT(uint16_t, dqkv),  \
+              TAIL)
+
+/* As tests/CMakeLists.txt compiles them. */
+#define SPECIALISED(n)                                                                             \
+    FORWARD(forward_##n);                                                                          \
+    GRADIENT(queries_##n);                                                                         \
+    GRADIENT(keys_##n);
+SPECIALISED(0)
+SPECIALISED(1)
+SPECIALISED(2)
+
+typedef struct specialised {
+    FORWARD((*forward));
+    GRADIENT((*queries));
+    GRADIENT((*keys));
+    charl_dtype type;
+    int64_t d;
+    bool causal;
+    float p;
+    int shift; /* elements before each operand of a half type */
+} specialised;
+
+#define FUNCTIONS(n) forward_##n, queries_##n, keys_##n
+static const specialised forms[] = {
+    {FUNCTIONS(0), CHARL_BF16, 64, true, 0.25F, 8},
+    {FUNCTIONS(1), CHARL_F16, 40, false, 0.25F, 24},
+    {FUNCTIONS(2), CHARL_BF16, 128, true, 0.0F, 0},
+};
+
+static const struct {
+    int64_t b, t;
+    int heads, kv_heads;
+    int form;
+} problems[] = {{1, 66, 2, 1, 0}, {2, 1, 1, 1, 0}, {1, 129, 2, 2, 1}, {1, 65, 1, 1, 2}};
+enum { N_PROBLEMS = sizeof problems / sizeof problems[0] };
+
+/* One launch. */
+typedef struct call {
+    const specialised *f;
+    const charl_attention_attr *a;
+    int t;
+    void *x[MOST + 2]; /* operands in the kernel's order */
+    enum { IS_FORWARD, IS_QUERIES, IS_KEYS } kind;
+} call;
+
+static const uint32_t record[CHARL_STEP_WORDS]; /* all 0, as the reference's seed and step */
+
+#define LAST                                                                                       \
+    c->t, a->heads, a->kv_heads, a->scale, record, 0, 0, a->key, (uint32_t)(a->p * 16777216.0F),   \
+        1.0F / (1.0F - a->p)
+
+static void work(void *ctx)
+{
+    const call *c = ctx;
+    const charl_attention_attr *a = c->a;
+    const unsigned long s = (unsigned long)c->f->shift;
+
+    if (c->kind == IS_FORWARD) {
+        c->f->forward(c->x[0], s, c->x[1], s, c->x[2], 0, LAST);
+    } else if (c->kind == IS_QUERIES) {
+        c->f->queries(c->x[0], s, c->x[1], s, c->x[2], s, c->x[3], 0, c->x[4], 0, c->x[5], 0,
+                      c->x[6], s, LAST);
+    } else {
+        c->f->keys(c->x[0], s, c->x[1], s, c->x[2], s, c->x[3], 0, c->x[4], 0, c->x[5], 0, c->x[6],
+                   s, LAST);
+    }
+}
+
+static void launch(call *c, int64_t b, int heads, bool late)
+{
+    const int tiles = (c->t + 63) / 64;
+
+    assert_true(lanes_run((int)b * heads * tiles, GROUP, late, work, c));
+}
+
+/* Memory for n elements after `shift` others, all of them NaN. */
+static void *poisoned(const charl_type *t, int shift)
+{
+    const size_t bytes =
+        ((size_t)charl_shape_count(&t->shape) + (size_t)shift + 8) * charl_dtype_size(t->dtype);
+    void *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
+
+    assert_non_null(p);
+    memset(p, 0xFF, bytes);
+    return p;
+}
+
+static void compare(const charl_op_case *c, int problem, bool late, void *const *out, int shift)
+{
+    void *raw[CHARL_OP_MAX_OUT] = {NULL};
+    charl_op_error worst;
+
+    for (int k = 0; k < c->n_out; k++) {
+        const bool is_half = c->out_type[k].dtype != CHARL_F32;
+
+        raw[k] = (char *)out[k] + (is_half ? 2 * shift : 0);
+    }
+    worst = charl__op_case_compare(c, raw);
+    if (!(worst.allowed <= 1.0)) {
+        fail_msg("%s, problem %d, copies %s: output %d[%lld] is %.9g, want %.9g: %.2f of what is "
+                 "allowed",
+                 c->op->name, problem, late ? "late" : "at once", worst.output,
+                 (long long)worst.index, worst.got, worst.want, worst.allowed);
+    }
+}
+
+static void run(const charl_op_case *oc, const charl_attention_attr *a, int problem, bool late)
+{
+    const specialised *f = &forms[problems[problem].form];
+    const int64_t b = problems[problem].b;
+    const bool gradient = oc->n_in > 1;
+    call c = {.f = f, .a = a, .t = (int)problems[problem].t};
+    int n = 0;
+    void *outputs;
+
+    for (int i = 0; i < oc->n_in; i++, n++) {
+        const charl_type *t = &oc->in_type[i];
+        const int shift = t->dtype == CHARL_F32 ? 0 : f->shift;
+
+        c.x[n] = poisoned(t, shift);
+        charl__encode(t->dtype, oc->in[i], charl_shape_count(&t->shape),
+                      (char *)c.x[n] + (size_t)shift * charl_dtype_size(t->dtype));
+    }
+    if (gradient) {
+        c.x[n++] = poisoned(&oc->in_type[3], 0); /* deltas */
+    }
+    outputs = &c.x[n];
+    for (int k = 0; k < oc->n_out; k++, n++) {
+        c.x[n] = poisoned(&oc->out_type[k], f->shift);
+    }
+    if (gradient) {
+        c.kind = IS_QUERIES;
+        launch(&c, b, a->heads, late);
+        c.kind = IS_KEYS;
+        launch(&c, b, a->kv_heads, late);
+    } else {
+        launch(&c, b, a->heads, late);
+    }
+    compare(oc, problem, late, outputs, f->shift);
+    while (n > 0) {
+        free(c.x[--n]);
+    }
+}
+
+/* As it is drawn, and with a NaN in the first element of each operand, which must go no further
+ * than the reference lets it go. */
+static void check(charl_op_case *c, const charl_attention_attr *a, int problem)
+{
+    run(c, a, problem, false);
+    run(c, a, problem, true);
+    for (int i = 0; i < c->n_in; i++) {
+        const double saved = c->in[i][0];
+
+        c->in[i][0] = (double)NAN;
+        charl__op_case_reference(c);
+        run(c, a, problem, true);
+        c->in[i][0] = saved;
+    }
+}
+
+static charl_type type_of(int64_t i, int64_t j, int64_t k)
+{
+    return (charl_type){CHARL_F32, {3, {i, j, k}}, CHARL_REPLICATED};
+}
+
+static void against_the_reference(const char *name)
+{
+    for (int i = 0; i < N_PROBLEMS; i++) {
+        const specialised *f = &forms[problems[i].form];
+        const int heads = problems[i].heads, kv_heads = problems[i].kv_heads;
+        const int64_t b = problems[i].b, t = problems[i].t;
+        const charl_attention_attr a = {.heads = heads,
+                                        .kv_heads = kv_heads,
+                                        .scale = 0.25F,
+                                        .p = f->p,
+                                        .causal = f->causal,
+                                        .key = 0x123456789abcdef0};
+        const charl_type qkv = type_of(b, t, (heads + 2 * kv_heads) * f->d);
+        const charl_type out = type_of(b, t, heads * f->d), lse = type_of(b, heads, t);
+        charl_op_sample s = {.attr = &a, .lo = -1, .hi = 1, .terms = heads * t + f->d};
+        charl_op_case c;
+
+        s.in[0] = qkv;
+        if (strcmp(name, "attention_grad") == 0) {
+            memcpy(s.in, (charl_type[]){out, qkv, out, lse, lse}, 5 * sizeof out);
+        }
+        charl_assert_ok(charl__op_case_create(charl__op_find(name), &s, f->type, SEED, &c));
+        check(&c, &a, i);
+        charl__op_case_destroy(&c);
+    }
+}
+
+static void forward(void **state)
+{
+    (void)state;
+    against_the_reference("attention");
+}
+
+static void gradient(void **state)
+{
+    (void)state;
+    against_the_reference("attention_grad");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(forward), cmocka_unit_test(gradient)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
