@@ -246,6 +246,13 @@ static const charl_op_sample samples_wgrad[] = {
      .hi = 2,
      .int_end = 300,
      .terms = 8},
+    {.in = {CHARL_R(F32, 66000, 1), CHARL_R(I32, 66000)}, /* too many to compare all with all */
+     .attr = &many,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 300,
+     .terms = 300,
+     .skip_gradient = true},
     {.in = {CHARL_R(F32, 1, 1), CHARL_R(I32, 1)}, .attr = &one, .lo = -2, .hi = 2, .int_end = 1},
     {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)}, .attr = &three, .lo = -2, .hi = 2, .int_end = 3},
 };
