@@ -3,6 +3,8 @@
  * Specialised by   A_KIND, B_KIND 0 or 1, and BIAS: see gemm.clh
  *                  FOLD    1: product z is the sum of `leaves` products, at most M, in the fixed tree; operands of a leaf lie x_outer
  *                          apart; ROUND as in tree.clh
+ *                  A_SUMS  1, with FOLD: the sums of A over k go to a_sums [m], per leaf as charl_fold_columns of reduce.cl adds a column of
+ *                          up to 256 rows, over the leaves in the tree
  * Launch           256 work-items per tile of 32 x 32, in groups of 256; tiles go by column, row, product. What such a product waits
  *                  for is memory: so tiles are deep, and a tile is on its way while the one before it is multiplied. A work-item
  *                  holds four outputs, neighbours in a column: what a warp reads of local memory is then one row of B's tile and
@@ -16,6 +18,15 @@
 #include "gemm.clh"
 #if FOLD
 #include "tree.clh"
+#endif
+
+#ifndef A_SUMS
+#define A_SUMS 0
+#endif
+#if A_SUMS
+#define A_SUMS_ARGS , global float *a_sums, ulong a_sums_at
+#else
+#define A_SUMS_ARGS
 #endif
 
 #define TILE 32
@@ -56,7 +67,7 @@ static inline float load_at(global const ACT *x, int row, int rows, bool transpo
 /* acc += A's four rows at k times B's column. */
 #define STEP(k) acc = fma(as[(k) * (A_PITCH / 4) + ty], (float4)(bs[(k) * B_PITCH + tx]), acc)
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_ARGS)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_ARGS A_SUMS_ARGS)
 {
     local float4 as[BK * A_PITCH / 4];
     local float bs[BK * B_PITCH];
@@ -73,6 +84,10 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_A
 #if FOLD
     float level[PER][CHARL_TREE_LEVELS];
     int leaf = 0, left = k_all; /* the leaf being added up, and what it still lacks */
+#endif
+#if A_SUMS
+    const bool adds = j0 == 0 && lane < TILE; /* a row of A each */
+    float column[4] = {0.0f, 0.0f, 0.0f, 0.0f}, column_level[CHARL_TREE_LEVELS];
 #endif
 
     /* not every specialisation looks at all arguments */
@@ -100,6 +115,14 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_A
             while (k < kc) {
                 const int end = min(kc, k + left);
 
+#if A_SUMS
+                for (int u = k, row = k_all - left; adds && u < end; u++, row++) {
+#pragma unroll
+                    for (int c = 0; c < 4; c++) {
+                        column[c] = c == row % 4 ? column[c] + as1[u * A_PITCH + lane] : column[c];
+                    }
+                }
+#endif
                 left -= end - k;
 #pragma unroll 8
                 for (; k < end; k++) {
@@ -111,6 +134,13 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_A
                     for (int r = 0; r < PER; r++) {
                         charl_tree_add(level[r], leaf, sum[r]);
                     }
+#if A_SUMS
+                    charl_tree_add(column_level, leaf, (column[0] + column[2]) + (column[1] + column[3]));
+#pragma unroll
+                    for (int c = 0; c < 4; c++) {
+                        column[c] = 0.0f;
+                    }
+#endif
                     leaf++;
                     acc = (float4)(0.0f);
                     left = k_all;
@@ -137,6 +167,11 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_A
             }
         }
     }
+#if A_SUMS
+    if (adds && i0 + lane < m) {
+        a_sums[a_sums_at + i0 + lane] = charl_tree_sum_of(column_level, leaves);
+    }
+#endif
     vstore4(acc, 0, sum);
 #pragma unroll
     for (int r = 0; r < PER; r++) {

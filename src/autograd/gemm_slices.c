@@ -86,7 +86,8 @@ charl_slices charl__cut_slices(const charl_slices *s, int parts)
     return cut;
 }
 
-static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int k)
+static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int k,
+                                bool with_a_sums)
 {
     charl_status st = CHARL_OK;
 
@@ -96,6 +97,8 @@ static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int
 
         q.out = e->out[k];
         q.out_at = j * e->lane_stride[k];
+        q.a_sums = with_a_sums ? e->out[1] : NULL;
+        q.a_sums_at = with_a_sums ? j * e->lane_stride[1] : 0;
         q.a_at += first * p->a_outer;
         q.b_at += first * p->b_outer;
         q.leaves = e->slices->lane_hi[j] - e->slices->lane_lo[j];
@@ -155,7 +158,7 @@ static charl_status run(const charl_enqueue *e, const charl_gemm *p, int k, bool
         q.a_sums = with_a_sums ? e->out[1] : NULL;
         CHARL_TRY(charl__gemm(e->dev, &q));
     } else if (!charl__fold_is_direct(&leaves) && charl__gemm_folds(e->dev, &q)) {
-        CHARL_TRY(fold_inside(&leaves, &q, k));
+        CHARL_TRY(fold_inside(&leaves, &q, k, with_a_sums));
     } else {
         CHARL_TRY(fold_after(&leaves, &q, p->out_outer, k, with_a_sums));
     }
@@ -171,6 +174,13 @@ charl_status charl__gemm_slices(const charl_enqueue *e, const charl_gemm *p, int
 charl_status charl__gemm_slices_sums(const charl_enqueue *e, const charl_gemm *p)
 {
     return run(e, p, 0, true);
+}
+
+bool charl__gemm_slices_can_sum(const charl_enqueue *e, const charl_gemm *p)
+{
+    return charl__gemm_has_slices(e, 0) && !charl__fold_is_direct(e) &&
+           e->rounds[0] == e->rounds[1] && parts_of(p, p->a->dtype) == 1 &&
+           charl__gemm_folds(e->dev, p) && charl__gemm_folds_sums(e->dev, p);
 }
 
 int64_t charl__gemm_slices_sums_workspace(const charl_gemm *p, charl_dtype type, int n_slices)

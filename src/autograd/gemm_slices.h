@@ -26,8 +26,13 @@ charl_status charl__gemm_slices(const charl_enqueue *e, const charl_gemm *p,
                                 int k) CHARL_MUST_CHECK;
 
 /** Outputs 0 and 1 of e in the same way: p's products, and the sums of their A over k (p->m
- * elements), in the same launch. charl__gemm_sums_a must be true of p. */
+ * elements), in the same launch. charl__gemm_sums_a or charl__gemm_slices_can_sum
+ * must be true of p. */
 charl_status charl__gemm_slices_sums(const charl_enqueue *e, const charl_gemm *p) CHARL_MUST_CHECK;
+
+/** Whether that is possible where charl__gemm_sums_a is false: sums of short slices, folded inside
+ * the product. */
+bool charl__gemm_slices_can_sum(const charl_enqueue *e, const charl_gemm *p);
 
 /** Bytes of workspace that it needs besides. */
 int64_t charl__gemm_slices_sums_workspace(const charl_gemm *p, charl_dtype type, int n_slices);

@@ -13,7 +13,8 @@ enum {
     LONGEST_LINE = 1024,
     LOCAL_LEAVES = 16,
     LOCAL_SUM = 256, /* elements of all leaves */
-    SMALL_TILE = 32
+    SMALL_TILE = 32,
+    COLUMN_CHUNK = 256 /* of kernels/reduce.cl */
 };
 
 static bool is_local(charl_device *dev, charl_gemm_form form)
@@ -78,6 +79,16 @@ bool charl__gemm_folds(charl_device *dev, const charl_gemm *p)
     return charl__ceil_div(p->m, 8) * charl__ceil_div(p->n, PANEL) *
                charl__at_least_one(p->inner) >=
            4 * (int64_t)compute_units(dev);
+}
+
+bool charl__gemm_folds_sums(charl_device *dev, const charl_gemm *p)
+{
+    charl_gemm folded = *p;
+
+    folded.leaves = 2;
+    return is_local(dev, p->form) && p->a_kind == CHARL_GEMM_TRANSPOSED && p->inner <= 1 &&
+           p->segments <= 1 && p->k <= COLUMN_CHUNK && p->a->dtype == CHARL_F32 &&
+           is_small(dev, &folded);
 }
 
 static charl_status check(const charl_gemm *p)
@@ -233,7 +244,11 @@ static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l,
     n += charl__gemm_define_epilogue(p, small ? 1 : 4, text + n, bytes - (size_t)n);
     if (p->leaves > 1) {
         n += define_fold(p, text + n, bytes - (size_t)n);
-        n += snprintf(text + n, bytes - (size_t)n, "#define M %d\n", LOCAL_LEAVES);
+        n += snprintf(text + n, bytes - (size_t)n, "#define M %d\n#define A_SUMS %d\n",
+                      LOCAL_LEAVES, p->a_sums != NULL);
+    }
+    if (p->a_sums) {
+        charl__launch_add(l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
     }
     if (!small) {
         if (!p->epilogue && p->leaves > 1) {
@@ -322,7 +337,7 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
         CHARL_TRY(charl__gemm_wgmma(dev, p));
         goto cleanup;
     }
-    CHARL_INVARIANT(!p->a_sums);
+    CHARL_INVARIANT(!p->a_sums || (p->leaves > 1 && charl__gemm_folds_sums(dev, p)));
     if (is_local(dev, p->form)) {
         CHARL_INVARIANT(p->leaves <= LOCAL_LEAVES);
         shape_local(dev, p, &l, defines, sizeof defines);

@@ -107,6 +107,11 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHEC
  * only. */
 bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p);
 
+/** True where a product that folds, as charl__gemm_folds says, can sum A too: a_sums [m] is then
+ * the sum over leaves, in the tree, of what kernels/reduce.cl makes of a column. Local memory; A
+ * TRANSPOSED. */
+bool charl__gemm_folds_sums(charl_device *dev, const charl_gemm *p);
+
 /** True where `leaves` is supported and worth it for this product: partial sums then never touch
  * memory. */
 bool charl__gemm_folds(charl_device *dev, const charl_gemm *p);

@@ -257,15 +257,29 @@ static void many_products_and_segments(void **state)
     }
 }
 
-/* Sums over leaves inside the kernels are those of the tree over separate products. */
+/* Columns of one leaf of A [k][m], as kernels/reduce.cl adds them: four chains by row. */
+static void column_sums(const float *a, int64_t k, int64_t m, float *out)
+{
+    for (int64_t i = 0; i < m; i++) {
+        float acc[4] = {0.0F, 0.0F, 0.0F, 0.0F};
+
+        for (int64_t r = 0; r < k; r++) {
+            acc[r % 4] += a[r * m + i];
+        }
+        out[i] = (acc[0] + acc[2]) + (acc[1] + acc[3]);
+    }
+}
+
+/* Sums over leaves inside the kernels are those of the tree over separate products; those of A too,
+ * where a kernel makes them. */
 static void folds_like_the_tree(void **state)
 {
     enum { M = 70, N = 45, K = 19, LEAVES = 13 };
     static const charl_gemm_form folding[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL,
                                               CHARL_GEMM_LOCAL_SMALL};
     problem p = make(M, N, K);
-    float *part, *leaf[LEAVES], *got;
-    charl_tensor *a, *b, *o;
+    float *part, *leaf[LEAVES], *got, sums[LEAVES][M];
+    charl_tensor *a, *b, *o, *s;
 
     (void)state;
     p.count = LEAVES;
@@ -277,12 +291,18 @@ static void folds_like_the_tree(void **state)
     a = place(p.a, a_size(&p), 3);
     b = place(p.b, b_size(&p), 0);
     o = place(NULL, M * N, 1);
+    s = place(NULL, M, 2);
     for (int leaves = 2; leaves <= LEAVES; leaves++) {
         reference(&p, part);
         for (int i = 0; i < LEAVES; i++) {
             leaf[i] = part + (size_t)i * M * N;
         }
         charl__tree_fold(leaf, leaves, M * N);
+        for (int i = 0; i < LEAVES; i++) {
+            column_sums(p.a + (size_t)i * M * K, K, M, sums[i]);
+            leaf[i] = sums[i];
+        }
+        charl__tree_fold(leaf, leaves, M);
         for (size_t f = 0; f < sizeof folding / sizeof *folding; f++) {
             charl_assert_ok(charl__gemm(dev, &(charl_gemm){.a = a,
                                                            .b = b,
@@ -294,14 +314,20 @@ static void folds_like_the_tree(void **state)
                                                            .a_outer = M * K,
                                                            .b_outer = K * N,
                                                            .leaves = leaves,
+                                                           .a_sums = f == 2 ? s : NULL,
                                                            .form = folding[f]}));
             fetch(o, M * N, 1, got);
             charl_assert_same_bits(got, part, M * N);
+            if (f == 2) { /* only that kernel sums A */
+                fetch(s, M, 2, got);
+                charl_assert_same_bits(got, sums[0], M);
+            }
         }
     }
     charl_tensor_release(a);
     charl_tensor_release(b);
     charl_tensor_release(o);
+    charl_tensor_release(s);
     charl_free(part);
     charl_free(got);
     release(&p);

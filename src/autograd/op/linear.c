@@ -96,8 +96,7 @@ static void backward(const charl_backward *b)
     if (b->needed[0]) {
         b->gin[0] = times(b->g, b->gout[0], b->in[1], false);
     }
-    if (b->n_in > 2 && b->needed[1] && b->needed[2] &&
-        charl_var_get_type(b->gout[0]).dtype != CHARL_F32) { /* f32 has no tensor cores to do it */
+    if (b->n_in > 2 && b->needed[1] && b->needed[2]) {
         charl_var *out[CHARL_OP_MAX_OUT];
 
         charl__apply(b->g, &charl_op_linear_grads, NULL, (charl_var *[]){b->gout[0], b->in[0]}, 2,

@@ -1,5 +1,6 @@
 /* linear_grads: the gradients of a linear layer's weight and bias from one reading of the output's
- * gradient p, on tensor cores; elsewhere linear_wgrad and sum_to, with their bits.
+ * gradient p, on tensor cores, and on other GPUs where slices are short; elsewhere linear_wgrad and
+ * sum_to, with their bits.
  */
 #include "autograd/gemm_slices.h"
 #include "autograd/linear.h"
@@ -39,29 +40,18 @@ cleanup:
 /* The sum over rows of p, behind what linear_wgrad left in the workspace. */
 static charl_status enqueue_sums(const charl_enqueue *e, const charl_gemm *p)
 {
-    charl_status st = CHARL_OK;
-    const bool partial = charl__gemm_has_slices(e, 1),
-               direct = !partial || charl__fold_is_direct(e);
-    const int64_t slices = partial ? e->slices->count : 1;
-    charl_arg part = charl__out(e->out[1]);
+    const int64_t slices = charl__gemm_has_slices(e, 1) ? e->slices->count : 1;
+    const charl_reduce r = {.a = charl__in(e->in[0]),
+                            .a_type = e->in[0]->dtype,
+                            .n_in = 1,
+                            .outer = slices,
+                            .n = p->k,
+                            .inner = p->m,
+                            .out = charl__out(e->out[1]),
+                            .scratch = slices * p->m,
+                            .scale = 1.0F};
 
-    if (!direct) {
-        part = charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0);
-    }
-    CHARL_TRY(charl__reduce_sum(e, &(charl_reduce){.a = charl__in(e->in[0]),
-                                                   .a_type = e->in[0]->dtype,
-                                                   .n_in = 1,
-                                                   .outer = slices,
-                                                   .n = p->k,
-                                                   .inner = p->m,
-                                                   .out = part,
-                                                   .scratch = slices * p->m,
-                                                   .scale = 1.0F}));
-    if (partial) {
-        CHARL_TRY(charl__fold_from(e, part, p->m, 1));
-    }
-cleanup:
-    return st;
+    return charl__gemm_has_slices(e, 1) ? charl__reduce_slices(e, &r, 1) : charl__reduce_sum(e, &r);
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -73,7 +63,7 @@ static charl_status enqueue(const charl_enqueue *e)
     p.a = e->in[0];
     p.b = e->in[1];
     p.label = e->label;
-    if (charl__gemm_sums_a(e->dev, &p)) {
+    if (charl__gemm_sums_a(e->dev, &p) || charl__gemm_slices_can_sum(e, &p)) {
         CHARL_TRY(charl__gemm_slices_sums(e, &p));
     } else {
         CHARL_TRY(charl__gemm_slices(e, &p, 0));
@@ -107,6 +97,7 @@ static void reference(const charl_reference *r)
 
 static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 7)}, .lo = -1, .hi = 1, .terms = 16},
+    {.in = {CHARL_B(F32, 56, 40), CHARL_B(F32, 56, 70)}, .lo = -1, .hi = 1, .terms = 56},
     {.in = {CHARL_B(F32, 8, 300, 3), CHARL_B(F32, 8, 300, 2)}, .lo = -1, .hi = 1, .terms = 2400},
     {.in = {CHARL_R(F32, 300, 3), CHARL_R(F32, 300, 34)}, .lo = -1, .hi = 1, .terms = 300},
 };
