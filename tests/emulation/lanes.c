@@ -78,18 +78,24 @@ static void start(void)
     swapcontext(&lanes[now].context, &scheduler);
 }
 
+/* By itself: getcontext may return twice, which the variables of its function have to stand. */
+static void prepare(lane *l)
+{
+    l->done = false;
+    l->n_copies = l->n_products = 0;
+    getcontext(&l->context);
+    l->context.uc_stack.ss_sp = l->stack;
+    l->context.uc_stack.ss_size = STACK;
+    makecontext(&l->context, start, 0);
+}
+
 static bool run_group(void)
 {
     n_left = n_lanes;
     memset(&of_group, 0, sizeof of_group);
     memset(of_warp, 0, sizeof of_warp);
     for (int i = 0; i < n_lanes; i++) {
-        lanes[i].done = false;
-        lanes[i].n_copies = lanes[i].n_products = 0;
-        getcontext(&lanes[i].context);
-        lanes[i].context.uc_stack.ss_sp = lanes[i].stack;
-        lanes[i].context.uc_stack.ss_size = STACK;
-        makecontext(&lanes[i].context, start, 0);
+        prepare(&lanes[i]);
     }
     for (int round = 0; n_left > 0 && round < PATIENCE; round++) {
         for (now = 0; now < n_lanes; now++) {
