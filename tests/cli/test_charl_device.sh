@@ -29,7 +29,11 @@ expect 4 'device.select = name:nonsense' selftest --device name:nonsense
 
 # A kernel that computes something else is noticed.
 cp -r "$kernels" broken
-sed -i 's/charl_store(CHARL_SPLAT(EXPR),/charl_store(2.0f * CHARL_SPLAT(EXPR),/' broken/map.cl
+sed -i 's/CHARL_SPLAT(EXPR)/(2.0f * CHARL_SPLAT(EXPR))/' broken/map.cl
+if cmp -s "$kernels/map.cl" broken/map.cl; then
+    echo "map.cl no longer says what this test breaks"
+    failed=1
+fi
 CHARL_KERNEL_DIR=$dir/broken expect 1 '^  relu, sample 0: output 0, element [0-9]* is .* and should be ' selftest --op relu
 CHARL_KERNEL_DIR=$dir/broken expect 1 '^0 operators passed, 1 failed' selftest --op relu
 
