@@ -88,7 +88,7 @@ static void print_table(const step_bench *s, int ranks)
            charl_config_choice_name("train", "precision", f->precision), f->batch, f->slices, ranks,
            ranks > 1 ? "s" : "");
     printf("  step      median %.4g ms, best %.4g ms of %" PRId64 " rows of %d steps; %d launches "
-           "and the update\n",
+           "each\n",
            f->median_s * 1e3, f->step_s * 1e3, s->repeats, s->config.steps_per_row, f->launches);
     printf("  rate      %.6g samples/s", samples);
     if (f->window > 0) {
