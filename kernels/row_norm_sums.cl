@@ -19,7 +19,9 @@
 static inline void sum_rows(bool whole, global const ACT *g, global const ACT *x, global const float *stat, ulong row, int count,
                             ulong size, ulong end, charl_real *a, charl_real *b)
 {
+#if CHARL_VEC == 8 /* on CPUs compilers say that they cannot */
 #pragma unroll 2
+#endif
     for (int r = 0; r < (whole ? BLOCK : count); r += 4) {
 #pragma unroll
         for (int k = 0; k < 4; k++) {
