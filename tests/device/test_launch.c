@@ -36,6 +36,22 @@ static void test_offsets(void **state)
     charl_test_each_device(check_offsets);
 }
 
+/* A launch whose event cannot be kept: nothing of it is left behind. */
+static charl_status launch_with_event(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl_buffer *b = ctx;
+    charl_event *done = NULL;
+    charl_launch fill = charl_test_fill_launch(b, 0, 1, WORDS);
+
+    fill.done = &done;
+    CHARL_TRY(charl__launch(charl__buffer_device(b), &fill));
+    CHARL_TRY(charl__event_wait(done));
+cleanup:
+    charl__event_release(done);
+    return st;
+}
+
 /* Two queues in turn, each launch after the other queue's last: the values say who came when. */
 static void check_order(charl_device *dev)
 {
@@ -63,6 +79,7 @@ static void check_order(charl_device *dev)
     }
     charl_assert_ok(charl__launch(dev, &nothing));
     assert_null(none);
+    assert_true(charl_test_fail_every_acquisition(launch_with_event, b) > 0);
     charl__event_release(last);
     charl__buffer_release(b);
 }
