@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -206,6 +207,11 @@ def main():
     parser.add_argument("case", nargs="+", choices=[*STEPS, "gemm"])
     options = parser.parse_args()
     options.rival = options.rival or [sys.executable]
+    if not shutil.which(options.charl):
+        parser.error(f"--charl {options.charl}: no such program")
+    for rival in options.rival:
+        if not shutil.which(rival.partition(":")[0]):
+            parser.error(f"--rival {rival}: no such interpreter")
     os.makedirs(options.data, exist_ok=True)
     print_machine(options)
     for case in options.case:
