@@ -12,6 +12,8 @@
  */
 #include "broadcast.clh"
 #include "philox.clh"
+#define DRAWN (CHARL_VEC > 8 ? 4 * CHARL_VEC : CHARL_VEC)
+#include "draw.clh"
 
 #ifndef OPERANDS
 #define OPERANDS global float *y0, ulong y0_at, global const uint *record, ulong record_at,
@@ -24,47 +26,6 @@
 #ifndef DRAWS
 #define DRAWS 1
 #endif
-
-/* Random numbers for DRAWN elements from `at` on, as whole numbers of 24 bits. Where vectors are long, as many blocks as a vector
- * has lanes cost little more than one. */
-#if CHARL_VEC > 8
-#define DRAWN (4 * CHARL_VEC)
-static inline void draw_words(ulong key, ulong step, ulong block, uint word[])
-{
-    ulong position[CHARL_VEC];
-    words w[4];
-
-    for (int l = 0; l < CHARL_VEC; l++) {
-        position[l] = block + (ulong)l;
-    }
-    draw_blocks(key, step, CHARL_VLOAD(position), w);
-    in_order(w, word);
-}
-#else
-#define DRAWN CHARL_VEC
-static inline void draw_words(ulong key, ulong step, ulong block, uint word[])
-{
-    for (int l = 0; 4 * l < DRAWN; l++) {
-        charl_rng_u32x4(key, step, block + (ulong)l, word + 4 * l);
-    }
-}
-#endif
-
-static inline void draw_numbers(ulong key, ulong step, ulong at, float *drawn)
-{
-    if (at % 4 == 0) {
-        uint word[(DRAWN + 3) / 4 * 4];
-
-        draw_words(key, step, at / 4, word);
-        for (int j = 0; j < DRAWN; j++) {
-            drawn[j] = (float)(word[j] >> 8);
-        }
-    } else { /* seldom: rows of odd length */
-        for (int j = 0; j < DRAWN; j++) {
-            drawn[j] = (float)(charl_rng_u32(key, step, at + (ulong)j) >> 8);
-        }
-    }
-}
 
 /* Those of element i of the launch, element base + i of the global batch, for operator k; `done` elements are behind. */
 #if DRAWN > CHARL_VEC

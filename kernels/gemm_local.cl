@@ -14,6 +14,7 @@
 #ifndef TILE
 #define TILE 64
 #endif
+#include "draw.clh"
 #include "gemm_epilogue.clh"
 #include "gemm.clh"
 #if FOLD

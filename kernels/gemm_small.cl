@@ -14,6 +14,7 @@
 #ifndef FOLD
 #define FOLD 0
 #endif
+#include "draw.clh"
 #include "gemm_epilogue.clh"
 #include "gemm.clh"
 #if FOLD

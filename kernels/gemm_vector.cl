@@ -18,6 +18,7 @@
 #define MR 8
 #define NR 32
 #endif
+#include "draw.clh"
 #include "gemm_epilogue.clh"
 #include "gemm.clh"
 

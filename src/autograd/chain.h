@@ -9,7 +9,7 @@
  */
 #include "autograd/op.h"
 
-enum { CHARL_CHAIN_MAX = 8 };
+enum { CHARL_CHAIN_MAX = 8, CHARL_CHAIN_ARGS = 28 };
 
 typedef struct charl_chain_step {
     charl_expr x;
@@ -31,7 +31,7 @@ typedef struct charl_chain {
 
 extern const charl_op charl__op_chain;
 
-/** Arguments of the kernel (charl_launch): CHARL_MAX_ARGS at most. */
+/** Arguments of the kernel (charl_launch): CHARL_CHAIN_ARGS at most. */
 int charl__chain_args(const charl_chain *c, int n_in, int n_out);
 
 /** out[0] = x elementwise over the operands of e. One launch. Async. Errors: ERR_NOMEM, ERR_KERNEL,

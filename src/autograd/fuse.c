@@ -12,7 +12,7 @@ int charl__fused_count(const charl_node *n)
     if (n->op == &charl__op_chain) {
         return ((const charl_chain *)n->attr)->n_steps;
     }
-    return n->op == &charl__op_product ? 2 : 1;
+    return n->op == &charl__op_product ? 1 + ((const charl_product *)n->attr)->n_steps : 1;
 }
 
 /* Views of what is not in memory any more are dead. */

@@ -135,7 +135,7 @@ static bool describe(const fusion *f, const group *s, fused *d)
             return false;
         }
     }
-    return charl__chain_args(&d->chain, d->n_in, d->n_out) <= CHARL_MAX_ARGS;
+    return charl__chain_args(&d->chain, d->n_in, d->n_out) <= CHARL_CHAIN_ARGS;
 }
 
 static group unite(const group *a, const group *b)

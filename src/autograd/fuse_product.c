@@ -1,8 +1,9 @@
-/* Epilogues: a matrix product and an elementwise operator that reads it become one node.
+/* Epilogues: a matrix product and the elementwise operators that read it, one or two, become one
+ * node.
  *
  * It runs where the product stood: of the operator's operands the product is the one that was
- * computed last, so all are there. Where others read the product too it is stored beside the
- * result.
+ * computed last, so all are there. Where others read the product too, or what the first operator
+ * made of it, that is stored beside the result.
  */
 #include <string.h>
 
@@ -26,9 +27,10 @@ static charl_node *last_producer(const charl_node *n)
     return last;
 }
 
-static bool has_one_value(const charl_node *n)
+static bool may_lead(const charl_node *n)
 {
-    return n->live && n->n_out == 1 && n->out[0]->type.batch != CHARL_PARTIAL;
+    return n && n->live && n->out[0]->type.batch != CHARL_PARTIAL &&
+           (n->op == &charl__op_product || (n->op->epilogue && n->n_out == 1));
 }
 
 /* Operand i of the expression of n, as the epilogue of head calls it, added to head's inputs in
@@ -42,8 +44,8 @@ static char operand_of(const charl_node *n, int i, const charl_node *head, charl
         charl_shape_count(&root->type.shape) != charl_shape_count(&n->out[0]->type.shape)) {
         return 0;
     }
-    if (root == head->out[0]) {
-        return 'a';
+    if (root->node == head) {
+        return root == head->out[0] ? 'a' : 0;
     }
     for (int k = 0; k < *n_in; k++) {
         if (in[k] == root) {
@@ -57,11 +59,12 @@ static char operand_of(const charl_node *n, int i, const charl_node *head, charl
     return (char)('b' + (*n_in)++);
 }
 
-/* On a CPU an elementary function between the sums of a product costs what the pass over memory
- * would, which mostly stays in the cache, and a product's kernel is long to build. */
+/* On a CPU an elementary function or random numbers between the sums of a product cost what the
+ * pass over memory would, which mostly stays in the cache, and a product's kernel is long to build.
+ */
 static bool is_worth_it(const charl_graph *g, const charl_expr *x)
 {
-    return !charl__is_ungrouped(g->dev) || (!x->extra && !strstr(x->text, "charl_"));
+    return !charl__is_ungrouped(g->dev) || (!x->extra && !x->draws && !strstr(x->text, "charl_"));
 }
 
 /* Whether head's product is needed apart from n. */
@@ -77,36 +80,78 @@ static bool is_kept(const charl__uses *u, const charl_node *head, const charl_no
     return v->keep || v->grad_of;
 }
 
-/* Whether n may be the epilogue of head; then how, and the operands besides the product. */
-static bool describe(const charl_graph *g, const charl_node *n, const charl_node *head,
-                     charl_product *p, charl_var **in, int *n_in)
+/* How head, a product or one that has taken an operator along, looks without another step. */
+static void describe_head(const charl_node *head, charl_product *p, charl_var **in, int *n_in)
 {
-    *p = (charl_product){0};
     *n_in = 0;
-    if (!head || !head->op->epilogue || !has_one_value(head) || !charl__is_fusible(n, &p->x) ||
-        p->x.draws || !is_worth_it(g, &p->x) || n->n_in > 1 + CHARL_GEMM_EPILOGUE_IN ||
+    if (head->op != &charl__op_product) {
+        *p = (charl_product){.op = head->op,
+                             .attr = head->attr,
+                             .n_in = head->n_in,
+                             .type = head->out[0]->type,
+                             .kept = -1};
+        return;
+    }
+    *p = *(const charl_product *)head->attr;
+    for (int i = p->n_in; i < head->n_in; i++) {
+        in[(*n_in)++] = head->in[i];
+    }
+}
+
+/* Whether the epilogue that head has, as p says, may go on with the expression x. */
+static bool goes_on(const charl_graph *g, const charl_node *head, const charl_product *p,
+                    const charl_expr *x)
+{
+    const bool second = p->n_steps > 0;
+
+    if (!second && !x->draws) {
+        return true;
+    }
+    return p->n_steps < CHARL_PRODUCT_STEPS &&
+           charl__gemm_goes_on(g->dev, head->in[0]->type.dtype) &&
+           (!second ||
+            (!(x->draws && p->step[0].x.draws) && head->out[0]->type.dtype == p->type.dtype));
+}
+
+/* Whether n may be the next step of the epilogue of head; then how, and the operands besides the
+ * product. */
+static bool describe(const charl_graph *g, const charl__uses *u, const charl_node *n,
+                     const charl_node *head, charl_product *p, charl_var **in, int *n_in)
+{
+    charl_product_step *step;
+    charl_expr x;
+
+    if (!may_lead(head) || !charl__is_fusible(n, &x) || !is_worth_it(g, &x) ||
+        n->n_in > 1 + CHARL_GEMM_EPILOGUE_IN ||
         charl__has_effect_between(g, head->position, n->position)) {
         return false;
     }
-    p->op = head->op;
-    p->attr = head->attr;
-    p->n_in = head->n_in;
-    p->type = head->out[0]->type;
-    p->n_operands = n->n_in;
+    describe_head(head, p, in, n_in);
+    if (!goes_on(g, head, p, &x)) {
+        return false;
+    }
+    step = &p->step[p->n_steps];
+    *step = (charl_product_step){.x = x, .n_operands = n->n_in};
     for (int i = 0; i < n->n_in; i++) {
-        p->operand[i] = operand_of(n, i, head, in, n_in);
-        if (!p->operand[i]) {
+        step->operand[i] = operand_of(n, i, head, in, n_in);
+        if (!step->operand[i]) {
             return false;
         }
     }
-    return head->n_in + *n_in <= CHARL_OP_MAX_IN;
+    if (is_kept(u, head, n)) {
+        if (p->kept >= 0) {
+            return false;
+        }
+        p->kept = p->n_steps;
+    }
+    p->n_steps++;
+    return p->n_in + *n_in <= CHARL_OP_MAX_IN;
 }
 
-/* Make head the fused node; n computes nothing any more, and keeps the product's attribute. */
-static charl_status replace(const charl_product *p, charl_node *head, charl_node *n, bool kept)
+/* Make head the fused node; n computes nothing any more, and keeps the attribute that head had. */
+static charl_status replace(const charl_product *p, charl_node *head, charl_node *n)
 {
     charl_status st = CHARL_OK;
-    charl_var *product = head->out[0];
     charl_product *attr = NULL;
     charl__text name = {0};
 
@@ -119,10 +164,12 @@ static charl_status replace(const charl_product *p, charl_node *head, charl_node
     charl_free(head->name);
     head->name = charl__text_steal(&name);
     head->op = &charl__op_product;
+    if (p->kept == p->n_steps - 1) {
+        head->out[1] = head->out[0];
+    }
     head->out[0] = n->out[0];
     head->out[0]->node = head;
-    head->out[1] = product;
-    head->n_out = kept ? 2 : 1;
+    head->n_out = p->kept >= 0 ? 2 : 1;
     n->n_out = 0;
 cleanup:
     charl__text_fini(&name);
@@ -141,11 +188,10 @@ charl_status charl__fuse_products(charl_graph *g)
         charl_product p;
         int n_in;
 
-        if (describe(g, n, head, &p, in, &n_in)) {
-            for (int k = 0; k < n_in; k++) {
-                head->in[head->n_in++] = in[k];
-            }
-            CHARL_TRY(replace(&p, head, n, is_kept(&uses, head, n)));
+        if (describe(g, &uses, n, head, &p, in, &n_in)) {
+            memcpy(head->in + p.n_in, in, (size_t)n_in * sizeof in[0]);
+            head->n_in = p.n_in + n_in;
+            CHARL_TRY(replace(&p, head, n));
         }
     }
 cleanup:

@@ -184,7 +184,7 @@ static inline charl_arg charl__raw(charl_arg_kind kind, charl_buffer *b)
     return (charl_arg){.kind = kind, .buffer = b};
 }
 
-enum { CHARL_MAX_ARGS = 28 };
+enum { CHARL_MAX_ARGS = 32 };
 
 typedef struct charl_launch {
     const char *file;    /* "map" for kernels/map.cl, "nvidia/x" for kernels/nvidia/x.cl */

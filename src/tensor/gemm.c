@@ -334,6 +334,7 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
         goto cleanup;
     }
     if (charl__gemm_is_wgmma(dev, p)) {
+        CHARL_INVARIANT(!p->epilogue || (!p->epilogue->then && !p->epilogue->record));
         CHARL_TRY(charl__gemm_wgmma(dev, p));
         goto cleanup;
     }

@@ -67,6 +67,16 @@ typedef struct charl_gemm_epilogue {
     int n_in;
     const charl_tensor *in[CHARL_GEMM_EPILOGUE_IN]; /* laid out like out, of any float type */
     const charl_tensor *product; /* NULL; or gets a: in `type`, laid out like out */
+    /* Where charl__gemm_goes_on: a second expression, whose a is what the first one gives, rounded
+     * to `type`; NULL: none. keeps_first: `product` gets that a. */
+    const char *then;
+    bool keeps_first;
+    /* Where charl__gemm_goes_on: the step record, for expressions that name draw (charl_expr), of
+     * the layer `key`; the first element of out is element draw_at of the global batch. NULL: none
+     * does. */
+    const charl_tensor *record;
+    uint64_t key;
+    int64_t draw_at;
 } charl_gemm_epilogue;
 
 typedef struct charl_gemm {
@@ -102,6 +112,10 @@ typedef struct charl_gemm {
 /** Enqueue. Allocates nothing. Async. Errors: ERR_SHAPE when an extent does not fit the kernels;
  * ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__gemm(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHECK;
+
+/** True where epilogues of products of `type` may have a second expression and draw: wherever they
+ * do not go to tensor cores. */
+bool charl__gemm_goes_on(charl_device *dev, charl_dtype type);
 
 /** True where a_sums is supported: on tensor cores, A TRANSPOSED. Depends on what decides the bits
  * only. */

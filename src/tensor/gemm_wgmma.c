@@ -32,6 +32,11 @@ bool charl__gemm_is_wgmma(charl_device *dev, const charl_gemm *p)
            p->segments <= 1 && p->leaves <= 1;
 }
 
+bool charl__gemm_goes_on(charl_device *dev, charl_dtype type)
+{
+    return type == CHARL_F32 || !charl__device_facts(dev)->wgmma;
+}
+
 bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p)
 {
     return charl__gemm_is_wgmma(dev, p) && p->a_kind == CHARL_GEMM_TRANSPOSED;

@@ -124,7 +124,7 @@ static void test_product(void **state)
     x = input(g, ROWS);
     h = charl_linear(g, x, matrix(g, WIDE), NULL);
     charl_graph_keep(g, charl_scale(g, charl_add(g, x, h), 2.0F, 0.0F));
-    assert_string_equal(plan(g), "linear+add scale");
+    assert_string_equal(plan(g), "linear+add+scale");
 
     g = new_graph(NULL); /* an operand that broadcasts */
     h = charl_linear(g, input(g, ROWS), matrix(g, WIDE), NULL);
@@ -265,6 +265,86 @@ static void test_same_bits(void **state)
     }
 }
 
+enum { NARROW = 41 };
+
+static charl_var *weight(charl_graph *g, const char *name, int64_t columns)
+{
+    return charl_input(g, name, CHARL_F32, (charl_shape){2, {NARROW, columns}}, CHARL_REPLICATED);
+}
+
+static void fill(charl_var *v, uint64_t seed)
+{
+    const charl_type t = charl_var_get_type(v);
+    const int64_t n = charl_shape_count(&t.shape);
+    float *x;
+
+    charl_assert_ok(charl_alloc_array(n, sizeof *x, &x));
+    charl_test_fill(x, n, -1.0F, 1.0F, seed);
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(v), x, (size_t)n * sizeof *x));
+    charl_free(x);
+}
+
+/* Products that two operators follow, of which one draws: the first keeps what is between them. */
+static void run_products(const charl_slices *slices, int64_t rows, bool fused, float *got)
+{
+    const int64_t n = rows * slices->count * NARROW;
+    charl_graph *g = new_graph(slices);
+    charl_var *in[3], *out[3];
+
+    charl__env_set(CHARL_ENV_NO_FUSION, fused ? NULL : "1");
+    in[0] = charl_input(g, "x", CHARL_F32, (charl_shape){2, {rows * slices->count, WIDE}},
+                        CHARL_BATCHED);
+    in[1] = weight(g, "w", WIDE);
+    in[2] = weight(g, "v", NARROW);
+    out[0] = charl_relu(g, charl_linear(g, in[0], in[1], NULL));
+    out[1] = charl_dropout(g, out[0], 0.3F);
+    out[2] = charl_dropout(g, charl_linear(g, out[1], in[2], NULL), 0.2F);
+    out[2] = charl_mul(g, out[2], out[0]);
+    for (int k = 0; k < 3; k++) {
+        charl_graph_keep(g, out[k]);
+    }
+    charl_assert_ok(charl_graph_compile(g));
+    charl__env_set(CHARL_ENV_NO_FUSION, NULL);
+    assert_int_equal(charl_graph_get_info(g).launches, fused ? 2 : 6);
+    for (int k = 0; k < 3; k++) {
+        fill(in[k], 7 + (uint64_t)k);
+    }
+    charl_assert_ok(charl_graph_run(g));
+    for (int k = 0; k < 3; k++) {
+        charl_assert_ok(
+            charl_tensor_read(charl_var_get_tensor(out[k]), got + k * n, (size_t)n * sizeof *got));
+    }
+    charl_graph_destroy(g);
+}
+
+/* As on a GPU, where that is worth it: the kernel for small products, and in a long run the others.
+ */
+static void test_products_go_on(void **state)
+{
+    static const struct {
+        bool local;
+        int64_t rows;
+    } forms[] = {{true, 2}, {true, 40}, {false, 2}};
+    static float got[3 * 320 * NARROW], want[3 * 320 * NARROW];
+    charl_device_facts *facts = (charl_device_facts *)(uintptr_t)charl__device_facts(dev);
+    const charl_device_facts saved = *facts;
+    const size_t n = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 3 : 1;
+
+    (void)state;
+    for (size_t f = 0; f < n; f++) {
+        charl_slices slices;
+
+        facts->group = 64;
+        facts->local_is_fast = forms[f].local;
+        charl_assert_ok(charl__slices_block(8, f == 0, f == 0 ? 3 : 1, &slices));
+        run_products(&slices, forms[f].rows, true, got);
+        run_products(&slices, forms[f].rows, false, want);
+        *facts = saved;
+        assert_memory_equal(got, want,
+                            (size_t)(3 * forms[f].rows * slices.count * NARROW) * sizeof got[0]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_apart),           cmocka_unit_test(test_product),
         cmocka_unit_test(test_product_is_kept), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_switches),        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_products_go_on),
     };
 
     return charl_test_on_device(tests, &dev);
