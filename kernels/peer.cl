@@ -13,7 +13,9 @@
  * Why a slot may    A flag at e says that its rank has read what came before e - 1. For parts: lanes are written after the second
  * be written again  meeting of the tile before, sums after the first of this one. sum_all has one meeting, so the parity of the
  *                   epoch selects one of two sets; sum_parts uses two epochs, and every launch as many in every work-group.
- * Launch            up to GROUPS work-groups of LOCAL, as many on all ranks, the same arguments but for rank, first and mine. A
+ *                   Where a launch has fewer work-groups than another, flags stay behind; a slot is free all the same, as launches of
+ *                   a device run one after another and each of them meets.
+ * Launch            1 to GROUPS work-groups of LOCAL, as many on all ranks, the same arguments but for rank, first and mine. A
  *                   work-group waits for none of its own device, so if a device starts them in order they need not all be resident.
  *                   Waiting is bounded: `patience` is ns (PTX) or polls. state[0] gets a bit per rank that did not come, state[1]
  *                   is set by the host to end all waiting; then and from then on no sum is valid.

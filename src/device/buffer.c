@@ -85,6 +85,7 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
     CHARL_REQUIRE(err == CL_SUCCESS, CHARL_ERR_NOMEM,
                   "%s: zeroing a device buffer of %zu bytes: %s", what, rounded,
                   charl__cl_name(err));
+    dev->commands[CHARL_QUEUE_COMPUTE]++;
     b->filling = true;
     *out = b;
     b = NULL;

@@ -56,6 +56,7 @@ struct charl_device {
     cl_device_id id;
     cl_context context;
     cl_command_queue queue[CHARL_QUEUE_COUNT];
+    int64_t commands[CHARL_QUEUE_COUNT]; /* enqueued so far, without markers and barriers */
     charl_device_memory memory;
     charl_device_counters counters;
     charl__program *programs;

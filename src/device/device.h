@@ -121,6 +121,9 @@ charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes,
 /* Events: the moment when everything enqueued on q so far is done. */
 charl_status charl__event_record(charl_device *dev, charl_queue q,
                                  charl_event **out) CHARL_MUST_CHECK;
+/** How many launches and transfers were ever enqueued on q: as long as it stays, there is nothing
+ * new to be ordered behind. */
+int64_t charl__queue_commands(const charl_device *dev, charl_queue q);
 charl_status charl__queue_wait(charl_device *dev, charl_queue q, const charl_event *e)
     CHARL_MUST_CHECK; /* on the device, does not block */
 charl_status charl__event_wait(const charl_event *e) CHARL_MUST_CHECK; /* blocks */

@@ -60,6 +60,11 @@ cleanup:
     return st;
 }
 
+int64_t charl__queue_commands(const charl_device *dev, charl_queue q)
+{
+    return dev->commands[q];
+}
+
 charl_status charl__queue_wait(charl_device *dev, charl_queue q, const charl_event *e)
 {
     charl_status st = CHARL_OK;

@@ -161,6 +161,7 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
         r->entry, r->label, r->global[0], r->global[1], r->global[2], r->local[0], r->local[1],
         r->local[2], dev->info.name, charl__cl_name(err));
     dev->counters.launches++;
+    dev->commands[r->queue]++;
     if (dev->timing) {
         CHARL_TRY(charl__timing_add(dev->timing, r, event));
     }

@@ -83,6 +83,7 @@ charl_status charl__ring_push(charl_ring *r, const void *record)
         CHARL_FAIL(charl__cl_status(err), "writing a step record: %s", charl__cl_name(err));
     }
     r->dev->counters.transfers++;
+    r->dev->commands[CHARL_QUEUE_COMPUTE]++;
     r->next = (r->next + 1) % r->depth;
 cleanup:
     return st;

@@ -17,8 +17,9 @@ cleanup:
 }
 
 /* Returns when it began, for end_transfer; nothing is timed that does not wait. */
-static double count_transfer(charl_device *dev, bool wait)
+static double count_transfer(charl_device *dev, charl_queue q, bool wait)
 {
+    dev->commands[q]++;
     dev->counters.transfers++;
     dev->counters.host_waits += wait;
     return wait ? charl__clock_s() : 0.0;
@@ -38,7 +39,7 @@ charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, 
 
     CHARL_TRY(check_range(b, offset, bytes));
     if (bytes > 0) {
-        const double begin = count_transfer(b->dev, wait);
+        const double begin = count_transfer(b->dev, q, wait);
 
         CHARL_TRY(charl__buffer_settle(b, q));
         CHARL_CL(clEnqueueWriteBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, src, 0, NULL,
@@ -56,7 +57,7 @@ charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, v
 
     CHARL_TRY(check_range(b, offset, bytes));
     if (bytes > 0) {
-        const double begin = count_transfer(b->dev, wait);
+        const double begin = count_transfer(b->dev, q, wait);
 
         CHARL_TRY(charl__buffer_settle(b, q));
         CHARL_CL(
@@ -79,7 +80,7 @@ charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, si
     CHARL_TRY(check_range(b, offset, bytes));
     CHARL_REQUIRE(bytes > 0, CHARL_ERR_INVALID, "an empty range cannot be mapped");
     CHARL_TRY(charl__buffer_settle(b, q));
-    begin = count_transfer(b->dev, true);
+    begin = count_transfer(b->dev, q, true);
     mapped = clEnqueueMapBuffer(b->dev->queue[q], b->mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
                                 offset, bytes, 0, NULL, NULL, &err);
     end_transfer(b->dev, true, begin);
@@ -94,6 +95,7 @@ charl_status charl__buffer_unmap(charl_queue q, charl_buffer *b, void *ptr)
 {
     charl_status st = CHARL_OK;
 
+    b->dev->commands[q]++;
     CHARL_CL(clEnqueueUnmapMemObject(b->dev->queue[q], b->mem, ptr, 0, NULL, NULL));
     CHARL_CL(clFlush(b->dev->queue[q]));
 cleanup:

@@ -40,6 +40,7 @@ typedef struct peer_state {
     int local, packs; /* work-items of a group; packs of four floats of each in flight */
     charl__peer_tuning tuning;
     int64_t epoch;   /* of the next meeting */
+    int64_t behind;  /* commands of the compute queue that a kernel here has waited for */
     bool is_trusted; /* it has been seen to work: whoever does not come is lost */
 } peer_state;
 
@@ -143,10 +144,11 @@ cleanup:
 typedef struct launch_plan {
     bool in_parts;
     int size; /* packs of a tile */
-    int rounds;
+    int groups, rounds;
 } launch_plan;
 
-/* Small ranges in small tiles, so that all work-groups have one. */
+/* Small ranges in small tiles, so that many work-groups have one; without a tile no work-group is
+ * started, as it would still raise its flags. */
 static launch_plan plan(const charl_allreduce *ar, const peer_state *s, charl__range range)
 {
     const int ranks = ar->c->size, groups = s->tuning.groups;
@@ -159,6 +161,7 @@ static launch_plan plan(const charl_allreduce *ar, const peer_state *s, charl__r
     const int64_t size = (int64_t)charl__round_up((size_t)share, (size_t)s->local);
     launch_plan p = {.in_parts = in_parts, .size = (int)(size < most ? size : most)};
 
+    p.groups = (int)(size < most ? (packs + size - 1) / size : groups);
     p.rounds = (int)((packs + p.size * groups - 1) / (p.size * groups));
     return p;
 }
@@ -178,7 +181,7 @@ static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__rang
                       .after = written,
                       .done = done,
                       .label = "all-reduce",
-                      .global = {(size_t)(s->tuning.groups * s->local)},
+                      .global = {(size_t)(p.groups * s->local)},
                       .local = {(size_t)s->local}};
     const charl_arg rest[] = {
         charl__raw(CHARL_ARG_IN, ar->device_lanes),
@@ -212,10 +215,14 @@ static charl_status peer_begin(charl_allreduce *ar, int64_t ticket)
     peer_state *s = ar->own;
     const charl__range range = ar->range[ticket % CHARL__RANGES];
     charl_event *written = NULL, **done = &s->done[ticket % CHARL__RANGES];
+    const int64_t commands = charl__queue_commands(s->dev, CHARL_QUEUE_COMPUTE);
 
     if (range.count > 0) {
-        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &written));
+        if (commands != s->behind) { /* else the kernel before has waited for the same */
+            CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &written));
+        }
         CHARL_TRY(range_launch(ar, s, range, written, done));
+        s->behind = commands;
     } else {
         CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, done));
     }
