@@ -88,7 +88,6 @@ typedef struct charl__ready {
     const char *entry, *label;
     charl_queue queue;
     const charl_event *after; /* NULL: none */
-    charl_event **done;       /* NULL: nobody asks */
 } charl__ready;
 
 const char *charl__cl_name(cl_int err);
@@ -233,9 +232,6 @@ charl_status charl__probe_wgmma(charl_device *dev) CHARL_MUST_CHECK;
 
 /* launch.c, recording.c */
 charl_status charl__args_set(cl_kernel kernel, const charl_launch *l) CHARL_MUST_CHECK;
-/** Takes `event`, of queue q, also on failure, and flushes the queue. */
-charl_status charl__event_adopt(charl_device *dev, charl_queue q, cl_event event,
-                                charl_event **out) CHARL_MUST_CHECK;
 charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r) CHARL_MUST_CHECK;
 charl_status charl__recording_append(charl_recording *rec, const charl_launch *l,
                                      charl__ready r) CHARL_MUST_CHECK;

@@ -204,12 +204,12 @@ typedef struct charl_launch {
     /* With local_bytes: registers are to leave room for so many work-groups on a compute unit. 0:
      * the kernel gets as many as the compiler likes. */
     int groups;
-    charl_queue queue; /* CHARL_QUEUE_COMPUTE unless told */
-    /* Not while recording: begins after this event, of any queue; *done gets the event of its end,
-     * for the caller to release (NULL where nothing is launched). Cheaper than charl__queue_wait
-     * and charl__event_record, which enqueue commands of their own. NULL: none. */
+    /* CHARL_QUEUE_COMPUTE unless told, whose launches go to the device in bundles; those of other
+     * queues at once. */
+    charl_queue queue;
+    /* Not while recording: begins after this event, of any queue. Cheaper than charl__queue_wait,
+     * which enqueues a command of its own. NULL: none. */
     const charl_event *after;
-    charl_event **done;
 } charl_launch;
 
 /** One more argument. */

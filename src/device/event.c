@@ -23,40 +23,27 @@ cleanup:
     return st;
 }
 
-charl_status charl__event_adopt(charl_device *dev, charl_queue q, cl_event event, charl_event **out)
+charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event **out)
 {
     charl_status st = CHARL_OK;
     charl_event *e = NULL;
+    cl_int err;
 
     *out = NULL;
     CHARL_TRY(take(dev, &e));
     CHARL_TRY(charl__acquire("event"));
-    e->event = event;
-    event = NULL;
+    err = clEnqueueMarkerWithWaitList(dev->queue[q], 0, NULL, &e->event);
+    if (err != CL_SUCCESS) {
+        e->event = NULL;
+        charl__drop();
+        CHARL_FAIL(charl__cl_status(err), "recording an event: %s", charl__cl_name(err));
+    }
     CHARL_CL(clFlush(dev->queue[q]));
     dev->counters.events++;
     *out = e;
     e = NULL;
 cleanup:
     charl__event_release(e);
-    if (event) {
-        clReleaseEvent(event);
-    }
-    return st;
-}
-
-charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event **out)
-{
-    charl_status st = CHARL_OK;
-    cl_event event = NULL;
-    cl_int err;
-
-    *out = NULL;
-    err = clEnqueueMarkerWithWaitList(dev->queue[q], 0, NULL, &event);
-    CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "recording an event: %s",
-                  charl__cl_name(err));
-    CHARL_TRY(charl__event_adopt(dev, q, event, out));
-cleanup:
     return st;
 }
 

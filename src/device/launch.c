@@ -142,15 +142,16 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     charl_status st = CHARL_OK;
     const cl_command_queue queue = dev->queue[r->queue];
     cl_event event = NULL;
-    cl_int err = clEnqueueNDRangeKernel(queue, r->kernel, 3, NULL, r->global, r->local,
-                                        r->after ? 1 : 0, r->after ? &r->after->event : NULL,
-                                        dev->timing || r->done ? &event : NULL);
+    cl_int err =
+        clEnqueueNDRangeKernel(queue, r->kernel, 3, NULL, r->global, r->local, r->after ? 1 : 0,
+                               r->after ? &r->after->event : NULL, dev->timing ? &event : NULL);
 
     if (err == CL_SUCCESS && dev->sync) {
         err = clFinish(queue);
         dev->counters.host_waits++;
-    } else if (err == CL_SUCCESS && r->queue == CHARL_QUEUE_COMPUTE &&
-               ++dev->unflushed >= CHARL__FLUSH_EVERY) {
+    } else if (err == CL_SUCCESS && r->queue != CHARL_QUEUE_COMPUTE) {
+        err = clFlush(queue);
+    } else if (err == CL_SUCCESS && ++dev->unflushed >= CHARL__FLUSH_EVERY) {
         dev->unflushed = 0;
         err = clFlush(queue); /* the device starts while the host still enqueues */
     }
@@ -165,12 +166,6 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     if (dev->timing) {
         CHARL_TRY(charl__timing_add(dev->timing, r, event));
     }
-    if (r->done) {
-        const cl_event mine = event;
-
-        event = NULL;
-        CHARL_TRY(charl__event_adopt(dev, r->queue, mine, r->done));
-    }
 cleanup:
     if (event) {
         clReleaseEvent(event);
@@ -184,13 +179,9 @@ charl_status charl__launch(charl_device *dev, const charl_launch *l)
     charl__ready r = {.entry = l->entry,
                       .label = l->label ? l->label : l->file,
                       .queue = l->queue,
-                      .after = l->after,
-                      .done = l->done};
+                      .after = l->after};
     charl__program *program = NULL;
 
-    if (l->done) {
-        *l->done = NULL;
-    }
     if (l->global[0] == 0) {
         goto cleanup;
     }
@@ -198,7 +189,7 @@ charl_status charl__launch(charl_device *dev, const charl_launch *l)
     CHARL_TRY(check_args(dev, l));
     CHARL_TRY(charl__program_get(dev, l, &program));
     if (dev->recording) {
-        CHARL_INVARIANT(!l->after && !l->done); /* of one moment, a recording is for many */
+        CHARL_INVARIANT(!l->after); /* of one moment, a recording is for many */
         CHARL_TRY(charl__kernel_create(dev, program, l->entry, &r.kernel));
         CHARL_TRY(charl__recording_append(dev->recording, l, r));
     } else {

@@ -35,7 +35,8 @@ typedef struct peer_state {
     atomic_uint *words;  /* state, where the host may look at it at any time; or NULL */
     void *host;          /* lanes and sum, where the device works in place */
     charl__window page;
-    charl_event *done[CHARL__RANGES];
+    charl_event *end; /* of the ranges before `ended`; NULL until somebody asks */
+    int64_t ended;
     char *defines;
     int local, packs; /* work-items of a group; packs of four floats of each in flight */
     charl__peer_tuning tuning;
@@ -167,7 +168,7 @@ static launch_plan plan(const charl_allreduce *ar, const peer_state *s, charl__r
 }
 
 static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__range range,
-                                 const charl_event *written, charl_event **done)
+                                 const charl_event *written)
 {
     charl_status st = CHARL_OK;
     const charl_comm *c = ar->c;
@@ -179,7 +180,6 @@ static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__rang
                       .defines = s->defines,
                       .queue = CHARL_QUEUE_COMM,
                       .after = written,
-                      .done = done,
                       .label = "all-reduce",
                       .global = {(size_t)(p.groups * s->local)},
                       .local = {(size_t)s->local}};
@@ -209,22 +209,22 @@ cleanup:
     return st;
 }
 
+/* An event of every range costs the host more than to enqueue one; so ends are marked when somebody
+ * asks. */
 static charl_status peer_begin(charl_allreduce *ar, int64_t ticket)
 {
     charl_status st = CHARL_OK;
     peer_state *s = ar->own;
     const charl__range range = ar->range[ticket % CHARL__RANGES];
-    charl_event *written = NULL, **done = &s->done[ticket % CHARL__RANGES];
     const int64_t commands = charl__queue_commands(s->dev, CHARL_QUEUE_COMPUTE);
+    charl_event *written = NULL;
 
     if (range.count > 0) {
         if (commands != s->behind) { /* else the kernel before has waited for the same */
             CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &written));
         }
-        CHARL_TRY(range_launch(ar, s, range, written, done));
+        CHARL_TRY(range_launch(ar, s, range, written));
         s->behind = commands;
-    } else {
-        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, done));
     }
     atomic_store(&((peer_page *)(void *)s->page.base)[ar->c->rank].begun, ticket + 1);
 cleanup:
@@ -232,22 +232,36 @@ cleanup:
     return st;
 }
 
+/* The end of all ranges begun. */
+static charl_status end_mark(charl_allreduce *ar, peer_state *s)
+{
+    charl_status st = CHARL_OK;
+
+    charl__event_release(s->end);
+    s->end = NULL;
+    CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, &s->end));
+    s->ended = ar->begun;
+cleanup:
+    return st;
+}
+
 static charl_status peer_progress(charl_allreduce *ar)
 {
     charl_status st = CHARL_OK;
     peer_state *s = ar->own;
+    bool is_done = false;
 
-    while (ar->completed < ar->begun) {
-        charl_event **e = &s->done[ar->completed % CHARL__RANGES];
-        bool is_done = false;
-
-        CHARL_TRY(charl__event_is_done(*e, &is_done));
-        if (!is_done) {
-            break;
-        }
-        charl__event_release(*e);
-        *e = NULL;
-        ar->completed++;
+    if (ar->completed == ar->begun) {
+        goto cleanup;
+    }
+    if (!s->end) {
+        CHARL_TRY(end_mark(ar, s));
+    }
+    CHARL_TRY(charl__event_is_done(s->end, &is_done));
+    if (is_done) {
+        charl__event_release(s->end);
+        s->end = NULL;
+        ar->completed = s->ended;
     }
 cleanup:
     return st;
@@ -266,10 +280,13 @@ static charl_status peer_join(charl_allreduce *ar)
     charl_status st = CHARL_OK;
     peer_state *s = ar->own;
 
-    if (ar->completed < ar->begun) { /* one queue: the last covers all */
-        CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE,
-                                    s->done[(ar->begun - 1) % CHARL__RANGES]));
+    if (ar->completed == ar->begun) {
+        goto cleanup;
     }
+    if (!s->end || s->ended < ar->begun) {
+        CHARL_TRY(end_mark(ar, s));
+    }
+    CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE, s->end));
 cleanup:
     return st;
 }
@@ -432,9 +449,7 @@ static void peer_destroy(charl_allreduce *ar)
         return;
     }
     peer_abandon(ar);
-    for (int i = 0; i < CHARL__RANGES; i++) {
-        charl__event_release(s->done[i]);
-    }
+    charl__event_release(s->end);
     for (int r = 0; r < ar->c->size; r++) {
         charl__buffer_release(s->box[r]); /* waits for what is on its way */
     }

@@ -36,51 +36,63 @@ static void test_offsets(void **state)
     charl_test_each_device(check_offsets);
 }
 
-/* A launch whose event cannot be kept: nothing of it is left behind. */
-static charl_status launch_with_event(void *ctx)
-{
-    charl_status st = CHARL_OK;
-    charl_buffer *b = ctx;
-    charl_event *done = NULL;
-    charl_launch fill = charl_test_fill_launch(b, 0, 1, WORDS);
-
-    fill.done = &done;
-    CHARL_TRY(charl__launch(charl__buffer_device(b), &fill));
-    CHARL_TRY(charl__event_wait(done));
-cleanup:
-    charl__event_release(done);
-    return st;
-}
-
 /* Two queues in turn, each launch after the other queue's last: the values say who came when. */
 static void check_order(charl_device *dev)
 {
     enum { TURNS = 40 };
     static const charl_queue queue[2] = {CHARL_QUEUE_COMPUTE, CHARL_QUEUE_COMM};
     charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
-    charl_event *last = NULL, *none = (charl_event *)(void *)b;
-    charl_launch nothing = {.file = "none", .entry = "none", .done = &none};
+    charl_event *last = NULL;
 
     for (int turn = 0; turn < TURNS; turn++) {
-        charl_event *done = NULL;
         charl_launch fill = charl_test_fill_launch(b, turn, (uint32_t)turn + 1, WORDS - turn);
 
         fill.queue = queue[turn % 2];
         fill.after = last;
-        fill.done = &done;
         charl_assert_ok(charl__launch(dev, &fill));
-        assert_non_null(done);
         charl__event_release(last);
-        last = done;
+        charl_assert_ok(charl__event_record(dev, fill.queue, &last));
     }
     charl_assert_ok(charl__event_wait(last));
     for (int turn = 0; turn < TURNS; turn++) {
         expect_words(b, turn, turn + 1 < TURNS ? 1 : WORDS - turn, (uint32_t)turn + 1);
     }
-    charl_assert_ok(charl__launch(dev, &nothing));
-    assert_null(none);
-    assert_true(charl_test_fail_every_acquisition(launch_with_event, b) > 0);
     charl__event_release(last);
+    charl__buffer_release(b);
+}
+
+/* An event that cannot be kept: nothing of it is left behind. */
+static charl_status record(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl_event *e = NULL;
+
+    CHARL_TRY(charl__event_record(ctx, CHARL_QUEUE_COMM, &e));
+cleanup:
+    charl__event_release(e);
+    return st;
+}
+
+/* What reads or writes memory counts, on its queue; what only orders does not. */
+static void check_commands(charl_device *dev)
+{
+    const int64_t other = charl__queue_commands(dev, CHARL_QUEUE_COMM);
+    int64_t n = charl__queue_commands(dev, CHARL_QUEUE_COMPUTE);
+    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl_launch fill = charl_test_fill_launch(b, 0, 1, WORDS);
+    uint32_t word = 0;
+    void *p = NULL;
+
+    assert_int_equal(charl__queue_commands(dev, CHARL_QUEUE_COMPUTE), ++n); /* its zeros */
+    charl_assert_ok(charl__launch(dev, &fill));
+    assert_int_equal(charl__queue_commands(dev, CHARL_QUEUE_COMPUTE), ++n);
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, &word, 4, true));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, &word, 4, true));
+    charl_assert_ok(charl__buffer_map(CHARL_QUEUE_COMPUTE, b, 0, 4, &p));
+    charl_assert_ok(charl__buffer_unmap(CHARL_QUEUE_COMPUTE, b, p));
+    assert_int_equal(charl__queue_commands(dev, CHARL_QUEUE_COMPUTE), n + 4);
+    assert_true(charl_test_fail_every_acquisition(record, dev) > 0);
+    assert_int_equal(charl__queue_commands(dev, CHARL_QUEUE_COMM), other);
     charl__buffer_release(b);
 }
 
@@ -88,6 +100,12 @@ static void test_order(void **state)
 {
     (void)state;
     charl_test_each_device(check_order);
+}
+
+static void test_commands(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_commands);
 }
 
 /* A position above 2^31 elements without the memory for it: the kernel stores what it computes. */
@@ -413,7 +431,8 @@ int main(void)
         cmocka_unit_test(test_refusals),  cmocka_unit_test(test_foreign_buffer),
         cmocka_unit_test(test_recording), cmocka_unit_test(test_recording_failure),
         cmocka_unit_test(test_ring),      cmocka_unit_test(test_events),
-        cmocka_unit_test(test_order),     cmocka_unit_test(test_sync),
+        cmocka_unit_test(test_order),     cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_sync),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
