@@ -235,6 +235,7 @@ typedef struct charl_config {
     struct {
         const char *select;
         bool share;
+        bool allow_tf32;
         const char *cpu_bind;
     } device;
     struct {

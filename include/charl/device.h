@@ -46,6 +46,8 @@ typedef struct charl_device_request {
                            that share CPUs call charl_comm_cpu_limit first */
     int local_size;
     bool share;           /* several ranks may use one GPU */
+    bool allow_tf32;      /* products of f32 matrices may round their elements to tf32 (8 bits of
+                             exponent, 10 behind the point), where tensor cores take that */
     int64_t memory_limit; /* bytes; 0 = what the device has */
 } charl_device_request;
 

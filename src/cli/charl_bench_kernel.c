@@ -21,6 +21,7 @@ typedef struct session {
     const charl__bench_kind *kind;
     const char *select;
     int dtype; /* charl_dtype; -1: not told */
+    bool tf32; /* f32, multiplied so */
     charl__bench_shape shape[CHARL__BENCH_SHAPES + 1];
     int n_shapes;
     int64_t repeats, ms;
@@ -103,6 +104,13 @@ cleanup:
     return st;
 }
 
+/* The type that matrices are multiplied in. */
+static const char *type_name(const charl__bench_case *c)
+{
+    return c->dtype == CHARL_F32 && charl__device_facts(c->dev)->tf32 ? "tf32"
+                                                                      : charl_dtype_name(c->dtype);
+}
+
 static charl_status run_ceiling(void *ctx)
 {
     return charl__ceiling_run(ctx);
@@ -121,7 +129,7 @@ static const char *case_text(const charl__bench_kind *k, const charl__bench_case
         used += snprintf(text + used, (size_t)(LABEL - used), " %s", k->forms[c->shape->form]);
     }
     if (k->is_typed) {
-        snprintf(text + used, (size_t)(LABEL - used), " %s", charl_dtype_name(c->dtype));
+        snprintf(text + used, (size_t)(LABEL - used), " %s", type_name(c));
     }
     return text;
 }
@@ -185,6 +193,7 @@ static charl_status measure_all(session *r, charl_device *dev)
     charl_status st = CHARL_OK;
     const charl__bench_kind *k = r->kind;
     const bool is_cpu = charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
+    const bool has_half = charl__device_facts(dev)->wgmma || charl__device_facts(dev)->mma;
     const charl__bench_shape *shape = r->n_shapes > 0 ? r->shape : is_cpu ? k->cpu : k->gpu;
     const charl__bench_table table = {.bench = k->name,
                                       .unit = k->unit,
@@ -195,7 +204,7 @@ static charl_status measure_all(session *r, charl_device *dev)
                                       .prints = true};
 
     if (r->dtype < 0) {
-        r->dtype = charl__device_facts(dev)->wgmma && k->is_typed ? CHARL_BF16 : CHARL_F32;
+        r->dtype = has_half && k->is_typed ? CHARL_BF16 : CHARL_F32;
     }
     print_about(r, dev, &table);
     charl__bench_head(&table);
@@ -273,7 +282,12 @@ static error_t parse_dtype(session *r, const char *value)
             return 0;
         }
     }
-    return charl__cli_bad_option("--dtype", value, "must be f32, bf16 or f16");
+    if (strcmp(value, "tf32") == 0) {
+        r->dtype = CHARL_F32;
+        r->tf32 = true;
+        return 0;
+    }
+    return charl__cli_bad_option("--dtype", value, "must be f32, tf32, bf16 or f16");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -310,9 +324,10 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
     static const struct argp_option typed = {
         "dtype",
         't',
-        "f32|bf16|f16",
+        "f32|tf32|bf16|f16",
         0,
-        "Type of the operands (default: bf16 where there are tensor cores for it, else f32)",
+        "Type of the operands; tf32: f32, as with device.allow_tf32 (default: bf16 where there are "
+        "tensor cores for it, else f32)",
         0};
     const struct argp_option options[] = {
         {"device", 'd', "SELECT", 0,
@@ -333,7 +348,8 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
     if (code >= 0) {
         return code;
     }
-    st = charl_device_open(&(charl_device_request){.select = r.select, .local_size = 1}, &dev);
+    st = charl_device_open(
+        &(charl_device_request){.select = r.select, .local_size = 1, .allow_tf32 = r.tf32}, &dev);
     charl__cli_restore_signals();
     if (st != CHARL_OK) {
         return fail_open(st);

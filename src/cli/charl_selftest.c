@@ -162,7 +162,7 @@ static int check_table(charl_device *dev, const selftest *s)
     int count[2] = {0, 0}; /* passed, failed */
 
     check_type(dev, s, CHARL_F32, count);
-    if (charl__device_facts(dev)->wgmma) {
+    if (charl__device_facts(dev)->wgmma || charl__device_facts(dev)->mma) {
         printf("\nin bf16, products on tensor cores\n");
         check_type(dev, s, CHARL_BF16, count);
     }

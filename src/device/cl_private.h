@@ -32,7 +32,7 @@ typedef struct charl__program {
     uint64_t hash; /* of file and defines */
     char *file, *defines;
     int64_t local_bytes; /* see charl_launch */
-    int groups;
+    int groups, items;   /* wanted on a compute unit, and work-items of each; 0: any */
     cl_program program;
     charl__kernel *kernels; /* those that direct launches share */
 } charl__program;
@@ -134,7 +134,7 @@ charl_status charl__timing_add(charl__timing *t, const charl__ready *r,
 void charl__timing_destroy(charl__timing *t);
 
 /* probe.c */
-charl_status charl__device_probe(charl_device *dev) CHARL_MUST_CHECK;
+charl_status charl__device_probe(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
 
 /* buffer.c */
 charl_status charl__budget_check(const charl_device *dev, size_t bytes,
@@ -225,10 +225,10 @@ charl_status charl__device_keep(charl_device *dev, int k, size_t bytes,
 /** Release one of them, and with the last the device; false if there was none. */
 bool charl__device_drop_kept(charl_device *dev);
 
-/* probe_wgmma.c */
-/** Sets facts.wgmma. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or
- * computes something else is no error. */
-charl_status charl__probe_wgmma(charl_device *dev) CHARL_MUST_CHECK;
+/* probe_products.c */
+/** Sets facts.wgmma, mma and, where it may be, tf32. After charl__probe_ptx. Errors: ERR_NOMEM and
+ * those of transfers; a kernel that does not build or computes something else is no error. */
+charl_status charl__probe_products(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
 
 /* launch.c, recording.c */
 charl_status charl__args_set(cl_kernel kernel, const charl_launch *l) CHARL_MUST_CHECK;

@@ -110,7 +110,7 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
         CHARL_TRY(charl__timing_create(&dev->timing));
     }
     CHARL_TRY(open_queues(dev));
-    CHARL_TRY(charl__device_probe(dev));
+    CHARL_TRY(charl__device_probe(dev, request->allow_tf32));
     charl__log(CHARL__LOG_DEBUG, "%s (%s, driver %s): %lld MiB, shared by %d", dev->info.name,
                dev->info.platform, dev->info.driver, (long long)(dev->memory.capacity >> 20),
                sharers);

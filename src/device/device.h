@@ -35,6 +35,8 @@ typedef struct charl_device_facts {
     bool local_is_fast; /* local memory is its own memory, not the host cache: tiles go there */
     bool wgmma;         /* kernels with local_bytes run, and matrix products on the tensor cores of
                            NVIDIA's compute capability 9.0 are right */
+    bool mma;           /* else: matrix products of half types on those of 8.0 and higher are */
+    bool tf32;          /* f32 may be multiplied there too, rounded to tf32 */
     bool ptx;           /* kernels may use inline PTX of compute capability 8.0: they are built with
                            CHARL_PTX defined */
     int vector_width;   /* preferred floats per vector */
@@ -63,7 +65,7 @@ charl_device *charl__buffer_device(const charl_buffer *b);
 
 /** Memory through which work-groups of a launch on the compute queue pass sums on: for each compute
  * unit CHARL_PASSED_FLOATS, after CHARL_PASSED_WORDS words that are 0 wherever no launch runs.
- * Borrowed from the device. NULL unless facts.wgmma. */
+ * Borrowed from the device. NULL unless facts.wgmma, mma or tf32. */
 charl_buffer *charl__device_passed(const charl_device *dev);
 /** Memory for copies that launches on the compute queue make and read one after another: every
  * call may give the same. Borrowed until the next call; a recording retains what it names. Errors:
@@ -201,8 +203,8 @@ typedef struct charl_launch {
      * memory enlarged to this many bytes (the device has 227 KB; the compiler lets it declare 48).
      * Only where facts.wgmma. */
     int64_t local_bytes;
-    /* With local_bytes: registers are to leave room for so many work-groups on a compute unit. 0:
-     * the kernel gets as many as the compiler likes. */
+    /* On NVIDIA's devices: registers are to leave room for so many work-groups on a compute unit.
+     * 0: the kernel gets as many as the compiler likes. */
     int groups;
     /* CHARL_QUEUE_COMPUTE unless told, whose launches go to the device in bundles; those of other
      * queues at once. */

@@ -84,7 +84,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__device_probe(charl_device *dev)
+charl_status charl__device_probe(charl_device *dev, bool allow_tf32)
 {
     charl_status st = CHARL_OK;
     const bool cpu = dev->info.kind == CHARL_DEVICE_CPU;
@@ -101,7 +101,7 @@ charl_status charl__device_probe(charl_device *dev)
     CHARL_TRY(probe_zero_copy(dev));
     CHARL_TRY(probe_fp16(dev));
     CHARL_TRY(charl__probe_ptx(dev));
-    CHARL_TRY(charl__probe_wgmma(dev));
+    CHARL_TRY(charl__probe_products(dev, allow_tf32));
     dev->counters = (charl_device_counters){0};
     dev->memory.peak = dev->memory.in_use;
 cleanup:

@@ -1,13 +1,13 @@
-/* Launches of kernels/ceiling.cl and kernels/nvidia/ceiling_wgmma.cl. */
+/* Launches of kernels/ceiling.cl, kernels/nvidia/ceiling_wgmma.cl and ceiling_mma.cl. */
 #include "tensor/ceiling.h"
 
 #include <stdio.h>
 
 #include "base/alloc.h"
 
-enum { WGMMA_GROUP = 256, WGMMA_BYTES = 65536, GROUPS_PER_UNIT = 8 };
+enum { WGMMA_GROUP = 256, MMA_GROUP = 256, WGMMA_BYTES = 65536, GROUPS_PER_UNIT = 8 };
 
-static const int WGMMA_ROUNDS = 2048, FMA_ROUNDS = 16384;
+static const int WGMMA_ROUNDS = 2048, MMA_ROUNDS = 8192, FMA_ROUNDS = 16384;
 
 struct charl__ceiling {
     charl_device *dev;
@@ -115,16 +115,40 @@ cleanup:
     return st;
 }
 
+static charl_status prepare_mma(charl__ceiling *c, charl_dtype dtype)
+{
+    charl_status st = CHARL_OK;
+    const int size = (int)charl_dtype_size(dtype);
+    const int64_t groups = 2 * (int64_t)charl_device_get_info(c->dev)->compute_units;
+
+    CHARL_TRY(charl__buffer_create(c->dev, (size_t)groups * MMA_GROUP * 4, "benchmark", &c->to));
+    snprintf(c->defines, sizeof c->defines, "#define SIZE %d\n#define IS_F16 %d\n", size,
+             dtype == CHARL_F16);
+    c->name = "mma loop";
+    c->amount = 2.0 * 8 * 8 * 16 * 8 * (32.0 / size) * MMA_ROUNDS * (double)groups;
+    c->launch = (charl_launch){.file = "nvidia/ceiling_mma",
+                               .entry = "ceiling_mma",
+                               .defines = c->defines,
+                               .global = {(size_t)groups * MMA_GROUP},
+                               .local = {MMA_GROUP},
+                               .args = {charl__raw(CHARL_ARG_OUT, c->to), charl__i32(MMA_ROUNDS)}};
+cleanup:
+    return st;
+}
+
 charl_status charl__ceiling_multiply(charl_device *dev, charl_dtype dtype, charl__ceiling **out)
 {
     charl_status st = CHARL_OK;
+    const charl_device_facts *facts = charl__device_facts(dev);
     const bool is_half = dtype == CHARL_BF16 || dtype == CHARL_F16;
     charl__ceiling *c = NULL;
 
     *out = NULL;
     CHARL_TRY(create(dev, &c));
-    CHARL_TRY(charl__device_facts(dev)->wgmma && is_half ? prepare_wgmma(c, dtype)
-                                                         : prepare_fma(c));
+    CHARL_TRY(facts->wgmma && is_half ? prepare_wgmma(c, dtype)
+              : is_half               ? facts->mma
+              : facts->tf32           ? prepare_mma(c, dtype)
+                                      : prepare_fma(c));
     *out = c;
     c = NULL;
 cleanup:

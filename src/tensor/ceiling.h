@@ -15,13 +15,14 @@ charl_status charl__ceiling_copy(charl_device *dev, int64_t bytes,
                                  charl__ceiling **out) CHARL_MUST_CHECK;
 
 /** The fastest multiplications of operands of type `dtype` that charl uses, sums in f32: tensor
- * cores where facts.wgmma and dtype is bf16 or f16, else fma in vectors of f32. Owned. Blocks.
+ * cores where facts.wgmma or mma and dtype is bf16 or f16, or facts.tf32 and dtype is f32, else fma
+ * in vectors of f32. Owned. Blocks.
  * Local. Errors: ERR_NOMEM, ERR_DEVICE. */
 charl_status charl__ceiling_multiply(charl_device *dev, charl_dtype dtype,
                                      charl__ceiling **out) CHARL_MUST_CHECK;
 void charl__ceiling_destroy(charl__ceiling *c); /* NULL is a no-op */
 
-/** "copy loop", "fma loop", "wgmma loop". Static. */
+/** "copy loop", "fma loop", "wgmma loop", "mma loop". Static. */
 const char *charl__ceiling_name(const charl__ceiling *c);
 /** What one run does: bytes read and written, or floating-point operations. */
 double charl__ceiling_amount(const charl__ceiling *c);

@@ -9,9 +9,10 @@
  * ascending k, then one addition of the bias, so its bits are the same on every device, for every
  * tile and at every position.
  *
- *  Except on NVIDIA's tensor cores (facts.wgmma), which take products of bf16 or f16 in PLAIN and
- * TRANSPOSED layouts with one segment: there the sum is what kernels/nvidia/gemm_wgmma.cl says,
- * with the same bits for every tile and at every position on that device.
+ *  Except on NVIDIA's tensor cores, which take products in PLAIN and TRANSPOSED layouts with one
+ * segment, of bf16 or f16 (facts.wgmma, facts.mma) and of f32 where that is allowed (facts.tf32):
+ * there the sum is what kernels/nvidia/gemm_wgmma.cl or gemm_mma.cl says, with the same bits for
+ * every tile and at every position on that device.
  */
 #include "tensor/tensor.h"
 
@@ -47,10 +48,10 @@ typedef enum charl_gemm_form {
     CHARL_GEMM_LOCAL_SMALL, /* deep tiles of 32 x 32; operands PLAIN or TRANSPOSED */
     CHARL_GEMM_VECTOR_SMALL,
     CHARL_GEMM_VECTOR_NARROW, /* the micro-tile of vectors shorter than 16 */
-    CHARL_GEMM_WGMMA,         /* tensor cores, where facts.wgmma and the operands allow */
-    CHARL_GEMM_WGMMA_WIDE,
-    CHARL_GEMM_WGMMA_SPLIT, /* the wide tile, the last tiles shared out in equal parts */
-    CHARL_GEMM_WGMMA_PADDED /* rows that do not begin at multiples of 16 bytes copied first */
+    CHARL_GEMM_WGMMA,         /* tensor cores, where facts and operands allow */
+    CHARL_GEMM_WGMMA_WIDE,    /* where facts.mma or tf32, all of these have its one tile */
+    CHARL_GEMM_WGMMA_SPLIT,   /* the wide tile, the last tiles shared out in equal parts */
+    CHARL_GEMM_WGMMA_PADDED   /* rows that do not begin at multiples of 16 bytes copied first */
 } charl_gemm_form;
 
 enum { CHARL_GEMM_EPILOGUE_IN = 2 };

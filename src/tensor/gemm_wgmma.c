@@ -1,5 +1,5 @@
-/* Products of half types on NVIDIA's tensor cores. The choices made here (tile, how operands are
- * copied) change no bits: kernels/nvidia/gemm_wgmma.cl says why. */
+/* Products on NVIDIA's tensor cores. The choices made here (tile, how operands are copied) change
+ * no bits: kernels/nvidia/gemm_wgmma.cl and gemm_mma.cl say why. */
 #include <limits.h>
 #include <stdio.h>
 
@@ -9,7 +9,8 @@ enum {
     GROUP = 256,
     ROWS = 128,
     STAGE_K = 64,
-    HALF_BYTES = 2,
+    STAGE_BYTES = 128, /* of a row of gemm_wgmma.cl's tiles */
+    CHUNK_BYTES = 16,
     SPLIT_COST = 16,
     A_SUMS_BYTES = 4096
 };
@@ -19,14 +20,20 @@ typedef struct tile {
     int groups; /* that run at a time on a compute unit: registers and local memory allow no more */
 } tile;
 
-static const tile narrow = {128, 3, 0, 2}, wide = {256, 4, 1, 1};
+static const tile narrow = {128, 3, 0, 2}, wide = {256, 4, 1, 1}; /* of gemm_wgmma.cl */
+static const tile of_mma = {128, 3, 0, 2};
+
+/* Whether they take products of this type. */
+static bool is_type(const charl_device_facts *facts, charl_dtype dtype)
+{
+    return dtype == CHARL_F32 ? facts->tf32 : facts->wgmma || facts->mma;
+}
 
 bool charl__gemm_is_wgmma(charl_device *dev, const charl_gemm *p)
 {
     const bool form = p->form == CHARL_GEMM_AUTO || p->form >= CHARL_GEMM_WGMMA;
 
-    return form && charl__device_facts(dev)->wgmma &&
-           (p->a->dtype == CHARL_BF16 || p->a->dtype == CHARL_F16) &&
+    return form && is_type(charl__device_facts(dev), p->a->dtype) &&
            (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
            (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) &&
            p->segments <= 1 && p->leaves <= 1;
@@ -34,12 +41,18 @@ bool charl__gemm_is_wgmma(charl_device *dev, const charl_gemm *p)
 
 bool charl__gemm_goes_on(charl_device *dev, charl_dtype type)
 {
-    return type == CHARL_F32 || !charl__device_facts(dev)->wgmma;
+    return !is_type(charl__device_facts(dev), type);
+}
+
+/* Of those: whether by gemm_mma.cl. */
+static bool is_mma(charl_device *dev, const charl_gemm *p)
+{
+    return p->a->dtype == CHARL_F32 || !charl__device_facts(dev)->wgmma;
 }
 
 bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p)
 {
-    return charl__gemm_is_wgmma(dev, p) && p->a_kind == CHARL_GEMM_TRANSPOSED;
+    return charl__gemm_is_wgmma(dev, p) && !is_mma(dev, p) && p->a_kind == CHARL_GEMM_TRANSPOSED;
 }
 
 static int64_t count_tiles(const charl_gemm *p, const tile *t)
@@ -60,6 +73,9 @@ static bool is_wide(charl_device *dev, const charl_gemm *p)
 
 static const tile *choose_tile(charl_device *dev, const charl_gemm *p)
 {
+    if (is_mma(dev, p)) {
+        return &of_mma;
+    }
     switch (p->form) {
     case CHARL_GEMM_WGMMA:
         return &narrow;
@@ -90,7 +106,7 @@ static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, in
     if (p->form == CHARL_GEMM_WGMMA_SPLIT) {
         d.is_split = true;
         d.groups = charl__ceil_div(2 * d.groups, 3); /* small products can be cut as well */
-    } else if (p->form == CHARL_GEMM_AUTO && t == &wide && tiles > d.groups) {
+    } else if (p->form == CHARL_GEMM_AUTO && t != &narrow && tiles > d.groups) {
         const int64_t idle = (d.groups - tiles % d.groups) % d.groups;
 
         d.is_split = d.groups <= CHARL_PASSED_WORDS && 12 * idle > tiles &&
@@ -146,18 +162,21 @@ typedef struct plan {
 static void define(const charl_gemm *p, const plan *x, char *text, size_t bytes)
 {
     const tile *t = x->tile;
-    const int n = charl__gemm_define_epilogue(p, 4, text, bytes);
+    const int size = (int)charl_dtype_size(p->a->dtype);
+    int n = charl__gemm_define_epilogue(p, 4, text, bytes);
 
+    n += snprintf(text + n, bytes - (size_t)n,
+                  "%s#define IS_F16 %d\n#define OUT_T %s\n#define A_KIND %d\n#define B_KIND %d\n"
+                  "#define BIAS %d\n#define A_BY_16 %d\n#define B_BY_16 %d\n#define OUT_BY_8 %d\n"
+                  "#define SPLIT %d\n#define A_SUMS %d\n",
+                  charl__act_define(p->a->dtype), p->a->dtype == CHARL_F16,
+                  charl__kernel_type(p->out->dtype), (int)p->a_kind, (int)p->b_kind,
+                  (int)p->bias_kind, charl__matrix_is_aligned(&x->a, CHUNK_BYTES / size),
+                  charl__matrix_is_aligned(&x->b, CHUNK_BYTES / size), writes_by_8(p),
+                  x->deal.is_split, p->a_sums != NULL);
     snprintf(text + n, bytes - (size_t)n,
-             "%s#define IS_F16 %d\n#define OUT_T %s\n#define A_KIND %d\n#define B_KIND %d\n"
-             "#define BIAS %d\n#define BN %d\n#define STAGES %d\n#define OVERLAP %d\n"
-             "#define A_BY_16 %d\n#define B_BY_16 %d\n#define OUT_BY_8 %d\n#define SPLIT %d\n"
-             "#define A_SUMS %d\n",
-             charl__act_define(p->a->dtype), p->a->dtype == CHARL_F16,
-             charl__kernel_type(p->out->dtype), (int)p->a_kind, (int)p->b_kind, (int)p->bias_kind,
-             t->columns, t->stages, t->overlap, charl__matrix_is_aligned(&x->a, 16 / HALF_BYTES),
-             charl__matrix_is_aligned(&x->b, 16 / HALF_BYTES), writes_by_8(p), x->deal.is_split,
-             p->a_sums != NULL);
+             "#define BN %d\n#define STAGES %d\n#define OVERLAP %d\n#define SIZE %d\n", t->columns,
+             t->stages, t->overlap, size);
 }
 
 static plan make_plan(charl_device *dev, const charl_gemm *p)
@@ -177,14 +196,16 @@ static plan make_plan(charl_device *dev, const charl_gemm *p)
 static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x)
 {
     const tile *t = x->tile;
+    const bool mma = t == &of_mma;
     char defines[CHARL__GEMM_DEFINES];
     charl_launch l = {
-        .file = "nvidia/gemm_wgmma",
-        .entry = "gemm_wgmma",
+        .file = mma ? "nvidia/gemm_mma" : "nvidia/gemm_wgmma",
+        .entry = mma ? "gemm_mma" : "gemm_wgmma",
         .defines = defines,
         .global = {(size_t)(x->deal.groups * GROUP)},
         .local = {GROUP},
-        .local_bytes = (int64_t)t->stages * (ROWS + t->columns) * STAGE_K * HALF_BYTES,
+        .local_bytes = mma ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES,
+        .groups = mma ? t->groups : 0,
         .args = {x->a.first, x->b.first, charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
                  charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at), charl__i32((int32_t)p->m),
                  charl__i32((int32_t)p->n), charl__i32((int32_t)p->k),
@@ -217,7 +238,9 @@ charl_status charl__gemm_wgmma(charl_device *dev, const charl_gemm *p)
                   "matrix product of %lld x %lld x %lld, %lld times: %lld tiles are beyond 2^31",
                   (long long)p->m, (long long)p->n, (long long)p->k,
                   (long long)charl__at_least_one(p->count), (long long)x.tiles);
-    CHARL_TRY(charl__gemm_pad(dev, p, &x.a, &x.b));
+    if (p->a->dtype != CHARL_F32) { /* single elements of f32 can be copied beside the products */
+        CHARL_TRY(charl__gemm_pad(dev, p, &x.a, &x.b));
+    }
     CHARL_TRY(launch(dev, p, &x));
 cleanup:
     return st;

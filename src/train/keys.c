@@ -195,6 +195,9 @@ const charl__key charl__keys[] = {
      "ranks of a node: gpu, gpu, cpu"},
     {"device", "share", CHARL__KEY_BOOL, AT(device.share), "no", NULL, NULL, NULL, NULL, NULL,
      "allow several ranks on one GPU"},
+    {"device", "allow_tf32", CHARL__KEY_BOOL, AT(device.allow_tf32), "no", NULL, NULL, NULL, NULL, NULL,
+     "products of f32 matrices may round their elements to 10 bits behind the point (tf32), where tensor cores multiply such numbers "
+     "(NVIDIA, compute capability 8.0 and higher): several times as fast, with other bits"},
     {"device", "cpu_bind", CHARL__KEY_CHOICE, AT(device.cpu_bind), "auto", NULL, "auto|none", NULL, NULL, NULL,
      "auto: widen a binding to one core that mpirun made; none: leave the binding alone"},
 

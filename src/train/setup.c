@@ -82,7 +82,8 @@ static charl_status open_device(charl__trainer *t)
         .select = t->config->device.select,
         .local_rank = is_team ? charl_comm_rank(t->comm) : charl_comm_local_rank(t->comm),
         .local_size = is_team ? charl_comm_size(t->comm) : charl_comm_local_size(t->comm),
-        .share = t->config->device.share || is_team};
+        .share = t->config->device.share || is_team,
+        .allow_tf32 = t->config->device.allow_tf32};
 
     CHARL_TRY(charl_comm_cpu_limit(t->comm));
     CHARL_TRY(charl_device_open(&r, &t->dev));

@@ -1,6 +1,7 @@
 /* The built-in functions that the kernels use, for a host: see lanes.h. */
 int lanes_item(void);
 int lanes_group(void);
+int lanes_groups(void);
 uint lanes_pack_f16(float x, float y);
 float lanes_f16(uint bits);
 #define BUILTIN __attribute__((overloadable))
@@ -13,6 +14,11 @@ size_t BUILTIN get_local_id(uint dimension)
 size_t BUILTIN get_group_id(uint dimension)
 {
     return dimension == 0 ? (size_t)lanes_group() : 0;
+}
+
+size_t BUILTIN get_num_groups(uint dimension)
+{
+    return dimension == 0 ? (size_t)lanes_groups() : 1;
 }
 
 float BUILTIN fma(float a, float b, float c)
@@ -28,6 +34,21 @@ float BUILTIN fmax(float a, float b)
 int BUILTIN min(int a, int b)
 {
     return a < b ? a : b;
+}
+
+int2 BUILTIN min(int2 a, int2 b)
+{
+    return a < b ? a : b;
+}
+
+int BUILTIN max(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+ulong2 BUILTIN convert_ulong2(int2 x)
+{
+    return (ulong2)((ulong)x.x, (ulong)x.y);
 }
 
 int BUILTIN clamp(int x, int low, int high)

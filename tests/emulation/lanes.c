@@ -17,6 +17,7 @@ typedef struct copy {
     address to, from;
     int bytes; /* 0: zeros */
     int size;
+    int commit; /* number of commits before it */
 } copy;
 
 typedef struct product {
@@ -32,10 +33,11 @@ typedef struct lane {
     char *stack;
     bool done;
     uint32_t word, words[16]; /* for others to see */
+    address row;
     bool flag;
     copy copies[COPIES];
     product products[PRODUCTS];
-    int n_copies, n_products;
+    int n_copies, n_products, n_commits;
 } lane;
 
 typedef struct meeting {
@@ -46,7 +48,7 @@ typedef struct meeting {
 static lane *lanes;
 static ucontext_t scheduler;
 static meeting of_group, of_warp[LANES_MOST / WARP];
-static int now, n_lanes, n_left, group;
+static int now, n_lanes, n_left, group, n_groups;
 static bool late, any;
 static void (*work)(void *);
 static void *work_ctx;
@@ -82,7 +84,7 @@ static void start(void)
 static void prepare(lane *l)
 {
     l->done = false;
-    l->n_copies = l->n_products = 0;
+    l->n_copies = l->n_products = l->n_commits = 0;
     getcontext(&l->context);
     l->context.uc_stack.ss_sp = l->stack;
     l->context.uc_stack.ss_size = STACK;
@@ -118,6 +120,7 @@ bool lanes_run(int groups, int count, bool late_copies, void (*body)(void *), vo
         good = good && charl_alloc(STACK, &lanes[i].stack) == CHARL_OK;
     }
     n_lanes = count;
+    n_groups = groups;
     late = late_copies;
     work = body;
     work_ctx = ctx;
@@ -206,7 +209,7 @@ static void make(const copy *c)
 static void add_copy(address to, address from, int there, int size)
 {
     lane *me = &lanes[now];
-    const copy c = {to, from, there ? size : 0, size};
+    const copy c = {to, from, there ? size : 0, size, me->n_commits};
 
     if (to % (address)size != 0 || (there && from % (address)size != 0) || me->n_copies == COPIES) {
         fprintf(stderr, "a copy of %d bytes from %lx to %lx\n", size, from, to);
@@ -234,15 +237,31 @@ void lanes_barrier(void)
     meet(&of_group, n_lanes);
 }
 
-void lanes_arrived(void)
+void lanes_commit(void)
+{
+    lanes[now].n_commits++;
+}
+
+void lanes_arrived_but(int commits)
 {
     lane *me = &lanes[now];
+    int left = 0;
 
     for (int i = 0; i < me->n_copies; i++) {
-        make(&me->copies[i]);
+        if (me->copies[i].commit < me->n_commits - commits) {
+            make(&me->copies[i]);
+        } else {
+            me->copies[left++] = me->copies[i];
+        }
     }
-    me->n_copies = 0;
+    me->n_copies = left;
     lanes_barrier();
+}
+
+void lanes_arrived(void)
+{
+    lanes_commit();
+    lanes_arrived_but(0);
 }
 
 /* Element x of row r of a block with 128-byte swizzle. */
@@ -335,6 +354,66 @@ void lanes_settle(void)
     meet_warp();
 }
 
+/* Register i of lane l: the l % 4-th word of the row that lane 8 i + l / 4 names; transposed, the
+ * l / 4-th elements of two rows. */
+void lanes_fragment(uint32_t *x, address row, int transposed)
+{
+    const int l = now % WARP;
+    const lane *warp = &lanes[now - l];
+
+    lanes[now].row = row;
+    meet_warp();
+    for (int i = 0; i < 4; i++) {
+        const lane *eight = warp + (ptrdiff_t)8 * i;
+
+        if (transposed) {
+            const uint16_t *low = (const uint16_t *)eight[2 * (l % 4)].row; /* NOLINT: as above */
+            const uint16_t *high = (const uint16_t *)eight[2 * (l % 4) + 1].row; /* NOLINT */
+
+            x[i] = low[l / 4] | (uint32_t)high[l / 4] << 16;
+        } else {
+            x[i] = ((const uint32_t *)eight[l / 4].row)[l % 4]; /* NOLINT: as above */
+        }
+    }
+    meet_warp();
+}
+
+/* Element k of row `row` of fragment x, or column where x has two words. */
+static double of_fragment(const lane *warp, int row, int k, int first, int upper, int kind)
+{
+    const int per_word = kind == LANES_TF32 ? 1 : 2, half = k / per_word / 4;
+    const uint32_t word =
+        warp[4 * (row % 8) + k / per_word % 4].words[first + upper * half + row / 8];
+    float x;
+
+    if (kind == LANES_TF32) {
+        memcpy(&x, &word, sizeof x);
+        return (double)x;
+    }
+    return value(k % 2 ? word >> 16 : word, kind == LANES_F16 ? CHARL_F16 : CHARL_BF16);
+}
+
+void lanes_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int kind)
+{
+    const int l = now % WARP, depth = kind == LANES_TF32 ? 8 : 16;
+    const lane *warp = &lanes[now - l];
+
+    memcpy(lanes[now].words, a, 4 * sizeof *a);
+    lanes[now].words[4] = b0;
+    lanes[now].words[5] = b1;
+    meet_warp();
+    for (int e = 0; e < 4; e++) {
+        double sum = (double)c[e];
+
+        for (int k = 0; k < depth; k++) {
+            sum += of_fragment(warp, l / 4 + 8 * (e / 2), k, 0, 2, kind) *
+                   of_fragment(warp, 2 * (l % 4) + e % 2, k, 4, 1, kind);
+        }
+        c[e] = (float)sum;
+    }
+    meet_warp();
+}
+
 int lanes_item(void)
 {
     return now;
@@ -343,4 +422,9 @@ int lanes_item(void)
 int lanes_group(void)
 {
     return group;
+}
+
+int lanes_groups(void)
+{
+    return n_groups;
 }

@@ -21,6 +21,7 @@ bool lanes_run(int groups, int count, bool late_copies, void (*body)(void *), vo
 typedef unsigned long lanes_address;
 int lanes_item(void);
 int lanes_group(void);
+int lanes_groups(void);
 uint32_t lanes_pack_bf16(float x, float y);
 uint32_t lanes_pack_f16(float x, float y);
 float lanes_f16(uint32_t bits);
@@ -29,11 +30,16 @@ int lanes_any(int x);
 float lanes_exp2(float x);
 void lanes_copy_16(lanes_address to, lanes_address from, int there);
 void lanes_copy_4(lanes_address to, lanes_address from, int there);
+void lanes_commit(void);
 void lanes_arrived(void);
+void lanes_arrived_but(int commits); /* all but so many of the last ones */
 void lanes_barrier(void);
 void lanes_words_by_row(float *c, const uint32_t *a, lanes_address block, int add, int is_f16);
 void lanes_words_by_k(float *c, const uint32_t *a, lanes_address block, int add, int is_f16);
 void lanes_blocks(float *c, lanes_address left, lanes_address right, int add, int is_f16);
 void lanes_settle(void);
+enum { LANES_BF16, LANES_F16, LANES_TF32 };
+void lanes_fragment(uint32_t *x, lanes_address row, int transposed);
+void lanes_multiply(float *c, const uint32_t *a, uint32_t b0, uint32_t b1, int kind);
 
 #endif

@@ -8,10 +8,16 @@
 int charl_test_run_on_device(const char *name, const struct CMUnitTest *tests, size_t count,
                              charl_device **dev)
 {
-    const charl_device_request request = {.local_size = 1};
+    return charl_test_run_on_device_of(&(charl_device_request){.local_size = 1}, name, tests, count,
+                                       dev);
+}
+
+int charl_test_run_on_device_of(const charl_device_request *request, const char *name,
+                                const struct CMUnitTest *tests, size_t count, charl_device **dev)
+{
     int failed;
 
-    if (charl_device_open(&request, dev) != CHARL_OK) {
+    if (charl_device_open(request, dev) != CHARL_OK) {
         fprintf(stderr, "skipped: %s\n", charl_error_message());
         return 77;
     }

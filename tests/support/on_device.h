@@ -10,5 +10,8 @@
     charl_test_run_on_device(#tests, (tests), sizeof(tests) / sizeof((tests)[0]), (dev))
 int charl_test_run_on_device(const char *name, const struct CMUnitTest *tests, size_t count,
                              charl_device **dev);
+/** The same with the device that `request` asks for. */
+int charl_test_run_on_device_of(const charl_device_request *request, const char *name,
+                                const struct CMUnitTest *tests, size_t count, charl_device **dev);
 
 #endif

@@ -13,6 +13,7 @@
 enum { GUARD = 40, POISON = 0xFF }; /* elements: rows stay at multiples of 16 bytes; NaN */
 
 static charl_device *dev;
+static bool is_tf32; /* f32 is multiplied as tf32, where dev can */
 
 typedef struct problem {
     int64_t m, n, k, count;
@@ -28,7 +29,9 @@ typedef struct problem {
 
 static bool has_tensor_cores(void)
 {
-    return charl__device_facts(dev)->wgmma;
+    const charl_device_facts *facts = charl__device_facts(dev);
+
+    return is_tf32 ? facts->tf32 : facts->wgmma || facts->mma;
 }
 
 /* n elements at element GUARD + shift of a poisoned buffer of their own; values of `src` in `type`,
@@ -192,7 +195,8 @@ static const struct {
                 {CHARL_GEMM_WGMMA, 1, "narrow tile, odd offsets"},
                 {CHARL_GEMM_WGMMA_WIDE, 6, "wide tile, offsets 6 and 3"}};
 
-/* Layout t of four, in bf16 and f16 by turns; sums are small enough to be exact in any output. */
+/* Layout t of four, in bf16 and f16 by turns, or in f32; sums are small enough to be exact in any
+ * output. */
 static problem make(const int64_t shape[3], int t, int64_t count)
 {
     return (problem){.m = shape[0],
@@ -202,7 +206,9 @@ static problem make(const int64_t shape[3], int t, int64_t count)
                      .ta = t & 1,
                      .tb = t & 2,
                      .bias = (charl_gemm_bias)(t % 3),
-                     .type = (shape[0] + t) % 2 ? CHARL_F16 : CHARL_BF16,
+                     .type = is_tf32              ? CHARL_F32
+                             : (shape[0] + t) % 2 ? CHARL_F16
+                                                  : CHARL_BF16,
                      .out = CHARL_F32};
 }
 

@@ -1,5 +1,6 @@
-/* Matrix products of bf16 and f16, on tensor cores where the device has them: exact in integers,
- * and the same bits in every form, for every alignment and for any number of rows.
+/* Matrix products of bf16 and f16, on tensor cores where the device has them, and of f32 as tf32:
+ * exact in integers, and the same bits in every form, for every alignment and for any number of
+ * rows.
  *
  * Where there are no tensor cores every form is the portable kernel, whose sums test_gemm checks:
  * two layouts do.
@@ -58,6 +59,9 @@ static void every_layout_and_edge(void **state)
         {120, 248, 192}, {8, 8, 1024},   {128, 1024, 128}, {2176, 520, 128}, {1000, 1000, 88}};
 
     (void)state;
+    if (is_tf32 && !has_tensor_cores()) {
+        return;
+    }
     if (!has_tensor_cores()) {
         check(make(shape[4], 1, 1), true);
         check(make(shape[11], 2, 1), true);
@@ -207,7 +211,7 @@ static void sums_of_a_change_nothing(void **state)
     static const int64_t shape[][3] = {{129, 520, 65}, {200, 264, 520}, {300, 40, 136}};
 
     (void)state;
-    for (int t = 0; has_tensor_cores() && t < 6; t++) {
+    for (int t = 0; charl__device_facts(dev)->wgmma && t < 6; t++) {
         problem p = make(shape[t / 2], 1 + t % 2 * 2, 3); /* A transposed */
         float *want, *got, *sums;
 
@@ -273,6 +277,21 @@ static void rows_are_copied_to_whole_chunks(void **state)
     charl_tensor_release(x);
 }
 
+/* What tf32 rounds away: the product is that of what is left. */
+static void elements_are_rounded_to_tf32(void **state)
+{
+    float x[] = {1.0F, 0x1.ffdp+0F, 0x1.002p+0F, 0x1.001p-3F}, y[] = {1.0F, 1.0F, -1.0F, 2.0F}, got;
+    const problem p = {.m = 1, .n = 1, .k = 4, .count = 1, .a = x, .b = y, .c = y};
+
+    (void)state;
+    run_form(&p, CHARL_GEMM_AUTO, 0, &got);
+    if (has_tensor_cores()) { /* 11 bits each, halves away from zero */
+        assert_true(got == 1.0F + 0x1.ffcp+0F - 0x1.004p+0F + 0x1p-2F);
+    } else {
+        assert_true(got == 1.0F + 0x1.ffdp+0F - 0x1.002p+0F + 0x1.001p-2F);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,5 +305,19 @@ int main(void)
         cmocka_unit_test(rows_are_copied_to_whole_chunks),
     };
 
-    return charl_test_on_device(tests, &dev);
+    const struct CMUnitTest as_tf32[] = {
+        cmocka_unit_test(every_layout_and_edge),
+        cmocka_unit_test(many_products),
+        cmocka_unit_test(same_bits_in_every_form),
+        cmocka_unit_test(rows_do_not_matter),
+        cmocka_unit_test(repeats_give_the_same_bits),
+        cmocka_unit_test(elements_are_rounded_to_tf32),
+    };
+    const charl_device_request request = {.local_size = 1, .allow_tf32 = true};
+    const int code = charl_test_on_device(tests, &dev);
+
+    is_tf32 = true;
+    return code != 0 ? code
+                     : charl_test_run_on_device_of(&request, "as_tf32", as_tf32,
+                                                   sizeof as_tf32 / sizeof *as_tf32, &dev);
 }

@@ -1,0 +1,179 @@
+/* gemm_mma: matrix products on the tensor cores of NVIDIA devices of compute capability 8.0 and higher; of bf16 or f16, or of f32 whose
+ * elements are rounded to tf32 (8 bits of exponent, 10 behind the point).
+ *
+ *   out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j)         i < m, j < n
+ *
+ * Specialised by   SIZE      bytes of an element of A and B: 4 for ACT float, else 2; the others as gemm_wgmma.cl
+ * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x 128;
+ *                  operands as in gemm_wgmma.cl.
+ * Algorithm        copies to local memory run AHEAD stages before the products that read them (cp.async), also from one tile to the
+ *                  next; each of eight warps computes 32 x 64 sums in registers, from 32 bytes of k per instruction (mma.sync).
+ *                  Operands are copied as they lie: mma_tiles.clh. Beyond m and n a tile repeats the last rows and columns: their sums
+ *                  are not stored. Beyond k it has zeros.
+ * Numerics         a sum is a chain of instructions in ascending k, each adding 16 products, or 8 of tf32, the last ones 0 beyond k; how
+ *                  an instruction adds is the device's affair. So the bits of an element depend on its row of A, column of B and k alone.
+ *                  They are neither those of the portable kernels nor those of gemm_wgmma.cl.
+ */
+#ifndef A_KIND
+#define A_KIND 0
+#endif
+#ifndef B_KIND
+#define B_KIND 0
+#endif
+#ifndef BIAS
+#define BIAS 0
+#endif
+#ifndef SIZE
+#define SIZE 2
+#endif
+#ifndef IS_F16
+#define IS_F16 0
+#endif
+#ifndef OUT_T
+#define OUT_T float
+#endif
+#ifndef A_BY_16
+#define A_BY_16 1
+#endif
+#ifndef B_BY_16
+#define B_BY_16 1
+#endif
+#ifndef OUT_BY_8
+#define OUT_BY_8 1
+#endif
+#ifndef SPLIT
+#define SPLIT 0
+#endif
+#ifndef A_SUMS
+#define A_SUMS 0
+#endif
+#ifndef STAGES
+#define STAGES 3
+#endif
+#define BM 128
+#ifndef BN
+#define BN 128
+#endif
+
+#include "gemm_epilogue.clh"
+#include "nvidia/warp.clh"
+#include "nvidia/copy.clh"
+#include "nvidia/local.clh"
+#include "nvidia/mma.clh"
+#include "nvidia/tile_store.clh"
+
+#define BK (64 / SIZE)
+#define LANES 256
+#define AHEAD (STAGES - 1)
+#include "nvidia/mma_tiles.clh"
+#include "nvidia/tile_order.clh"
+
+#define STAGE_BYTES (2 * PANEL)
+#define LOCAL_BYTES (STAGES * STAGE_BYTES)
+#define A_STRIDE (A_KIND == 1 ? 64 * (ulong)a_pitch : 64) /* bytes from a stage to the next */
+#define B_STRIDE (B_KIND == 0 ? 64 * (ulong)b_pitch : 64)
+#define AFTER(stage) ((stage) == LOCAL_BYTES - STAGE_BYTES ? 0 : (stage) + STAGE_BYTES)
+
+/* The next stage in this group's order, that of its pieces. Nothing once they are through. */
+#define COPY_NEXT                                                                                                      \
+    if (k_left <= 0 && ++coming < pieces) {                                                                            \
+        const piece next = PIECE(coming);                                                                              \
+                                                                                                                       \
+        k_left = min(k - next.from * BK, (next.to - next.from) * BK);                                                  \
+        corner = place_of(next.tile, m, n, inner);                                                                     \
+        from_a = find_chunks(A_KIND == 1, (ulong)(a + corner.outer * a_outer + corner.inner * a_inner), corner.i, m,   \
+                             a_pitch, lane) + (ulong)next.from * A_STRIDE;                                             \
+        from_b = find_chunks(B_KIND == 0, (ulong)(b + corner.outer * b_outer + corner.inner * b_inner), corner.j, n,   \
+                             b_pitch, lane) + (ulong)next.from * B_STRIDE;                                             \
+    }                                                                                                                  \
+    if (coming < pieces) {                                                                                             \
+        COPY_PANEL(base + fill, from_a, A_KIND == 1, A_BY_16, corner.i, m);                                            \
+        COPY_PANEL(base + fill + PANEL, from_b, B_KIND == 0, B_BY_16, corner.j, n);                                    \
+        from_a += A_STRIDE;                                                                                            \
+        from_b += B_STRIDE;                                                                                            \
+        k_left -= BK;                                                                                                  \
+    }                                                                                                                  \
+    COMMIT_COPIES;                                                                                                     \
+    fill = AFTER(fill)
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
+gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias, ulong bias_at,
+         global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer, long a_inner,
+         long b_outer, long b_inner, long out_outer, long out_inner EPILOGUE_ARGS SPLIT_ARGS)
+{
+    local uchar stages[LOCAL_BYTES] __attribute__((aligned(1024)));
+    const address base = LOCAL_ADDRESS(stages);
+    const int lane = (int)get_local_id(0), warp_i = (lane >> 6) * 32, warp_j = (lane >> 5 & 1) * 64;
+    const uint place_a = place_of_fragment(A_KIND == 1, warp_i, lane & 31);
+    const uint place_b = place_of_fragment(B_KIND == 0, warp_j, lane & 31);
+    const int steps = max((k + BK - 1) / BK, 1), pieces = PIECES;
+    int coming = -1; /* piece of the next copy */
+    int k_left = 0;
+    uint fill = 0, use = 0; /* offsets of the stages that are copied and used next */
+    place corner = {0, 0, 0, 0};
+    ulong2 from_a = 0, from_b = 0;
+    float c[BN / 2]; /* 4 of 16 x 8 sums, of which there are 2 x 8 */
+
+    a += a_at;
+    b += b_at;
+    out += out_at;
+    EPILOGUE_MOVE(0);
+    (void)bias, (void)bias_at; /* not every specialisation has one */
+#pragma nounroll
+    for (int t = 0; t < AHEAD; t++) {
+        COPY_NEXT;
+    }
+    for (int q = 0; q < pieces; q++) {
+        const piece now = PIECE(q);
+
+        BEGIN_SUMS(now);
+#pragma nounroll
+        for (int t = now.from; t < now.to; t++) {
+            ARRIVED_BUT(AHEAD - 1);
+            COPY_NEXT;
+#pragma unroll
+            for (uint s = 0; s < 2; s++) {
+                const uint4 upper = fragment(A_KIND == 1, base + use, place_a, 0, s);
+                const uint4 lower = fragment(A_KIND == 1, base + use, place_a, 1, s);
+
+#pragma unroll
+                for (uint r = 0; r < 4; r++) {
+                    const uint4 columns = fragment(B_KIND == 0, base + use + PANEL, place_b, r, s);
+
+                    MULTIPLY(c + 8 * r, upper, columns.x, columns.z);
+                    MULTIPLY(c + 8 * r + 4, upper, columns.y, columns.w);
+                    MULTIPLY(c + 8 * r + 32, lower, columns.x, columns.z);
+                    MULTIPLY(c + 8 * r + 36, lower, columns.y, columns.w);
+                }
+            }
+            use = AFTER(use);
+        }
+        PASS_SUMS_ON(now);
+
+        const place done = place_of(now.tile, m, n, inner);
+        const long first = done.outer * out_outer + done.inner * out_inner;
+
+#pragma unroll
+        for (int x = 0; x < 8; x++) { /* 16 x 16 sums */
+            const int i = done.i + warp_i + x / 4 * 16 + ((lane & 31) >> 2), j = done.j + warp_j + x % 4 * 16;
+            float4 upper = (float4)(c[8 * x], c[8 * x + 1], c[8 * x + 4], c[8 * x + 5]);
+            float4 lower = (float4)(c[8 * x + 2], c[8 * x + 3], c[8 * x + 6], c[8 * x + 7]);
+
+#if BIAS == 1
+            const float4 of_columns = bias_16(bias + bias_at, j, n, lane);
+
+            upper += of_columns;
+            lower += of_columns;
+#elif BIAS == 2
+            global const float *const of_rows = bias + bias_at + (long)done.inner * m;
+
+            upper += i < m ? of_rows[i] : 0.0f;
+            lower += i + 8 < m ? of_rows[i + 8] : 0.0f;
+#endif
+            upper = EPILOGUE_16(first, i, j, upper);
+            lower = EPILOGUE_16(first, i + 8, j, lower);
+            store_16(out + first, i, j, m, n, upper, lane);
+            store_16(out + first, i + 8, j, m, n, lower, lane);
+        }
+    }
+}

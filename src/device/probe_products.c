@@ -1,0 +1,169 @@
+/* Are there tensor cores that kernels/nvidia/gemm_wgmma.cl or gemm_mma.cl can use? One product of
+ * small integers, whose sums are exact, through everything the kernel relies on: operands in both
+ * directions, tiles that the matrices do not fill; of gemm_wgmma also the retargeted program and
+ * local memory above 48 KB. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "device/cl_private.h"
+
+/* Queries of cl_nv_device_attribute_query. */
+enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
+
+enum { M = 200, N = 136, K = 264, LOCAL_BYTES = 98304, GROUP = 256, TILES = 4, GROUPS = 3 };
+enum { A_MULTIPLIER = 7919, B_MULTIPLIER = 104729 };
+
+typedef struct kernel {
+    const char *file, *entry, *defines;
+    int64_t local_bytes;
+    size_t size; /* bytes of an element: 2, bf16; 4, f32 */
+} kernel;
+
+static const kernel wgmma = {"nvidia/gemm_wgmma", "gemm_wgmma", "#define ACT ushort\n", LOCAL_BYTES,
+                             2},
+                    mma = {"nvidia/gemm_mma", "gemm_mma", "#define ACT ushort\n", 0, 2},
+                    tf32 = {"nvidia/gemm_mma", "gemm_mma", "#define SIZE 4\n", 0, 4};
+
+/* Compute capability times 10; 0 where nothing is multiplied on tensor cores. */
+static int capability(const charl_device *dev)
+{
+    cl_uint major = 0, minor = 0;
+    const bool is_told = strstr(dev->info.platform, "NVIDIA") && dev->info.max_group >= GROUP &&
+                         clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof major, &major,
+                                         NULL) == CL_SUCCESS &&
+                         clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MINOR_NV, sizeof minor, &minor,
+                                         NULL) == CL_SUCCESS;
+
+    return is_told && !charl__env_is_on(CHARL_ENV_NO_TENSOR_CORES) ? (int)(10 * major + minor) : 0;
+}
+
+/* -4 to 4: exact in bf16 and tf32, as products and sums of them are in f32. */
+static int element(int i, int multiplier)
+{
+    return (int)((unsigned)i * (unsigned)multiplier >> 7) % 9 - 4;
+}
+
+/* The upper half of a float that bf16 holds exactly is that number. */
+static charl_status upload(charl_device *dev, const kernel *k, int n, int multiplier,
+                           charl_buffer **out)
+{
+    charl_status st = CHARL_OK;
+    unsigned char *x = NULL;
+
+    CHARL_TRY(charl_alloc_array(n, k->size, &x));
+    for (int i = 0; i < n; i++) {
+        const float f = (float)element(i, multiplier);
+        uint32_t bits;
+        uint16_t upper;
+
+        memcpy(&bits, &f, sizeof bits);
+        upper = (uint16_t)(bits >> 16);
+        memcpy(x + (size_t)i * k->size, k->size == sizeof f ? (void *)&bits : (void *)&upper,
+               k->size);
+    }
+    CHARL_TRY(charl__buffer_create(dev, (size_t)n * k->size, "probe", out));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, *out, 0, x, (size_t)n * k->size, true));
+cleanup:
+    charl_free(x);
+    return st;
+}
+
+static bool is_product(const float *c)
+{
+    for (int i = 0; i < M; i++) {
+        for (int j = 0; j < N; j++) {
+            int sum = 0;
+
+            for (int k = 0; k < K; k++) {
+                sum += element(i * K + k, A_MULTIPLIER) * element(k * N + j, B_MULTIPLIER);
+            }
+            if (c[i * N + j] != (float)sum) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static charl_status multiply(charl_device *dev, const kernel *k, charl_buffer *a, charl_buffer *b,
+                             charl_buffer *c)
+{
+    return charl__launch(
+        dev, &(charl_launch){
+                 .file = k->file,
+                 .entry = k->entry,
+                 .defines = k->defines,
+                 .global = {GROUPS * GROUP},
+                 .local = {GROUP},
+                 .local_bytes = k->local_bytes,
+                 .args = {charl__raw(CHARL_ARG_IN, a), charl__raw(CHARL_ARG_IN, b),
+                          charl__raw(CHARL_ARG_IN, NULL), charl__raw(CHARL_ARG_OUT, c),
+                          charl__i32(M), charl__i32(N), charl__i32(K), charl__i32(K), charl__i32(N),
+                          charl__i32(1), charl__i32(TILES), charl__i64(0), charl__i64(0),
+                          charl__i64(0), charl__i64(0), charl__i64(0), charl__i64(0)},
+             });
+}
+
+/* A kernel that does not build or run is not right either. */
+static charl_status try_kernel(charl_device *dev, const kernel *k, const char *what, bool *is_right)
+{
+    charl_status st = CHARL_OK;
+    charl_buffer *a = NULL, *b = NULL, *c = NULL;
+    float *got = NULL;
+
+    CHARL_TRY(charl_alloc_array(M * N, sizeof *got, &got));
+    CHARL_TRY(upload(dev, k, M * K, A_MULTIPLIER, &a));
+    CHARL_TRY(upload(dev, k, K * N, B_MULTIPLIER, &b));
+    CHARL_TRY(charl__buffer_create(dev, sizeof *got * M * N, "probe", &c));
+    st = multiply(dev, k, a, b, c);
+    if (st == CHARL_OK) {
+        st = charl__buffer_read(CHARL_QUEUE_COMPUTE, c, 0, got, sizeof *got * M * N, true);
+    }
+    *is_right = st == CHARL_OK && is_product(got);
+    if (!*is_right) {
+        charl__log(CHARL__LOG_INFO, "%s: no matrix products of %s on tensor cores: %s",
+                   dev->info.name, what,
+                   st == CHARL_OK ? "the results are wrong" : charl_error_message());
+    }
+    if (st == CHARL_ERR_KERNEL || st == CHARL_ERR_DEVICE) {
+        charl_error_clear();
+        st = CHARL_OK;
+    }
+cleanup:
+    charl__buffer_release(a);
+    charl__buffer_release(b);
+    charl__buffer_release(c);
+    charl_free(got);
+    return st;
+}
+
+charl_status charl__probe_products(charl_device *dev, bool allow_tf32)
+{
+    charl_status st = CHARL_OK;
+    const int cc = capability(dev);
+    const bool has_mma = cc >= 80 && dev->facts.ptx;
+
+    if (cc == 90 && !charl__env_is_on(CHARL_ENV_NO_WGMMA)) {
+        CHARL_TRY(try_kernel(dev, &wgmma, "half types", &dev->facts.wgmma));
+    }
+    if (has_mma && !dev->facts.wgmma) {
+        CHARL_TRY(try_kernel(dev, &mma, "half types", &dev->facts.mma));
+    }
+    if (has_mma && allow_tf32) {
+        CHARL_TRY(try_kernel(dev, &tf32, "tf32", &dev->facts.tf32));
+    } else if (allow_tf32) {
+        charl__log(CHARL__LOG_INFO, "%s has no tensor cores for tf32: f32 is multiplied as f32",
+                   dev->info.name);
+    }
+    if (dev->facts.wgmma || dev->facts.mma || dev->facts.tf32) {
+        CHARL_TRY(charl__device_keep(
+            dev, CHARL__KEPT_PASSED,
+            (CHARL_PASSED_WORDS + (size_t)dev->info.compute_units * CHARL_PASSED_FLOATS) *
+                sizeof(float),
+            "sums between work-groups"));
+    }
+cleanup:
+    return st;
+}

@@ -1,0 +1,144 @@
+/* kernels/nvidia/gemm_mma.cl on the host: sums of integers, which are exact, with copies that
+ * arrive at once and at the last moment: what it does where no such device is at hand. */
+#include "support/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/opcheck.h"
+#include "emulation/lanes.h"
+
+enum { GROUP = 256, GUARD = 8, POISON = 0xFF };
+
+#define AT(type, name) type *name, unsigned long name##_at
+#define PRODUCT(name)                                                                              \
+    void name(AT(const void, a), AT(const void, b), AT(const float, bias), AT(float, out), int m,  \
+              int n, int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer,          \
+              long a_inner, long b_outer, long b_inner, long out_outer, long out_inner)
+PRODUCT(product_0);
+PRODUCT(product_1);
+PRODUCT(product_2);
+PRODUCT(product_3);
+PRODUCT(product_4);
+PRODUCT(product_5);
+PRODUCT(product_6);
+PRODUCT(product_7);
+
+/* As CMakeLists.txt specialises them; bias: 1 of columns, 2 of rows. */
+typedef struct specialised {
+    PRODUCT((*run));
+    charl_dtype type;
+    bool ta, tb;
+    int bias;
+    int m, n, k, groups; /* rows of whole chunks where the kernel relies on them */
+} specialised;
+
+static const specialised forms[] = {
+    {product_0, CHARL_BF16, false, false, 1, 40, 200, 72, 1},
+    {product_1, CHARL_F16, true, true, 2, 136, 24, 40, 2},
+    {product_2, CHARL_F16, false, true, 0, 71, 30, 67, 1},
+    {product_3, CHARL_BF16, true, false, 0, 67, 129, 5, 1},
+    {product_4, CHARL_F32, false, false, 1, 40, 136, 36, 1},
+    {product_5, CHARL_F32, true, true, 2, 132, 24, 20, 2},
+    {product_6, CHARL_F32, false, true, 0, 71, 30, 35, 1},
+    {product_7, CHARL_F32, true, false, 0, 67, 129, 5, 1},
+};
+
+typedef struct call {
+    const specialised *f;
+    void *a, *b;
+    float *bias, *out;
+} call;
+
+static void work(void *ctx)
+{
+    const call *c = ctx;
+    const specialised *f = c->f;
+    const int tiles = (f->m + 127) / 128 * ((f->n + 127) / 128);
+
+    f->run(c->a, GUARD, c->b, GUARD, c->bias, 0, c->out, GUARD, f->m, f->n, f->k,
+           f->ta ? f->m : f->k, f->tb ? f->k : f->n, 1, tiles, 0, 0, 0, 0, 0, 0);
+}
+
+/* -4 to 4. */
+static double element(int i, unsigned multiplier)
+{
+    return (double)((int)((unsigned)i * multiplier >> 7) % 9 - 4);
+}
+
+/* n such elements between others that are not numbers. */
+static void *place(charl_dtype type, int n, unsigned multiplier)
+{
+    const size_t size = charl_dtype_size(type), bytes = (size_t)(n + 2 * GUARD) * size;
+    unsigned char *p = aligned_alloc(256, (bytes + 255) / 256 * 256);
+
+    assert_non_null(p);
+    memset(p, POISON, bytes);
+    for (int i = 0; i < n; i++) {
+        const double x = element(i, multiplier);
+
+        charl__encode(type, &x, 1, p + (size_t)(GUARD + i) * size);
+    }
+    return p;
+}
+
+static double expected(const specialised *f, int i, int j)
+{
+    double sum = f->bias == 1   ? element(GUARD + j, 31)
+                 : f->bias == 2 ? element(GUARD + i, 31)
+                                : 0.0;
+
+    for (int k = 0; k < f->k; k++) {
+        sum += element(f->ta ? k * f->m + i : i * f->k + k, 7919) *
+               element(f->tb ? j * f->k + k : k * f->n + j, 104729);
+    }
+    return sum;
+}
+
+static void check(int number, bool late)
+{
+    const specialised *f = &forms[number];
+    const int size = f->m * f->n;
+    const unsigned char *raw;
+    call c = {.f = f,
+              .a = place(f->type, f->m * f->k, 7919),
+              .b = place(f->type, f->k * f->n, 104729),
+              .bias = place(CHARL_F32, 256, 0),
+              .out = place(CHARL_F32, size, 0)};
+
+    for (int i = 0; i < 256; i++) {
+        c.bias[i] = (float)element(GUARD + i, 31);
+    }
+    assert_true(lanes_run(f->groups, GROUP, late, work, &c));
+    for (int e = 0; e < size; e++) {
+        const double want = expected(f, e / f->n, e % f->n), got = (double)c.out[GUARD + e];
+
+        if (!(got == want)) {
+            fail_msg("product %d, copies %s: [%d][%d] is %g, not %g", number,
+                     late ? "late" : "at once", e / f->n, e % f->n, got, want);
+        }
+    }
+    raw = (const unsigned char *)(c.out + GUARD + size);
+    for (size_t i = 0; i < GUARD * sizeof *c.out; i++) {
+        assert_int_equal(raw[i], POISON);
+    }
+    free(c.a);
+    free(c.b);
+    free(c.bias);
+    free(c.out);
+}
+
+static void sums_of_integers_are_exact(void **state)
+{
+    (void)state;
+    for (int i = 0; i < (int)(sizeof forms / sizeof *forms); i++) {
+        check(i, i % 2);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_of_integers_are_exact)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
