@@ -18,7 +18,7 @@ kernel void charl_swiglu(global const ACT *x, ulong x_at, global ACT *out, ulong
         global const ACT *gate = x + x_at + 2 * r * size + c;
         const charl_real a = charl_load(gate, left), b = charl_load(gate + size, left);
 
-        charl_store(a * charl_sigmoid(a) * b, out + out_at + r * size + c, left);
+        charl_store(a * charl_sigmoid_for(a, sizeof(ACT)) * b, out + out_at + r * size + c, left);
     }
 }
 
@@ -32,7 +32,7 @@ kernel void charl_gradient(global const ACT *g, ulong g_at, global const ACT *x,
         global const ACT *gate = x + x_at + 2 * r * size + c;
         global ACT *to = out + out_at + 2 * r * size + c;
         const charl_real a = charl_load(gate, left), b = charl_load(gate + size, left);
-        const charl_real s = charl_sigmoid(a), gi = charl_load(g + g_at + r * size + c, left);
+        const charl_real s = charl_sigmoid_for(a, sizeof(ACT)), gi = charl_load(g + g_at + r * size + c, left);
 
         charl_store(gi * b * (s * (1.0f + a * (1.0f - s))), to, left);
         charl_store(gi * (a * s), to + size, left);

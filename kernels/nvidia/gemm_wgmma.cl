@@ -89,6 +89,7 @@
 #include "nvidia/tile_copy.clh"
 #include "nvidia/a_sums.clh"
 #include "nvidia/tile_order.clh"
+#include "nvidia/tile_epilogue.clh"
 
 /* The next stage in this group's order, that of its pieces. Nothing once they are through. */
 #define COPY_NEXT                                                                                                      \
@@ -145,6 +146,7 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
     for (int q = 0; q < pieces; q++) {
         const piece now = PIECE(q);
 
+        PREFETCH_BESIDE(now);
         BEGIN_A_SUMS(now);
         BEGIN_SUMS(now);
 #pragma nounroll
@@ -180,8 +182,16 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
         global const float *const bias_of = bias + bias_at + (long)done.inner * m;
         const float4 upper_bias = (float4)(i < m ? bias_of[i] : 0.0f), lower_bias = (float4)(i + 8 < m ? bias_of[i + 8] : 0.0f);
 #endif
+        beside upper_with[AHEAD_16], lower_with[AHEAD_16];
+
+#pragma unroll
+        for (int j = 0; j < 2 * AHEAD_16; j += 2) {
+            upper_with[j / 2] = BESIDE_16(first, i, done.j + 8 * j);
+            lower_with[j / 2] = BESIDE_16(first, i + 8, done.j + 8 * j);
+        }
 #pragma unroll
         for (int j = 0; j < BN / 8; j += 2) {
+            const beside with_upper = upper_with[j / 2 % AHEAD_16], with_lower = lower_with[j / 2 % AHEAD_16];
             float4 upper = (float4)(c[4 * j], c[4 * j + 1], c[4 * j + 4], c[4 * j + 5]);
             float4 lower = (float4)(c[4 * j + 2], c[4 * j + 3], c[4 * j + 6], c[4 * j + 7]);
 
@@ -194,8 +204,12 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             upper += upper_bias;
             lower += lower_bias;
 #endif
-            upper = EPILOGUE_16(first, i, done.j + 8 * j, upper);
-            lower = EPILOGUE_16(first, i + 8, done.j + 8 * j, lower);
+            if (j / 2 + AHEAD_16 < BN / 16) {
+                upper_with[j / 2 % AHEAD_16] = BESIDE_16(first, i, done.j + 8 * j + 16 * AHEAD_16);
+                lower_with[j / 2 % AHEAD_16] = BESIDE_16(first, i + 8, done.j + 8 * j + 16 * AHEAD_16);
+            }
+            upper = EPILOGUE_16(first, i, done.j + 8 * j, upper, with_upper);
+            lower = EPILOGUE_16(first, i + 8, done.j + 8 * j, lower, with_lower);
             store_16(out + first, i, done.j + 8 * j, m, n, upper, lane);
             store_16(out + first, i + 8, done.j + 8 * j, m, n, lower, lane);
         }

@@ -153,7 +153,7 @@ charl_status charl__map_expr(const charl_enqueue *e, const charl_expr *x)
 bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dtype type,
                        charl_expr *x)
 {
-    *x = (charl_expr){.text = op->expr};
+    *x = (charl_expr){.text = op->expr, .half_text = op->half_expr};
     if (op->express) {
         op->express(attr, n_in, x);
     }

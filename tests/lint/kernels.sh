@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every kernel file is plain OpenCL C 1.2 and compiles with its default parameters; kernels/nvidia for that target. The others compile
-# as OpenCL C 2.0 too, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2.
+# Every kernel file is plain OpenCL C 1.2 and compiles with its default parameters; kernels/nvidia for that target, and also with each
+# parameter 1 whose default is 0, and with an epilogue, for no other machine here compiles them. The others compile as OpenCL C 2.0 too, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2.
 # Usage: kernels.sh ROOT [CLANG]
 cd "$1" || exit 2
 clang=${2:-clang}
@@ -12,6 +12,7 @@ prelude= # in the order of src/device/program.c
 for f in common math memory rows quick; do
     [ -f kernels/$f.clh ] && prelude="$prelude -include kernels/$f.clh"
 done
+epilogue="CHARL_VEC=4 -DEXPR=a+b*c -DN_WITH=2 -DKEEP=1 -DPRODUCT_T=ushort -DWITH_B_T=half -DWITH_C_T=float"
 failed=0
 if grep -n '^#include' $(find kernels -name '*.clh' ! -name common.clh ! -name math.clh ! -name memory.clh ! -name rows.clh ! -name quick.clh); then
     echo "a file that kernels include includes no others: src/device/program.c puts each in its place once"
@@ -19,15 +20,27 @@ if grep -n '^#include' $(find kernels -name '*.clh' ! -name common.clh ! -name m
 fi
 for f in $(find kernels -name '*.cl' | sort); do
     case $f in
-    kernels/nvidia/*) target="-target nvptx64-nvidia-nvcl -DCHARL_PTX -Xclang -cl-ext=+cl_khr_fp16 -I kernels" ;;
+    kernels/nvidia/*) target="-target nvptx64-nvidia-nvcl -DCHARL_PTX -DACT=ushort -Xclang -cl-ext=+cl_khr_fp16 -I kernels" ;;
     *) target= ;;
     esac
-    # shellcheck disable=SC2086
-    if ! "$clang" $target $prelude -x cl -cl-std=CL1.2 -fsyntax-only -Xclang -finclude-default-header \
-        -Wall -Wextra -Werror "$f"; then
-        echo "$f: does not compile"
-        failed=1
+    forms="IS_DEFAULT=1"
+    if [ -n "$target" ]; then
+        forms="$forms
+$(awk '/^#ifndef / { name = $2 } /^#define / && $2 == name && $3 == "0" { print name "=1" }' "$f")"
+        grep -q gemm_epilogue.clh "$f" && forms="$forms
+$epilogue"
     fi
+    while read -r form; do
+        [ -n "$form" ] || continue
+        # shellcheck disable=SC2086
+        if ! "$clang" $target $prelude -D$form -x cl -cl-std=CL1.2 -fsyntax-only -Xclang -finclude-default-header \
+            -Wall -Wextra -Werror "$f"; then
+            echo "$f: does not compile with $form"
+            failed=1
+        fi
+    done <<EOF
+$forms
+EOF
     # shellcheck disable=SC2086
     if [ -z "$target" ] && ! "$clang" $prelude -x cl -cl-std=CL2.0 -fsyntax-only -w \
         -Xclang -finclude-default-header "$f"; then

@@ -32,11 +32,11 @@ static double derivative(double x, bool by_tanh)
 static void express_grad(const void *attr, int n_in, charl_expr *x)
 {
     (void)n_in;
-    *x = (charl_expr){.text = "b * (0.5f * (1.0f + charl_erf(a * 0.70710678f)) "
-                              "+ a * 0.39894228f * charl_exp(-0.5f * a * a))"};
+    *x = (charl_expr){.text = "b * charl_gelu_slope(a)",
+                      .half_text = "b * charl_gelu_slope_half(a)"};
     if (*(const bool *)attr) {
         *x = (charl_expr){.text = "b * charl_gelu_tanh_slope(a)",
-                          .half_text = "b * charl_gelu_slope_half(a)"};
+                          .half_text = "b * charl_gelu_tanh_slope_half(a)"};
     }
 }
 
@@ -73,9 +73,9 @@ const charl_op charl_op_gelu_grad = {
 static void express(const void *attr, int n_in, charl_expr *x)
 {
     (void)n_in;
-    *x = (charl_expr){.text = "0.5f * a * (1.0f + charl_erf(a * 0.70710678f))"};
+    *x = (charl_expr){.text = "charl_gelu(a)", .half_text = "charl_gelu_half(a)"};
     if (*(const bool *)attr) {
-        *x = (charl_expr){.text = "charl_gelu_tanh(a)", .half_text = "charl_gelu_half(a)"};
+        *x = (charl_expr){.text = "charl_gelu_tanh(a)", .half_text = "charl_gelu_tanh_half(a)"};
     }
 }
 

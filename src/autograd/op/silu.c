@@ -28,6 +28,7 @@ const charl_op charl_op_silu_grad = {
     .mixed = true,
     .infer = charl__infer_broadcast,
     .expr = "b * (charl_sigmoid(a) * (1.0f + a * (1.0f - charl_sigmoid(a))))",
+    .half_expr = "b * (charl_sigmoid_for(a, 2) * (1.0f + a * (1.0f - charl_sigmoid_for(a, 2))))",
     .reference = reference_grad,
     CHARL_SAMPLES(samples_grad),
 };
@@ -64,6 +65,7 @@ const charl_op charl_op_silu = {
     .half = CHARL_HALF_ALL,
     .infer = charl__infer_same,
     .expr = "a * charl_sigmoid(a)",
+    .half_expr = "a * charl_sigmoid_for(a, 2)",
     .backward = backward,
     .reference = reference,
     .onnx = onnx,
