@@ -1,15 +1,17 @@
 /* CHARL_PROFILE: the time of every kernel on the device, by event timestamps.
  *
  * Each launch is waited for, so kernels do not overlap and the host does not run ahead: the sum of
- * the times is less than a step takes, but each time is the kernel's own.
+ * the times is less than a step takes, but each time is the kernel's own. Layers that repeat are
+ * one row: h.0.mlp.c_fc and h.1.mlp.c_fc are h.*.mlp.c_fc.
  */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "device/cl_private.h"
 
-enum { SHOWN = 24 };
+enum { SHOWN = 40 };
 
 typedef struct row {
     char *entry, *label;
@@ -27,14 +29,35 @@ charl_status charl__timing_create(charl__timing **out)
     return charl_alloc(sizeof(charl__timing), out);
 }
 
+/* In place: a number between dots becomes a star. */
+static void merge_layers(char *label)
+{
+    char *to = label;
+
+    for (const char *from = label; *from;) {
+        const size_t digits = strspn(from, "0123456789");
+
+        if (digits > 0 && from[digits] == '.' &&
+            (from == label || !isalnum((unsigned char)from[-1]))) {
+            *to++ = '*';
+            from += digits;
+        } else {
+            *to++ = *from++;
+        }
+    }
+    *to = '\0';
+}
+
 static charl_status find_row(charl__timing *t, const char *entry, const char *label, row **out)
 {
     charl_status st = CHARL_OK;
     row r = {0};
 
+    CHARL_TRY(charl_strdup(label, &r.label));
+    merge_layers(r.label);
     for (int i = 0; i < t->count; i++) {
         *out = &t->row[i];
-        if (strcmp((*out)->entry, entry) == 0 && strcmp((*out)->label, label) == 0) {
+        if (strcmp((*out)->entry, entry) == 0 && strcmp((*out)->label, r.label) == 0) {
             goto cleanup;
         }
     }
@@ -45,7 +68,6 @@ static charl_status find_row(charl__timing *t, const char *entry, const char *la
         t->capacity = capacity;
     }
     CHARL_TRY(charl_strdup(entry, &r.entry));
-    CHARL_TRY(charl_strdup(label, &r.label));
     t->row[t->count] = r;
     *out = &t->row[t->count++];
     r = (row){0};
@@ -79,23 +101,56 @@ static int by_time(const void *a, const void *b)
     return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : strcmp(x->label, y->label);
 }
 
+static int by_entry(const void *a, const void *b)
+{
+    return strcmp(((const row *)a)->entry, ((const row *)b)->entry);
+}
+
+static void log_row(const row *r, const char *label, double total)
+{
+    charl__log(CHARL__LOG_INFO, "%5.1f %%  %9.3f ms  %7lld x %9.2f us  %s (%s)",
+               total > 0 ? 100.0 * r->seconds / total : 0.0, r->seconds * 1e3,
+               (long long)r->launches, r->seconds * 1e6 / (double)r->launches, label, r->entry);
+}
+
+/* Adds up the rows of each kernel, in place; how many there are. */
+static int merge_kernels(row *r, int count)
+{
+    int kernels = 0;
+
+    qsort(r, (size_t)count, sizeof *r, by_entry);
+    for (int i = 0; i < count; i++) {
+        if (kernels > 0 && by_entry(&r[kernels - 1], &r[i]) == 0) {
+            r[kernels - 1].launches += r[i].launches;
+            r[kernels - 1].seconds += r[i].seconds;
+        } else {
+            const row other = r[kernels];
+
+            r[kernels++] = r[i];
+            r[i] = other;
+        }
+    }
+    qsort(r, (size_t)kernels, sizeof *r, by_time);
+    return kernels;
+}
+
 static void report(charl__timing *t)
 {
     double total = 0.0;
+    int kernels;
 
     qsort(t->row, (size_t)t->count, sizeof *t->row, by_time);
     for (int i = 0; i < t->count; i++) {
         total += t->row[i].seconds;
     }
     for (int i = 0; i < t->count && i < SHOWN; i++) {
-        const row *r = &t->row[i];
-
-        charl__log(CHARL__LOG_INFO, "%5.1f %%  %9.3f ms  %7lld x %9.2f us  %s (%s)",
-                   total > 0 ? 100.0 * r->seconds / total : 0.0, r->seconds * 1e3,
-                   (long long)r->launches, r->seconds * 1e6 / (double)r->launches, r->label,
-                   r->entry);
+        log_row(&t->row[i], t->row[i].label, total);
     }
-    charl__log(CHARL__LOG_INFO, "%.3f ms in %d kernels", total * 1e3, t->count);
+    kernels = merge_kernels(t->row, t->count);
+    charl__log(CHARL__LOG_INFO, "%.3f ms in %d kernels", total * 1e3, kernels);
+    for (int i = 0; i < kernels && i < SHOWN; i++) {
+        log_row(&t->row[i], "all", total);
+    }
 }
 
 void charl__timing_destroy(charl__timing *t)
