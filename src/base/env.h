@@ -18,7 +18,9 @@
     X(DUMP_KERNELS, TEXT, "write the final source of every specialised kernel to this directory")  \
     X(DEVICE, TEXT, "device to use; overrides device.select")                                      \
     X(SYNC, FLAG, "1: wait for the device after every launch")                                     \
-    X(PROFILE, FLAG, "1: time every kernel; the table is logged at the end (CHARL_LOG=info)")      \
+    X(PROFILE, FLAG,                                                                               \
+      "1: time every kernel; tables by layer and by kernel are logged at the end "                 \
+      "(CHARL_LOG=info)")                                                                          \
     X(CHECK_FINITE, FLAG, "1: name the first operator that produces a value that is not finite")   \
     X(FAULT, FAULT, "make named points fail: point[@rank]:when[:arg],... (for tests)")             \
     X(ALLREDUCE, TEXT, "all-reduce algorithm to use; overrides dist.allreduce")                    \

@@ -20,6 +20,19 @@ static void keep(void *ctx, charl__log_level level, const char *message)
     strncat(logged, "\n", sizeof logged - strlen(logged) - 1);
 }
 
+/* As a layer's kernel would be launched. */
+static charl_status fill_as(charl_tensor *t, const char *label)
+{
+    return charl__launch(t->dev,
+                         &(charl_launch){.file = "copy",
+                                         .entry = "charl_fill",
+                                         .defines = "#define BITS uint\n",
+                                         .global = {1024},
+                                         .local = {64},
+                                         .args = {charl__i64(0), charl__out(t), charl__i64(1000)},
+                                         .label = label});
+}
+
 static charl_status scenario(void *ctx)
 {
     charl_status st = CHARL_OK;
@@ -38,6 +51,9 @@ static charl_status scenario(void *ctx)
     CHARL_TRY(st);
     CHARL_TRY(charl__recording_replay(r, 0, 1));
     CHARL_TRY(charl__recording_replay(r, 0, 1));
+    CHARL_TRY(fill_as(t, "h.0.fc1.linear"));
+    CHARL_TRY(fill_as(t, "h.17.fc1.linear"));
+    CHARL_TRY(fill_as(t, "h2.linear"));
 cleanup:
     charl__recording_destroy(r);
     charl_tensor_release(t);
@@ -54,8 +70,12 @@ static void test_table(void **state)
     logged[0] = '\0';
     charl_assert_ok(scenario(NULL));
     assert_non_null(strstr(logged, "3 x "));
-    assert_non_null(strstr(logged, "charl_fill"));
-    assert_non_null(strstr(logged, " ms in "));
+    assert_non_null(strstr(logged, "2 x "));
+    assert_non_null(strstr(logged, "  h.*.fc1.linear (charl_fill)"));
+    assert_non_null(strstr(logged, "  h2.linear (charl_fill)"));
+    assert_non_null(strstr(logged, " ms in 1 kernels"));
+    assert_non_null(strstr(logged, "6 x "));
+    assert_non_null(strstr(logged, "  all (charl_fill)"));
     logged[0] = '\0';
     charl__env_set(CHARL_ENV_PROFILE, "0");
     charl_assert_ok(scenario(NULL));
