@@ -139,8 +139,8 @@ struct charl_op {
 
     charl_status (*infer)(charl_infer *inf);
     charl_status (*enqueue)(const charl_enqueue *e); /* NULL where expr or express says it */
-    const char *expr; /* elementwise with broadcasting over the shape of the output: see
-                         charl_expr.text */
+    const char *expr;      /* elementwise with broadcasting over the shape of the output: see
+                              charl_expr.text */
     const char *half_expr; /* charl_expr.half_text */
     void (*express)(const void *attr, int n_in, charl_expr *x); /* the same from attributes */
     void (*backward)(const charl_backward *b);
