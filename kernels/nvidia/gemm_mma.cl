@@ -67,6 +67,7 @@
 #define AHEAD (STAGES - 1)
 #include "nvidia/mma_tiles.clh"
 #include "nvidia/tile_order.clh"
+#include "nvidia/tile_epilogue.clh"
 
 #define STAGE_BYTES (2 * PANEL)
 #define LOCAL_BYTES (STAGES * STAGE_BYTES)
@@ -170,8 +171,8 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
             upper += i < m ? of_rows[i] : 0.0f;
             lower += i + 8 < m ? of_rows[i + 8] : 0.0f;
 #endif
-            upper = EPILOGUE_16(first, i, j, upper);
-            lower = EPILOGUE_16(first, i + 8, j, lower);
+            upper = EPILOGUE_16(first, i, j, upper, BESIDE_16(first, i, j));
+            lower = EPILOGUE_16(first, i + 8, j, lower, BESIDE_16(first, i + 8, j));
             store_16(out + first, i, j, m, n, upper, lane);
             store_16(out + first, i + 8, j, m, n, lower, lane);
         }
