@@ -90,7 +90,7 @@ expect 2 'shape 5x6: must be MxNxK, with :nt or :nn or :tn' bench gemm -s 5x6
 expect 2 'shape 5x6x7:xx: must be MxNxK' bench gemm -s 5x6x7:xx
 expect 2 'shape 5x0x7: must be MxNxK' bench gemm -s 5x0x7
 expect 2 'shape 9999999999: must be BYTES' bench copy -s 9999999999
-expect 2 'dtype f64: must be f32, bf16 or f16' bench gemm --dtype f64
+expect 2 'dtype f64: must be f32, tf32, bf16 or f16' bench gemm --dtype f64
 expect 2 'shape 1: too many shapes' bench launch $(yes -- '-s 1' | head -n 33)
 expect 2 'device.select' bench gemm --device nonsense
 hint 'charl devices'
