@@ -141,13 +141,13 @@ charl_status charl__ceiling_multiply(charl_device *dev, charl_dtype dtype, charl
     charl_status st = CHARL_OK;
     const charl_device_facts *facts = charl__device_facts(dev);
     const bool is_half = dtype == CHARL_BF16 || dtype == CHARL_F16;
+    const bool has_mma = is_half ? facts->mma : facts->tf32;
     charl__ceiling *c = NULL;
 
     *out = NULL;
     CHARL_TRY(create(dev, &c));
     CHARL_TRY(facts->wgmma && is_half ? prepare_wgmma(c, dtype)
-              : is_half               ? facts->mma
-              : facts->tf32           ? prepare_mma(c, dtype)
+              : has_mma               ? prepare_mma(c, dtype)
                                       : prepare_fma(c));
     *out = c;
     c = NULL;

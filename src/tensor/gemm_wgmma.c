@@ -44,7 +44,7 @@ bool charl__gemm_goes_on(charl_device *dev, charl_dtype type)
     return !is_type(charl__device_facts(dev), type);
 }
 
-/* Of those: whether by gemm_mma.cl. */
+/* Of what goes to tensor cores: whether by gemm_mma.cl. */
 static bool is_mma(charl_device *dev, const charl_gemm *p)
 {
     return p->a->dtype == CHARL_F32 || !charl__device_facts(dev)->wgmma;
