@@ -2,6 +2,7 @@
  *
  * Specialised by   A_KIND, B_KIND, BIAS and the window: see gemm.clh
  *                  MR, NR  rows and columns of a micro-tile: 4 or 8, and 16 or 32, what the vectors of the device hold (default 8, 32)
+ *                  IN_PLACE  1: the rows of A (A_KIND 0, float, at least MR of them) are read where they lie
  *                  FOLD    1: product z is the sum of `leaves` products in the fixed tree; operands of a leaf lie x_outer apart
  *                  ROUND   with FOLD: nodes of 2^ROUND leaves and more are rounded to bf16 (default: none)
  * Launch           one work-item per mi * MR rows and nj * NR columns of one product, groups of 1; by column, row, product. For CPUs:
@@ -18,32 +19,21 @@
 #define MR 8
 #define NR 32
 #endif
+#ifndef IN_PLACE
+#define IN_PLACE 0
+#endif
 #include "draw.clh"
 #include "gemm_epilogue.clh"
 #include "gemm.clh"
 
 #define KC 256 /* depth of a packed block */
-#define LEVELS 13 /* 64 slices of 64 parts */
 /* A block is mi * MR rows and nj * NR columns, as large as a level-2 cache holds with its operands, so that these are seldom read. */
 #define MI (384 / MR)
 #define NJ (384 / NR)
-#define TILES (FOLD ? MI / 2 : MI * NJ) /* mi * nj is at most this */
+#define TILES (FOLD ? 3 * MI : MI * NJ) /* mi * nj is at most this */
+#define KEPT  (6 * MI * FOLD) /* and, times the levels that `leaves` need, at most this */
 #define SIZE (MR * NR)
 #define ALIGNED __attribute__((aligned(64)))
-
-#if MR == 8
-#define ROWS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
-#else
-#define ROWS(F) F(0) F(1) F(2) F(3)
-#endif
-
-#if NR == 32
-#define SECOND(x)       x
-#define SECOND_COMMA(x) , x
-#else
-#define SECOND(x)
-#define SECOND_COMMA(x)
-#endif
 
 #include "vectors.clh"
 #include "gemm_memory.clh"
@@ -52,82 +42,54 @@
 #include "transpose16.clh"
 #endif
 #include "gemm_pack.clh"
+#include "gemm_micro.clh"
 
-#if FOLD
-/* A node of 2^l leaves as it is kept. */
-static inline float16 node(float16 sum, int l)
+/* Sums of a micro-tile to their place. */
+static inline void finish(const float *acc, const target *t EPILOGUE_ARGS)
 {
-    return l >= ROUND ? as_float16(CHARL_BF16_KEPT(as_uint16(sum))) : sum;
-}
-#endif
+    for (int e = 0; e < SIZE / 16; e++) { /* vectors of acc */
+        const int r = e / (NR / 16), i = t->row + r, col = t->col + e % (NR / 16) * 16, left = t->n - col;
+        const long at = (long)i * t->n + col;
+        float16 v = charl_load16(acc + 16 * e);
 
-/* Where the sum of a leaf goes: on top of the levels in `carried`, in ascending order, as a binary counter carries, then to level `to`, or
- * to acc where that is LEVELS. */
-typedef struct {
-    uint carried;
-    int to;
-} carry;
-
-static inline carry carry_of(int leaf, int leaves)
-{
-    const bool last = leaf + 1 == leaves;
-    const carry c = {(uint)(last ? leaf : leaf & ~(leaf + 1)), last ? LEVELS : popcount(leaf & ~(leaf + 1))};
-
-    return c;
-}
-
-/* acc[MR][NR] = (begins ? 0 : acc) + packed A @ packed B; all of acc in registers. With FOLD, where a leaf ends: carry. */
-static inline void micro(const float *ap, const float *bp, float *acc, int kc, bool begins, bool ends, float *level, carry c)
-{
-#define NAME(r) float16 x##r = (float16)(0.0f) SECOND_COMMA(y##r = (float16)(0.0f));
-#define TAKE(r)                                                                                                        \
-    x##r = charl_load16(acc + r * NR);                                                                                 \
-    SECOND(y##r = charl_load16(acc + r * NR + 16);)
-#define MAC(r)                                                                                                         \
-    {                                                                                                                  \
-        const float16 s = (float16)(ap[PACKED(r, k)]);                                                                 \
-        x##r = fma(s, b0, x##r);                                                                                       \
-        SECOND(y##r = fma(s, b1, y##r);)                                                                               \
-    }
-#define ROUNDED(r)                                                                                                     \
-    x##r = node(x##r, 0);                                                                                              \
-    SECOND(y##r = node(y##r, 0);)
-#define CARRY(r)                                                                                                       \
-    x##r = node(charl_load16(level + l * SIZE + r * NR) + x##r, l + 1);                                                \
-    SECOND(y##r = node(charl_load16(level + l * SIZE + r * NR + 16) + y##r, l + 1);)
-#define GIVE(r)                                                                                                        \
-    charl_store16(x##r, acc + r * NR);                                                                                 \
-    SECOND(charl_store16(y##r, acc + r * NR + 16);)
-    ROWS(NAME)
-    if (!begins) {
-        ROWS(TAKE)
-    }
-    for (int k = 0; k < kc; k++) {
-        const float16 b0 = charl_load16(bp + k * NR) SECOND_COMMA(b1 = charl_load16(bp + k * NR + 16));
-
-        ROWS(MAC)
-    }
-#if FOLD
-    if (ends) {
-#if ROUND == 0
-        ROWS(ROUNDED)
-#endif
-        for (int l = 0; c.carried >> l != 0; l++) {
-            if ((c.carried >> l) & 1) {
-                ROWS(CARRY)
-            }
+        if (r < t->skip || r >= t->rows || left <= 0) {
+            continue;
         }
-        acc = c.to < LEVELS ? level + c.to * SIZE : acc;
-    }
-#else
-    (void)ends, (void)level, (void)c;
+#if BIAS == 2
+        v += (float16)(t->bias[i]);
 #endif
-    ROWS(GIVE)
+#ifdef EXPR
+#if BIAS == 1
+        v += charl_load(t->bias + col, left);
+#endif
+        charl_store(EPILOGUE(v, at, left), t->out + at, left);
+#else
+        if (left >= 16) {
+#if BIAS == 1
+            v += charl_load16(t->bias + col);
+#endif
+            store16(v, t->out + at);
+            continue;
+        }
+        float edge[16];
+
+        charl_store16(v, edge);
+        for (int c = 0; c < left; c++) {
+#if BIAS == 1
+            edge[c] += t->bias[col + c];
+#endif
+            charl_put(edge[c], t->out + at + c);
+        }
+#endif
+    }
 }
 
 kernel void gemm_vector(GEMM_ARGS)
 {
-    float ap[MI * PANEL] ALIGNED, bp[NJ * KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED, level[LEVELS * TILES * SIZE * FOLD + 1] ALIGNED;
+    float bp[NJ * KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED, level[KEPT * SIZE + 1] ALIGNED;
+#if !IN_PLACE
+    float ap[MI * PANEL] ALIGNED;
+#endif
     pixel_block px;
     const int cols = (n + nj * NR - 1) / (nj * NR), rows = (m + mi * MR - 1) / (mi * MR);
     const long item = (long)get_global_id(0);
@@ -135,8 +97,8 @@ kernel void gemm_vector(GEMM_ARGS)
     const long z = item / cols / rows, zo = z / inner, zi = z % inner;
     const int mj = min(nj, (n - j0 + NR - 1) / NR), mm = min(mi, (m - i0 + MR - 1) / MR); /* micro-tiles that exist */
     const int blocks = max((k_all + KC - 1) / KC, 1), steps = segments * blocks;
-
-    (void)bias, (void)bias_at; /* not every specialisation looks at all arguments */
+    const int levels = FOLD ? 32 - clz(leaves - 1) : 0;
+    const bool single = steps == 1; /* no sums wait for a further step */
 
     a += a_at + zo * a_outer + zi * a_inner;
     b += b_at + zo * b_outer + zi * b_inner;
@@ -148,54 +110,37 @@ kernel void gemm_vector(GEMM_ARGS)
         for (int step = 0; step < steps; step++) {
             const int k0 = step % blocks * KC, kc = min(KC, k_all - k0);
             const long segment = step / blocks;
+            const bool ends = step + 1 == steps, known = ends && leaf + 1 == leaves;
             global const ACT *sa = a + leaf * a_outer + segment * a_segment;
             global const ACT *sb = b + leaf * b_outer + segment * b_segment;
 
+#if !IN_PLACE
             pack_a(ap, sa, i0, mm, k0, kc, m, k_all);
+#endif
             pack_b(bp, sb, j0, mj, k0, kc, n, k_all, ih, iw, pw, &px);
             for (int tile = 0; tile < mj * mm; tile++) {
-                micro(ap + tile % mm * PANEL, bp + tile / mm * KC * NR, acc + tile * SIZE, kc, step == 0, step + 1 == steps,
-                      level + tile * LEVELS * SIZE, to);
-            }
-        }
-    }
-    for (int tile = 0; tile < mj * mm; tile++) {
-        const int row0 = i0 + tile % mm * MR, col0 = j0 + tile / mm * NR;
+                const int i = tile % mm, j = tile / mm, first = i0 + i * MR, row = IN_PLACE ? min(first, m - MR) : first;
+                const target t = {row, j0 + j * NR, first - row, min(MR, m - row), n - j0 - j * NR, n, out,
+                                  bias + bias_at + (BIAS == 2 ? zi * m : 0)};
+                const bool whole = known && t.skip == 0 && t.rows == MR && t.left >= NR;
+                float *const sums = acc + (single ? 0 : tile * SIZE);
 
-        for (int e = 0; e < SIZE / 16; e++) { /* vectors of acc */
-            const int i = row0 + e / (NR / 16), col = col0 + e % (NR / 16) * 16, left = n - col;
-            const long at = (long)i * n + col;
-            float16 v = charl_load16(acc + tile * SIZE + 16 * e);
-
-            if (i >= m || left <= 0) {
-                continue;
-            }
-#if BIAS == 2
-            v += (float16)(bias[bias_at + zi * m + i]);
-#endif
-#ifdef EXPR
-#if BIAS == 1
-            v += charl_load(bias + bias_at + col, left);
-#endif
-            charl_store(EPILOGUE(v, at, left), out + at, left);
+#if IN_PLACE
+                micro(sa + (long)row * k_all + k0, k_all,
 #else
-            if (left >= 16) {
-#if BIAS == 1
-                v += charl_load16(bias + bias_at + col);
+                micro(ap + i * PANEL, KC,
 #endif
-                store16(v, out + at);
-                continue;
+                      bp + j * KC * NR, sums, kc, step == 0, ends, level + tile * levels * SIZE, to, whole, &t);
+#ifdef EXPR
+                if (known) {
+                    finish(sums, &t EPILOGUE_OPERANDS);
+                }
+#else
+                if (known && !whole) {
+                    finish(sums, &t);
+                }
+#endif
             }
-            float edge[16];
-
-            charl_store16(v, edge);
-            for (int c = 0; c < left; c++) {
-#if BIAS == 1
-                edge[c] += bias[bias_at + col + c];
-#endif
-                charl_put(edge[c], out + at + c);
-            }
-#endif
         }
     }
 }

@@ -11,6 +11,7 @@ enum {
     PANEL = 32,
     BLOCK = 384, /* rows and columns */
     LONGEST_LINE = 1024,
+    LONGEST_IN_PLACE = 512, /* elements of a row */
     LOCAL_LEAVES = 16,
     LOCAL_SUM = 256, /* elements of all leaves */
     SMALL_TILE = 32,
@@ -159,16 +160,16 @@ static micro_tile tile_of(charl_device *dev, const charl_gemm *p)
     const bool wide =
         p->form != CHARL_GEMM_VECTOR_NARROW && charl__device_facts(dev)->vector_width >= 16;
 
-    return (micro_tile){.rows = wide && p->m > 4 ? 8 : 4,
+    return (micro_tile){.rows = wide && p->m >= 8 ? 8 : 4,
                         .columns = wide && p->n > PANEL / 2 ? PANEL : PANEL / 2};
 }
 
-/* What packing a panel costs, in sixteenths of the time of a micro-tile over its depth. */
+/* What packing a panel costs, in sixteenths of the time of a micro-tile over its depth; most of it
+ * is waiting for memory. */
 static int packing(charl_gemm_kind kind)
 {
     switch (kind) {
     case CHARL_GEMM_PLAIN:
-        return 6;
     case CHARL_GEMM_TRANSPOSED:
         return 16;
     case CHARL_GEMM_TAPS:
@@ -179,16 +180,39 @@ static int packing(charl_gemm_kind kind)
     return 32;
 }
 
+/* Rows of A are read where they lie, not packed: where they are short. Longer ones come quicker
+ * from a packed block than from pages far apart. */
+static bool reads_in_place(const charl_gemm *p, micro_tile t)
+{
+    return p->a_kind == CHARL_GEMM_PLAIN && p->a->dtype == CHARL_F32 && p->m >= t.rows &&
+           p->k <= LONGEST_IN_PLACE;
+}
+
+/* Micro-tiles for which a work-item of gemm_vector.cl has memory, and for the levels of a fold. */
+static int most_tiles(const charl_gemm *p, int most, int most_columns)
+{
+    int levels = 0;
+
+    if (p->leaves <= 1) {
+        return most * most_columns;
+    }
+    while ((p->leaves - 1) >> levels != 0) {
+        levels++;
+    }
+    return levels > 2 ? 6 * most / levels : 3 * most;
+}
+
 /* Micro-tiles of one work-item, mi * nj: whichever lets the compute units finish first, when a
- * work-item packs mi panels of rows and nj of columns. A little is added for the compute unit that
- * starts late. */
+ * work-item packs mi panels of rows, a quarter as large as those of columns, and nj of columns. A
+ * little is added for the compute unit that starts late. */
 static void choose_block(charl_device *dev, const charl_gemm *p, micro_tile t, int *mi, int *nj)
 {
     const int64_t row_panels = charl__ceil_div(p->m, t.rows),
                   col_panels = charl__ceil_div(p->n, t.columns);
     const int64_t z = charl__at_least_one(p->count), units = compute_units(dev);
     const int most = BLOCK / t.rows, most_columns = BLOCK / t.columns;
-    const int tiles = p->leaves > 1 ? most / 2 : most * most_columns;
+    const int tiles = most_tiles(p, most, most_columns);
+    const int row_cost = reads_in_place(p, t) ? 1 : packing(p->a_kind) / 4;
     const int rows = (int)(row_panels < most ? row_panels : most);
     const int columns = (int)(col_panels < most_columns ? col_panels : most_columns);
     int64_t least = INT64_MAX;
@@ -198,8 +222,8 @@ static void choose_block(charl_device *dev, const charl_gemm *p, micro_tile t, i
         for (int j = 1; i * j <= tiles && j <= columns; j++) {
             const int64_t items =
                 charl__ceil_div(row_panels, i) * charl__ceil_div(col_panels, j) * z;
-            const int64_t cost = (4 * charl__ceil_div(items, units) + 1) *
-                                 (16 * i * j + 2 * i + packing(p->b_kind) * j + 4);
+            const int64_t cost = (16 * charl__ceil_div(items, units) + 1) *
+                                 (16 * i * j + row_cost * i + packing(p->b_kind) * j + 4);
 
             if (cost < least) {
                 least = cost;
@@ -219,7 +243,8 @@ static void shape_vector(charl_device *dev, const charl_gemm *p, charl_launch *l
     n += charl__gemm_define_epilogue(p, 16, text + n, bytes - (size_t)n);
     choose_block(dev, p, t, &mi, &nj);
     n += define_fold(p, text + n, bytes - (size_t)n);
-    snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define NR %d\n", t.rows, t.columns);
+    snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define NR %d\n#define IN_PLACE %d\n",
+             t.rows, t.columns, reads_in_place(p, t));
     l->file = l->entry = "gemm_vector";
     l->global[0] =
         (size_t)(charl__ceil_div(p->m, (int64_t)mi * t.rows) *
