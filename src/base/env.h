@@ -27,6 +27,7 @@
     X(SLOW, TEXT, "make ranks compute slower: rank:factor,... (for tests of dist.balance)")        \
     X(NO_TENSOR_CORES, FLAG, "1: half types are multiplied as on any device")                      \
     X(NO_WGMMA, FLAG, "1: tensor cores of compute capability 9.0 are used as those of 8.0")        \
+    X(TUNE, TEXT, "how kernels are chosen that differ in speed alone: stored, first or no")        \
     X(NO_FUSION, FLAG, "1: every operator has a kernel of its own")                                \
     X(TEST_OP, TEXT, "tests: run only this operator")                                              \
     X(TEST_SEED, INTEGER, "tests: seed of the random inputs, as printed by a failing test")        \

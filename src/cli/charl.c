@@ -20,6 +20,8 @@ static const charl__cli_command commands[] = {
     {"devices", "", "list the OpenCL devices as charl numbers them", charl__devices_main, NULL},
     {"selftest", "[--device SEL] [--op NAME]", "check every operator on your device",
      charl__selftest_main, NULL},
+    {"tune", "[CONFIG]", "find the quickest kernels for your device, and keep the choice",
+     charl__tune_main, NULL},
     {"eval", "CONFIG CHECKPOINT", "evaluate a checkpoint on a split of the data", charl__eval_main,
      NULL},
     {"predict", "CONFIG CHECKPOINT", "what the model says of every sample of a split",

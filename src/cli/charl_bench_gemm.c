@@ -8,6 +8,7 @@
 #include "cli/charl_bench_blas.h"
 #include "cli/charl_bench_kernel.h"
 #include "tensor/gemm.h"
+#include "tensor/random.h"
 
 enum { NT, NN, TN };
 
@@ -96,8 +97,8 @@ static charl_status begin(charl__bench_case *c)
     CHARL_TRY(charl_alloc(sizeof *p, &p));
     c->own = p;
     p->dev = c->dev;
-    CHARL_TRY(charl__bench_random(c->dev, c->dtype, (charl_shape){2, {m, k}}, &p->a));
-    CHARL_TRY(charl__bench_random(c->dev, c->dtype, (charl_shape){2, {n, k}}, &p->b));
+    CHARL_TRY(charl__tensor_random(c->dev, c->dtype, (charl_shape){2, {m, k}}, &p->a));
+    CHARL_TRY(charl__tensor_random(c->dev, c->dtype, (charl_shape){2, {n, k}}, &p->b));
     CHARL_TRY(charl_tensor_create(c->dev, out_type, &(charl_shape){2, {m, n}}, &p->out));
     p->gemm = (charl_gemm){.a = p->a,
                            .b = p->b,

@@ -11,9 +11,8 @@
 #include "base/error.h"
 #include "cli/charl_commands.h"
 #include "tensor/ceiling.h"
-#include "tensor/tensor.h"
 
-enum { LABEL = 64, MOST_DRAWN = 15485863 /* a prime: repeated rows are not the same */ };
+enum { LABEL = 64 };
 
 static const char CEILING[] = "ceiling";
 
@@ -42,66 +41,6 @@ charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name,
     *s = (charl__bench_subject){
         .name = name, .run = run, .ctx = ctx, .wait = wait_device, .on = c->dev, .amount = amount};
     return s;
-}
-
-static void draw(float *out, int64_t n)
-{
-    uint32_t x = 1;
-
-    for (int64_t i = 0; i < n; i++) {
-        x = x * 1664525U + 1013904223U; /* Numerical Recipes' generator: its upper bits will do */
-        out[i] = (float)(int32_t)(x & 0xffffff00U) * 0x1p-31F;
-    }
-}
-
-/* `block` again and again until `t` is full, both of one extent. */
-static charl_status repeat(charl_tensor *block, charl_tensor *t)
-{
-    charl_status st = CHARL_OK;
-    const int64_t n = charl__tensor_count(t), step = charl__tensor_count(block);
-    charl_tensor *to = NULL, *from = NULL;
-
-    for (int64_t at = 0; at < n; at += step) {
-        const int64_t count = n - at < step ? n - at : step;
-
-        CHARL_TRY(charl_tensor_range(block, 0, count, &from));
-        CHARL_TRY(charl_tensor_range(t, at, count, &to));
-        CHARL_TRY(charl__tensor_convert(from, to));
-        charl_tensor_release(from);
-        charl_tensor_release(to);
-        from = to = NULL;
-    }
-cleanup:
-    charl_tensor_release(from);
-    charl_tensor_release(to);
-    return st;
-}
-
-charl_status charl__bench_random(charl_device *dev, charl_dtype dtype, charl_shape shape,
-                                 charl_tensor **out)
-{
-    charl_status st = CHARL_OK;
-    const int64_t n = charl_shape_count(&shape), drawn = n < MOST_DRAWN ? n : MOST_DRAWN;
-    charl_tensor *block = NULL, *t = NULL, *flat = NULL;
-    float *x = NULL;
-
-    *out = NULL;
-    CHARL_TRY(charl_alloc_array(drawn, sizeof *x, &x));
-    draw(x, drawn);
-    CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {drawn}}, &block));
-    CHARL_TRY(charl_tensor_write(block, x, (size_t)drawn * sizeof *x));
-    CHARL_TRY(charl_tensor_create(dev, dtype, &shape, &t));
-    CHARL_TRY(charl_tensor_reshape(t, &(charl_shape){1, {n}}, &flat));
-    CHARL_TRY(repeat(block, flat));
-    CHARL_TRY(charl_device_sync(dev));
-    *out = t;
-    t = NULL;
-cleanup:
-    charl_free(x);
-    charl_tensor_release(block);
-    charl_tensor_release(flat);
-    charl_tensor_release(t);
-    return st;
 }
 
 /* The type that matrices are multiplied in. */
@@ -188,12 +127,18 @@ static void print_about(const session *r, charl_device *dev, const charl__bench_
     }
 }
 
+charl_dtype charl__bench_dtype(const charl_device *dev)
+{
+    const charl_device_facts *facts = charl__device_facts(dev);
+
+    return facts->wgmma || facts->mma ? CHARL_BF16 : CHARL_F32;
+}
+
 static charl_status measure_all(session *r, charl_device *dev)
 {
     charl_status st = CHARL_OK;
     const charl__bench_kind *k = r->kind;
     const bool is_cpu = charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
-    const bool has_half = charl__device_facts(dev)->wgmma || charl__device_facts(dev)->mma;
     const charl__bench_shape *shape = r->n_shapes > 0 ? r->shape : is_cpu ? k->cpu : k->gpu;
     const charl__bench_table table = {.bench = k->name,
                                       .unit = k->unit,
@@ -204,7 +149,7 @@ static charl_status measure_all(session *r, charl_device *dev)
                                       .prints = true};
 
     if (r->dtype < 0) {
-        r->dtype = has_half && k->is_typed ? CHARL_BF16 : CHARL_F32;
+        r->dtype = k->is_typed ? (int)charl__bench_dtype(dev) : CHARL_F32;
     }
     print_about(r, dev, &table);
     charl__bench_head(&table);
@@ -245,15 +190,15 @@ static bool take_form(const charl__bench_kind *k, const char *at, int *out)
     return false;
 }
 
-static error_t parse_shape(session *r, const char *value)
+error_t charl__bench_parse_shape(const charl__bench_kind *k, const char *value,
+                                 charl__bench_shape *shapes, int *n)
 {
-    const charl__bench_kind *k = r->kind;
-    charl__bench_shape *s = &r->shape[r->n_shapes];
+    charl__bench_shape *s = &shapes[*n];
     const char *at = value;
     char want[128];
     bool ok = true;
 
-    if (r->n_shapes == CHARL__BENCH_SHAPES) {
+    if (*n == CHARL__BENCH_SHAPES) {
         return charl__cli_bad_option("--shape", value, "too many shapes in one run");
     }
     for (int i = 0; ok && i < k->n_extents; i++) {
@@ -268,23 +213,23 @@ static error_t parse_shape(session *r, const char *value)
         }
         return charl__cli_bad_option("--shape", value, want);
     }
-    r->n_shapes++;
+    (*n)++;
     return 0;
 }
 
-static error_t parse_dtype(session *r, const char *value)
+error_t charl__bench_parse_dtype(const char *value, int *out, bool *tf32)
 {
     static const charl_dtype types[] = {CHARL_F32, CHARL_BF16, CHARL_F16};
 
     for (int i = 0; i < 3; i++) {
         if (strcmp(value, charl_dtype_name(types[i])) == 0) {
-            r->dtype = types[i];
+            *out = types[i];
             return 0;
         }
     }
     if (strcmp(value, "tf32") == 0) {
-        r->dtype = CHARL_F32;
-        r->tf32 = true;
+        *out = CHARL_F32;
+        *tf32 = true;
         return 0;
     }
     return charl__cli_bad_option("--dtype", value, "must be f32, tf32, bf16 or f16");
@@ -299,9 +244,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         r->select = arg;
         return 0;
     case 't':
-        return parse_dtype(r, arg);
+        return charl__bench_parse_dtype(arg, &r->dtype, &r->tf32);
     case 's':
-        return parse_shape(r, arg);
+        return charl__bench_parse_shape(r->kind, arg, r->shape, &r->n_shapes);
     case 'r':
         return charl__cli_parse_int("--repeat", arg, 1, 10000, &r->repeats);
     case 'm':

@@ -51,9 +51,14 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
 charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name,
                                        charl_status (*run)(void *ctx), void *ctx, double amount);
 
-/** New tensor of random values in [-1, 1), which repeat after some millions. Blocks. */
-charl_status charl__bench_random(charl_device *dev, charl_dtype dtype, charl_shape shape,
-                                 charl_tensor **out) CHARL_MUST_CHECK;
+/** What is measured where no --dtype is given: bf16 where there are tensor cores for it. */
+charl_dtype charl__bench_dtype(const charl_device *dev);
+
+/** For parsers: --shape, appended to shapes [CHARL__BENCH_SHAPES + 1]; --dtype, with *tf32 set
+ * where it says so. 0, or what the parser returns. */
+error_t charl__bench_parse_shape(const charl__bench_kind *k, const char *value,
+                                 charl__bench_shape *shapes, int *n);
+error_t charl__bench_parse_dtype(const char *value, int *out, bool *tf32);
 
 extern const charl__bench_kind charl__bench_gemm, charl__bench_conv, charl__bench_attention,
     charl__bench_layer_norm, charl__bench_cross_entropy, charl__bench_optimizer, charl__bench_copy,

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "charl/ops.h"
 #include "cli/charl_bench_kernel.h"
+#include "tensor/random.h"
 
 enum { FORWARD, OF_X, OF_W, AMOUNTS };
 
@@ -69,7 +70,7 @@ static charl_status fill_input(charl_device *dev, const charl_var *v)
     const charl_type type = charl_var_get_type(v);
     charl_tensor *x = NULL;
 
-    CHARL_TRY(charl__bench_random(dev, type.dtype, type.shape, &x));
+    CHARL_TRY(charl__tensor_random(dev, type.dtype, type.shape, &x));
     CHARL_TRY(charl__tensor_copy(x, charl_var_get_tensor(v)));
     CHARL_TRY(charl_device_sync(dev));
 cleanup:

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/charl_bench_kernel.h"
 #include "tensor/tensor.h"
+#include "tensor/random.h"
 
 enum { LAUNCHES = 64 };
 
@@ -54,7 +55,7 @@ static charl_status copy_begin(charl__bench_case *c)
     CHARL_TRY(charl_alloc(sizeof *p, &p));
     c->own = p;
     p->bytes = (size_t)words * 4;
-    CHARL_TRY(charl__bench_random(c->dev, CHARL_F32, (charl_shape){1, {words}}, &p->from));
+    CHARL_TRY(charl__tensor_random(c->dev, CHARL_F32, (charl_shape){1, {words}}, &p->from));
     CHARL_TRY(charl_tensor_create(c->dev, CHARL_F32, &(charl_shape){1, {words}}, &p->to));
     CHARL_TRY(charl__pinned_create(c->dev, p->bytes, &p->pinned, &host));
     p->host = host;

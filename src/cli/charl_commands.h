@@ -20,6 +20,7 @@ int charl__bench_scaling_main(const char *path, int argc, char **argv);
 int charl__bench_step_main(const char *path, int argc, char **argv);
 
 int charl__devices_main(const char *path, int argc, char **argv);
+int charl__tune_main(const char *path, int argc, char **argv);
 int charl__selftest_main(const char *path, int argc, char **argv);
 int charl__eval_main(const char *path, int argc, char **argv);
 int charl__predict_main(const char *path, int argc, char **argv);

@@ -60,7 +60,8 @@ struct charl_device {
     charl_device_memory memory;
     charl_device_counters counters;
     charl__program *programs;
-    charl_recording *recording;             /* in progress; borrowed */
+    charl_recording *recording; /* in progress; borrowed */
+    struct charl__choices *choices;
     char *cache_dir;                        /* NULL: no disk cache */
     int unflushed;                          /* launches since the last flush of the compute queue */
     bool sync;                              /* CHARL_SYNC: wait after every launch */
@@ -202,6 +203,13 @@ charl_status charl__program_of_binary(charl_device *dev, const unsigned char *da
                                       const char *options, cl_program *out) CHARL_MUST_CHECK;
 charl_status charl__cache_store(charl_device *dev, const char *key,
                                 cl_program program) CHARL_MUST_CHECK;
+
+/* choices.c */
+typedef struct charl__choices charl__choices;
+/** Sets dev->choices from CHARL_TUNE and the file in dev->cache_dir. Errors: ERR_CONFIG,
+ * ERR_NOMEM. */
+charl_status charl__choices_open(charl_device *dev) CHARL_MUST_CHECK;
+void charl__choices_close(charl__choices *c); /* NULL is a no-op */
 
 /* retarget.c */
 /** Options of the compiler, without the assembler. */

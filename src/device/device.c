@@ -109,6 +109,7 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     if (charl__env_is_on(CHARL_ENV_PROFILE)) {
         CHARL_TRY(charl__timing_create(&dev->timing));
     }
+    CHARL_TRY(charl__choices_open(dev));
     CHARL_TRY(open_queues(dev));
     CHARL_TRY(charl__device_probe(dev, request->allow_tf32));
     charl__log(CHARL__LOG_DEBUG, "%s (%s, driver %s): %lld MiB, shared by %d", dev->info.name,
@@ -152,6 +153,7 @@ void charl__device_release(charl_device *dev)
         clReleaseContext(dev->context);
         charl__drop();
     }
+    charl__choices_close(dev->choices);
     charl_free(dev->cache_dir);
     charl_free(dev);
 }

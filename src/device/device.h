@@ -243,6 +243,43 @@ charl_status charl__ring_push(charl_ring *r, const void *record)
 charl_buffer *charl__ring_buffer(const charl_ring *r); /* borrowed */
 void charl__ring_destroy(charl_ring *r);               /* NULL is a no-op */
 
+/** Suspend a recording in progress, so that launches run at once, and go on with it. Returns what
+ * charl__record_resume takes; NULL: there was none. */
+charl_recording *charl__record_pause(charl_device *dev);
+void charl__record_resume(charl_device *dev, charl_recording *r);
+
+/* Choices between kernels with the same bits. */
+typedef enum charl_tune_mode {
+    CHARL_TUNE_STORED, /* those that `charl tune` has kept, else a guess */
+    CHARL_TUNE_FIRST,  /* what has no choice yet is timed when it is first used, and kept */
+    CHARL_TUNE_NO      /* guesses only */
+} charl_tune_mode;
+
+typedef struct charl__choice {
+    char *what, *choice;
+} charl__choice;
+
+/** As CHARL_TUNE says. */
+charl_tune_mode charl__tune_mode(const charl_device *dev);
+void charl__tune_set_mode(charl_device *dev, charl_tune_mode mode);
+/** Whether there are any: then it is worth asking. */
+bool charl__choices_any(const charl_device *dev);
+/** NULL: none is known. Borrowed until the next is set. Cost: a search, so ask while recording. */
+const char *charl__choice_find(const charl_device *dev, const char *what);
+/** `what` and `choice` are text in one line, of about 500 characters in all. Errors: ERR_INVALID,
+ * ERR_NOMEM. */
+charl_status charl__choice_set(charl_device *dev, const char *what,
+                               const char *choice) CHARL_MUST_CHECK;
+/** All of them; borrowed until the next is set. */
+const charl__choice *charl__choices_list(const charl_device *dev, int *count);
+/** Keep them for other runs, with those that other processes have kept meanwhile. Errors: ERR_IO,
+ * ERR_NOMEM. */
+charl_status charl__choices_save(charl_device *dev) CHARL_MUST_CHECK;
+/** Forget them here and in the file. Errors: ERR_IO. */
+charl_status charl__choices_clear(charl_device *dev) CHARL_MUST_CHECK;
+/** The file; NULL where there is no directory for one. Borrowed. */
+const char *charl__choices_path(const charl_device *dev);
+
 /** What the host has asked of a device so far, so that a test can show that a step allocates
  * nothing, builds nothing and waits for nothing but its own end. */
 typedef struct charl_device_counters {

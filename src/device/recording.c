@@ -96,6 +96,19 @@ void charl__record_end(charl_device *dev)
     dev->recording = NULL;
 }
 
+charl_recording *charl__record_pause(charl_device *dev)
+{
+    charl_recording *r = dev->recording;
+
+    dev->recording = NULL;
+    return r;
+}
+
+void charl__record_resume(charl_device *dev, charl_recording *r)
+{
+    dev->recording = r;
+}
+
 int charl__recording_count(const charl_recording *r)
 {
     return r->count;

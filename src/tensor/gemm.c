@@ -12,15 +12,13 @@ enum {
     BLOCK = 384, /* rows and columns */
     LONGEST_LINE = 1024,
     LONGEST_IN_PLACE = 512, /* elements of a row */
-    LOCAL_LEAVES = 16,
-    LOCAL_SUM = 256, /* elements of all leaves */
-    SMALL_TILE = 32,
-    COLUMN_CHUNK = 256 /* of kernels/reduce.cl */
+    LOCAL_SUM = 256,        /* elements of all leaves */
+    COLUMN_CHUNK = 256      /* of kernels/reduce.cl */
 };
 
-static bool is_local(charl_device *dev, charl_gemm_form form)
+bool charl__gemm_is_local(charl_device *dev, const charl_gemm *p)
 {
-    switch (form) {
+    switch (p->form) {
     case CHARL_GEMM_LOCAL:
     case CHARL_GEMM_LOCAL_LARGE:
     case CHARL_GEMM_LOCAL_SMALL:
@@ -40,25 +38,11 @@ static bool is_local(charl_device *dev, charl_gemm_form form)
            charl_device_get_info(dev)->max_group >= GROUP;
 }
 
-static int compute_units(charl_device *dev)
+int charl__gemm_units(charl_device *dev)
 {
     const int n = charl_device_get_info(dev)->compute_units;
 
     return n > 1 ? n : 1;
-}
-
-/* Tiles of 64 would leave compute units idle, and what a product waits for is memory. */
-static bool is_small(charl_device *dev, const charl_gemm *p)
-{
-    const int64_t tiles = charl__ceil_div(p->m, 64) * charl__ceil_div(p->n, 64) *
-                          charl__at_least_one(p->leaves > 1 ? p->inner : p->count);
-    const int64_t parts = charl__at_least_one(p->leaves > 1 ? p->leaves : p->segments);
-    const bool fits = (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
-                      (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) &&
-                      p->k * parts <= INT_MAX / 2 && (p->leaves <= 1 || p->segments <= 1);
-
-    return fits && (p->form == CHARL_GEMM_LOCAL_SMALL ||
-                    (p->form == CHARL_GEMM_AUTO && tiles <= compute_units(dev)));
 }
 
 /* A work-group that folds keeps the levels of the tree in registers, and does all leaves by itself:
@@ -67,19 +51,19 @@ static bool folds_locally(charl_device *dev, const charl_gemm *p)
 {
     const int64_t leaves = charl__at_least_one(p->count) / charl__at_least_one(p->inner);
 
-    return leaves <= LOCAL_LEAVES && p->k > 0 && !charl__gemm_is_wgmma(dev, p) &&
+    return leaves <= CHARL__GEMM_LOCAL_LEAVES && p->k > 0 && !charl__gemm_is_wgmma(dev, p) &&
            leaves * p->k * charl__at_least_one(p->segments) <= LOCAL_SUM;
 }
 
 /* Without work-groups a work-item does that: there must be enough work-items. */
 bool charl__gemm_folds(charl_device *dev, const charl_gemm *p)
 {
-    if (is_local(dev, p->form)) {
+    if (charl__gemm_is_local(dev, p)) {
         return folds_locally(dev, p);
     }
     return charl__ceil_div(p->m, 8) * charl__ceil_div(p->n, PANEL) *
                charl__at_least_one(p->inner) >=
-           4 * (int64_t)compute_units(dev);
+           4 * (int64_t)charl__gemm_units(dev);
 }
 
 bool charl__gemm_folds_sums(charl_device *dev, const charl_gemm *p)
@@ -87,9 +71,9 @@ bool charl__gemm_folds_sums(charl_device *dev, const charl_gemm *p)
     charl_gemm folded = *p;
 
     folded.leaves = 2;
-    return is_local(dev, p->form) && p->a_kind == CHARL_GEMM_TRANSPOSED && p->inner <= 1 &&
+    return charl__gemm_is_local(dev, p) && p->a_kind == CHARL_GEMM_TRANSPOSED && p->inner <= 1 &&
            p->segments <= 1 && p->k <= COLUMN_CHUNK && p->a->dtype == CHARL_F32 &&
-           is_small(dev, &folded);
+           charl__gemm_guess(dev, &folded).form == CHARL_GEMM_LOCAL_SMALL;
 }
 
 static charl_status check(const charl_gemm *p)
@@ -109,7 +93,7 @@ cleanup:
     return st;
 }
 
-static int define_common(const charl_gemm *p, char *text, size_t bytes)
+int charl__gemm_define_common(const charl_gemm *p, char *text, size_t bytes)
 {
     const charl_gemm_window *w = &p->window;
     const int a_kind = p->a_kind == CHARL_GEMM_TAPS ? 2 : (int)p->a_kind;
@@ -135,8 +119,7 @@ static int define_common(const charl_gemm *p, char *text, size_t bytes)
     return n;
 }
 
-/* The tree over leaves, where there are some. */
-static int define_fold(const charl_gemm *p, char *text, size_t bytes)
+int charl__gemm_define_fold(const charl_gemm *p, char *text, size_t bytes)
 {
     int level = 0, n = snprintf(text, bytes, "#define FOLD %d\n", p->leaves > 1);
 
@@ -209,7 +192,7 @@ static void choose_block(charl_device *dev, const charl_gemm *p, micro_tile t, i
 {
     const int64_t row_panels = charl__ceil_div(p->m, t.rows),
                   col_panels = charl__ceil_div(p->n, t.columns);
-    const int64_t z = charl__at_least_one(p->count), units = compute_units(dev);
+    const int64_t z = charl__at_least_one(p->count), units = charl__gemm_units(dev);
     const int most = BLOCK / t.rows, most_columns = BLOCK / t.columns;
     const int tiles = most_tiles(p, most, most_columns);
     const int row_cost = reads_in_place(p, t) ? 1 : packing(p->a_kind) / 4;
@@ -234,15 +217,28 @@ static void choose_block(charl_device *dev, const charl_gemm *p, micro_tile t, i
     }
 }
 
-static void shape_vector(charl_device *dev, const charl_gemm *p, charl_launch *l, char *text,
-                         size_t bytes)
+bool charl__gemm_block_fits(charl_device *dev, const charl_gemm *p, int mi, int nj)
 {
     const micro_tile t = tile_of(dev, p);
-    int n = define_common(p, text, bytes), mi, nj;
+    const int most = BLOCK / t.rows, most_columns = BLOCK / t.columns;
+
+    return mi <= most && nj <= most_columns && mi * nj <= most_tiles(p, most, most_columns) &&
+           mi <= charl__ceil_div(p->m, t.rows) && nj <= charl__ceil_div(p->n, t.columns);
+}
+
+static void shape_vector(charl_device *dev, const charl_gemm *p, const charl__gemm_plan *plan,
+                         charl_launch *l, char *text, size_t bytes)
+{
+    const micro_tile t = tile_of(dev, p);
+    int n = charl__gemm_define_common(p, text, bytes), mi, nj;
 
     n += charl__gemm_define_epilogue(p, 16, text + n, bytes - (size_t)n);
     choose_block(dev, p, t, &mi, &nj);
-    n += define_fold(p, text + n, bytes - (size_t)n);
+    if (plan->rows > 0) {
+        mi = plan->rows;
+        nj = plan->columns;
+    }
+    n += charl__gemm_define_fold(p, text + n, bytes - (size_t)n);
     snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define NR %d\n#define IN_PLACE %d\n",
              t.rows, t.columns, reads_in_place(p, t));
     l->file = l->entry = "gemm_vector";
@@ -252,38 +248,6 @@ static void shape_vector(charl_device *dev, const charl_gemm *p, charl_launch *l
     l->local[0] = 1;
     l->args[BLOCK_ARG] = charl__i32(mi);
     l->args[BLOCK_ARG + 1] = charl__i32(nj);
-}
-
-static void shape_local(charl_device *dev, const charl_gemm *p, charl_launch *l, char *text,
-                        size_t bytes)
-{
-    int n = define_common(p, text, bytes);
-    const int64_t z = charl__at_least_one(p->count),
-                  large = charl__ceil_div(p->m, 128) * charl__ceil_div(p->n, 128) * z;
-    const bool use_large =
-        p->form == CHARL_GEMM_LOCAL_LARGE ||
-        (p->form != CHARL_GEMM_LOCAL && p->m > 64 && p->n > 64 && large >= compute_units(dev));
-    const bool small = is_small(dev, p);
-    const int tile = small ? SMALL_TILE : use_large && p->leaves <= 1 ? 128 : 64;
-
-    n += charl__gemm_define_epilogue(p, small ? 1 : 4, text + n, bytes - (size_t)n);
-    if (p->leaves > 1) {
-        n += define_fold(p, text + n, bytes - (size_t)n);
-        n += snprintf(text + n, bytes - (size_t)n, "#define M %d\n#define A_SUMS %d\n",
-                      LOCAL_LEAVES, p->a_sums != NULL);
-    }
-    if (p->a_sums) {
-        charl__launch_add(l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
-    }
-    if (!small) {
-        if (!p->epilogue && p->leaves > 1) {
-            n += snprintf(text + n, bytes - (size_t)n, "#define CHARL_VEC 4\n");
-        }
-        snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", tile);
-    }
-    l->file = l->entry = small ? "gemm_small" : "gemm_local";
-    l->global[0] = (size_t)(charl__ceil_div(p->m, tile) * charl__ceil_div(p->n, tile) * z * GROUP);
-    l->local[0] = GROUP;
 }
 
 /* Floats of an image row with the zeros that gemm_plane.cl reads around it. */
@@ -312,7 +276,7 @@ static bool is_plane(const charl_gemm *p)
 
 static void shape_plane(const charl_gemm *p, charl_launch *l, char *text, size_t bytes)
 {
-    const int n = define_common(p, text, bytes);
+    const int n = charl__gemm_define_common(p, text, bytes);
 
     snprintf(text + n, bytes - (size_t)n, "#define LINE %d\n", (int)plane_line(&p->window));
     l->file = l->entry = "gemm_plane";
@@ -320,7 +284,8 @@ static void shape_plane(const charl_gemm *p, charl_launch *l, char *text, size_t
     l->local[0] = 1;
 }
 
-charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
+charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
+                                const charl__gemm_plan *plan)
 {
     charl_status st = CHARL_OK;
     char defines[CHARL__GEMM_DEFINES];
@@ -352,27 +317,41 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
         .label = p->label,
     };
 
-    CHARL_TRY(check(p));
-    CHARL_TRY(charl__gemm_check_epilogue(p));
     charl__gemm_add_epilogue(p, &l);
-    if (p->m == 0 || p->n == 0) {
-        goto cleanup;
-    }
     if (charl__gemm_is_wgmma(dev, p)) {
+        charl_gemm chosen = *p;
+
         CHARL_INVARIANT(!p->epilogue || (!p->epilogue->then && !p->epilogue->record));
-        CHARL_TRY(charl__gemm_wgmma(dev, p));
+        chosen.form = plan->form;
+        CHARL_TRY(charl__gemm_wgmma(dev, &chosen));
         goto cleanup;
     }
     CHARL_INVARIANT(!p->a_sums || (p->leaves > 1 && charl__gemm_folds_sums(dev, p)));
-    if (is_local(dev, p->form)) {
-        CHARL_INVARIANT(p->leaves <= LOCAL_LEAVES);
-        shape_local(dev, p, &l, defines, sizeof defines);
-    } else if (is_plane(p)) {
+    if (charl__gemm_is_local(dev, p)) {
+        CHARL_INVARIANT(p->leaves <= CHARL__GEMM_LOCAL_LEAVES);
+        charl__gemm_shape_local(p, plan, &l, defines);
+    } else if (is_plane(p) && plan->rows == 0) {
         shape_plane(p, &l, defines, sizeof defines);
     } else {
-        shape_vector(dev, p, &l, defines, sizeof defines);
+        shape_vector(dev, p, plan, &l, defines, sizeof defines);
     }
     CHARL_TRY(charl__launch(dev, &l));
+cleanup:
+    return st;
+}
+
+charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
+{
+    charl_status st = CHARL_OK;
+    charl__gemm_plan plan;
+
+    CHARL_TRY(check(p));
+    CHARL_TRY(charl__gemm_check_epilogue(p));
+    if (p->m == 0 || p->n == 0) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__gemm_plan_of(dev, p, &plan));
+    CHARL_TRY(charl__gemm_launch(dev, p, &plan));
 cleanup:
     return st;
 }

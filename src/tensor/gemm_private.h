@@ -2,6 +2,7 @@
 #define CHARL_TENSOR_GEMM_PRIVATE_H
 /** What the two engines of matrix products share. */
 #include "tensor/gemm.h"
+#include "tensor/gemm_tune.h"
 
 enum { CHARL__GEMM_DEFINES = 2048 };
 
@@ -41,6 +42,41 @@ bool charl__matrix_is_aligned(const charl__matrix *x, int elements);
  * ERR_DEVICE. */
 charl_status charl__gemm_pad(charl_device *dev, const charl_gemm *p, charl__matrix *a,
                              charl__matrix *b) CHARL_MUST_CHECK;
+
+/* Leaves of a tree that a kernel in local memory folds. */
+enum { CHARL__GEMM_LOCAL_LEAVES = 16 };
+
+/** Whether p goes to the kernels with tiles in local memory. */
+bool charl__gemm_is_local(charl_device *dev, const charl_gemm *p);
+/** Whether gemm_small.cl can do it. */
+bool charl__gemm_fits_small(const charl_gemm *p);
+/** Whether gemm_vector.cl can have so many micro-tiles to a work-item. */
+bool charl__gemm_block_fits(charl_device *dev, const charl_gemm *p, int mi, int nj);
+/** The device's number of compute units, at least 1. */
+int charl__gemm_units(charl_device *dev);
+
+/** The plan of a product's form; for AUTO a guess. */
+charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl_gemm *p);
+/** All that p can have on this device, the guess first. Returns how many. */
+int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
+                      charl__gemm_plan out[CHARL__GEMM_PLANS]);
+/** The plan that was found to be quickest, where there is one, else the guess; where the device is
+ * to be tuned at first use it is found now. Errors: those of charl__gemm_tune. */
+charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p,
+                                 charl__gemm_plan *out) CHARL_MUST_CHECK;
+/** What a choice between plans is for: everything about p that its time depends on, but its
+ * epilogue. Into text[CHARL__GEMM_TEXT]; returns text. */
+const char *charl__gemm_key(charl_device *dev, const charl_gemm *p, char *text);
+/** Enqueue p by a plan. Errors: as charl__gemm. */
+charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
+                                const charl__gemm_plan *plan) CHARL_MUST_CHECK;
+/** Fill in the launch and defines (CHARL__GEMM_DEFINES bytes) of plans LOCAL and LOCAL_SMALL. */
+void charl__gemm_shape_local(const charl_gemm *p, const charl__gemm_plan *plan, charl_launch *l,
+                             char *text);
+/** Defines of operands' layouts and types; of the tree over leaves. Return the characters written.
+ */
+int charl__gemm_define_common(const charl_gemm *p, char *text, size_t bytes);
+int charl__gemm_define_fold(const charl_gemm *p, char *text, size_t bytes);
 
 /** Defines of p's epilogue, after `text`; returns the characters written, 0 without one. `vec`:
  * elements that the kernel takes at a time. */

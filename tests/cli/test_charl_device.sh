@@ -27,6 +27,21 @@ expect 4 'device.select = 99' selftest --device 99
 hint 'charl devices'
 expect 4 'device.select = name:nonsense' selftest --device name:nonsense
 
+# Choices between kernels are found, kept, listed and forgotten.
+tune() { # tune CODE TEXT ARGUMENT...
+    CHARL_CACHE_DIR=$dir/tuned expect "$1" "$2" tune $3
+}
+tune 0 '^kept in .*/tuned/choices-[0-9a-f]*\.txt$' '--device 0 --shape 24x100x9:nn --dtype f32 --verbose'
+tune 0 '^gemm f32 f32 nn 24x100x9 .* = ' --list
+tune 0 '^1 choices for ' --list
+tune 0 '^forgotten: ' --clear
+tune 0 '^0 choices for ' --list
+tune 2 'shape 3: must be MxNxK' '--shape 3'
+tune 2 'a CONFIG says what is tuned' 'x.ini --list'
+tune 2 'dtype i8: must be f32' '--dtype i8'
+tune 4 'device.select = 99' '--list --device 99'
+CHARL_TUNE=maybe expect 2 'CHARL_TUNE=maybe: expected stored, first or no' tune --list
+
 # A kernel that computes something else is noticed.
 cp -r "$kernels" broken
 sed -i 's/CHARL_SPLAT(EXPR)/(2.0f * CHARL_SPLAT(EXPR))/' broken/map.cl

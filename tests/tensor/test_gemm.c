@@ -11,8 +11,9 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/env.h"
 #include "base/tree.h"
-#include "tensor/gemm.h"
+#include "tensor/gemm_private.h"
 
 enum { GUARD = 37 };
 
@@ -136,37 +137,45 @@ static void reference(const problem *p, float *out)
     }
 }
 
-static void run_form(const problem *p, charl_gemm_form form, int64_t shift, float *out)
+/* By a form, or by a plan of one. */
+static void run_plan(const problem *p, charl_gemm_form form, const charl__gemm_plan *plan,
+                     int64_t shift, float *out)
 {
-    charl_tensor *a = place(p->a, a_size(p), shift), *b = place(p->b, b_size(p), 0);
+    charl_tensor *a = place(p->a, a_size(p), shift), *b = place(p->b, b_size(p), plan ? shift : 0);
     charl_tensor *c = place(p->c, p->m > p->n ? p->m : p->n, shift),
                  *o = place(NULL, p->count * p->m * p->n, shift);
 
-    charl_assert_ok(
-        charl__gemm(dev, &(charl_gemm){.a = a,
-                                       .b = b,
-                                       .bias = p->bias ? c : NULL,
-                                       .out = o,
-                                       .m = p->m,
-                                       .n = p->n,
-                                       .k = p->k,
-                                       .a_kind = p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                       .b_kind = p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                       .bias_kind = p->bias,
-                                       .segments = p->segments,
-                                       .a_segment = p->m * p->k,
-                                       .b_segment = p->k * p->n,
-                                       .count = p->count,
-                                       .a_outer = p->segments * p->m * p->k,
-                                       .b_outer = p->segments * p->k * p->n,
-                                       .out_outer = p->m * p->n,
-                                       .form = form,
-                                       .label = "test"}));
+    const charl_gemm gemm = {.a = a,
+                             .b = b,
+                             .bias = p->bias ? c : NULL,
+                             .out = o,
+                             .m = p->m,
+                             .n = p->n,
+                             .k = p->k,
+                             .a_kind = p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                             .b_kind = p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                             .bias_kind = p->bias,
+                             .segments = p->segments,
+                             .a_segment = p->m * p->k,
+                             .b_segment = p->k * p->n,
+                             .count = p->count,
+                             .a_outer = p->segments * p->m * p->k,
+                             .b_outer = p->segments * p->k * p->n,
+                             .out_outer = p->m * p->n,
+                             .form = form,
+                             .label = "test"};
+
+    charl_assert_ok(plan ? charl__gemm_launch(dev, &gemm, plan) : charl__gemm(dev, &gemm));
     fetch(o, p->count * p->m * p->n, shift, out);
     charl_tensor_release(a);
     charl_tensor_release(b);
     charl_tensor_release(c);
     charl_tensor_release(o);
+}
+
+static void run_form(const problem *p, charl_gemm_form form, int64_t shift, float *out)
+{
+    run_plan(p, form, NULL, shift, out);
 }
 
 static const struct {
@@ -179,14 +188,14 @@ static const struct {
              {CHARL_GEMM_LOCAL_SMALL, "local, 32"},
              {CHARL_GEMM_LOCAL_LARGE, "local, 128"}};
 
-/* Building the largest form takes a CPU seconds: two of the four transposes do, and one of the
- * narrow form. */
+/* Building the largest form takes a CPU seconds: only where there is time. One transpose of the
+ * narrow form will do. */
 static bool can_run(charl_gemm_form form, const problem *p)
 {
     if (form == CHARL_GEMM_VECTOR_NARROW) {
         return !p->ta && p->tb;
     }
-    if (form == CHARL_GEMM_LOCAL_LARGE && p->ta != p->tb) {
+    if (form == CHARL_GEMM_LOCAL_LARGE && !charl__env_is_on(CHARL_ENV_TEST_LONG)) {
         return false;
     }
     return form == CHARL_GEMM_VECTOR || form == CHARL_GEMM_VECTOR_SMALL ||
@@ -360,6 +369,54 @@ static void position_does_not_matter(void **state)
     release(&many);
 }
 
+/* What a CPU builds quickly enough, or anything where there is time. */
+static bool is_tried(const charl__gemm_plan *plan, const problem *p)
+{
+    return plan->form != CHARL_GEMM_LOCAL || (p->ta == p->tb && plan->columns <= 32) ||
+           charl__env_is_on(CHARL_ENV_TEST_LONG);
+}
+
+/* What a tuner chooses from: bit for bit the same, where rows begin at whole vectors. */
+static void every_plan(void **state)
+{
+    static const charl_gemm_form form[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL};
+    charl__gemm_plan plans[CHARL__GEMM_PLANS];
+    problem p = make(148, 140, 44);
+    char text[CHARL__GEMM_TEXT];
+    float *want, *got;
+
+    (void)state;
+    p.segments = 2;
+    allocate(&p);
+    charl_assert_ok(charl_alloc_array(p.m * p.n, sizeof *want, &want));
+    charl_assert_ok(charl_alloc_array(p.m * p.n, sizeof *got, &got));
+    for (int t = 0; t < 8; t++) {
+        const charl_gemm like = {
+            .m = p.m, .n = p.n, .k = p.k, .segments = p.segments, .form = form[t / 4]};
+        const int n = charl__gemm_plans(dev, &like, plans);
+
+        p.ta = t & 1;
+        p.tb = t & 2;
+        p.bias = (charl_gemm_bias)(t % 4 % 3);
+        draw(&p, false);
+        reference(&p, want);
+        for (int i = 0; i < n; i++) {
+            if (!is_tried(&plans[i], &p)) {
+                continue;
+            }
+            run_plan(&p, form[t / 4], &plans[i], 3, got);
+            if (memcmp(got, want, (size_t)(p.m * p.n) * sizeof *got) != 0) {
+                print_error("%s, ta %d, tb %d\n", charl__gemm_plan_text(&plans[i], text), p.ta,
+                            p.tb);
+                charl_assert_same_bits(got, want, p.m * p.n);
+            }
+        }
+    }
+    charl_free(want);
+    charl_free(got);
+    release(&p);
+}
+
 static void refuses_what_does_not_fit(void **state)
 {
     (void)state;
@@ -409,9 +466,13 @@ static void rate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_shape_and_transpose), cmocka_unit_test(many_products_and_segments),
-        cmocka_unit_test(folds_like_the_tree),       cmocka_unit_test(position_does_not_matter),
-        cmocka_unit_test(refuses_what_does_not_fit), cmocka_unit_test(rate),
+        cmocka_unit_test(every_shape_and_transpose),
+        cmocka_unit_test(many_products_and_segments),
+        cmocka_unit_test(folds_like_the_tree),
+        cmocka_unit_test(position_does_not_matter),
+        cmocka_unit_test(every_plan),
+        cmocka_unit_test(refuses_what_does_not_fit),
+        cmocka_unit_test(rate),
     };
 
     return charl_test_on_device(tests, &dev);

@@ -1,0 +1,230 @@
+/* charl tune: find the quickest of kernels that give the same bits, and keep the choice. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "cli/charl_bench_kernel.h"
+#include "cli/charl_bench_steps.h"
+#include "cli/charl_commands.h"
+#include "tensor/gemm_tune.h"
+
+enum { NT, NN, TN, KEY_LIST = 256, KEY_CLEAR };
+
+typedef struct tuning {
+    const char *select;
+    int dtype; /* charl_dtype; -1: not told */
+    bool tf32; /* f32, multiplied so */
+    bool list, clear, verbose;
+    charl__bench_shape shape[CHARL__BENCH_SHAPES + 1];
+    int n_shapes;
+    charl__bench_config config;
+    charl__bench_steps found;
+} tuning;
+
+static error_t parse_tune(int key, char *arg, struct argp_state *state)
+{
+    tuning *t = state->input;
+
+    switch (key) {
+    case 'd':
+        t->select = arg;
+        return 0;
+    case 't':
+        return charl__bench_parse_dtype(arg, &t->dtype, &t->tf32);
+    case 's':
+        return charl__bench_parse_shape(&charl__bench_gemm, arg, t->shape, &t->n_shapes);
+    case 'v':
+        t->verbose = true;
+        return 0;
+    case KEY_LIST:
+        t->list = true;
+        return 0;
+    case KEY_CLEAR:
+        t->clear = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void print_found(const tuning *t, const char *key, double flop, const charl__gemm_tuned *x)
+{
+    char text[CHARL__GEMM_TEXT];
+
+    for (int i = 0; i < x->count; i++) {
+        if (i == x->best || t->verbose) {
+            printf("%-46s %-26s %10.1f us %10.1f GFLOP/s  %.3gx%s\n", key,
+                   charl__gemm_plan_text(&x->plan[i], text), x->seconds[i] * 1e6,
+                   flop / x->seconds[i] * 1e-9, x->seconds[0] / x->seconds[i],
+                   t->verbose && i == x->best ? "  *" : "");
+        }
+    }
+    fflush(stdout);
+}
+
+/* A product as charl bench gemm has it: see there. */
+static charl_status tune_shape(const tuning *t, charl_device *dev, const charl__bench_shape *shape)
+{
+    charl_status st = CHARL_OK;
+    const int form = shape->form;
+    const charl_tensor operand = {.dtype = (charl_dtype)t->dtype},
+                       result = {.dtype = form == TN ? CHARL_F32 : (charl_dtype)t->dtype};
+    const charl_gemm p = {.a = &operand,
+                          .b = &operand,
+                          .out = &result,
+                          .m = shape->x[0],
+                          .n = shape->x[1],
+                          .k = shape->x[2],
+                          .a_kind = form == TN ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                          .b_kind = form == NT ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN};
+    charl__gemm_tuned found;
+    char label[64];
+
+    CHARL_TRY(charl__gemm_tune(dev, &p, &found));
+    snprintf(label, sizeof label, "%s %s %" PRId64 "x%" PRId64 "x%" PRId64,
+             charl_dtype_name(operand.dtype), charl__bench_gemm.forms[form], p.m, p.n, p.k);
+    print_found(t, label, 2.0 * (double)p.m * (double)p.n * (double)p.k, &found);
+cleanup:
+    return st;
+}
+
+static charl_status tune_shapes(tuning *t, charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+    const bool is_cpu = charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
+    const charl__bench_shape *shape = t->n_shapes > 0 ? t->shape
+                                      : is_cpu        ? charl__bench_gemm.cpu
+                                                      : charl__bench_gemm.gpu;
+
+    if (t->dtype < 0) {
+        t->dtype = (int)charl__bench_dtype(dev);
+    }
+    for (; shape->x[0] > 0; shape++) {
+        CHARL_TRY(tune_shape(t, dev, shape));
+    }
+    CHARL_TRY(charl__choices_save(dev));
+    printf("kept in %s\n", charl__choices_path(dev));
+cleanup:
+    return st;
+}
+
+static void print_choices(const charl_device *dev)
+{
+    int n = 0;
+    const charl__choice *c = charl__choices_list(dev, &n);
+
+    for (int i = 0; i < n; i++) {
+        printf("%s = %s\n", c[i].what, c[i].choice);
+    }
+    printf("%d choices for %s in %s\n", n, charl_device_get_info(dev)->name,
+           charl__choices_path(dev) ? charl__choices_path(dev) : "no file");
+}
+
+/* On one device, without a configuration. */
+static charl_status work(tuning *t)
+{
+    charl_status st = CHARL_OK;
+    charl_device *dev = NULL;
+
+    st = charl_device_open(
+        &(charl_device_request){.select = t->select, .local_size = 1, .allow_tf32 = t->tf32}, &dev);
+    charl__cli_restore_signals();
+    CHARL_TRY(st);
+    if (t->clear) {
+        CHARL_TRY(charl__choices_clear(dev));
+        printf("forgotten: what was kept for %s\n", charl_device_get_info(dev)->name);
+    }
+    if (t->list) {
+        print_choices(dev);
+    } else if (!t->clear) {
+        CHARL_TRY(tune_shapes(t, dev));
+    }
+cleanup:
+    charl_device_close(dev);
+    return st;
+}
+
+/* A few steps of a training whose products are timed as they are met. */
+static int train(void *ctx, charl_comm *comm)
+{
+    charl_status st = CHARL_OK;
+    tuning *t = ctx;
+    char select[16];
+
+    CHARL_TRY(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
+    charl__env_set(CHARL_ENV_TUNE, "first");
+    CHARL_TRY(charl__bench_steps_run(&t->config, comm, 1, NULL, 0, &t->found));
+    if (charl_comm_rank(comm) == 0) {
+        snprintf(select, sizeof select, "%d", t->found.device);
+        t->select = select;
+        t->list = true;
+        st = work(t);
+    }
+    CHARL_TRY(charl_comm_agree(comm, st));
+cleanup:
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
+}
+
+static int tune_config(tuning *t, const charl__cli_operands *operands, int *argc, char ***argv)
+{
+    charl_config *config = NULL;
+    charl_status st;
+    int code;
+
+    if (t->list || t->clear || t->n_shapes > 0 || t->dtype >= 0 || t->select) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL,
+                                "a CONFIG says what is tuned, and device.select where: --device, "
+                                "--dtype, --shape, --list and --clear do not go with it");
+    }
+    t->config.steps_per_row = 1;
+    st = charl__bench_config_read(operands->count, operands->values, &t->config, &config);
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    code = charl__with_ranks(config, train, t, argc, argv);
+    charl_config_destroy(config);
+    return code;
+}
+
+int charl__tune_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"device", 'd', "SELECT", 0,
+         "auto, gpu, cpu, a number, pci:ADDRESS, name:TEXT or platform:TEXT (`charl devices`)", 1},
+        {"shape", 's', "MxNxK[:nt|nn|tn]", 0, "This product; may be repeated (default: several)",
+         1},
+        {"dtype", 't', "f32|tf32|bf16|f16", 0,
+         "Type of the operands (default: bf16 where there are tensor cores for it, else f32)", 1},
+        {"verbose", 'v', NULL, 0, "Print every way that was timed", 1},
+        {"list", KEY_LIST, NULL, 0, "Print the choices that are kept for the device", 2},
+        {"clear", KEY_CLEAR, NULL, 0, "Forget them", 2},
+        {0}};
+    static const struct argp argp = {
+        options,
+        parse_tune,
+        "[CONFIG [SECTION.KEY=VALUE...]]",
+        "Time the ways in which the device can do a matrix product or a convolution, whose results "
+        "are the same to the bit (which is checked), and keep the quickest: the products of a few "
+        "training steps of CONFIG, under mpirun those of one rank, or those of given shapes. "
+        "Trainings on the same device read the choices when they begin; CHARL_TUNE=no ignores "
+        "them, CHARL_TUNE=first makes those that are missing.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.max = 1 + CHARL__BENCH_OVERRIDES};
+    tuning t = {.dtype = -1};
+    charl_status st;
+    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &t);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (operands.count > 0) {
+        return tune_config(&t, &operands, &argc, &argv);
+    }
+    st = work(&t);
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
+}

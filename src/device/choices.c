@@ -1,0 +1,272 @@
+/* What was found to be quickest on this device, kept from run to run.
+ *
+ * A file of text per device, driver and version of charl in the directory of the compiled kernels,
+ * one "what = choice" per line. It is read when the device is opened and written by rename. Whoever
+ * asks checks what it gets: a line that says nothing sensible costs speed, nothing else. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "device/cl_private.h"
+
+enum { LINE = 512, NAME = 12, MOST = 1 << 16 };
+
+static const char mark[] = "# charl choices 1: ";
+
+struct charl__choices {
+    char *path; /* NULL: there is no directory to keep them in */
+    charl__choice *item;
+    int count, capacity;
+    charl_tune_mode mode;
+};
+
+static charl_status parse_mode(charl_tune_mode *out)
+{
+    static const char *const names[] = {
+        [CHARL_TUNE_STORED] = "stored", [CHARL_TUNE_FIRST] = "first", [CHARL_TUNE_NO] = "no"};
+    charl_status st = CHARL_OK;
+    const char *value = charl__env(CHARL_ENV_TUNE);
+
+    *out = CHARL_TUNE_STORED;
+    if (!value) {
+        goto cleanup;
+    }
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
+        if (strcmp(value, names[i]) == 0) {
+            *out = (charl_tune_mode)i;
+            goto cleanup;
+        }
+    }
+    CHARL_FAIL(CHARL_ERR_CONFIG, "CHARL_TUNE=%s: expected stored, first or no", value);
+cleanup:
+    return st;
+}
+
+/* Everything that times depend on; one number of compute units is one way of sharing a CPU. */
+static charl_status describe(const charl_device *dev, charl__text *out)
+{
+    char platform[256] = "";
+
+    clGetPlatformInfo(dev->platform, CL_PLATFORM_VERSION, sizeof platform - 1, platform, NULL);
+    return charl__text_printf(out, "charl %s, %s, %d compute units, %s, driver %s, %s",
+                              CHARL_VERSION, dev->info.name, dev->info.compute_units,
+                              dev->info.version, dev->info.driver, platform);
+}
+
+static charl_status name_file(const charl_device *dev, char **out)
+{
+    charl_status st = CHARL_OK;
+    char digest[CHARL__SHA256_TEXT];
+    charl__text about = {0}, path = {0};
+
+    CHARL_TRY(describe(dev, &about));
+    charl__sha256_text(charl__text_string(&about), about.length, digest);
+    CHARL_TRY(charl__text_printf(&path, "%s/choices-%.*s.txt", dev->cache_dir, NAME, digest));
+    *out = charl__text_steal(&path);
+cleanup:
+    charl__text_fini(&about);
+    charl__text_fini(&path);
+    return st;
+}
+
+static charl__choice *find(charl__choices *c, const char *what)
+{
+    for (int i = 0; i < c->count; i++) {
+        if (strcmp(c->item[i].what, what) == 0) {
+            return &c->item[i];
+        }
+    }
+    return NULL;
+}
+
+static charl_status put(charl__choices *c, const char *what, const char *choice)
+{
+    charl_status st = CHARL_OK;
+    charl__choice *at = find(c, what), item = {0};
+
+    if (at) {
+        CHARL_TRY(charl_strdup(choice, &item.choice));
+        charl_free(at->choice);
+        at->choice = item.choice;
+        item.choice = NULL;
+        goto cleanup;
+    }
+    if (c->count == c->capacity) {
+        const int capacity = c->capacity ? 2 * c->capacity : 32;
+
+        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *c->item, &c->item));
+        c->capacity = capacity;
+    }
+    CHARL_TRY(charl_strdup(what, &item.what));
+    CHARL_TRY(charl_strdup(choice, &item.choice));
+    c->item[c->count++] = item;
+    item = (charl__choice){0};
+cleanup:
+    charl_free(item.what);
+    charl_free(item.choice);
+    return st;
+}
+
+/* Lines of the file that name nothing known yet; what is no such line is skipped. */
+static charl_status read_file(charl__choices *c)
+{
+    charl_status st = CHARL_OK;
+    char line[LINE];
+    FILE *f = c->path ? fopen(c->path, "r") : NULL;
+
+    while (f && c->count < MOST && fgets(line, sizeof line, f)) {
+        char *end = strchr(line, '\n'), *equals = strstr(line, " = ");
+
+        if (line[0] == '#' || !end || !equals) {
+            continue;
+        }
+        *end = *equals = '\0';
+        if (!find(c, line)) {
+            CHARL_TRY(put(c, line, equals + 3));
+        }
+    }
+cleanup:
+    if (f) {
+        fclose(f);
+    }
+    return st;
+}
+
+charl_status charl__choices_open(charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+    charl__choices *c = NULL;
+
+    CHARL_TRY(charl_alloc(sizeof *c, &c));
+    CHARL_TRY(parse_mode(&c->mode));
+    if (dev->cache_dir) {
+        CHARL_TRY(name_file(dev, &c->path));
+    }
+    if (c->mode != CHARL_TUNE_NO) {
+        CHARL_TRY(read_file(c));
+    }
+    dev->choices = c;
+    c = NULL;
+cleanup:
+    charl__choices_close(c);
+    return st;
+}
+
+void charl__choices_close(charl__choices *c)
+{
+    if (!c) {
+        return;
+    }
+    for (int i = 0; i < c->count; i++) {
+        charl_free(c->item[i].what);
+        charl_free(c->item[i].choice);
+    }
+    charl_free(c->item);
+    charl_free(c->path);
+    charl_free(c);
+}
+
+charl_tune_mode charl__tune_mode(const charl_device *dev)
+{
+    return dev->choices->mode;
+}
+
+void charl__tune_set_mode(charl_device *dev, charl_tune_mode mode)
+{
+    dev->choices->mode = mode;
+}
+
+const char *charl__choice_find(const charl_device *dev, const char *what)
+{
+    const charl__choice *at = find(dev->choices, what);
+
+    return at ? at->choice : NULL;
+}
+
+bool charl__choices_any(const charl_device *dev)
+{
+    return dev->choices->count > 0;
+}
+
+const charl__choice *charl__choices_list(const charl_device *dev, int *count)
+{
+    *count = dev->choices->count;
+    return dev->choices->item;
+}
+
+charl_status charl__choice_set(charl_device *dev, const char *what, const char *choice)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(!strstr(what, " = ") && strcspn(what, "#\n") == strlen(what) &&
+                      strcspn(choice, "\n") == strlen(choice) &&
+                      strlen(what) + strlen(choice) + 5 < LINE,
+                  CHARL_ERR_INVALID, "a choice that is no line of text: %s", what);
+    CHARL_TRY(put(dev->choices, what, choice));
+cleanup:
+    return st;
+}
+
+static bool write_file(const charl__choices *c, const char *about, const char *temporary)
+{
+    FILE *f = fopen(temporary, "w");
+    bool ok = f && fprintf(f, "%s%s\n", mark, about) > 0;
+
+    for (int i = 0; ok && i < c->count; i++) {
+        ok = fprintf(f, "%s = %s\n", c->item[i].what, c->item[i].choice) > 0;
+    }
+    if (f) {
+        ok = fclose(f) == 0 && ok;
+        ok = ok && rename(temporary, c->path) == 0;
+        if (!ok) {
+            remove(temporary);
+        }
+    }
+    return ok;
+}
+
+charl_status charl__choices_save(charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+    charl__choices *c = dev->choices;
+    charl__text about = {0}, temporary = {0};
+
+    CHARL_REQUIRE(c->path, CHARL_ERR_IO,
+                  "choices cannot be kept: no directory can be written to; CHARL_CACHE_DIR names "
+                  "one");
+    CHARL_TRY(read_file(c)); /* what another process has found meanwhile */
+    CHARL_TRY(describe(dev, &about));
+    CHARL_TRY(charl__text_printf(&temporary, "%s.%ld.tmp", c->path, (long)getpid()));
+    CHARL_REQUIRE(write_file(c, charl__text_string(&about), charl__text_string(&temporary)),
+                  CHARL_ERR_IO, "cannot write %s: %s", c->path, strerror(errno));
+cleanup:
+    charl__text_fini(&about);
+    charl__text_fini(&temporary);
+    return st;
+}
+
+charl_status charl__choices_clear(charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+    charl__choices *c = dev->choices;
+
+    CHARL_REQUIRE(!c->path || remove(c->path) == 0 || errno == ENOENT, CHARL_ERR_IO,
+                  "cannot remove %s: %s", c->path, strerror(errno));
+    while (c->count > 0) {
+        c->count--;
+        charl_free(c->item[c->count].what);
+        charl_free(c->item[c->count].choice);
+    }
+cleanup:
+    return st;
+}
+
+const char *charl__choices_path(const charl_device *dev)
+{
+    return dev->choices->path;
+}

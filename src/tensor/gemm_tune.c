@@ -1,0 +1,213 @@
+/* Timing the plans of a product. */
+#include "tensor/gemm_tune.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "tensor/gemm_private.h"
+#include "tensor/random.h"
+
+enum { ROUNDS = 3, MOST_CALLS = 1000, BLOCK_BYTES = 16 << 20 };
+
+static const double sample_s = 4e-3; /* of a round */
+static const double hopeless = 1.5;  /* not timed again */
+static const double worth_it = 0.97; /* of the guess's time */
+
+/* A product of the same shape on operands of its own. */
+typedef struct trial {
+    charl_tensor *a, *b, *out;
+    charl_gemm gemm;
+} trial;
+
+/* Elements that the operand spans: one matrix, and how far the last is behind the first. */
+static int64_t span(const charl_gemm *p, int64_t matrix, int64_t outer, int64_t inner,
+                    int64_t segment)
+{
+    const int64_t inners = charl__at_least_one(p->inner);
+    const int64_t leaves = p->leaves > 1 ? p->leaves : 1;
+    const int64_t outers = p->leaves > 1 ? leaves : charl__at_least_one(p->count) / inners;
+
+    return matrix + (outers - 1) * outer + (inners - 1) * inner +
+           (charl__at_least_one(p->segments) - 1) * segment;
+}
+
+static int64_t image_elements(const charl_gemm *p)
+{
+    const charl_gemm_window *w = &p->window;
+    const int64_t taps = (int64_t)w->taps[0] * w->taps[1];
+    const int64_t channels = p->b_kind == CHARL_GEMM_WINDOW ? p->k / taps : p->n / taps;
+
+    return channels * w->image[0] * w->image[1];
+}
+
+static charl_status trial_begin(charl_device *dev, const charl_gemm *p, trial *t)
+{
+    charl_status st = CHARL_OK;
+    const bool image = p->b_kind >= CHARL_GEMM_WINDOW;
+    const int64_t a = span(p, p->m * p->k, p->a_outer, p->a_inner, p->a_segment);
+    const int64_t b =
+        span(p, image ? image_elements(p) : p->n * p->k, p->b_outer, p->b_inner, p->b_segment);
+    const int64_t out = span(p, p->m * p->n, p->leaves > 1 ? 0 : p->out_outer, p->out_inner, 0);
+
+    CHARL_TRY(charl__tensor_random(dev, p->a->dtype, (charl_shape){1, {a}}, &t->a));
+    CHARL_TRY(charl__tensor_random(dev, p->b->dtype, (charl_shape){1, {b}}, &t->b));
+    CHARL_TRY(charl_tensor_create(dev, p->out->dtype, &(charl_shape){1, {out}}, &t->out));
+    t->gemm = *p;
+    t->gemm.a = t->a;
+    t->gemm.b = t->b;
+    t->gemm.out = t->out;
+    t->gemm.a_at = t->gemm.b_at = t->gemm.out_at = 0;
+    t->gemm.bias = NULL;
+    t->gemm.bias_kind = CHARL_GEMM_NO_BIAS;
+    t->gemm.epilogue = NULL;
+    t->gemm.a_sums = NULL;
+    t->gemm.label = "tuning";
+cleanup:
+    return st;
+}
+
+static void trial_end(trial *t)
+{
+    charl_tensor_release(t->a);
+    charl_tensor_release(t->b);
+    charl_tensor_release(t->out);
+}
+
+/* A checksum of the result, which has been poisoned before. */
+static charl_status result_of(charl_device *dev, const trial *t, const charl__gemm_plan *plan,
+                              uint32_t *crc)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = charl__tensor_bytes(t->out);
+    void *block = NULL;
+
+    *crc = 0;
+    CHARL_TRY(charl_alloc(BLOCK_BYTES, &block));
+    CHARL_TRY(charl__tensor_fill(t->out, -1.0));
+    CHARL_TRY(charl__gemm_launch(dev, &t->gemm, plan));
+    for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
+        const size_t n = bytes - at < BLOCK_BYTES ? bytes - at : BLOCK_BYTES;
+
+        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->out->buffer, at, block, n, true));
+        *crc = charl__crc32c(*crc, block, n);
+    }
+cleanup:
+    charl_free(block);
+    return st;
+}
+
+static charl_status time_calls(charl_device *dev, const trial *t, const charl__gemm_plan *plan,
+                               int calls, double *seconds)
+{
+    charl_status st = CHARL_OK;
+    double begin;
+
+    CHARL_TRY(charl_device_sync(dev));
+    begin = charl__clock_s();
+    for (int i = 0; i < calls; i++) {
+        CHARL_TRY(charl__gemm_launch(dev, &t->gemm, plan));
+    }
+    CHARL_TRY(charl_device_sync(dev));
+    *seconds = (charl__clock_s() - begin) / calls;
+cleanup:
+    return st;
+}
+
+/* One plan for the first time: whether it runs, and gives the bits that the guess gives. */
+static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tuned *x, int i,
+                             uint32_t *want)
+{
+    charl_status st = CHARL_OK;
+    char text[CHARL__GEMM_TEXT];
+    uint32_t crc = 0;
+
+    x->seconds[i] = (double)INFINITY;
+    st = result_of(dev, t, &x->plan[i], &crc);
+    if (i > 0 && (st == CHARL_ERR_KERNEL || st == CHARL_ERR_DEVICE)) { /* too much for the device */
+        charl__log(CHARL__LOG_INFO, "tuning: %s does not run: %s",
+                   charl__gemm_plan_text(&x->plan[i], text), charl_error_message());
+        charl_error_clear();
+        st = CHARL_OK;
+        goto cleanup;
+    }
+    CHARL_TRY(st);
+    if (i == 0) {
+        *want = crc;
+    } else if (crc != *want) {
+        charl__log(CHARL__LOG_WARN, "tuning: %s gives other bits on %s: it is not used",
+                   charl__gemm_plan_text(&x->plan[i], text), charl_device_get_info(dev)->name);
+        goto cleanup;
+    }
+    CHARL_TRY(time_calls(dev, t, &x->plan[i], 1, &x->seconds[i]));
+cleanup:
+    return st;
+}
+
+/* The best of some rounds, in which the plans take turns. */
+static charl_status time_plans(charl_device *dev, const trial *t, charl__gemm_tuned *x)
+{
+    charl_status st = CHARL_OK;
+    double best = x->seconds[0];
+
+    for (int i = 1; i < x->count; i++) {
+        best = fmin(best, x->seconds[i]);
+    }
+    for (int r = 0; r < ROUNDS; r++) {
+        for (int i = 0; i < x->count; i++) {
+            double took = 0;
+            int calls;
+
+            if (i > 0 && !(x->seconds[i] <= hopeless * best)) {
+                continue;
+            }
+            calls = (int)fmin(MOST_CALLS, sample_s / x->seconds[i]) + 1;
+            CHARL_TRY(time_calls(dev, t, &x->plan[i], calls, &took));
+            x->seconds[i] = fmin(x->seconds[i], took);
+            best = fmin(best, took);
+        }
+    }
+cleanup:
+    return st;
+}
+
+static charl_status keep(charl_device *dev, const charl_gemm *p, charl__gemm_tuned *x)
+{
+    char key[CHARL__GEMM_TEXT], text[CHARL__GEMM_TEXT];
+
+    x->best = 0;
+    for (int i = 1; i < x->count; i++) {
+        if (x->seconds[i] < x->seconds[x->best] && x->seconds[i] < worth_it * x->seconds[0]) {
+            x->best = i;
+        }
+    }
+    charl__gemm_plan_text(&x->plan[x->best], text);
+    charl__gemm_key(dev, p, key);
+    charl__log(CHARL__LOG_INFO, "tuning: %s: %s, %.1f us (guess %.1f us)", key, text,
+               x->seconds[x->best] * 1e6, x->seconds[0] * 1e6);
+    return charl__choice_set(dev, key, text);
+}
+
+charl_status charl__gemm_tune(charl_device *dev, const charl_gemm *p, charl__gemm_tuned *out)
+{
+    charl_status st = CHARL_OK;
+    charl_recording *recording = charl__record_pause(dev);
+    trial t = {0};
+    uint32_t crc = 0;
+
+    *out = (charl__gemm_tuned){0};
+    out->count = charl__gemm_plans(dev, p, out->plan);
+    CHARL_TRY(trial_begin(dev, p, &t));
+    for (int i = 0; i < out->count; i++) {
+        CHARL_TRY(try_plan(dev, &t, out, i, &crc));
+    }
+    CHARL_TRY(time_plans(dev, &t, out));
+    CHARL_TRY(keep(dev, p, out));
+cleanup:
+    trial_end(&t);
+    charl__record_resume(dev, recording);
+    return st;
+}

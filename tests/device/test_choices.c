@@ -1,0 +1,118 @@
+/* Choices between kernels: the file that keeps them, and what is no such file. */
+#include "device/suite.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char *cache;
+
+static charl_device *open_device(void)
+{
+    (void)charl_test_device_count();
+    charl__env_set(CHARL_ENV_CACHE_DIR, cache);
+    return charl_test_open(0, 0);
+}
+
+static void are_kept(void **state)
+{
+    charl_device *dev = open_device(), *other;
+    int n = 0;
+
+    (void)state;
+    assert_false(charl__choices_any(dev));
+    assert_null(charl__choice_find(dev, "x"));
+    charl_assert_ok(charl__choice_set(dev, "x", "1"));
+    charl_assert_ok(charl__choice_set(dev, "y", "2"));
+    charl_assert_ok(charl__choice_set(dev, "x", "3"));
+    charl_assert_ok(charl__choices_save(dev));
+    other = open_device();
+    assert_string_equal(charl__choice_find(other, "x"), "3");
+    assert_string_equal(charl__choice_find(other, "y"), "2");
+
+    /* Two processes that find something at the same time. */
+    charl_assert_ok(charl__choice_set(other, "z", "4"));
+    charl_assert_ok(charl__choices_save(other));
+    charl_assert_ok(charl__choice_set(dev, "x", "5"));
+    charl_assert_ok(charl__choices_save(dev));
+    assert_string_equal(charl__choice_find(dev, "z"), "4");
+    charl_device_close(other);
+    other = open_device();
+    assert_string_equal(charl__choices_list(other, &n)[0].choice, "5");
+    assert_int_equal(n, 3);
+
+    charl_assert_ok(charl__choices_clear(other));
+    assert_false(charl__choices_any(other));
+    charl_device_close(other);
+    charl_device_close(dev);
+    dev = open_device();
+    assert_false(charl__choices_any(dev));
+    charl_device_close(dev);
+}
+
+static void other_lines_are_skipped(void **state)
+{
+    charl_device *dev = open_device();
+    char text[4096] = "# x = 1\nno choice\nx=1\n = \ny = 2\ny = 3\n";
+
+    (void)state;
+    memset(text + strlen(text), 'l', 2000); /* longer than a line */
+    strcat(text, " = 1\nlast = not ended");
+    charl_test_write_text(charl__choices_path(dev), text);
+    charl_device_close(dev);
+    dev = open_device();
+    assert_string_equal(charl__choice_find(dev, "y"), "2");
+    assert_null(charl__choice_find(dev, "x"));
+    assert_null(charl__choice_find(dev, "last"));
+    charl_assert_ok(charl__choices_clear(dev));
+    charl_device_close(dev);
+}
+
+static void failures_say_why(void **state)
+{
+    charl_device *dev = open_device(), *none = NULL;
+    const char *path = charl__choices_path(dev);
+
+    (void)state;
+    charl_assert_status(charl__choice_set(dev, "a = b", "1"), CHARL_ERR_INVALID);
+    charl_assert_status(charl__choice_set(dev, "a", "1\n2"), CHARL_ERR_INVALID);
+    assert_int_equal(mkdir(path, 0777), 0); /* a folder in the file's place */
+    charl_test_write_text(charl_test_path(path, "x"), "x");
+    charl_assert_ok(charl__choice_set(dev, "a", "1"));
+    charl_assert_status(charl__choices_save(dev), CHARL_ERR_IO);
+    charl_assert_message("cannot write");
+    charl_assert_status(charl__choices_clear(dev), CHARL_ERR_IO);
+    charl_assert_message("cannot remove");
+    assert_int_equal(unlink(charl_test_path(path, "x")), 0);
+    assert_int_equal(rmdir(path), 0);
+    charl_device_close(dev);
+
+    charl__env_set(CHARL_ENV_CACHE_DIR, "/dev/null/x");
+    dev = charl_test_open(0, 0);
+    assert_null(charl__choices_path(dev));
+    charl_assert_status(charl__choices_save(dev), CHARL_ERR_IO);
+    charl_assert_message("CHARL_CACHE_DIR");
+    charl_assert_ok(charl__choices_clear(dev));
+    charl_device_close(dev);
+
+    charl__env_set(CHARL_ENV_TUNE, "maybe");
+    charl_assert_status(charl_device_open(&(charl_device_request){.local_size = 1}, &none),
+                        CHARL_ERR_CONFIG);
+    charl_assert_message("expected stored, first or no");
+    charl__env_set(CHARL_ENV_TUNE, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(are_kept),
+        cmocka_unit_test(other_lines_are_skipped),
+        cmocka_unit_test(failures_say_why),
+    };
+    int failed;
+
+    cache = charl_test_tempdir();
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    charl_test_tempdir_remove(cache);
+    return failed;
+}

@@ -1,0 +1,239 @@
+/* Choosing between plans of a product: what is timed, what is refused, what is kept and read again.
+ */
+#include "device/suite.h"
+#include "support/on_device.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "tensor/gemm_private.h"
+
+enum { M = 24, N = 100, K = 9 };
+
+static const charl_device_request on_cpu = {.select = "cpu", .local_size = 1};
+static charl_device *shared;
+static char *cache; /* of the devices that these tests open */
+
+static charl_device *open_device(const char *mode)
+{
+    charl_device *dev = NULL;
+
+    charl__env_set(CHARL_ENV_CACHE_DIR, cache);
+    charl__env_set(CHARL_ENV_TUNE, mode);
+    charl_assert_ok(charl_device_open(&on_cpu, &dev));
+    charl__env_set(CHARL_ENV_TUNE, NULL);
+    return dev;
+}
+
+/* A product on a CPU, with operands. */
+typedef struct product {
+    charl_tensor *a, *b, *out;
+    charl_gemm gemm;
+    char key[CHARL__GEMM_TEXT];
+} product;
+
+static product make(charl_device *dev)
+{
+    product p;
+
+    charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {M, K}}, &p.a));
+    charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {K, N}}, &p.b));
+    charl_assert_ok(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {M, N}}, &p.out));
+    p.gemm = (charl_gemm){.a = p.a, .b = p.b, .out = p.out, .m = M, .n = N, .k = K};
+    charl__gemm_key(dev, &p.gemm, p.key);
+    return p;
+}
+
+static void release(product *p)
+{
+    charl_tensor_release(p->a);
+    charl_tensor_release(p->b);
+    charl_tensor_release(p->out);
+}
+
+static void keeps_the_quickest(void **state)
+{
+    charl_device *dev = open_device(NULL);
+    product p = make(dev);
+    charl__gemm_tuned x;
+    char text[CHARL__GEMM_TEXT];
+
+    (void)state;
+    charl_assert_ok(charl__gemm_tune(dev, &p.gemm, &x));
+    assert_true(x.count >= 2);
+    for (int i = 0; i < x.count; i++) {
+        assert_true(isfinite(x.seconds[i]) && x.seconds[i] > 0);
+        assert_true(x.best == 0 || x.seconds[x.best] <= x.seconds[i]);
+    }
+    charl__gemm_plan_text(&x.plan[x.best], text);
+    assert_string_equal(charl__choice_find(dev, p.key), text);
+    charl_assert_ok(charl__choices_save(dev));
+    release(&p);
+    charl_device_close(dev);
+
+    dev = open_device("stored");
+    assert_string_equal(charl__choice_find(dev, p.key), text);
+    charl_device_close(dev);
+    dev = open_device("no");
+    assert_null(charl__choice_find(dev, p.key));
+    charl_device_close(dev);
+}
+
+/* A choice is followed where it is one of the product's plans. */
+static void takes_what_is_kept(void **state)
+{
+    static const struct {
+        const char *choice;
+        int rows; /* of the plan */
+    } cases[] = {{"vector 2x1", 2}, {"vector 48x12", 0}, {"local 128x128 8x8 16 2", 0}, {"?", 0}};
+    charl_device *dev = open_device(NULL);
+    product p = make(dev);
+    charl__gemm_plan plan;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        charl_assert_ok(charl__choice_set(dev, p.key, cases[i].choice));
+        charl_assert_ok(charl__gemm_plan_of(dev, &p.gemm, &plan));
+        assert_int_equal(plan.rows, cases[i].rows);
+    }
+    charl_assert_ok(charl__choice_set(dev, p.key, "vector 2x1"));
+    p.gemm.form = CHARL_GEMM_VECTOR; /* not AUTO */
+    charl_assert_ok(charl__gemm_plan_of(dev, &p.gemm, &plan));
+    assert_int_equal(plan.rows, 0);
+    release(&p);
+    charl_device_close(dev);
+}
+
+/* Where it is to be so, a product is timed when it is met, also while recording: once. */
+static void tunes_at_first_use(void **state)
+{
+    charl_device *dev = open_device("first");
+    product p = make(dev);
+    charl_recording *r = NULL;
+    charl_device_counters before;
+    int n = 0;
+
+    (void)state;
+    charl_assert_ok(charl__choices_clear(dev));
+    charl_assert_ok(charl__record_begin(dev, &r));
+    charl_assert_ok(charl__gemm(dev, &p.gemm));
+    charl__record_end(dev);
+    assert_int_equal(charl__recording_count(r), 1);
+    charl__recording_destroy(r);
+    charl__choices_list(dev, &n);
+    assert_int_equal(n, 1);
+    before = charl__device_counters(dev);
+    charl_assert_ok(charl__gemm(dev, &p.gemm));
+    assert_int_equal(charl__device_counters(dev).launches, before.launches + 1);
+    release(&p);
+    charl_device_close(dev);
+    dev = open_device(NULL); /* it has been kept */
+    assert_true(charl__choices_any(dev));
+    charl_device_close(dev);
+}
+
+/* Where operands for trials do not fit, a product is done as guessed. */
+static void goes_on_without_memory(void **state)
+{
+    const charl_device_request small = {
+        .select = "cpu", .local_size = 1, .memory_limit = 2 * 4 * M * N};
+    charl_device *dev = NULL;
+    product p;
+
+    (void)state;
+    charl__env_set(CHARL_ENV_CACHE_DIR, cache);
+    charl_assert_ok(charl_device_open(&small, &dev));
+    charl__tune_set_mode(dev, CHARL_TUNE_FIRST);
+    charl_assert_ok(charl__choices_clear(dev));
+    p = make(dev);
+    charl_assert_ok(charl__gemm(dev, &p.gemm));
+    assert_false(charl__choices_any(dev));
+    release(&p);
+    charl_device_close(dev);
+}
+
+/* All kernels, but for those with tiles in local memory: one does not build, one is wrong. */
+static char *broken_kernels(void)
+{
+    static const char kernel[] =
+        "#if TM == 32 && TN == 32\n#error no such tile\n#endif\n#ifndef TM\n#define TM 0\n"
+        "#define TN 0\n#endif\n"
+        "kernel void %s(global const float *a, ulong a_at, global const float *b, ulong b_at, "
+        "global const float *c, ulong c_at, global float *out, ulong out_at, int m, int n, int k, "
+        "int segments, long as, long bs, int inner, long ao, long ai, long bo, long bi, long oo, "
+        "long oi, int leaves, int ih, int iw, int pw, int mi, int nj)\n{\n"
+        "    out[out_at] = TM == 32 && TN == 64 ? 2.0f : 1.0f;\n}\n";
+    static const char *const names[] = {"gemm_local", "gemm_small"};
+    char *dir = charl_test_tempdir(), from[1024], text[2048];
+    DIR *d = opendir("kernels");
+    const struct dirent *e;
+
+    assert_non_null(d);
+    while ((e = readdir(d)) != NULL) {
+        if (e->d_name[0] != '.' && !strstr(e->d_name, "gemm_local") &&
+            !strstr(e->d_name, "gemm_small")) {
+            assert_non_null(getcwd(from, sizeof from / 2));
+            strcat(strcat(from, "/kernels/"), e->d_name);
+            assert_int_equal(symlink(from, charl_test_path(dir, e->d_name)), 0);
+        }
+    }
+    closedir(d);
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, kernel, names[i]);
+        snprintf(from, sizeof from, "%s.cl", names[i]);
+        charl_test_write_text(charl_test_path(dir, from), text);
+    }
+    return dir;
+}
+
+static void refuses_what_is_wrong(void **state)
+{
+    charl_device *dev;
+    product p;
+    charl__gemm_tuned x;
+    char *dir;
+
+    (void)state;
+    dir = broken_kernels();
+    charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
+    dev = open_device(NULL);
+    if (charl_device_get_info(dev)->max_group < 256) {
+        goto done;
+    }
+    p = make(dev);
+    p.gemm.form = CHARL_GEMM_LOCAL;
+    charl_assert_ok(charl__gemm_tune(dev, &p.gemm, &x));
+    for (int i = 0; i < x.count; i++) {
+        const bool bad = x.plan[i].rows == 32;
+
+        assert_int_equal(isfinite(x.seconds[i]), !bad);
+        assert_false(bad && x.best == i);
+    }
+    assert_true(x.count >= 4);
+    release(&p);
+done:
+    charl_device_close(dev);
+    charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
+    charl_test_tempdir_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keeps_the_quickest),    cmocka_unit_test(takes_what_is_kept),
+        cmocka_unit_test(tunes_at_first_use),    cmocka_unit_test(goes_on_without_memory),
+        cmocka_unit_test(refuses_what_is_wrong),
+    };
+
+    int failed;
+
+    cache = charl_test_tempdir();
+    charl__env_set(CHARL_ENV_DEVICE, NULL);
+    failed =
+        charl_test_run_on_device_of(&on_cpu, "tests", tests, sizeof tests / sizeof *tests, &shared);
+    charl_test_tempdir_remove(cache);
+    return failed;
+}
