@@ -254,10 +254,12 @@ static float weight_gradient_at(const operands *v, int64_t b0, int64_t rows, int
     return sum;
 }
 
-/* Building the forms for local memory takes a CPU seconds each: not all geometries need them. */
+/* Building the forms for local memory takes a CPU seconds each: not all geometries need them. A
+ * GPU's work-items have no room for the blocks of VECTOR. */
 static bool can_run(charl_gemm_form form, int i)
 {
-    if ((form == CHARL_GEMM_LOCAL && i != 0 && i != 3) ||
+    if ((form == CHARL_GEMM_VECTOR && charl_device_get_info(dev)->kind != CHARL_DEVICE_CPU) ||
+        (form == CHARL_GEMM_LOCAL && i != 0 && i != 3) ||
         (form == CHARL_GEMM_LOCAL_LARGE && i != 3)) {
         return false;
     }
