@@ -12,7 +12,6 @@
  * Specialised by   GROUP      work-items that sort a slice together (default 1)
  *                  M          slices to add (default 2)
  *                  ROUND      0: nodes of the tree over slices are rounded to bf16 (default: not)
- *                  AHEAD      rows that charl_sum reads before it adds them (default 1)
  *                  ACT        type of the table and the rows; sums are float
  *                  CHARL_VEC  see math.clh
  * Launch           charl_lookup, charl_sum: pieces.clh.
@@ -21,9 +20,6 @@
  */
 #ifndef GROUP
 #define GROUP 1
-#endif
-#ifndef AHEAD
-#define AHEAD 1
 #endif
 #include "pieces.clh"
 #include "tree.clh"
@@ -127,22 +123,13 @@ kernel void charl_sort(global const int *token, ulong token_at, global int *scra
     }
 }
 
-/* The rows of g at order[i .. stop - 1], in this order; whole as charl_read's. */
-static inline charl_real sum_of(bool whole, global const ACT *g, global const int *order, int i, int stop, ulong size, long left)
+/* The rows of g at order[i .. stop - 1], in this order. */
+static inline charl_real sum_of(global const ACT *g, global const int *order, int i, int stop, ulong size, long left)
 {
-    charl_real sum = CHARL_SPLAT(0.0f), row[AHEAD];
+    charl_real sum = CHARL_SPLAT(0.0f);
 
-    for (; i < stop; i += AHEAD) {
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++) {
-            row[k] = charl_read(whole, g + (ulong)order[min(i + k, stop - 1)] * size, left);
-        }
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++) {
-            if (i + k < stop) {
-                sum = sum + row[k];
-            }
-        }
+    for (; i < stop; i++) {
+        sum = sum + charl_load(g + (ulong)order[i] * size, left);
     }
     return sum;
 }
@@ -154,7 +141,6 @@ kernel void charl_sum(global const ACT *g, ulong g_at, global const int *scratch
     {
         const ulong v = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
         const long left = (long)(size - c);
-        const bool whole = CHARL_VEC == 8 && size % 8 == 0 && CHARL_IS_ALIGNED(g + g_at);
         charl_real level[CHARL_TREE_LEVELS];
 
         for (int leaf = 0; leaf < M; leaf++) {
@@ -164,9 +150,7 @@ kernel void charl_sum(global const ACT *g, ulong g_at, global const int *scratch
             const int i = v > 0 ? end[v - 1] : 0;
             global const ACT *rows_of = g + g_at + s * positions * size + c;
 
-            charl_tree_add(level, leaf,
-                           whole ? sum_of(true, rows_of, order, i, end[v], size, left)
-                                 : sum_of(false, rows_of, order, i, end[v], size, left));
+            charl_tree_add(level, leaf, sum_of(rows_of, order, i, end[v], size, left));
         }
         charl_store(charl_tree_sum(level), out + out_at + v * size + c, left);
     }

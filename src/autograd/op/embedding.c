@@ -16,6 +16,7 @@
 #include "charl/ops.h"
 
 enum { MOST_COMPARED = 1 << 16 }; /* positions of a slice */
+enum { ROWS = 8, MANY = 16 };     /* see kernels/embedding_sum.cl */
 
 static charl_status infer(charl_infer *inf)
 {
@@ -131,6 +132,12 @@ cleanup:
     return st;
 }
 
+/* Many work-items can share the work; a group of them has one for each slice at least. */
+static bool is_shared(const charl_enqueue *e)
+{
+    return charl__device_facts(e->dev)->group >= CHARL_MAX_SLICES;
+}
+
 /* The tokens of `slices` slices, as integers in the workspace: where work-items are many and
  * positions not too many, by comparing all with all. */
 static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
@@ -138,11 +145,13 @@ static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
     const charl_device_facts *facts = charl__device_facts(e->dev);
     const int group = facts->group > 1 ? facts->group : 1;
     const int64_t positions = charl__tensor_count(e->in[1]) / slices;
-    const bool compares = group > 1 && positions > 0 && positions <= MOST_COMPARED;
+    const int64_t vocab = e->out[0]->shape.dim[0];
+    const bool compares = is_shared(e) && positions > 0 && positions <= MOST_COMPARED;
     const int64_t groups = compares ? slices * ((positions + group - 1) / group) : slices;
-    char defines[32];
+    char defines[64];
 
-    snprintf(defines, sizeof defines, "#define GROUP %d\n", group);
+    snprintf(defines, sizeof defines, "#define GROUP %d\n%s", group,
+             compares && (vocab + 2) * positions <= UINT32_MAX ? "#define KEY uint\n" : "");
     return charl__launch(
         e->dev, &(charl_launch){.file = compares ? "embedding_rank" : "embedding",
                                 .entry = compares ? "charl_rank" : "charl_sort",
@@ -153,15 +162,35 @@ static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
                                 .args = {charl__in(e->in[1]),
                                          charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0),
                                          charl__i64(slices), charl__i32((int32_t)positions),
-                                         charl__i32((int32_t)e->out[0]->shape.dim[0])}});
+                                         charl__i32((int32_t)vocab)}});
+}
+
+/* A work-group has ROWS rows of the table. */
+static charl_status launch_shared(const charl_enqueue *e, charl_launch *l, const char *defines,
+                                  int64_t vocab, int64_t columns)
+{
+    const int group = charl__device_facts(e->dev)->group;
+    char text[256];
+
+    snprintf(text, sizeof text,
+             "%s%s#define GROUP %d\n#define ROWS %d\n#define MANY %d\n#define CHARL_VEC %d\n",
+             defines, charl__act_define(e->in[0]->dtype), group, ROWS, MANY, CHARL_GPU_VEC);
+    l->file = "embedding_sum";
+    l->entry = "charl_sum_rows";
+    l->defines = text;
+    l->label = e->label;
+    l->args[6] = charl__i64(vocab);
+    l->args[7] = charl__i64(columns);
+    l->global[0] = (size_t)((vocab + ROWS - 1) / ROWS * group);
+    l->local[0] = (size_t)group;
+    return vocab * columns > 0 ? charl__launch(e->dev, l) : CHARL_OK;
 }
 
 /* Lane j of the output from the `leaves` slices that start at `first`. */
 static charl_status sum_lane(const charl_enqueue *e, int64_t slices, int j, int first, int leaves)
 {
     const charl_shape *s = &e->out[0]->shape;
-    char defines[96];
-    int n;
+    char defines[64];
     charl_launch l = {
         .file = "embedding",
         .entry = "charl_sum",
@@ -171,10 +200,9 @@ static charl_status sum_lane(const charl_enqueue *e, int64_t slices, int j, int 
                  charl__i64(slices), charl__i64(charl__tensor_count(e->in[1]) / slices)}};
 
     l.args[2].v.offset = e->out[0]->offset + j * e->lane_stride[0];
-    n = snprintf(defines, sizeof defines, "#define AHEAD %d\n",
-                 charl__is_ungrouped(e->dev) ? 1 : 8);
-    charl__fold_defines(e, 0, leaves, defines + n, sizeof defines - (size_t)n);
-    return charl__pieces_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
+    charl__fold_defines(e, 0, leaves, defines, sizeof defines);
+    return is_shared(e) ? launch_shared(e, &l, defines, s->dim[0], s->dim[1])
+                        : charl__pieces_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
 }
 
 static charl_status enqueue_wgrad(const charl_enqueue *e)
