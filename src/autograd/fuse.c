@@ -12,6 +12,9 @@ int charl__fused_count(const charl_node *n)
     if (n->op == &charl__op_chain) {
         return ((const charl_chain *)n->attr)->n_steps;
     }
+    if (n->op == &charl_op_cross_entropy_with_grad) {
+        return 2;
+    }
     return n->op == &charl__op_product ? 1 + ((const charl_product *)n->attr)->n_steps : 1;
 }
 
@@ -31,6 +34,8 @@ charl_status charl__graph_fuse(charl_graph *g)
     if (charl__env_is_on(CHARL_ENV_NO_FUSION) || charl__env_is_on(CHARL_ENV_CHECK_FINITE)) {
         goto cleanup; /* the latter looks at what every operator computes */
     }
+    CHARL_TRY(charl__fuse_losses(g));
+    mark_again(g);
     CHARL_TRY(charl__fuse_products(g)); /* they leave the longer ways through memory out */
     mark_again(g);
     CHARL_TRY(charl__fuse_chains(g));

@@ -6,6 +6,8 @@
 /** How many operators node n is. */
 int charl__fused_count(const charl_node *n);
 
+/** A classifier's loss and its gradient become one, moving nodes. */
+charl_status charl__fuse_losses(charl_graph *g) CHARL_MUST_CHECK;
 /** An elementwise operator that follows a product becomes its epilogue. */
 charl_status charl__fuse_products(charl_graph *g) CHARL_MUST_CHECK;
 /** Elementwise operators that feed one another become one. */

@@ -1,6 +1,6 @@
 /* charl bench conv, attention, layernorm and cross-entropy: an operator and its gradients as a
  * training step runs them. Each gradient has a graph of its own, of which either half is replayed
- * alone. */
+ * alone where they are apart. */
 #include <string.h>
 
 #include "autograd/graph.h"
@@ -18,11 +18,12 @@ typedef struct layer {
     charl_shape x, w; /* w of 0 extents: there is none */
     charl_var *(*apply)(charl_graph *g, const int64_t *extent, charl_var *x, charl_var *w);
     double amount[AMOUNTS];
+    bool fuses; /* the gradient of x comes with the result in training */
 } layer;
 
 typedef struct layer_graphs {
     charl_params *params;
-    charl_graph *of_x, *of_w;
+    charl_graph *forward, *of_x, *of_w; /* forward: where the gradient comes with it */
 } layer_graphs;
 
 static charl_status run_forward(void *ctx)
@@ -78,13 +79,13 @@ cleanup:
     return st;
 }
 
-/* y = layer(x, w) and one of its gradients. */
-static charl_status build(const charl__bench_case *c, const layer *d, layer_graphs *l, bool of_w,
+/* y = layer(x, w), and one of its gradients unless `pass` is FORWARD. */
+static charl_status build(const charl__bench_case *c, const layer *d, layer_graphs *l, int pass,
                           charl_graph **out)
 {
     charl_status st = CHARL_OK;
-    const bool is_half = d->w.ndim >= 2;
-    charl_var *x, *w = NULL, *y, *dy;
+    const bool is_half = d->w.ndim >= 2, of_w = pass == OF_W;
+    charl_var *x, *w = NULL, *y, *dy = NULL;
     charl_slices slices;
     charl_graph *g;
 
@@ -98,21 +99,25 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
     } else if (d->w.ndim > 0) {
         w = charl_input(g, "w", is_half ? c->dtype : CHARL_F32, d->w, CHARL_REPLICATED);
     }
-    if (!of_w) {
+    if (pass == OF_X) {
         charl_graph_require_gradient(g, x);
     }
     y = d->apply(g, c->shape->x, x, w);
     CHARL_TRY(charl_graph_status(g));
-    dy = charl_input(g, "dy", charl_var_get_type(y).dtype, charl_var_get_type(y).shape,
-                     CHARL_BATCHED);
     charl_graph_keep(g, y);
-    charl__graph_backward_from(g, y, dy);
-    if (!of_w) {
+    if (pass != FORWARD) {
+        dy = charl_input(g, "dy", charl_var_get_type(y).dtype, charl_var_get_type(y).shape,
+                         CHARL_BATCHED);
+        charl__graph_backward_from(g, y, dy);
+    }
+    if (pass == OF_X) {
         charl_graph_keep(g, charl_var_gradient(x));
     }
     CHARL_TRY(charl_graph_compile(g));
     CHARL_TRY(fill_input(c->dev, x));
-    CHARL_TRY(fill_input(c->dev, dy));
+    if (dy) {
+        CHARL_TRY(fill_input(c->dev, dy));
+    }
     if (of_w) {
         CHARL_TRY(charl_params_initialize(l->params, 1));
     } else if (w) {
@@ -130,11 +135,17 @@ static charl_status begin(charl__bench_case *c, const layer *d)
 
     CHARL_TRY(charl_alloc(sizeof *l, &l));
     c->own = l;
-    CHARL_TRY(build(c, d, l, false, &l->of_x));
-    charl__bench_add(c, "forward", run_forward, l->of_x, d->amount[FORWARD]);
-    charl__bench_add(c, "gradient of x", run_backward, l->of_x, d->amount[OF_X]);
+    CHARL_TRY(build(c, d, l, OF_X, &l->of_x));
+    if (d->fuses) {
+        CHARL_TRY(build(c, d, l, FORWARD, &l->forward));
+        charl__bench_add(c, "forward", run_forward, l->forward, d->amount[FORWARD]);
+        charl__bench_add(c, "with gradient", run_forward, l->of_x, d->amount[OF_X]);
+    } else {
+        charl__bench_add(c, "forward", run_forward, l->of_x, d->amount[FORWARD]);
+        charl__bench_add(c, "gradient of x", run_backward, l->of_x, d->amount[OF_X]);
+    }
     if (d->w.ndim > 0) {
-        CHARL_TRY(build(c, d, l, true, &l->of_w));
+        CHARL_TRY(build(c, d, l, OF_W, &l->of_w));
         charl__bench_add(c, "gradient of w", run_backward, l->of_w, d->amount[OF_W]);
     }
 cleanup:
@@ -146,6 +157,7 @@ static void end(charl__bench_case *c)
     layer_graphs *l = c->own;
 
     if (l) {
+        charl_graph_destroy(l->forward);
         charl_graph_destroy(l->of_x);
         charl_graph_destroy(l->of_w);
         charl_params_destroy(l->params);
@@ -230,7 +242,8 @@ static charl_status cross_entropy_begin(charl__bench_case *c)
 
     return begin(c, &(layer){.x = {2, {e[0], e[1]}},
                              .apply = apply_cross_entropy,
-                             .amount = {bytes, 2 * bytes}});
+                             .amount = {bytes, 2 * bytes},
+                             .fuses = true});
 }
 
 /* The convolutions of launch/mnist-cnn.ini and cifar10-resnet.ini; of ResNet-50 with 256 images. */
@@ -322,9 +335,8 @@ const charl__bench_kind charl__bench_cross_entropy = {
     .is_typed = true,
     .has_ceiling = true,
     .doc =
-        "Time the loss of a classifier and its gradient. The logits count once for the loss, and "
-        "once "
-        "read and once written for the gradient. The ceiling is a loop that copies as much as the "
-        "forward pass moves.",
+        "Time the loss of a classifier, alone and with its gradient. The logits count once for the "
+        "loss, and once read and once written with the gradient. The ceiling is a loop that copies "
+        "as much as the forward pass moves.",
     .begin = cross_entropy_begin,
     .end = end};

@@ -192,6 +192,87 @@ static void test_switches(void **state)
     }
 }
 
+/* The rows of a classifier's loss of *x. */
+static charl_var *losses(charl_graph *g, charl_var **x)
+{
+    const charl_shape rows = {2, {ROWS, DEEP}};
+    charl_var *label = charl_input(g, "label", CHARL_I32, rows, CHARL_BATCHED);
+    charl_var *weight = charl_input(g, "weight", CHARL_F32, rows, CHARL_BATCHED);
+
+    *x = input(g, ROWS);
+    charl_graph_require_gradient(g, *x);
+    return charl_cross_entropy(g, charl_softmax(g, *x), label, weight, 0.1F);
+}
+
+/* A classifier's loss comes with its gradient where the gradient of the loss can be had before it:
+ * not where it depends on the loss. */
+static void test_loss(void **state)
+{
+    charl_graph *g = new_graph(NULL);
+    charl_var *x, *y = losses(g, &x);
+
+    (void)state;
+    charl_graph_keep(g, y);
+    y = charl_sum(g, charl_mean(g, y, 1, false), 0, false);
+    charl_graph_backward(g, y, charl_constant(g, 2.0F));
+    charl_graph_keep(g, y);
+    charl_graph_keep(g, charl_var_gradient(x));
+    assert_string_equal(plan(g),
+                        "softmax reshape sum#2.reshape sum#2.expand scale.scale sum.reshape "
+                        "sum.expand cross_entropy+grad sum scale sum#2 "
+                        "softmax.softmax_grad");
+
+    g = new_graph(NULL);
+    y = losses(g, &x);
+    y = charl_sum(g, charl_sum(g, charl_mul(g, y, y), 1, false), 0, false);
+    charl_graph_backward(g, y, NULL);
+    charl_graph_keep(g, charl_var_gradient(x));
+    assert_non_null(strstr(plan(g), " cross_entropy.cross_entropy_grad "));
+}
+
+/* Loss and gradient of more classes than a chunk, as bytes. The gradient takes the place of the
+ * logits; rows do not begin at 16 bytes. */
+static size_t run_loss(bool fused, unsigned char *got)
+{
+    static const int32_t labels[ROWS] = {0, 1030, 7, -1, 512, 1023, 1024, 1031};
+    const charl_shape shape = {2, {ROWS, 1031}};
+    const size_t bytes = (size_t)charl_shape_count(&shape) * sizeof(float);
+    charl_graph *g = new_graph(NULL);
+    charl_var *x = charl_input(g, "x", CHARL_F32, shape, CHARL_BATCHED), *y, *label;
+    float *values;
+
+    charl__env_set(CHARL_ENV_NO_FUSION, fused ? NULL : "1");
+    label = charl_input(g, "label", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
+    charl_graph_require_gradient(g, x);
+    y = charl_cross_entropy(g, charl_cast(g, x, CHARL_BF16), label, NULL, 0.1F);
+    charl_graph_keep(g, y);
+    charl_graph_backward(g, charl_sum(g, y, 0, false), charl_constant(g, 3.0F));
+    charl_graph_keep(g, charl_var_gradient(x));
+    charl_assert_ok(charl_graph_compile(g));
+    charl__env_set(CHARL_ENV_NO_FUSION, NULL);
+    assert_int_equal(charl_graph_get_info(g).fused, fused ? 1 : 0);
+    charl_assert_ok(charl_alloc(bytes, &values));
+    charl_test_fill(values, charl_shape_count(&shape), -9.0F, 9.0F, 6);
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(x), values, bytes));
+    charl_assert_ok(charl_tensor_write(charl_var_get_tensor(label), labels, sizeof labels));
+    charl_assert_ok(charl_graph_run(g));
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(charl_var_gradient(x)), got, bytes));
+    charl_assert_ok(charl_tensor_read(charl_var_get_tensor(y), got + bytes, sizeof labels));
+    charl_free(values);
+    charl_graph_destroy(g);
+    return bytes + sizeof labels;
+}
+
+static void test_loss_bits(void **state)
+{
+    static unsigned char got[ROWS * 1032 * 4], want[ROWS * 1032 * 4];
+    const size_t bytes = run_loss(true, got);
+
+    (void)state;
+    assert_int_equal(run_loss(false, want), bytes);
+    assert_memory_equal(got, want, bytes);
+}
+
 typedef struct net {
     charl_graph *g;
     charl_var *x, *out[3];
@@ -352,7 +433,8 @@ int main(void)
         cmocka_unit_test(test_apart),           cmocka_unit_test(test_product),
         cmocka_unit_test(test_product_is_kept), cmocka_unit_test(test_limits),
         cmocka_unit_test(test_switches),        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_products_go_on),
+        cmocka_unit_test(test_products_go_on),  cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_loss_bits),
     };
 
     return charl_test_on_device(tests, &dev);

@@ -6,8 +6,8 @@
  * Output 1, the logarithm of the sum of exp(x) of each row, is kept for the gradient, which is one
  * pass over the logits and may take their place in memory: there is never a softmax beside them.
  */
+#include "autograd/cross_entropy.h"
 #include "autograd/map.h"
-#include "autograd/rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -64,21 +64,25 @@ static const char *defines_of(bool weight, float smoothing)
     return defines[weight][smoothing != 0.0F];
 }
 
-/* A row of more than a chunk has a work-group, where it does not have a single work-item. */
-static charl_status plan_loss(const charl_enqueue *e, int64_t rows, int64_t n, charl_rows *plan)
+charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tensor *logits,
+                                       bool weight, const char *extra, charl_rows *plan)
 {
     charl_status st = CHARL_OK;
     const bool one_item = charl__rows_have_one_item(e->dev);
-    const int64_t chunk = n < CHUNK ? n : CHUNK, width = charl__rows_width(chunk);
-    char defines[128];
+    int64_t rows, n, inner, chunk, width;
+    char defines[192];
 
-    snprintf(defines, sizeof defines, "%s#define CHUNKS %d\n#define KEEP %d\n",
-             defines_of(e->n_in > 2, *(const float *)e->attr), n > CHUNK,
+    charl__split_axis(&logits->shape, logits->shape.ndim - 1, &rows, &n, &inner);
+    chunk = n < CHUNK ? n : CHUNK;
+    width = charl__rows_width(chunk);
+    snprintf(defines, sizeof defines, "%s%s#define CHUNKS %d\n#define KEEP %d\n",
+             defines_of(weight, *(const float *)e->attr), extra, n > CHUNK,
              one_item ? 0 : (int)((chunk + width - 1) / width));
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
     if (n > CHUNK && !one_item) {
         plan->global = (size_t)rows * plan->local;
     }
+    charl__rows_store(plan, logits->dtype);
 cleanup:
     return st;
 }
@@ -98,8 +102,7 @@ static charl_status enqueue(const charl_enqueue *e)
     if (rows == 0) {
         goto cleanup;
     }
-    CHARL_TRY(plan_loss(e, rows, n, &plan));
-    charl__rows_store(&plan, logits->dtype);
+    CHARL_TRY(charl__cross_entropy_plan(e, logits, e->n_in > 2, "", &plan));
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
@@ -214,7 +217,8 @@ static charl_status plan_gradient(const charl_enqueue *e, int64_t rows, int64_t 
 
     snprintf(defines, sizeof defines, "%s#define VECTORS %d\n", weight, vectors);
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
-    *stretches = (n + vectors * one - 1) / (vectors * one);
+    *stretches =
+        (n + CHARL_GPU_VEC - 2) / (vectors * one) + 1; /* a row may begin within a vector */
     if (!charl__rows_have_one_item(e->dev)) {
         plan->global = (size_t)(rows * *stretches) * plan->local;
     }

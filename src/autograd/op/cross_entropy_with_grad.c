@@ -1,0 +1,126 @@
+/* cross_entropy_with_grad: the loss of rows of logits and its gradient in one pass, which training
+ * puts in the place of cross_entropy and cross_entropy_grad (fuse_loss.c) with the same bits.
+ *
+ *  operands  gout, logits, label and, if there are weights, those
+ *  outputs   the gradient of the logits, which may take their place in memory; the loss; lse
+ *
+ * A row is read from memory once where a cache holds it until its sums are known.
+ */
+#include "autograd/cross_entropy.h"
+
+#include <stdio.h>
+
+#include "charl/ops.h"
+
+enum { VECTORS = 2 }; /* of a work-item at a time, where several share a row */
+
+/* Operands of cross_entropy: all but gout. */
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    charl_infer loss = {
+        .in = inf->in + 1, .n_in = inf->n_in - 1, .attr = inf->attr, .n_slices = inf->n_slices};
+    const charl_type *gout = &inf->in[0];
+
+    CHARL_TRY(charl_op_cross_entropy.infer(&loss));
+    CHARL_REQUIRE(gout->dtype == CHARL_F32 && charl_shape_equal(&gout->shape, &inf->in[2].shape),
+                  CHARL_ERR_SHAPE, "operand 0, gout, is not one f32 per row");
+    inf->out[0] = inf->in[1];
+    inf->out[1] = loss.out[0];
+    inf->out[2] = loss.out[1];
+    inf->n_out = 3;
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const charl_tensor *logits = e->in[1];
+    charl_rows plan;
+    charl_launch l = {.file = "cross_entropy_with_grad",
+                      .entry = "charl_both",
+                      .defines = plan.defines,
+                      .label = e->label};
+    int64_t rows, n, inner;
+    char extra[32];
+    int a = 0;
+
+    charl__split_axis(&logits->shape, logits->shape.ndim - 1, &rows, &n, &inner);
+    if (rows == 0) {
+        goto cleanup;
+    }
+    snprintf(extra, sizeof extra, "#define VECTORS %d\n", n > VECTORS * 256 ? VECTORS : 1);
+    CHARL_TRY(charl__cross_entropy_plan(e, logits, e->n_in > 3, extra, &plan));
+    for (int i = 0; i < e->n_in; i++) {
+        l.args[a++] = charl__in(e->in[i]);
+    }
+    for (int k = 0; k < e->n_out; k++) {
+        l.args[a++] = charl__out(e->out[k]);
+    }
+    l.args[a++] = charl__i64(rows);
+    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(n);
+    l.args[a++] = charl__f32(*(const float *)e->attr);
+    l.global[0] = plan.global;
+    l.local[0] = plan.local;
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+/* Those of the two operators, one after the other. */
+static void reference(const charl_reference *r)
+{
+    const double *grad_in[CHARL_OP_MAX_IN] = {r->in[0], r->in[1], r->in[2], r->out[2],
+                                              r->n_in > 3 ? r->in[3] : NULL};
+    charl_reference loss = *r, grad = *r;
+
+    loss.n_in = r->n_in - 1;
+    loss.in = r->in + 1;
+    loss.in_type = r->in_type + 1;
+    loss.out = r->out + 1;
+    loss.out_type = r->out_type + 1;
+    charl_op_cross_entropy.reference(&loss);
+    grad.n_in = r->n_in + 1;
+    grad.in = grad_in;
+    charl_op_cross_entropy_grad.reference(&grad);
+}
+
+static const float plain = 0.0F, smooth = 0.1F;
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_B(F32, 8, 5), CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5), CHARL_B(F32, 8, 5)},
+     .attr = &smooth,
+     .int_end = 38, /* 37 is outside */
+     .terms = 37,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_B(F32, 8), CHARL_B(F32, 8, 2503), CHARL_B(I32, 8)}, /* several chunks */
+     .n_in = 3,
+     .attr = &plain,
+     .int_end = 2503,
+     .terms = 2503,
+     .lo = -30,
+     .hi = 30},
+    {.in = {CHARL_R(F32, 0), CHARL_R(F32, 0, 4), CHARL_R(I32, 0)},
+     .n_in = 3,
+     .attr = &plain,
+     .int_end = 4,
+     .lo = -3,
+     .hi = 3},
+};
+
+const charl_op charl_op_cross_entropy_with_grad = {
+    .name = "cross_entropy_with_grad",
+    .formula = "out0 = gout * w * (exp(x - out2) - q), out1 and out2 of cross_entropy",
+    .n_in = 4,
+    .n_optional = 1,
+    .attr_size = sizeof(float), /* label smoothing */
+    .in_place = 1,
+    .half = CHARL_HALF(1),
+    .infer = infer,
+    .enqueue = enqueue,
+    .reference = reference,
+    CHARL_SAMPLES(samples),
+};
