@@ -19,7 +19,7 @@
 static inline __attribute__((always_inline)) void normalize(bool whole, const row r)
 {
     const int n = r.n, t = r.t;
-    charl_real kept[KEEP + 1];
+    piece kept[KEEP + 1];
     float2 s;
 
 #if KEEP
@@ -86,7 +86,7 @@ kernel void charl_stats(global const ACT *x, ulong x_at, global float *out, ulon
         const row one = {.x = x + x_at + AT_ROW(r), .n = (int)size, .t = t, .exists = r < rows, .eps = eps, .scratch = scratch};
         const bool whole = is_whole(one, size);
         const int n = one.n;
-        charl_real kept[KEEP + 1];
+        piece kept[KEEP + 1];
         float2 s;
 
 #if KEEP

@@ -31,7 +31,7 @@ static inline void sum_rows(bool whole, global const ACT *g, global const ACT *x
                 const charl_real gi = charl_read(whole, g + i * size, left);
                 const charl_real d = charl_read(whole, x + i * size, left) - stat[2 * i];
 
-                a[k] = a[k] + gi * (d * stat[2 * i + 1]);
+                a[k] = charl_mad_for(gi, d * stat[2 * i + 1], a[k], sizeof(ACT));
                 b[k] = b[k] + gi;
             }
         }

@@ -18,7 +18,8 @@ typedef struct layer {
     charl_shape x, w; /* w of 0 extents: there is none */
     charl_var *(*apply)(charl_graph *g, const int64_t *extent, charl_var *x, charl_var *w);
     double amount[AMOUNTS];
-    bool fuses; /* the gradient of x comes with the result in training */
+    bool fuses;    /* the gradient of x comes with the result in training */
+    bool together; /* the gradient of w is formed with that of x in training */
 } layer;
 
 typedef struct layer_graphs {
@@ -79,12 +80,13 @@ cleanup:
     return st;
 }
 
-/* y = layer(x, w), and one of its gradients unless `pass` is FORWARD. */
+/* y = layer(x, w), and one of its gradients, or both, unless `pass` is FORWARD. */
 static charl_status build(const charl__bench_case *c, const layer *d, layer_graphs *l, int pass,
                           charl_graph **out)
 {
     charl_status st = CHARL_OK;
     const bool is_half = d->w.ndim >= 2, of_w = pass == OF_W;
+    const bool of_x = pass == OF_X || (of_w && d->together);
     charl_var *x, *w = NULL, *y, *dy = NULL;
     charl_slices slices;
     charl_graph *g;
@@ -99,7 +101,7 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
     } else if (d->w.ndim > 0) {
         w = charl_input(g, "w", is_half ? c->dtype : CHARL_F32, d->w, CHARL_REPLICATED);
     }
-    if (pass == OF_X) {
+    if (of_x) {
         charl_graph_require_gradient(g, x);
     }
     y = d->apply(g, c->shape->x, x, w);
@@ -110,7 +112,7 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
                          CHARL_BATCHED);
         charl__graph_backward_from(g, y, dy);
     }
-    if (pass == OF_X) {
+    if (of_x) {
         charl_graph_keep(g, charl_var_gradient(x));
     }
     CHARL_TRY(charl_graph_compile(g));
@@ -146,7 +148,8 @@ static charl_status begin(charl__bench_case *c, const layer *d)
     }
     if (d->w.ndim > 0) {
         CHARL_TRY(build(c, d, l, OF_W, &l->of_w));
-        charl__bench_add(c, "gradient of w", run_backward, l->of_w, d->amount[OF_W]);
+        charl__bench_add(c, d->together ? "of x and w" : "gradient of w", run_backward, l->of_w,
+                         d->amount[OF_W]);
     }
 cleanup:
     return st;
@@ -223,7 +226,8 @@ static charl_status layer_norm_begin(charl__bench_case *c)
     return begin(c, &(layer){.x = {2, {e[0], e[1]}},
                              .w = {1, {e[1]}},
                              .apply = apply_layer_norm,
-                             .amount = {2 * bytes, 3 * bytes, 2 * bytes}});
+                             .amount = {2 * bytes, 3 * bytes, 3 * bytes},
+                             .together = true});
 }
 
 /* All labels are 0. */
@@ -319,7 +323,8 @@ const charl__bench_kind charl__bench_layer_norm = {
     .gpu = layer_norm_gpu,
     .is_typed = true,
     .has_ceiling = true,
-    .doc = "Time layer norm and its gradients. What has to be read and written once counts. The "
+    .doc = "Time layer norm and its gradients, of x alone and of x and w. What has to be read and "
+           "written once counts. The "
            "ceiling is "
            "a loop that copies as much as the forward pass moves.",
     .begin = layer_norm_begin,

@@ -174,3 +174,31 @@ const charl_op charl_op_rms_norm_wgrad = {
     .reference = charl__row_norm_wgrad_reference,
     CHARL_SAMPLES(samples_wgrad),
 };
+
+static const charl_op_sample samples_grads[] = {
+    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_B(F32, 16, 5)},
+     .attr = &large,
+     .lo = -1,
+     .hi = 1,
+     .terms = 16},
+    /* In one pass where a device has groups: slices of a whole block of rows and a ragged one. */
+    {.in = {CHARL_B(F32, 8, 67, 16), CHARL_B(F32, 8, 67, 16), CHARL_R(F32, 16),
+            CHARL_B(F32, 8, 67, 16)},
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 536},
+};
+
+const charl_op charl_op_rms_norm_grads = {
+    .name = "rms_norm_grads",
+    .formula = "out0 = rms_norm_grad, out1 = rms_norm_wgrad",
+    .n_in = 4,
+    .n_optional = 1,
+    .attr_size = sizeof(charl_row_norm),
+    .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(3),
+    .infer = charl__row_norm_grads_infer,
+    .enqueue = charl__row_norm_grads_enqueue,
+    .reference = charl__row_norm_grads_reference,
+    CHARL_SAMPLES(samples_grads),
+};
