@@ -4,10 +4,10 @@
  *   out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j)         i < m, j < n
  *
  * Specialised by   SIZE      bytes of an element of A and B: 4 for ACT float, else 2; the others as gemm_wgmma.cl
- * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x 128;
+ * Launch           groups of 128 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x 128;
  *                  operands as in gemm_wgmma.cl.
  * Algorithm        copies to local memory run AHEAD stages before the products that read them (cp.async), also from one tile to the
- *                  next; each of eight warps computes 32 x 64 sums in registers, from 32 bytes of k per instruction (mma.sync).
+ *                  next; each of four warps computes 64 x 64 sums in registers, from 32 bytes of k per instruction (mma.sync).
  *                  Operands are copied as they lie: mma_tiles.clh. Beyond m and n a tile repeats the last rows and columns: their sums
  *                  are not stored. Beyond k it has zeros.
  * Numerics         a sum is a chain of instructions in ascending k, each adding 16 products, or 8 of tf32, the last ones 0 beyond k; how
@@ -63,7 +63,8 @@
 #include "nvidia/tile_store.clh"
 
 #define BK (64 / SIZE)
-#define LANES 256
+#define LANES 128
+#define SUMS_EACH 128
 #define AHEAD (STAGES - 1)
 #include "nvidia/mma_tiles.clh"
 #include "nvidia/tile_order.clh"
@@ -104,7 +105,7 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
 {
     local uchar stages[LOCAL_BYTES] __attribute__((aligned(1024)));
     const address base = LOCAL_ADDRESS(stages);
-    const int lane = (int)get_local_id(0), warp_i = (lane >> 6) * 32, warp_j = (lane >> 5 & 1) * 64;
+    const int lane = (int)get_local_id(0), warp_i = (lane >> 6) * 64, warp_j = (lane >> 5 & 1) * 64;
     const uint place_a = place_of_fragment(A_KIND == 1, warp_i, lane & 31);
     const uint place_b = place_of_fragment(B_KIND == 0, warp_j, lane & 31);
     const int steps = max((k + BK - 1) / BK, 1), pieces = PIECES;
@@ -112,8 +113,8 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
     int k_left = 0;
     uint fill = 0, use = 0; /* offsets of the stages that are copied and used next */
     place corner = {0, 0, 0, 0};
-    ulong2 from_a = 0, from_b = 0;
-    float c[BN / 2]; /* 4 of 16 x 8 sums, of which there are 2 x 8 */
+    ulong4 from_a = 0, from_b = 0;
+    float c[SUMS_EACH]; /* 4 of each 16 x 8, of which there are 4 x 8 */
 
     a += a_at;
     b += b_at;
@@ -127,6 +128,7 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
     for (int q = 0; q < pieces; q++) {
         const piece now = PIECE(q);
 
+        PREFETCH_BESIDE(now);
         BEGIN_SUMS(now);
 #pragma nounroll
         for (int t = now.from; t < now.to; t++) {
@@ -134,17 +136,21 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
             COPY_NEXT;
 #pragma unroll
             for (uint s = 0; s < 2; s++) {
-                const uint4 upper = fragment(A_KIND == 1, base + use, place_a, 0, s);
-                const uint4 lower = fragment(A_KIND == 1, base + use, place_a, 1, s);
+                uint4 rows[4];
 
+#pragma unroll
+                for (uint r = 0; r < 4; r++) {
+                    rows[r] = fragment(A_KIND == 1, base + use, place_a, r, s);
+                }
 #pragma unroll
                 for (uint r = 0; r < 4; r++) {
                     const uint4 columns = fragment(B_KIND == 0, base + use + PANEL, place_b, r, s);
 
-                    MULTIPLY(c + 8 * r, upper, columns.x, columns.z);
-                    MULTIPLY(c + 8 * r + 4, upper, columns.y, columns.w);
-                    MULTIPLY(c + 8 * r + 32, lower, columns.x, columns.z);
-                    MULTIPLY(c + 8 * r + 36, lower, columns.y, columns.w);
+#pragma unroll
+                    for (int x = 0; x < 4; x++) {
+                        MULTIPLY(c + 32 * x + 8 * r, rows[x], columns.x, columns.z);
+                        MULTIPLY(c + 32 * x + 8 * r + 4, rows[x], columns.y, columns.w);
+                    }
                 }
             }
             use = AFTER(use);
@@ -155,7 +161,7 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
         const long first = done.outer * out_outer + done.inner * out_inner;
 
 #pragma unroll
-        for (int x = 0; x < 8; x++) { /* 16 x 16 sums */
+        for (int x = 0; x < 16; x++) { /* 16 x 16 sums */
             const int i = done.i + warp_i + x / 4 * 16 + ((lane & 31) >> 2), j = done.j + warp_j + x % 4 * 16;
             float4 upper = (float4)(c[8 * x], c[8 * x + 1], c[8 * x + 4], c[8 * x + 5]);
             float4 lower = (float4)(c[8 * x + 2], c[8 * x + 3], c[8 * x + 6], c[8 * x + 7]);

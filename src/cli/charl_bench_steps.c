@@ -128,6 +128,7 @@ charl_status charl__bench_steps_run(const charl__bench_config *config, charl_com
     CHARL_TRY(charl_comm_agree(comm, load(config, whole, share, &c)));
     out->overlaps = c->dist.overlap;
     out->precision = c->train.precision;
+    out->allow_tf32 = c->device.allow_tf32;
     out->bucket = c->dist.bucket_mb * 1048576.0;
     out->bf16 = c->dist.reduce_dtype == CHARL_REDUCE_BF16;
     CHARL_TRY(charl_train_run(c, &options, &result));

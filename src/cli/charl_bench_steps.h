@@ -25,6 +25,7 @@ typedef struct charl__bench_steps {
     int64_t window;   /* tokens per sample, or 0 */
     double flop;      /* of the products of a step on this rank */
     int precision;    /* charl_precision */
+    bool allow_tf32;  /* device.allow_tf32 */
     double step_s;    /* of the best row, on the slowest rank */
     double median_s;  /* of the rows, on this rank */
     double exposed_s; /* of it, on this rank */

@@ -32,7 +32,7 @@ typedef struct charl__program {
     uint64_t hash; /* of file and defines */
     char *file, *defines;
     int64_t local_bytes; /* see charl_launch */
-    int groups, items;   /* wanted on a compute unit, and work-items of each; 0: any */
+    int groups;
     cl_program program;
     charl__kernel *kernels; /* those that direct launches share */
 } charl__program;

@@ -203,8 +203,8 @@ typedef struct charl_launch {
      * memory enlarged to this many bytes (the device has 227 KB; the compiler lets it declare 48).
      * Only where facts.wgmma. */
     int64_t local_bytes;
-    /* On NVIDIA's devices: registers are to leave room for so many work-groups on a compute unit.
-     * 0: the kernel gets as many as the compiler likes. */
+    /* With local_bytes: registers are to leave room for so many work-groups on a compute unit. 0:
+     * the kernel gets as many as the compiler likes. */
     int groups;
     /* CHARL_QUEUE_COMPUTE unless told, whose launches go to the device in bundles; those of other
      * queues at once. */

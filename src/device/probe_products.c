@@ -12,29 +12,31 @@
 /* Queries of cl_nv_device_attribute_query. */
 enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
 
-enum { M = 200, N = 136, K = 264, LOCAL_BYTES = 98304, GROUP = 256, TILES = 4, GROUPS = 3 };
+enum { M = 200, N = 136, K = 264, LOCAL_BYTES = 98304, MOST_ITEMS = 256, TILES = 4, GROUPS = 3 };
 enum { A_MULTIPLIER = 7919, B_MULTIPLIER = 104729 };
 
 typedef struct kernel {
     const char *file, *entry, *defines;
     int64_t local_bytes;
-    size_t size; /* bytes of an element: 2, bf16; 4, f32 */
+    size_t items; /* of a work-group */
+    size_t size;  /* bytes of an element: 2, bf16; 4, f32 */
 } kernel;
 
-static const kernel wgmma = {"nvidia/gemm_wgmma", "gemm_wgmma", "#define ACT ushort\n", LOCAL_BYTES,
-                             2},
-                    mma = {"nvidia/gemm_mma", "gemm_mma", "#define ACT ushort\n", 0, 2},
-                    tf32 = {"nvidia/gemm_mma", "gemm_mma", "#define SIZE 4\n", 0, 4};
+static const kernel wgmma = {"nvidia/gemm_wgmma", "gemm_wgmma", "#define ACT ushort\n",
+                             LOCAL_BYTES,         256,          2},
+                    mma = {"nvidia/gemm_mma", "gemm_mma", "#define ACT ushort\n", 0, 128, 2},
+                    tf32 = {"nvidia/gemm_mma", "gemm_mma", "#define SIZE 4\n", 0, 128, 4};
 
 /* Compute capability times 10; 0 where nothing is multiplied on tensor cores. */
 static int capability(const charl_device *dev)
 {
     cl_uint major = 0, minor = 0;
-    const bool is_told = strstr(dev->info.platform, "NVIDIA") && dev->info.max_group >= GROUP &&
-                         clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof major, &major,
-                                         NULL) == CL_SUCCESS &&
-                         clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MINOR_NV, sizeof minor, &minor,
-                                         NULL) == CL_SUCCESS;
+    const bool is_told =
+        strstr(dev->info.platform, "NVIDIA") && dev->info.max_group >= MOST_ITEMS &&
+        clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MAJOR_NV, sizeof major, &major, NULL) ==
+            CL_SUCCESS &&
+        clGetDeviceInfo(dev->id, COMPUTE_CAPABILITY_MINOR_NV, sizeof minor, &minor, NULL) ==
+            CL_SUCCESS;
 
     return is_told && !charl__env_is_on(CHARL_ENV_NO_TENSOR_CORES) ? (int)(10 * major + minor) : 0;
 }
@@ -95,8 +97,8 @@ static charl_status multiply(charl_device *dev, const kernel *k, charl_buffer *a
                  .file = k->file,
                  .entry = k->entry,
                  .defines = k->defines,
-                 .global = {GROUPS * GROUP},
-                 .local = {GROUP},
+                 .global = {GROUPS * k->items},
+                 .local = {k->items},
                  .local_bytes = k->local_bytes,
                  .args = {charl__raw(CHARL_ARG_IN, a), charl__raw(CHARL_ARG_IN, b),
                           charl__raw(CHARL_ARG_IN, NULL), charl__raw(CHARL_ARG_OUT, c),

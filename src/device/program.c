@@ -12,8 +12,6 @@
 #include "device/kernel_source.h"
 #include "device/ptx.h"
 
-enum { REGISTERS = 65536 }; /* of a compute unit of NVIDIA's */
-
 /* Never a fast-math option: with one, x != x is false for NaN. GPU compilers approximate division
  * and square root, and not the same way in every context (1 / sqrt(x) may become another
  * instruction), unless told otherwise; CPUs have exact instructions. */
@@ -194,14 +192,14 @@ void charl__program_release(cl_program program)
 }
 
 static charl_status compile(charl_device *dev, const char *file, const char *const source[3],
-                            const char *options, cl_program *out)
+                            cl_program *out)
 {
     charl_status st = CHARL_OK;
     cl_program program = NULL;
     cl_int err;
 
     CHARL_TRY(charl__program_create(dev, file, source, &program));
-    err = clBuildProgram(program, 1, &dev->id, options, NULL, NULL);
+    err = clBuildProgram(program, 1, &dev->id, options_of(dev), NULL, NULL);
     if (err != CL_SUCCESS) {
         CHARL_TRY(charl__program_fail(dev, program, file, err));
     }
@@ -231,7 +229,7 @@ static charl_status load_or_build(charl_device *dev, const charl__program *p,
         if (p->local_bytes > 0) {
             CHARL_TRY(charl__retarget(dev, p->file, source, p->local_bytes, p->groups, &program));
         } else {
-            CHARL_TRY(compile(dev, p->file, source, options, &program));
+            CHARL_TRY(compile(dev, p->file, source, &program));
         }
         CHARL_TRY(charl__cache_store(dev, key, program));
     }
@@ -259,10 +257,6 @@ static charl_status load(charl_device *dev, charl__program *p)
                                      (long long)p->local_bytes, p->groups));
     } else {
         CHARL_TRY(charl__text_printf(&options, "%s", options_of(dev)));
-        if (dev->facts.ptx && p->groups > 0) {
-            CHARL_TRY(charl__text_printf(&options, " -cl-nv-maxrregcount=%d",
-                                         REGISTERS / (p->groups * p->items)));
-        }
     }
     CHARL_TRY(load_or_build(dev, p, source, charl__text_string(&options), &p->program));
 cleanup:
@@ -302,8 +296,7 @@ charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl_
     *out = NULL;
     for (charl__program *q = dev->programs; q; q = q->next) {
         if (q->hash == hash && q->local_bytes == l->local_bytes && q->groups == l->groups &&
-            (l->groups == 0 || q->items == (int)l->local[0]) && strcmp(q->file, l->file) == 0 &&
-            strcmp(q->defines, defines) == 0) {
+            strcmp(q->file, l->file) == 0 && strcmp(q->defines, defines) == 0) {
             *out = q;
             goto cleanup;
         }
@@ -312,7 +305,6 @@ charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl_
     p->hash = hash;
     p->local_bytes = l->local_bytes;
     p->groups = l->groups;
-    p->items = (int)l->local[0];
     CHARL_TRY(charl_strdup(l->file, &p->file));
     CHARL_TRY(charl_strdup(defines, &p->defines));
     CHARL_TRY(load(dev, p));

@@ -6,7 +6,6 @@
 #include "tensor/gemm_private.h"
 
 enum {
-    GROUP = 256,
     ROWS = 128,
     STAGE_K = 64,
     STAGE_BYTES = 128, /* of a row of gemm_wgmma.cl's tiles */
@@ -17,11 +16,12 @@ enum {
 
 typedef struct tile {
     int columns, stages, overlap;
+    int items;  /* work-items of a group */
     int groups; /* that run at a time on a compute unit: registers and local memory allow no more */
 } tile;
 
-static const tile narrow = {128, 3, 0, 2}, wide = {256, 4, 1, 1}; /* of gemm_wgmma.cl */
-static const tile of_mma = {128, 3, 0, 2};
+static const tile narrow = {128, 3, 0, 256, 2}, wide = {256, 4, 1, 256, 1}; /* of gemm_wgmma.cl */
+static const tile of_mma = {128, 3, 0, 128, 2};
 
 /* Whether they take products of this type. */
 static bool is_type(const charl_device_facts *facts, charl_dtype dtype)
@@ -202,10 +202,9 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
         .file = mma ? "nvidia/gemm_mma" : "nvidia/gemm_wgmma",
         .entry = mma ? "gemm_mma" : "gemm_wgmma",
         .defines = defines,
-        .global = {(size_t)(x->deal.groups * GROUP)},
-        .local = {GROUP},
+        .global = {(size_t)(x->deal.groups * t->items)},
+        .local = {(size_t)t->items},
         .local_bytes = mma ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES,
-        .groups = mma ? t->groups : 0,
         .args = {x->a.first, x->b.first, charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
                  charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at), charl__i32((int32_t)p->m),
                  charl__i32((int32_t)p->n), charl__i32((int32_t)p->k),

@@ -36,7 +36,7 @@ int BUILTIN min(int a, int b)
     return a < b ? a : b;
 }
 
-int2 BUILTIN min(int2 a, int2 b)
+int4 BUILTIN min(int4 a, int4 b)
 {
     return a < b ? a : b;
 }
@@ -46,9 +46,9 @@ int BUILTIN max(int a, int b)
     return a > b ? a : b;
 }
 
-ulong2 BUILTIN convert_ulong2(int2 x)
+ulong4 BUILTIN convert_ulong4(int4 x)
 {
-    return (ulong2)((ulong)x.x, (ulong)x.y);
+    return (ulong4)((ulong)x.x, (ulong)x.y, (ulong)x.z, (ulong)x.w);
 }
 
 int BUILTIN clamp(int x, int low, int high)

@@ -8,7 +8,7 @@
 #include "autograd/opcheck.h"
 #include "emulation/lanes.h"
 
-enum { GROUP = 256, GUARD = 8, POISON = 0xFF };
+enum { GROUP = 128, GUARD = 8, POISON = 0xFF };
 
 #define AT(type, name) type *name, unsigned long name##_at
 #define PRODUCT(name)                                                                              \
