@@ -57,11 +57,14 @@
 /* Element (row, d) of an operand that is [row][k] or, transposed, [k][row], and whose k goes on, after k_all, `stride` further. */
 static inline float load_at(global const ACT *x, int row, int rows, bool transposed, int d, int depth, int k_all, long stride)
 {
-    const int part = d < k_all ? 0 : d / k_all, k = d - part * k_all;
-
     if (row >= rows || d >= depth) {
         return 0.0f;
     }
+    if (depth == k_all || (transposed && stride == (long)k_all * rows)) { /* no parts, or one after another */
+        return charl_get(x + (transposed ? (long)d * rows + row : (long)row * k_all + d));
+    }
+    const int part = d / k_all, k = d - part * k_all;
+
     return charl_get(x + part * stride + (transposed ? (long)k * rows + row : (long)row * k_all + k));
 }
 

@@ -36,7 +36,7 @@ const charl__cli_command charl__bench_commands[] = {
     {"scaling", "CONFIG", "the time of a training step on other numbers of ranks",
      charl__bench_scaling_main, NULL},
     {"step", "CONFIG", "a training step as configured", charl__bench_step_main, NULL},
-    {"gemm", "", "matrix products, beside OpenBLAS on CPUs", gemm_main, NULL},
+    {"gemm", "", "matrix products, beside OpenBLAS on CPUs and CLBlast", gemm_main, NULL},
     {"conv", "", "convolutions and their gradients", conv_main, NULL},
     {"attention", "", "causal attention and its gradient", attention_main, NULL},
     {"layernorm", "", "layer norm and its gradients", layer_norm_main, NULL},

@@ -1,16 +1,20 @@
 /* charl bench gemm: matrix products by the engine of src/tensor, in the three layouts of a linear
  * layer: nt is its forward pass, nn the gradient of its input, tn that of its weight (in f32). */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/charl_bench_blas.h"
 #include "cli/charl_bench_kernel.h"
+#include "device/clblast.h"
 #include "tensor/gemm.h"
 #include "tensor/random.h"
 
 enum { NT, NN, TN };
+
+static const char OPENBLAS[] = "OpenBLAS", CLBLAST[] = "CLBlast";
 
 typedef struct product {
     charl_device *dev;
@@ -18,6 +22,7 @@ typedef struct product {
     charl_gemm gemm;
     float *host[3]; /* a, b and out of the rival */
     charl__blas_product blas;
+    charl__clblast_product clblast;
 } product;
 
 static charl_status run_charl(void *ctx)
@@ -35,8 +40,16 @@ static charl_status run_blas(void *ctx)
     return CHARL_OK;
 }
 
-/* The same product both ways: sums of k products in [-1, 1), each rounded. */
-static charl_status check(const product *p)
+static charl_status run_clblast(void *ctx)
+{
+    const product *p = ctx;
+
+    return charl__clblast_multiply(p->dev, &p->clblast);
+}
+
+/* The same product both ways: sums of k products in [-1, 1), each rounded. `theirs`: the rival's.
+ */
+static charl_status check(const product *p, const float *theirs, const char *rival)
 {
     charl_status st = CHARL_OK;
     const int64_t n = p->gemm.m * p->gemm.n;
@@ -46,20 +59,17 @@ static charl_status check(const product *p)
     CHARL_TRY(charl_alloc_array(n, sizeof *got, &got));
     CHARL_TRY(charl__gemm(p->dev, &p->gemm));
     CHARL_TRY(charl_tensor_read(p->out, got, (size_t)n * sizeof *got));
-    charl__blas_multiply(&p->blas);
     for (int64_t i = 0; i < n; i++) {
-        const double mine = got[i], theirs = p->host[2][i];
-
-        CHARL_REQUIRE(fabs(mine - theirs) <= allowed, CHARL_ERR_DEVICE,
-                      "element %lld of the product is %g, OpenBLAS says %g", (long long)i, mine,
-                      theirs);
+        CHARL_REQUIRE(fabs((double)got[i] - (double)theirs[i]) <= allowed, CHARL_ERR_DEVICE,
+                      "element %lld of the product is %g, %s says %g", (long long)i, (double)got[i],
+                      rival, (double)theirs[i]);
     }
 cleanup:
     charl_free(got);
     return st;
 }
 
-/* The rival, on operands of its own. */
+/* OpenBLAS, on operands of its own. */
 static charl_status add_blas(charl__bench_case *c, product *p, double flop)
 {
     charl_status st = CHARL_OK;
@@ -79,9 +89,36 @@ static charl_status add_blas(charl__bench_case *c, product *p, double flop)
                                     .a = p->host[0],
                                     .b = p->host[1],
                                     .out = p->host[2]};
-    CHARL_TRY(check(p));
-    charl__bench_add(c, "OpenBLAS", run_blas, p, flop)->wait = NULL;
+    charl__blas_multiply(&p->blas);
+    CHARL_TRY(check(p, p->host[2], OPENBLAS));
+    charl__bench_add(c, OPENBLAS, run_blas, p, flop)->wait = NULL;
 cleanup:
+    return st;
+}
+
+/* CLBlast, on charl's operands. */
+static charl_status add_clblast(charl__bench_case *c, product *p, double flop)
+{
+    charl_status st = CHARL_OK;
+    const charl_gemm *g = &p->gemm;
+    const int64_t n = g->m * g->n;
+    float *theirs = NULL;
+
+    p->clblast = (charl__clblast_product){.m = g->m,
+                                          .n = g->n,
+                                          .k = g->k,
+                                          .transpose_a = g->a_kind == CHARL_GEMM_TRANSPOSED,
+                                          .transpose_b = g->b_kind == CHARL_GEMM_TRANSPOSED,
+                                          .a = p->a->buffer,
+                                          .b = p->b->buffer,
+                                          .out = p->out->buffer};
+    CHARL_TRY(charl_alloc_array(n, sizeof *theirs, &theirs));
+    CHARL_TRY(run_clblast(p));
+    CHARL_TRY(charl_tensor_read(p->out, theirs, (size_t)n * sizeof *theirs));
+    CHARL_TRY(check(p, theirs, CLBLAST));
+    charl__bench_add(c, CLBLAST, run_clblast, p, flop);
+cleanup:
+    charl_free(theirs);
     return st;
 }
 
@@ -110,9 +147,14 @@ static charl_status begin(charl__bench_case *c)
                            .b_kind = form == NT ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
                            .label = "bench"};
     charl__bench_add(c, "charl", run_charl, p, flop);
-    if (c->dtype == CHARL_F32 && charl_device_get_info(c->dev)->kind == CHARL_DEVICE_CPU &&
-        charl__blas_is_here()) {
+    if (c->dtype != CHARL_F32 || charl__device_facts(c->dev)->tf32) {
+        goto cleanup;
+    }
+    if (charl_device_get_info(c->dev)->kind == CHARL_DEVICE_CPU && charl__blas_is_here()) {
         CHARL_TRY(add_blas(c, p, flop));
+    }
+    if (charl__clblast_is_here()) {
+        CHARL_TRY(add_clblast(c, p, flop));
     }
 cleanup:
     return st;
@@ -163,10 +205,19 @@ static const charl__bench_shape gpu[] = {
     {{3072, 768, 32768}, TN},  {{768, 3072, 32768}, TN}, {{2304, 768, 32768}, TN},
     {{50304, 768, 32768}, TN}, {{8192, 8191, 8191}, NT}, {{0}, 0}};
 
+static const char *about(void)
+{
+    static char text[512];
+
+    snprintf(text, sizeof text, "%s\n%s", charl__blas_about(), charl__clblast_about());
+    return text;
+}
+
 const charl__bench_kind charl__bench_gemm = {
     .name = "gemm",
     .unit = "GFLOP/s",
-    .rival = "OpenBLAS",
+    .rival = OPENBLAS,
+    .gpu_rival = CLBLAST,
     .extents = "MxNxK",
     .n_extents = 3,
     .forms = forms,
@@ -178,9 +229,10 @@ const charl__bench_kind charl__bench_gemm = {
     .doc =
         "Time matrix products, [M, N] = sum over K, as charl's layers compute them: MxNxK:nt is a "
         "linear layer's forward pass, :nn the gradient of its input, :tn that of its weight, "
-        "whose result is f32. Beside it, on CPU devices in f32, OpenBLAS where it is "
+        "whose result is f32. Beside it, in f32, CLBlast and on CPU devices OpenBLAS where they "
+        "are "
         "installed, after the results have been compared; and the device's ceiling, the rate of "
         "a loop of its fastest multiplications.",
     .begin = begin,
     .end = end,
-    .about = charl__blas_about};
+    .about = about};

@@ -142,7 +142,7 @@ static charl_status measure_all(session *r, charl_device *dev)
     const charl__bench_shape *shape = r->n_shapes > 0 ? r->shape : is_cpu ? k->cpu : k->gpu;
     const charl__bench_table table = {.bench = k->name,
                                       .unit = k->unit,
-                                      .rival = is_cpu ? k->rival : NULL,
+                                      .rival = is_cpu ? k->rival : k->gpu_rival,
                                       .ceiling = k->has_ceiling ? CEILING : NULL,
                                       .format = r->format,
                                       .ranks = 1,

@@ -28,8 +28,9 @@ typedef struct charl__bench_case {
 
 typedef struct charl__bench_kind {
     const char *name, *unit;
-    const char *rival;   /* the subject that ratios compare with, where it is there; NULL: none */
-    const char *extents; /* "MxNxK" */
+    const char *rival; /* the subject that ratios compare with, where it is there, on CPUs ... */
+    const char *gpu_rival; /* ... and on other devices; NULL: none */
+    const char *extents;   /* "MxNxK" */
     int n_extents;
     const char *const *forms;            /* names, ends with NULL; NULL: there is one form */
     const charl__bench_shape *cpu, *gpu; /* measured unless told otherwise */

@@ -10,14 +10,14 @@ enum { BYTES_PER_4 = 16 };
 
 /* Tiles in local memory. The first two are what is guessed. */
 static const charl__gemm_plan tiles[] = {
-    {CHARL_GEMM_LOCAL, 64, 64, 4, 4, 16, 1},   {CHARL_GEMM_LOCAL, 128, 128, 8, 8, 16, 2},
-    {CHARL_GEMM_LOCAL, 128, 128, 8, 8, 8, 2},  {CHARL_GEMM_LOCAL, 128, 128, 8, 8, 16, 1},
-    {CHARL_GEMM_LOCAL, 64, 64, 4, 4, 16, 2},   {CHARL_GEMM_LOCAL, 64, 64, 4, 4, 32, 2},
-    {CHARL_GEMM_LOCAL, 128, 64, 8, 4, 16, 2},  {CHARL_GEMM_LOCAL, 64, 128, 4, 8, 16, 2},
-    {CHARL_GEMM_LOCAL, 128, 64, 8, 8, 16, 2},  {CHARL_GEMM_LOCAL, 64, 128, 8, 8, 16, 2},
-    {CHARL_GEMM_LOCAL, 64, 64, 8, 8, 16, 2},   {CHARL_GEMM_LOCAL, 256, 128, 16, 8, 8, 2},
-    {CHARL_GEMM_LOCAL, 128, 256, 8, 16, 8, 2}, {CHARL_GEMM_LOCAL, 128, 128, 16, 8, 8, 2},
-    {CHARL_GEMM_LOCAL, 32, 32, 4, 4, 16, 2},   {CHARL_GEMM_LOCAL, 32, 64, 4, 4, 16, 2},
+    {CHARL_GEMM_LOCAL, 64, 64, 4, 4, 16, 1},  {CHARL_GEMM_LOCAL, 128, 128, 8, 8, 16, 2},
+    {CHARL_GEMM_LOCAL, 64, 64, 8, 8, 16, 2},  {CHARL_GEMM_LOCAL, 128, 128, 8, 8, 8, 2},
+    {CHARL_GEMM_LOCAL, 128, 64, 8, 4, 16, 2}, {CHARL_GEMM_LOCAL, 128, 64, 8, 8, 16, 2},
+    {CHARL_GEMM_LOCAL, 64, 128, 8, 8, 16, 2}, {CHARL_GEMM_LOCAL, 256, 128, 16, 8, 8, 2},
+    {CHARL_GEMM_LOCAL, 64, 64, 4, 4, 32, 2},  {CHARL_GEMM_LOCAL, 32, 64, 4, 4, 16, 2},
+    {CHARL_GEMM_LOCAL, 32, 64, 4, 4, 32, 2},  {CHARL_GEMM_LOCAL, 32, 32, 4, 4, 16, 2},
+    {CHARL_GEMM_LOCAL, 32, 32, 4, 4, 32, 2},  {CHARL_GEMM_LOCAL, 32, 32, 4, 4, 64, 2},
+    {CHARL_GEMM_LOCAL, 16, 32, 4, 4, 32, 2},  {CHARL_GEMM_LOCAL, 16, 32, 4, 4, 64, 2},
 };
 
 /* Micro-tiles of a work-item of gemm_vector.cl. */

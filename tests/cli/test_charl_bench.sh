@@ -112,6 +112,11 @@ if "$charl" devices >out 2>err; then
     expect 0 '^ *6x10 f32  with gradient ' bench cross-entropy $quick -s 6x10
     expect 0 '^ *1000 sgd  charl ' bench optimizer $quick -s 1000:sgd
     expect 2 'a head of 512 elements is larger' bench attention $quick -s 1x8x1x512
+    mkdir clblast # CLBlast, played by a library of the tests
+    ln -s "$bin/../../tests/cli/libfake_clblast.so" clblast/libclblast.so.1
+    LD_LIBRARY_PATH=$dir/clblast expect 0 '^ *20x16x16 tn f32  CLBlast .*[um]s ' bench gemm $quick -s 20x16x16:tn
+    FAKE_FAIL=code LD_LIBRARY_PATH=$dir/clblast expect 4 'CLBlast refuses a product of 20 x 16 x 16: -1' bench gemm -s 20x16x16:tn
+    FAKE_FAIL=sum LD_LIBRARY_PATH=$dir/clblast expect 4 'of the product is .*, CLBlast says ' bench gemm -s 20x16x16:tn
     if [ -n "$libm" ]; then
         mkdir blas
         cp "$libm" blas/libopenblas.so.0
