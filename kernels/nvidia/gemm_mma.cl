@@ -67,6 +67,7 @@
 #define SUMS_EACH 128
 #define AHEAD (STAGES - 1)
 #include "nvidia/mma_tiles.clh"
+#include "nvidia/mma_sums.clh"
 #include "nvidia/tile_order.clh"
 #include "nvidia/tile_epilogue.clh"
 
@@ -101,7 +102,7 @@
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias, ulong bias_at,
          global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer, long a_inner,
-         long b_outer, long b_inner, long out_outer, long out_inner EPILOGUE_ARGS SPLIT_ARGS)
+         long b_outer, long b_inner, long out_outer, long out_inner EPILOGUE_ARGS A_SUMS_ARGS SPLIT_ARGS)
 {
     local uchar stages[LOCAL_BYTES] __attribute__((aligned(1024)));
     const address base = LOCAL_ADDRESS(stages);
@@ -120,6 +121,7 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
     b += b_at;
     out += out_at;
     EPILOGUE_MOVE(0);
+    PREPARE_A_SUMS;
     (void)bias, (void)bias_at; /* not every specialisation has one */
 #pragma nounroll
     for (int t = 0; t < AHEAD; t++) {
@@ -129,22 +131,24 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
         const piece now = PIECE(q);
 
         PREFETCH_BESIDE(now);
+        BEGIN_A_SUMS(now);
         BEGIN_SUMS(now);
 #pragma nounroll
         for (int t = now.from; t < now.to; t++) {
             ARRIVED_BUT(AHEAD - 1);
             COPY_NEXT;
 #pragma unroll
-            for (uint s = 0; s < 2; s++) {
+            for (uint step = 0; step < 2; step++) {
                 uint4 rows[4];
 
 #pragma unroll
                 for (uint r = 0; r < 4; r++) {
-                    rows[r] = fragment(A_KIND == 1, base + use, place_a, r, s);
+                    rows[r] = fragment(A_KIND == 1, base + use, place_a, r, step);
                 }
+                ADD_A_SUMS(rows);
 #pragma unroll
                 for (uint r = 0; r < 4; r++) {
-                    const uint4 columns = fragment(B_KIND == 0, base + use + PANEL, place_b, r, s);
+                    const uint4 columns = fragment(B_KIND == 0, base + use + PANEL, place_b, r, step);
 
 #pragma unroll
                     for (int x = 0; x < 4; x++) {
@@ -159,6 +163,8 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
 
         const place done = place_of(now.tile, m, n, inner);
         const long first = done.outer * out_outer + done.inner * out_inner;
+
+        STORE_A_SUMS(done);
 
 #pragma unroll
         for (int x = 0; x < 16; x++) { /* 16 x 16 sums */

@@ -118,8 +118,8 @@ charl_status charl__gemm(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHEC
  * do not go to tensor cores. */
 bool charl__gemm_goes_on(charl_device *dev, charl_dtype type);
 
-/** True where a_sums is supported: on tensor cores, A TRANSPOSED. Depends on what decides the bits
- * only. */
+/** True where a_sums is supported: half types on tensor cores, A TRANSPOSED. Depends on what
+ * decides the bits only. */
 bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p);
 
 /** True where a product that folds, as charl__gemm_folds says, can sum A too: a_sums [m] is then

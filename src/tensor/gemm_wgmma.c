@@ -52,7 +52,8 @@ static bool is_mma(charl_device *dev, const charl_gemm *p)
 
 bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p)
 {
-    return charl__gemm_is_wgmma(dev, p) && !is_mma(dev, p) && p->a_kind == CHARL_GEMM_TRANSPOSED;
+    return charl__gemm_is_wgmma(dev, p) && p->a->dtype != CHARL_F32 &&
+           p->a_kind == CHARL_GEMM_TRANSPOSED;
 }
 
 static int64_t count_tiles(const charl_gemm *p, const tile *t)
@@ -101,12 +102,13 @@ static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, in
 {
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
     const int64_t steps = charl__ceil_div(p->k, STAGE_K);
+    const bool can_split = t != &of_mma || !p->a_sums; /* it does not pass sums of A on */
     deal d = {.groups = tiles < most ? tiles : most};
 
-    if (p->form == CHARL_GEMM_WGMMA_SPLIT) {
+    if (p->form == CHARL_GEMM_WGMMA_SPLIT && can_split) {
         d.is_split = true;
         d.groups = charl__ceil_div(2 * d.groups, 3); /* small products can be cut as well */
-    } else if (p->form == CHARL_GEMM_AUTO && t != &narrow && tiles > d.groups) {
+    } else if (p->form == CHARL_GEMM_AUTO && t != &narrow && can_split && tiles > d.groups) {
         const int64_t idle = (d.groups - tiles % d.groups) % d.groups;
 
         d.is_split = d.groups <= CHARL_PASSED_WORDS && 12 * idle > tiles &&
@@ -219,7 +221,7 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
     charl__gemm_add_epilogue(p, &l);
     if (p->a_sums) {
         charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
-        l.local_bytes += A_SUMS_BYTES;
+        l.local_bytes += mma ? 0 : A_SUMS_BYTES;
     }
     if (x->deal.is_split) {
         charl__launch_add(&l, charl__i32(x->deal.rounds));

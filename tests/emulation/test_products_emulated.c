@@ -11,14 +11,16 @@
 enum { GROUP = 128, GUARD = 8, POISON = 0xFF };
 
 #define AT(type, name) type *name, unsigned long name##_at
-#define PRODUCT(name)                                                                              \
-    void name(AT(const void, a), AT(const void, b), AT(const float, bias), AT(float, out), int m,  \
-              int n, int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer,          \
-              long a_inner, long b_outer, long b_inner, long out_outer, long out_inner)
+#define PARAMETERS                                                                                 \
+    AT(const void, a), AT(const void, b), AT(const float, bias), AT(float, out), int m, int n,     \
+        int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer, long a_inner,         \
+        long b_outer, long b_inner, long out_outer, long out_inner
+#define PRODUCT(name) void name(PARAMETERS)
+#define WITH_SUMS(name) void name(PARAMETERS, AT(float, a_sums))
 PRODUCT(product_0);
-PRODUCT(product_1);
+WITH_SUMS(product_1);
 PRODUCT(product_2);
-PRODUCT(product_3);
+WITH_SUMS(product_3);
 PRODUCT(product_4);
 PRODUCT(product_5);
 PRODUCT(product_6);
@@ -27,6 +29,7 @@ PRODUCT(product_7);
 /* As CMakeLists.txt specialises them; bias: 1 of columns, 2 of rows. */
 typedef struct specialised {
     PRODUCT((*run));
+    WITH_SUMS((*run_sums)); /* instead: with sums of A */
     charl_dtype type;
     bool ta, tb;
     int bias;
@@ -34,20 +37,20 @@ typedef struct specialised {
 } specialised;
 
 static const specialised forms[] = {
-    {product_0, CHARL_BF16, false, false, 1, 40, 200, 72, 1},
-    {product_1, CHARL_F16, true, true, 2, 136, 24, 40, 2},
-    {product_2, CHARL_F16, false, true, 0, 71, 30, 67, 1},
-    {product_3, CHARL_BF16, true, false, 0, 67, 129, 5, 1},
-    {product_4, CHARL_F32, false, false, 1, 40, 136, 36, 1},
-    {product_5, CHARL_F32, true, true, 2, 132, 24, 20, 2},
-    {product_6, CHARL_F32, false, true, 0, 71, 30, 35, 1},
-    {product_7, CHARL_F32, true, false, 0, 67, 129, 5, 1},
+    {product_0, NULL, CHARL_BF16, false, false, 1, 40, 200, 72, 1},
+    {NULL, product_1, CHARL_F16, true, true, 2, 136, 24, 40, 2},
+    {product_2, NULL, CHARL_F16, false, true, 0, 71, 30, 67, 1},
+    {NULL, product_3, CHARL_BF16, true, false, 0, 67, 129, 5, 1},
+    {product_4, NULL, CHARL_F32, false, false, 1, 40, 136, 36, 1},
+    {product_5, NULL, CHARL_F32, true, true, 2, 132, 24, 20, 2},
+    {product_6, NULL, CHARL_F32, false, true, 0, 71, 30, 35, 1},
+    {product_7, NULL, CHARL_F32, true, false, 0, 67, 129, 5, 1},
 };
 
 typedef struct call {
     const specialised *f;
     void *a, *b;
-    float *bias, *out;
+    float *bias, *out, *sums;
 } call;
 
 static void work(void *ctx)
@@ -56,8 +59,14 @@ static void work(void *ctx)
     const specialised *f = c->f;
     const int tiles = (f->m + 127) / 128 * ((f->n + 127) / 128);
 
-    f->run(c->a, GUARD, c->b, GUARD, c->bias, 0, c->out, GUARD, f->m, f->n, f->k,
-           f->ta ? f->m : f->k, f->tb ? f->k : f->n, 1, tiles, 0, 0, 0, 0, 0, 0);
+#define ARGUMENTS                                                                                  \
+    c->a, GUARD, c->b, GUARD, c->bias, 0, c->out, GUARD, f->m, f->n, f->k, f->ta ? f->m : f->k,    \
+        f->tb ? f->k : f->n, 1, tiles, 0, 0, 0, 0, 0, 0
+    if (f->run_sums) {
+        f->run_sums(ARGUMENTS, c->sums, GUARD);
+    } else {
+        f->run(ARGUMENTS);
+    }
 }
 
 /* -4 to 4. */
@@ -95,6 +104,16 @@ static double expected(const specialised *f, int i, int j)
     return sum;
 }
 
+static double expected_sum(const specialised *f, int i)
+{
+    double sum = 0.0;
+
+    for (int k = 0; k < f->k; k++) {
+        sum += element(k * f->m + i, 7919);
+    }
+    return sum;
+}
+
 static void check(int number, bool late)
 {
     const specialised *f = &forms[number];
@@ -104,7 +123,8 @@ static void check(int number, bool late)
               .a = place(f->type, f->m * f->k, 7919),
               .b = place(f->type, f->k * f->n, 104729),
               .bias = place(CHARL_F32, 256, 0),
-              .out = place(CHARL_F32, size, 0)};
+              .out = place(CHARL_F32, size, 0),
+              .sums = place(CHARL_F32, f->m, 0)};
 
     for (int i = 0; i < 256; i++) {
         c.bias[i] = (float)element(GUARD + i, 31);
@@ -118,6 +138,9 @@ static void check(int number, bool late)
                      late ? "late" : "at once", e / f->n, e % f->n, got, want);
         }
     }
+    for (int i = 0; f->run_sums && i < f->m; i++) {
+        assert_true((double)c.sums[GUARD + i] == expected_sum(f, i));
+    }
     raw = (const unsigned char *)(c.out + GUARD + size);
     for (size_t i = 0; i < GUARD * sizeof *c.out; i++) {
         assert_int_equal(raw[i], POISON);
@@ -126,6 +149,7 @@ static void check(int number, bool late)
     free(c.b);
     free(c.bias);
     free(c.out);
+    free(c.sums);
 }
 
 static void sums_of_integers_are_exact(void **state)
