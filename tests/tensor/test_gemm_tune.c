@@ -155,6 +155,25 @@ static void goes_on_without_memory(void **state)
     charl_device_close(dev);
 }
 
+/* Wherever memory ends, that is said, and nothing is left behind (main counts). */
+static void fails_whole(void **state)
+{
+    static const long nth[] = {1, 2, 3, 5, 8, 13, 21, 34};
+    charl_device *dev = open_device("no");
+    product p = make(dev);
+    charl__gemm_tuned x;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof nth / sizeof *nth; i++) {
+        charl__fault_after(nth[i]);
+        charl_assert_status(charl__gemm_tune(dev, &p.gemm, &x), CHARL_ERR_NOMEM);
+        charl__fault_after(0);
+        assert_false(charl__choices_any(dev));
+    }
+    release(&p);
+    charl_device_close(dev);
+}
+
 /* All kernels, but for those with tiles in local memory: one does not build, one is wrong. */
 static char *broken_kernels(void)
 {
@@ -223,9 +242,9 @@ done:
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_the_quickest),    cmocka_unit_test(takes_what_is_kept),
-        cmocka_unit_test(tunes_at_first_use),    cmocka_unit_test(goes_on_without_memory),
-        cmocka_unit_test(refuses_what_is_wrong),
+        cmocka_unit_test(keeps_the_quickest), cmocka_unit_test(takes_what_is_kept),
+        cmocka_unit_test(tunes_at_first_use), cmocka_unit_test(goes_on_without_memory),
+        cmocka_unit_test(fails_whole),        cmocka_unit_test(refuses_what_is_wrong),
     };
 
     int failed;
