@@ -8,7 +8,12 @@
 
 enum { BYTES_PER_4 = 16 };
 
-/* Tiles in local memory. The first two are what is guessed. */
+/* What is guessed of the tiles below. A lane that holds 8 x 8 sums takes 16 numbers from local
+ * memory for 64 fma; work-groups of 64 such lanes wait less for one another than larger ones. But a
+ * lane that reads images needs registers for its places in them, and one that folds, for the tree.
+ */
+enum { TILE_64, TILE_128, TILE_OF_MATRICES };
+
 static const charl__gemm_plan tiles[] = {
     {CHARL_GEMM_LOCAL, 64, 64, 4, 4, 16, 1},  {CHARL_GEMM_LOCAL, 128, 128, 8, 8, 16, 2},
     {CHARL_GEMM_LOCAL, 64, 64, 8, 8, 16, 2},  {CHARL_GEMM_LOCAL, 128, 128, 8, 8, 8, 2},
@@ -51,12 +56,14 @@ charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl_gemm *p)
          (p->form == CHARL_GEMM_AUTO && count_tiles(p, 64) <= units))) {
         return (charl__gemm_plan){.form = CHARL_GEMM_LOCAL_SMALL};
     }
-    if (p->leaves <= 1 &&
-        (p->form == CHARL_GEMM_LOCAL_LARGE ||
-         (p->form != CHARL_GEMM_LOCAL && p->m > 64 && p->n > 64 && count_tiles(p, 128) >= units))) {
-        return tiles[1];
+    if (p->leaves > 1 || p->form == CHARL_GEMM_LOCAL) {
+        return tiles[TILE_64];
     }
-    return tiles[0];
+    if (p->form == CHARL_GEMM_LOCAL_LARGE ||
+        (!charl__gemm_fits_small(p) && p->m > 64 && p->n > 64 && count_tiles(p, 128) >= units)) {
+        return tiles[TILE_128];
+    }
+    return charl__gemm_fits_small(p) ? tiles[TILE_OF_MATRICES] : tiles[TILE_64];
 }
 
 /* The device has room for the tile, and it is not mostly empty. A tree over leaves needs registers
