@@ -13,11 +13,16 @@
 #include "autograd/graph_private.h"
 #include "charl/ops.h"
 
+static bool stays_apart(const charl_var *v)
+{
+    return v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable;
+}
+
 static void accumulate(charl_graph *g, charl_var *v, charl_var *share)
 {
     if (!v->grad) {
         v->grad = share;
-    } else if (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable) {
+    } else if (stays_apart(v)) {
         const charl_status st = charl__list_add(&v->more, share);
 
         if (st != CHARL_OK) {
@@ -63,7 +68,8 @@ static void visit(charl_graph *g, charl_node *n)
 {
     charl_var *gout[CHARL_OP_MAX_OUT] = {0}, *gin[CHARL_OP_MAX_IN] = {0};
     charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
-    bool needed[CHARL_OP_MAX_IN] = {false};
+    charl_var *before[CHARL_OP_MAX_IN] = {0};
+    bool needed[CHARL_OP_MAX_IN] = {false}, added[CHARL_OP_MAX_IN] = {false};
     charl_backward b = {.g = g,
                         .attr = n->attr,
                         .n_in = n->n_in,
@@ -72,7 +78,9 @@ static void visit(charl_graph *g, charl_node *n)
                         .out = out,
                         .gout = gout,
                         .gin = gin,
-                        .needed = needed};
+                        .needed = needed,
+                        .before = before,
+                        .added = added};
     bool any = false;
 
     for (int k = 0; k < n->n_out; k++) {
@@ -80,6 +88,7 @@ static void visit(charl_graph *g, charl_node *n)
     }
     for (int i = 0; i < n->n_in; i++) {
         needed[i] = n->in[i]->differentiable;
+        before[i] = stays_apart(n->in[i]) ? NULL : n->in[i]->grad;
         any = any || needed[i];
     }
     if (!any) {
@@ -99,7 +108,12 @@ static void visit(charl_graph *g, charl_node *n)
     }
     n->op->backward(&b);
     for (int i = 0; i < n->n_in && g->status == CHARL_OK; i++) {
-        if (needed[i] && gin[i] && check_share(g, n, i, gin[i])) {
+        if (!needed[i] || !gin[i] || !check_share(g, n, i, gin[i])) {
+            continue;
+        }
+        if (added[i]) {
+            n->in[i]->grad = gin[i];
+        } else {
             accumulate(g, n->in[i], gin[i]);
         }
     }

@@ -73,6 +73,10 @@ typedef struct charl_backward {
     charl_var *const *gout; /* NULL where no gradient arrives */
     charl_var **gin;        /* to fill in; leave NULL for none */
     const bool *needed;     /* per input: somebody wants this gradient */
+    /* Per input: what those that use it later gave, to be added to gin; NULL: nothing, or it is to
+     * be added elsewhere. An operator that can add it on its way says so in `added`. */
+    charl_var *const *before;
+    bool *added;
 } charl_backward;
 
 typedef struct charl_reference {

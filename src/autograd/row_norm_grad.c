@@ -57,13 +57,19 @@ static bool any_needed(const charl_backward *b, int first, int end)
     return any;
 }
 
+/* x is mostly what goes on beside the norm too: what comes from there is added in the same pass.
+ * (Operands that are left out are the last: without a weight there is no other.) */
 void charl__row_norm_backward(const charl_backward *b)
 {
+    charl_var *extra = b->n_in > 1 ? b->before[0] : NULL;
+
     b->gin[0] = append(b, &(wanted){.of_x = b->needed[0],
                                     .of_affine = any_needed(b, 1, b->n_in),
                                     .gout = b->gout[0],
                                     .x = b->in[0],
+                                    .extra = extra,
                                     .first = 1});
+    b->added[0] = b->needed[0] && extra;
 }
 
 /* The sum goes on by itself and through the norm; both operands get the same gradient. */

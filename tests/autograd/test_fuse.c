@@ -232,6 +232,26 @@ static void test_loss(void **state)
     assert_non_null(strstr(plan(g), " cross_entropy.cross_entropy_grad "));
 }
 
+/* What goes on beside a norm comes back in the pass of the norm's gradient. */
+static void test_norm(void **state)
+{
+    charl_graph *g = new_graph(NULL);
+    charl_var *x = input(g, ROWS), *y, *w;
+
+    (void)state;
+    charl_graph_require_gradient(g, x);
+    w = charl_input(g, "w", CHARL_F32, (charl_shape){1, {WIDE}}, CHARL_REPLICATED);
+    y = charl_mul(g, x, charl_rms_norm(g, x, NULL, 1e-5F)); /* not without a weight */
+    y = charl_add(g, y, charl_mul(g, x, charl_layer_norm(g, x, w, NULL, 1e-5F)));
+    for (int dim = 2; dim >= 0; dim--) {
+        y = charl_sum(g, y, dim, false);
+    }
+    charl_graph_backward(g, y, NULL);
+    charl_graph_keep(g, charl_var_gradient(x));
+    assert_non_null(strstr(plan(g), " layer_norm.layer_norm_grad mul.mul mul.mul#2 mul.add "
+                                    "rms_norm.rms_norm_grad rms_norm.add"));
+}
+
 /* Loss and gradient of more classes than a chunk, as bytes. The gradient takes the place of the
  * logits; rows do not begin at 16 bytes. */
 static size_t run_loss(bool fused, unsigned char *got)
@@ -431,11 +451,17 @@ static void test_products_go_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chain),           cmocka_unit_test(test_results),
-        cmocka_unit_test(test_apart),           cmocka_unit_test(test_product),
-        cmocka_unit_test(test_product_is_kept), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_switches),        cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_products_go_on),  cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_results),
+        cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_product),
+        cmocka_unit_test(test_product_is_kept),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_switches),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_products_go_on),
+        cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_norm),
         cmocka_unit_test(test_loss_bits),
     };
 
