@@ -35,10 +35,12 @@ static inline void draw_weights(charl_real factor[4], ulong block, int t_all, ul
 }
 #endif
 
-/* Scores block[0 .. n) become weights exp(s - m), masked ones 0. Lane l of a causal tile sees rows i <= l + diagonal. */
-static inline void weigh(float *block, int n, int diagonal, float scale, softmax_state *s)
+/* Scores block[0 .. n) become weights exp(s - m), masked ones 0; where all of a vector are, they stay as they are. Lane l of a causal tile sees
+ * rows i <= l + diagonal. */
+static inline void weigh(float *block, int rows, int diagonal, float scale, softmax_state *s)
 {
     for (int side = 0; side < 2; side++) {
+        const int n = CAUSAL ? min(rows, (side + 1) * CHARL_VEC + diagonal) : rows;
         const charl_int lane = lane_numbers(side * CHARL_VEC) + diagonal;
         float *const column = block + side * CHARL_VEC;
         charl_real part[4], m = s->m[side], shift;

@@ -150,6 +150,9 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
                     for (int side = 0; side < LANES; side += CHARL_VEC) {
                         charl_real factor = CHARL_SPLAT(1.0f);
 
+                        if (CAUSAL && side > i + q0 - k0) {
+                            continue; /* nobody looks at these */
+                        }
 #if DROP
                         factor = select(CHARL_SPLAT(0.0f), CHARL_SPLAT(keep_scale),
                                         CHARL_VLOAD(bits + i % 2 * LANES + side) >> 8 >= threshold);
