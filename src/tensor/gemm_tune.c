@@ -13,6 +13,7 @@
 
 enum { ROUNDS = 3, MOST_CALLS = 1000, BLOCK_BYTES = 16 << 20 };
 
+static const double first_s = 1e-3;  /* whether it is worth more */
 static const double sample_s = 4e-3; /* of a round */
 static const double hopeless = 1.5;  /* not timed again */
 static const double worth_it = 0.97; /* of the guess's time */
@@ -126,6 +127,13 @@ cleanup:
     return st;
 }
 
+/* As many calls as take so long, given what one took alone: with the wait for its end, which is
+ * longer than a small product, so that one is not enough to tell anything. */
+static int calls_in(double seconds, double one_s)
+{
+    return (int)fmin(MOST_CALLS, seconds / one_s) + 1;
+}
+
 /* One plan for the first time: whether it runs, and gives the bits that the guess gives. */
 static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tuned *x, int i,
                              uint32_t *want)
@@ -152,6 +160,7 @@ static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tune
         goto cleanup;
     }
     CHARL_TRY(time_calls(dev, t, &x->plan[i], 1, &x->seconds[i]));
+    CHARL_TRY(time_calls(dev, t, &x->plan[i], calls_in(first_s, x->seconds[i]), &x->seconds[i]));
 cleanup:
     return st;
 }
@@ -168,13 +177,11 @@ static charl_status time_plans(charl_device *dev, const trial *t, charl__gemm_tu
     for (int r = 0; r < ROUNDS; r++) {
         for (int i = 0; i < x->count; i++) {
             double took = 0;
-            int calls;
 
             if (i > 0 && !(x->seconds[i] <= hopeless * best)) {
                 continue;
             }
-            calls = (int)fmin(MOST_CALLS, sample_s / x->seconds[i]) + 1;
-            CHARL_TRY(time_calls(dev, t, &x->plan[i], calls, &took));
+            CHARL_TRY(time_calls(dev, t, &x->plan[i], calls_in(sample_s, x->seconds[i]), &took));
             x->seconds[i] = fmin(x->seconds[i], took);
             best = fmin(best, took);
         }
