@@ -11,6 +11,7 @@ enum {
     STAGE_BYTES = 128, /* of a row of gemm_wgmma.cl's tiles */
     CHUNK_BYTES = 16,
     SPLIT_COST = 16,
+    SHORT_K = 1536,
     A_SUMS_BYTES = 4096
 };
 
@@ -63,12 +64,14 @@ static int64_t count_tiles(const charl_gemm *p, const tile *t)
 }
 
 /* The wide tile reads a quarter less per product: on an H200 it is quicker wherever it is filled
- * and there is one for every compute unit (docs/benchmarks.md). */
+ * and there is one for every compute unit (docs/benchmarks.md). But nothing runs beside its
+ * epilogue, and beside a narrow one another group multiplies: so not where there is one behind
+ * short sums. */
 static bool is_wide(charl_device *dev, const charl_gemm *p)
 {
     const int64_t columns = charl__ceil_div(p->n, wide.columns) * wide.columns;
 
-    return 8 * columns <= 9 * p->n &&
+    return 8 * columns <= 9 * p->n && !(p->epilogue && p->k <= SHORT_K) &&
            count_tiles(p, &wide) >= charl_device_get_info(dev)->compute_units;
 }
 
@@ -214,6 +217,7 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
                  charl__i32((int32_t)charl__at_least_one(p->inner)), charl__i32((int32_t)x->tiles),
                  charl__i64(x->a.outer), charl__i64(x->a.inner), charl__i64(x->b.outer),
                  charl__i64(x->b.inner), charl__i64(p->out_outer), charl__i64(p->out_inner)},
+        .groups = t == &narrow ? t->groups : 0,
         .label = p->label,
     };
 
