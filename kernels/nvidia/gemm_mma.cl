@@ -99,6 +99,26 @@
     COMMIT_COPIES;                                                                                                     \
     fill = AFTER(fill)
 
+/* Fragments of 32 bytes of k, step 0 or 1 of a stage, for products that are made while those of the next are loaded. */
+#define LOAD(step)                                                                                                     \
+    _Pragma("unroll") for (uint r = 0; r < 4; r++)                                                                     \
+    {                                                                                                                  \
+        rows[step][r] = fragment(A_KIND == 1, base + use, place_a, r, step);                                           \
+        columns[step][r] = fragment(B_KIND == 0, base + use + PANEL, place_b, r, step);                                \
+    }
+#define MULTIPLY_ALL(step)                                                                                             \
+    _Pragma("unroll") for (int r = 0; r < 4; r++)                                                                      \
+    {                                                                                                                  \
+        rows[step][r] = factors(rows[step][r]);                                                                        \
+        columns[step][r] = factors(columns[step][r]);                                                                  \
+    }                                                                                                                  \
+    ADD_A_SUMS(rows[step]);                                                                                            \
+    _Pragma("unroll") for (int x = 0; x < 16; x++)                                                                     \
+    {                                                                                                                  \
+        MULTIPLY(c + 8 * x, rows[step][x / 4], columns[step][x % 4].x, columns[step][x % 4].z);                        \
+        MULTIPLY(c + 8 * x + 4, rows[step][x / 4], columns[step][x % 4].y, columns[step][x % 4].w);                    \
+    }
+
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias, ulong bias_at,
          global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer, long a_inner,
@@ -115,6 +135,7 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
     uint fill = 0, use = 0; /* offsets of the stages that are copied and used next */
     place corner = {0, 0, 0, 0};
     ulong4 from_a = 0, from_b = 0;
+    uint4 rows[2][4], columns[2][4];
     float c[SUMS_EACH]; /* 4 of each 16 x 8, of which there are 4 x 8 */
 
     a += a_at;
@@ -127,6 +148,8 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
     for (int t = 0; t < AHEAD; t++) {
         COPY_NEXT;
     }
+    ARRIVED_BUT(AHEAD - 1);
+    LOAD(0);
     for (int q = 0; q < pieces; q++) {
         const piece now = PIECE(q);
 
@@ -135,29 +158,13 @@ gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, globa
         BEGIN_SUMS(now);
 #pragma nounroll
         for (int t = now.from; t < now.to; t++) {
-            ARRIVED_BUT(AHEAD - 1);
+            LOAD(1);
             COPY_NEXT;
-#pragma unroll
-            for (uint step = 0; step < 2; step++) {
-                uint4 rows[4];
-
-#pragma unroll
-                for (uint r = 0; r < 4; r++) {
-                    rows[r] = fragment(A_KIND == 1, base + use, place_a, r, step);
-                }
-                ADD_A_SUMS(rows);
-#pragma unroll
-                for (uint r = 0; r < 4; r++) {
-                    const uint4 columns = fragment(B_KIND == 0, base + use + PANEL, place_b, r, step);
-
-#pragma unroll
-                    for (int x = 0; x < 4; x++) {
-                        MULTIPLY(c + 32 * x + 8 * r, rows[x], columns.x, columns.z);
-                        MULTIPLY(c + 32 * x + 8 * r + 4, rows[x], columns.y, columns.w);
-                    }
-                }
-            }
+            MULTIPLY_ALL(0);
             use = AFTER(use);
+            ARRIVED_BUT(AHEAD - 1);
+            LOAD(0); /* of the next stage, also where that is another tile's, or none */
+            MULTIPLY_ALL(1);
         }
         PASS_SUMS_ON(now);
 
