@@ -9,7 +9,8 @@
  *                  OUT_V    4: rows of out begin at multiples of 4 elements, and there is no EXPR; or 1
  *                  FOLD     1: product z is the sum of `leaves` products, at most M, in the fixed tree; operands of a leaf lie x_outer
  *                           apart; ROUND as in tree.clh
- * Launch           a work-group per tile, of TM / PM * TN / PN work-items; tiles go by column, row, product. A work-item's outputs are
+ * Launch           a work-group per tile, of TM / PM * TN / PN work-items. Tiles go by row in a band of BAND rows, column, band, product:
+ *                  those that run at a time form a patch, so that they find each other's operands in the cache. A work-item's outputs are
  *                  4 x 4 blocks, as many apart as there are work-items: neighbours then read neighbours in local memory.
  * Numerics         see gemm.clh; with FOLD the tree of src/base/tree.h over the leaves. Nothing but speed depends on the tile.
  */
@@ -34,6 +35,7 @@
 #include "tree.clh"
 #endif
 
+#define BAND 16
 #define LX (TN / PN) /* work-items along a row of the tile */
 #define LY (TM / PM)
 #define LANES (LX * LY)
@@ -45,8 +47,9 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_local(GEMM_A
     const int lane = (int)get_local_id(0), tx = lane % LX, ty = lane / LX;
     const int cols = (n + TN - 1) / TN, rows = (m + TM - 1) / TM;
     const int group = (int)get_group_id(0);
-    const int j0 = group % cols * TN, i0 = group / cols % rows * TM;
-    const long z = group / cols / rows, zo = z / inner, zi = z % inner;
+    const int tile = group % (cols * rows), band = tile / (cols * BAND) * BAND, high = min(BAND, rows - band);
+    const int i0 = (band + tile % (cols * BAND) % high) * TM, j0 = tile % (cols * BAND) / high * TN;
+    const long z = group / (cols * rows), zo = z / inner, zi = z % inner;
     const int steps = (k_all + BK - 1) / BK;
     const long product = (long)steps * segments;
     const int i = i0 + A_ROW, j = j0 + B_COL; /* what this work-item brings in first */
