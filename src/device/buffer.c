@@ -79,6 +79,7 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
     b->bytes = rounded;
     b->counted = (int64_t)rounded;
     charl__budget_add(dev, b->counted);
+    charl__large_pages(dev, b->mem, rounded);
     err = clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, zero, sizeof zero, 0,
                               rounded, 0, NULL, NULL);
     /* Drivers that allocate lazily find out here. */

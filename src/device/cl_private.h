@@ -137,6 +137,12 @@ void charl__timing_destroy(charl__timing *t);
 /* probe.c */
 charl_status charl__device_probe(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
 
+/* large_pages.c */
+/** Asks the system for large pages behind a buffer of a device with facts.zero_copy, before
+ * anything is written to it. A hint: where there are none, nothing changes. Blocks until the
+ * compute queue is idle. */
+void charl__large_pages(charl_device *dev, cl_mem mem, size_t bytes);
+
 /* buffer.c */
 charl_status charl__budget_check(const charl_device *dev, size_t bytes,
                                  const char *what) CHARL_MUST_CHECK;

@@ -43,6 +43,40 @@ static void test_transfers(void **state)
     charl_test_each_device(check_zero_and_transfers);
 }
 
+/* Of sizes around those from which on pages are large: zero all over, and every page holds what it
+ * is given. */
+static void check_large_pages(charl_device *dev)
+{
+    static const size_t sizes[] = {(2 << 20) - 64, 2 << 20, (5 << 20) + 64};
+    const size_t step = 1 << 18;
+
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        charl_buffer *b = charl_test_buffer(dev, sizes[s]);
+
+        for (size_t at = 0; at + 8 <= sizes[s]; at += step) {
+            uint64_t word = UINT64_MAX;
+            const uint64_t mark = at + 1;
+
+            charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, at, &word, 8, true));
+            assert_int_equal(word, 0);
+            charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, b, at, &mark, 8, true));
+        }
+        for (size_t at = 0; at + 8 <= sizes[s]; at += step) {
+            uint64_t word = 0;
+
+            charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, at, &word, 8, true));
+            assert_int_equal(word, at + 1);
+        }
+        charl__buffer_release(b);
+    }
+}
+
+static void test_large_pages(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_large_pages);
+}
+
 static void check_ranges(charl_device *dev)
 {
     charl_buffer *b = charl_test_buffer(dev, 64), *none = charl_test_buffer(dev, 0);
@@ -254,10 +288,11 @@ static void test_order_of_release(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transfers),    cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_map_and_wrap), cmocka_unit_test(test_pinned_wrap),
-        cmocka_unit_test(test_events),       cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_too_large),    cmocka_unit_test(test_order_of_release),
+        cmocka_unit_test(test_transfers),        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_map_and_wrap),     cmocka_unit_test(test_pinned_wrap),
+        cmocka_unit_test(test_large_pages),      cmocka_unit_test(test_events),
+        cmocka_unit_test(test_budget),           cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_order_of_release),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
