@@ -66,6 +66,7 @@
 #define LANES 128
 #define SUMS_EACH 128
 #define AHEAD (STAGES - 1)
+#define BARRIER ASM volatile("bar.sync 0;" ::: "memory")
 #include "nvidia/mma_tiles.clh"
 #include "nvidia/mma_sums.clh"
 #include "nvidia/tile_order.clh"

@@ -6,15 +6,14 @@
  *                  B_KIND    0 plain b[l * n + j], 1 transposed b[j * k + l]
  *                  BIAS      0 none, 1 one per column, 2 one per row (and per inner product)
  *                  ACT, IS_F16   element type of A and B: ushort (bf16) and 0, or half and 1; OUT_T that of out
- *                  BN        columns of a tile, 128 or 256
+ *                  BN        columns of a tile: 128
  *                  STAGES    tiles of k in local memory at a time
- *                  OVERLAP   1: the products of a stage are waited for one stage later
  *                  A_BY_16, B_BY_16   1: every row begins at a multiple of 16 bytes and is copied in chunks of them
  *                  OUT_BY_8  1: every row of out, and of what else lies like it, and the bias begin at a multiple of 8 bytes
- *                  SPLIT     1: the last tiles are shared out in equal parts: see tile_order.clh
+ *                  OUT_BY_16 1: of 16 bytes, where they are f32
  *                  A_SUMS    1: sums of A over k are stored too: see a_sums.clh
  *                  EXPR      what becomes of an element before it is stored: see gemm_epilogue.clh
- * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x BN.
+ * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x 128.
  *                  Product z = (outer, inner) starts at outer * x_outer + inner * x_inner; rows of A are a_pitch elements apart, of B
  *                  b_pitch.
  * Building         for the target sm_90a and with the local array enlarged to LOCAL_BYTES, with A_SUMS A_SUMS_BYTES more: charl_launch.local_bytes.
@@ -44,15 +43,6 @@
 #ifndef OUT_T
 #define OUT_T float
 #endif
-#ifndef BN
-#define BN 128
-#endif
-#ifndef STAGES
-#define STAGES 3
-#endif
-#ifndef OVERLAP
-#define OVERLAP 0
-#endif
 #ifndef A_BY_16
 #define A_BY_16 1
 #endif
@@ -65,9 +55,13 @@
 #ifndef A_SUMS
 #define A_SUMS 0
 #endif
-#ifndef SPLIT
-#define SPLIT 0
+#ifndef BN
+#define BN 128
 #endif
+#ifndef STAGES
+#define STAGES 3
+#endif
+#define SPLIT 0
 
 #include "gemm_epilogue.clh"
 #include "nvidia/wgmma.clh"
@@ -83,13 +77,16 @@
 #define STAGE_BYTES ((A_BLOCKS + B_BLOCKS) * BLOCK)
 #define LOCAL_BYTES (STAGES * STAGE_BYTES)
 #define LOCAL_DECLARED 49152 /* as much as the front end allows */
-#define AHEAD (STAGES - 1 - OVERLAP)
+#define AHEAD (STAGES - 1)
 #define A_STRIDE (A_KIND == 1 ? 128 * (ulong)a_pitch : 128) /* bytes from a stage to the next */
 #define B_STRIDE (B_KIND == 0 ? 128 * (ulong)b_pitch : 128)
+#define COPY_ROWS (LANES / 8)
 #include "nvidia/tile_copy.clh"
 #include "nvidia/a_sums.clh"
 #include "nvidia/tile_order.clh"
 #include "nvidia/tile_epilogue.clh"
+#define WHOLE_ROWS 0
+#include "nvidia/tile_end.clh"
 
 /* The next stage in this group's order, that of its pieces. Nothing once they are through. */
 #define COPY_NEXT                                                                                                      \
@@ -98,17 +95,14 @@
                                                                                                                        \
         k_left = min(k - next.from * BK, (next.to - next.from) * BK);                                                  \
         corner = place_of(next.tile, m, n, inner);                                                                     \
-        from_a = find_chunks(A_KIND == 1, (ulong)(a + corner.outer * a_outer + corner.inner * a_inner), corner.i, m, a_pitch, row,\
+        from_a = find_chunks(0, A_KIND == 1, (ulong)(a + corner.outer * a_outer + corner.inner * a_inner), corner.i, m, a_pitch, row,\
                              chunk) + (ulong)next.from * A_STRIDE;                                                     \
-        from_b = find_chunks(B_KIND == 0, (ulong)(b + corner.outer * b_outer + corner.inner * b_inner), corner.j, n, b_pitch, row,\
+        from_b = find_chunks(0, B_KIND == 0, (ulong)(b + corner.outer * b_outer + corner.inner * b_inner), corner.j, n, b_pitch, row,\
                              chunk) + (ulong)next.from * B_STRIDE;                                                     \
     }                                                                                                                  \
     if (coming < pieces) {                                                                                             \
         COPY_FOUR(0, mine + fill, from_a.lo, A_KIND == 1, A_BY_16, corner.i, m);                                       \
         COPY_FOUR(0, mine + fill + A_BLOCKS * BLOCK, from_b.lo, B_KIND == 0, B_BY_16, corner.j, n);                    \
-        if (B_BLOCKS == 4) {                                                                                           \
-            COPY_FOUR(4, mine + fill + A_BLOCKS * BLOCK, from_b.hi, B_KIND == 0, B_BY_16, corner.j, n);                \
-        }                                                                                                              \
         from_a += A_STRIDE;                                                                                            \
         from_b += B_STRIDE;                                                                                            \
         k_left -= BK;                                                                                                  \
@@ -119,7 +113,7 @@
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias, ulong bias_at,
            global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer, long a_inner,
-           long b_outer, long b_inner, long out_outer, long out_inner EPILOGUE_ARGS A_SUMS_ARGS SPLIT_ARGS)
+           long b_outer, long b_inner, long out_outer, long out_inner EPILOGUE_ARGS A_SUMS_ARGS)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages;
@@ -138,7 +132,6 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
     out += out_at;
     EPILOGUE_MOVE(0);
     PREPARE_A_SUMS;
-    (void)bias, (void)bias_at; /* not every specialisation has one */
 #pragma nounroll
     for (int t = 0; t < AHEAD; t++) {
         COPY_NEXT;
@@ -156,62 +149,18 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
 
             /* The stage has arrived, and is seen by the instruction; nobody reads any more what is overwritten below. */
             ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
-#if !OVERLAP
             ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#endif
             ASM volatile("bar.sync 0;" ::: "memory");
             ASM volatile(WGMMA_64 : SUMS : "l"(x), "l"(y), "r"(1) : "memory");
             ADD_A_SUMS(base + use);
             COPY_NEXT;
-#if OVERLAP
-            ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage that is overwritten next is read */
-#endif
             use = use == LOCAL_BYTES - STAGE_BYTES ? 0 : use + STAGE_BYTES;
         }
         ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
-        PASS_SUMS_ON(now);
 
         const place done = place_of(now.tile, m, n, inner);
-        const int i = done.i + (lane >> 5) * 16 + ((lane & 31) >> 2);
-        const long first = done.outer * out_outer + done.inner * out_inner;
 
         STORE_A_SUMS(done);
-#if BIAS == 1
-        float4 next_bias = bias_16(bias + bias_at, done.j, n, lane); /* a step ahead: stores hide it */
-#elif BIAS == 2
-        global const float *const bias_of = bias + bias_at + (long)done.inner * m;
-        const float4 upper_bias = (float4)(i < m ? bias_of[i] : 0.0f), lower_bias = (float4)(i + 8 < m ? bias_of[i + 8] : 0.0f);
-#endif
-        beside upper_with[AHEAD_16], lower_with[AHEAD_16];
-
-#pragma unroll
-        for (int j = 0; j < 2 * AHEAD_16; j += 2) {
-            upper_with[j / 2] = BESIDE_16(first, i, done.j + 8 * j);
-            lower_with[j / 2] = BESIDE_16(first, i + 8, done.j + 8 * j);
-        }
-#pragma unroll
-        for (int j = 0; j < BN / 8; j += 2) {
-            const beside with_upper = upper_with[j / 2 % AHEAD_16], with_lower = lower_with[j / 2 % AHEAD_16];
-            float4 upper = (float4)(c[4 * j], c[4 * j + 1], c[4 * j + 4], c[4 * j + 5]);
-            float4 lower = (float4)(c[4 * j + 2], c[4 * j + 3], c[4 * j + 6], c[4 * j + 7]);
-
-#if BIAS == 1
-            const float4 upper_bias = next_bias, lower_bias = next_bias;
-
-            next_bias = bias_16(bias + bias_at, done.j + 8 * j + 16, n, lane);
-#endif
-#if BIAS
-            upper += upper_bias;
-            lower += lower_bias;
-#endif
-            if (j / 2 + AHEAD_16 < BN / 16) {
-                upper_with[j / 2 % AHEAD_16] = BESIDE_16(first, i, done.j + 8 * j + 16 * AHEAD_16);
-                lower_with[j / 2 % AHEAD_16] = BESIDE_16(first, i + 8, done.j + 8 * j + 16 * AHEAD_16);
-            }
-            upper = EPILOGUE_16(first, i, done.j + 8 * j, upper, with_upper);
-            lower = EPILOGUE_16(first, i + 8, done.j + 8 * j, lower, with_lower);
-            store_16(out + first, i, done.j + 8 * j, m, n, upper, lane);
-            store_16(out + first, i + 8, done.j + 8 * j, m, n, lower, lane);
-        }
+        END_TILE(done);
     }
 }

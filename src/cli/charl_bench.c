@@ -24,6 +24,7 @@ enum { MOST_CALLS = 100000, CASE_WIDTH = 28, RATIO_BYTES = 32 };
 KERNEL_BENCH(gemm)
 KERNEL_BENCH(copy)
 KERNEL_BENCH(launch)
+KERNEL_BENCH(linear)
 KERNEL_BENCH(conv)
 KERNEL_BENCH(attention)
 KERNEL_BENCH(layer_norm)
@@ -37,6 +38,7 @@ const charl__cli_command charl__bench_commands[] = {
      charl__bench_scaling_main, NULL},
     {"step", "CONFIG", "a training step as configured", charl__bench_step_main, NULL},
     {"gemm", "", "matrix products, beside OpenBLAS on CPUs and CLBlast", gemm_main, NULL},
+    {"linear", "", "linear layers and their gradients", linear_main, NULL},
     {"conv", "", "convolutions and their gradients", conv_main, NULL},
     {"attention", "", "causal attention and its gradient", attention_main, NULL},
     {"layernorm", "", "layer norm and its gradients", layer_norm_main, NULL},

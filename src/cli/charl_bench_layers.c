@@ -1,6 +1,6 @@
-/* charl bench conv, attention, layernorm and cross-entropy: an operator and its gradients as a
- * training step runs them. Each gradient has a graph of its own, of which either half is replayed
- * alone where they are apart. */
+/* charl bench linear, conv, attention, layernorm and cross-entropy: an operator and its gradients
+ * as a training step runs them. Each gradient has a graph of its own, of which either half is
+ * replayed alone where they are apart. */
 #include <string.h>
 
 #include "autograd/graph.h"
@@ -15,8 +15,9 @@ enum { FORWARD, OF_X, OF_W, AMOUNTS };
 /* The operator of a case, and what its passes are worth: floating-point operations, or bytes that
  * have to be read and written. */
 typedef struct layer {
-    charl_shape x, w; /* w of 0 extents: there is none */
-    charl_var *(*apply)(charl_graph *g, const int64_t *extent, charl_var *x, charl_var *w);
+    charl_shape x, w, bias; /* of 0 extents: there is none */
+    charl_var *(*apply)(charl_graph *g, const int64_t *extent, charl_var *x, charl_var *w,
+                        charl_var *bias);
     double amount[AMOUNTS];
     bool fuses;    /* the gradient of x comes with the result in training */
     bool together; /* the gradient of w is formed with that of x in training */
@@ -48,15 +49,17 @@ static int slices_of(int64_t rows)
     return n;
 }
 
-static charl_status add_weight(layer_graphs *l, charl_graph *g, const charl_shape *shape,
-                               charl_var **out)
+static charl_status add_weight(layer_graphs *l, charl_graph *g, const char *name,
+                               const charl_shape *shape, charl_var **out)
 {
     charl_status st = CHARL_OK;
     charl_param *p = NULL;
 
-    CHARL_TRY(charl_params_create(&l->params));
+    if (!l->params) {
+        CHARL_TRY(charl_params_create(&l->params));
+    }
     CHARL_TRY(charl_params_add(l->params,
-                               &(charl_param_spec){.name = "weight",
+                               &(charl_param_spec){.name = name,
                                                    .shape = *shape,
                                                    .init = {CHARL_INIT_UNIFORM, -0.5F, 0.5F},
                                                    .trainable = true},
@@ -80,14 +83,31 @@ cleanup:
     return st;
 }
 
+/* A weight or bias that the layer has: a parameter, or an input. */
+static charl_status add_operand(const charl__bench_case *c, layer_graphs *l, charl_graph *g,
+                                const char *name, const charl_shape *shape, bool is_parameter,
+                                charl_var **out)
+{
+    charl_status st = CHARL_OK;
+
+    if (shape->ndim > 0 && is_parameter) {
+        CHARL_TRY(add_weight(l, g, name, shape, out));
+    } else if (shape->ndim > 0) {
+        *out =
+            charl_input(g, name, shape->ndim >= 2 ? c->dtype : CHARL_F32, *shape, CHARL_REPLICATED);
+    }
+cleanup:
+    return st;
+}
+
 /* y = layer(x, w), and one of its gradients, or both, unless `pass` is FORWARD. */
 static charl_status build(const charl__bench_case *c, const layer *d, layer_graphs *l, int pass,
                           charl_graph **out)
 {
     charl_status st = CHARL_OK;
-    const bool is_half = d->w.ndim >= 2, of_w = pass == OF_W;
+    const bool of_w = pass == OF_W;
     const bool of_x = pass == OF_X || (of_w && d->together);
-    charl_var *x, *w = NULL, *y, *dy = NULL;
+    charl_var *x, *w = NULL, *bias = NULL, *y, *dy = NULL;
     charl_slices slices;
     charl_graph *g;
 
@@ -96,15 +116,12 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
     g = *out;
     charl_graph_set_precision(g, c->dtype);
     x = charl_input(g, "x", c->dtype, d->x, CHARL_BATCHED);
-    if (of_w) {
-        CHARL_TRY(add_weight(l, g, &d->w, &w));
-    } else if (d->w.ndim > 0) {
-        w = charl_input(g, "w", is_half ? c->dtype : CHARL_F32, d->w, CHARL_REPLICATED);
-    }
+    CHARL_TRY(add_operand(c, l, g, "weight", &d->w, of_w, &w));
+    CHARL_TRY(add_operand(c, l, g, "bias", &d->bias, of_w, &bias));
     if (of_x) {
         charl_graph_require_gradient(g, x);
     }
-    y = d->apply(g, c->shape->x, x, w);
+    y = d->apply(g, c->shape->x, x, w, bias);
     CHARL_TRY(charl_graph_status(g));
     charl_graph_keep(g, y);
     if (pass != FORWARD) {
@@ -122,8 +139,9 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
     }
     if (of_w) {
         CHARL_TRY(charl_params_initialize(l->params, 1));
-    } else if (w) {
-        CHARL_TRY(fill_input(c->dev, w));
+    } else {
+        CHARL_TRY(w ? fill_input(c->dev, w) : CHARL_OK);
+        CHARL_TRY(bias ? fill_input(c->dev, bias) : CHARL_OK);
     }
     CHARL_TRY(charl_graph_warm_up(g));
 cleanup:
@@ -168,12 +186,34 @@ static void end(charl__bench_case *c)
     }
 }
 
+/* Rows, inputs, outputs. */
+static charl_var *apply_linear(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
+                               charl_var *bias)
+{
+    (void)e;
+    return charl_linear(g, x, w, bias);
+}
+
+static charl_status linear_begin(charl__bench_case *c)
+{
+    const int64_t *e = c->shape->x;
+    const double flop = 2.0 * (double)(e[0] * e[1]) * (double)e[2];
+
+    return begin(c, &(layer){.x = {2, {e[0], e[1]}},
+                             .w = {2, {e[2], e[1]}},
+                             .bias = {1, {e[2]}},
+                             .apply = apply_linear,
+                             .amount = {flop, flop, flop}});
+}
+
 /* B, C, H, W, O, K, S: padding K / 2, no bias. */
-static charl_var *apply_conv(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w)
+static charl_var *apply_conv(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
+                             charl_var *bias)
 {
     const int k = (int)e[5], s = (int)e[6];
     const charl_window window = {{k, k}, {s, s}, {k / 2, k / 2}, {1, 1}};
 
+    (void)bias;
     return charl_conv2d(g, x, w, NULL, &window, 1);
 }
 
@@ -196,9 +236,10 @@ static charl_status conv_begin(charl__bench_case *c)
 }
 
 /* B, T, heads, D: causal. */
-static charl_var *apply_attention(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w)
+static charl_var *apply_attention(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
+                                  charl_var *bias)
 {
-    (void)w;
+    (void)w, (void)bias;
     return charl_attention(g, x, &(charl_attention_args){.heads = (int)e[2], .causal = true});
 }
 
@@ -212,9 +253,10 @@ static charl_status attention_begin(charl__bench_case *c)
                              .amount = {flop, 2.5 * flop}});
 }
 
-static charl_var *apply_layer_norm(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w)
+static charl_var *apply_layer_norm(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
+                                   charl_var *bias)
 {
-    (void)e;
+    (void)e, (void)bias;
     return charl_layer_norm(g, x, w, NULL, 1e-5F);
 }
 
@@ -231,9 +273,10 @@ static charl_status layer_norm_begin(charl__bench_case *c)
 }
 
 /* All labels are 0. */
-static charl_var *apply_cross_entropy(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w)
+static charl_var *apply_cross_entropy(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
+                                      charl_var *bias)
 {
-    (void)w;
+    (void)w, (void)bias;
     return charl_cross_entropy(
         g, x, charl_input(g, "label", CHARL_I32, (charl_shape){1, {e[0]}}, CHARL_BATCHED), NULL,
         0.0F);
@@ -249,6 +292,13 @@ static charl_status cross_entropy_begin(charl__bench_case *c)
                              .amount = {bytes, 2 * bytes},
                              .fuses = true});
 }
+
+/* launch/mnist-mlp.ini and shakespeare.ini; GPT-2 124M. */
+static const charl__bench_shape linear_cpu[] = {
+    {{128, 784, 256}, 0}, {{768, 128, 512}, 0}, {{768, 512, 128}, 0}, {{0}, 0}};
+static const charl__bench_shape linear_gpu[] = {{{32768, 768, 2304}, 0},  {{32768, 768, 768}, 0},
+                                                {{32768, 768, 3072}, 0},  {{32768, 3072, 768}, 0},
+                                                {{32768, 768, 50304}, 0}, {{0}, 0}};
 
 /* The convolutions of launch/mnist-cnn.ini and cifar10-resnet.ini; of ResNet-50 with 256 images. */
 static const charl__bench_shape conv_cpu[] = {
@@ -278,6 +328,23 @@ static const charl__bench_shape layer_norm_gpu[] = {
 static const charl__bench_shape cross_entropy_cpu[] = {{{768, 65}, 0}, {{256, 50304}, 0}, {{0}, 0}};
 static const charl__bench_shape cross_entropy_gpu[] = {
     {{32768, 50304}, 0}, {{8192, 50257}, 0}, {{0}, 0}};
+
+const charl__bench_kind charl__bench_linear = {
+    .name = "linear",
+    .unit = "GFLOP/s",
+    .extents = "ROWSxINPUTSxOUTPUTS",
+    .n_extents = 3,
+    .cpu = linear_cpu,
+    .gpu = linear_gpu,
+    .is_typed = true,
+    .multiplies = true,
+    .has_ceiling = true,
+    .doc =
+        "Time a linear layer with a bias, the gradient of its input, and those of weight and bias, "
+        "of 8 slices of the batch and added up. The ceiling is a loop of the device's fastest "
+        "multiplications.",
+    .begin = linear_begin,
+    .end = end};
 
 const charl__bench_kind charl__bench_conv = {
     .name = "conv",

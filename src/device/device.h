@@ -72,7 +72,11 @@ charl_buffer *charl__device_passed(const charl_device *dev);
  * ERR_NOMEM. */
 charl_status charl__device_scratch(charl_device *dev, size_t bytes,
                                    charl_buffer **out) CHARL_MUST_CHECK;
-enum { CHARL_PASSED_WORDS = 1024, CHARL_PASSED_FLOATS = 136 * 256 };
+enum {
+    CHARL_PASSED_GROUPS = 512, /* that pass sums on, at most: four words each */
+    CHARL_PASSED_WORDS = 4 * CHARL_PASSED_GROUPS,
+    CHARL_PASSED_FLOATS = 136 * 256
+};
 
 /* Transfers; offsets and sizes in bytes. `wait` blocks until done and the host memory is free
  * again; without it the host memory (pinned memory, or memory that outlives the transfer) must stay

@@ -8,21 +8,24 @@
 enum {
     ROWS = 128,
     STAGE_K = 64,
-    STAGE_BYTES = 128, /* of a row of gemm_wgmma.cl's tiles */
+    STAGE_BYTES = 128, /* of a row of tiles for wgmma */
     CHUNK_BYTES = 16,
     SPLIT_COST = 16,
     SHORT_K = 1536,
-    A_SUMS_BYTES = 4096
+    A_SUMS_BYTES = 4096,
+    ROWS_BYTES = 32768
 };
 
+/* groups: that run at a time on a compute unit: registers and local memory allow no more */
 typedef struct tile {
-    int columns, stages, overlap;
-    int items;  /* work-items of a group */
-    int groups; /* that run at a time on a compute unit: registers and local memory allow no more */
+    const char *file, *entry;
+    int columns, stages, items, groups;
+    int words; /* bytes behind the stages */
 } tile;
 
-static const tile narrow = {128, 3, 0, 256, 2}, wide = {256, 4, 1, 256, 1}; /* of gemm_wgmma.cl */
-static const tile of_mma = {128, 3, 0, 128, 2};
+static const tile narrow = {"nvidia/gemm_wgmma", "gemm_wgmma", 128, 3, 256, 2, 0};
+static const tile wide = {"nvidia/gemm_roles", "gemm_roles", 256, 4, 384, 1, 128};
+static const tile of_mma = {"nvidia/gemm_mma", "gemm_mma", 128, 3, 128, 2, 0};
 
 /* Whether they take products of this type. */
 static bool is_type(const charl_device_facts *facts, charl_dtype dtype)
@@ -114,7 +117,7 @@ static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, in
     } else if (p->form == CHARL_GEMM_AUTO && t != &narrow && can_split && tiles > d.groups) {
         const int64_t idle = (d.groups - tiles % d.groups) % d.groups;
 
-        d.is_split = d.groups <= CHARL_PASSED_WORDS && 12 * idle > tiles &&
+        d.is_split = d.groups <= CHARL_PASSED_GROUPS && 12 * idle > tiles &&
                      idle * steps > SPLIT_COST * d.groups;
     }
     d.rounds = d.is_split ? (int)(tiles / d.groups) - 1 : 0;
@@ -132,28 +135,44 @@ static charl__matrix matrix_of(charl_arg first, bool transposed, int64_t rows, i
                            .inner = step[1]};
 }
 
-static bool is_by_8(const charl_gemm *p, const charl_tensor *t, int64_t at)
+/* Every row of t, which lies like out, begins at a multiple of so many bytes; true without t. */
+static bool is_by(const charl_gemm *p, const charl_tensor *t, int64_t at, int bytes)
 {
     const int64_t step[] = {p->out_outer, p->out_inner};
     const charl__matrix x =
         matrix_of(charl__gemm_operand(CHARL_ARG_OUT, t, at), false, p->m, p->n, step);
 
-    return !t || charl__matrix_is_aligned(&x, 8 / (int)charl_dtype_size(t->dtype));
+    return !t || charl__matrix_is_aligned(&x, bytes / (int)charl_dtype_size(t->dtype));
 }
 
 /* The bias, rows of out, and of what else lies like it, begin at multiples of 8 bytes. */
 static bool writes_by_8(const charl_gemm *p)
 {
     const charl_gemm_epilogue *e = p->epilogue;
-    bool all = is_by_8(p, p->out, p->out_at) && (!p->bias || p->bias->offset % 2 == 0);
+    bool all = is_by(p, p->out, p->out_at, 8) && (!p->bias || p->bias->offset % 2 == 0);
 
     if (e) {
-        all = all && is_by_8(p, e->product, 0);
+        all = all && is_by(p, e->product, 0, 8);
         for (int i = 0; i < e->n_in; i++) {
-            all = all && is_by_8(p, e->in[i], 0);
+            all = all && is_by(p, e->in[i], 0, 8);
         }
     }
     return all;
+}
+
+/* What is stored in f32 begins each row at a multiple of 16 bytes. */
+static bool writes_by_16(const charl_gemm *p)
+{
+    const charl_tensor *product = p->epilogue ? p->epilogue->product : NULL;
+
+    return writes_by_8(p) && (p->out->dtype != CHARL_F32 || is_by(p, p->out, p->out_at, 16)) &&
+           (!product || product->dtype != CHARL_F32 || is_by(p, product, 0, 16));
+}
+
+/* Stored in whole rows through local memory. */
+static bool is_by_rows(const charl_gemm *p, const tile *t)
+{
+    return t == &wide && p->out->dtype != CHARL_F32 && !p->a_sums;
 }
 
 /* How a product is launched. */
@@ -180,8 +199,10 @@ static void define(const charl_gemm *p, const plan *x, char *text, size_t bytes)
                   charl__matrix_is_aligned(&x->b, CHUNK_BYTES / size), writes_by_8(p),
                   x->deal.is_split, p->a_sums != NULL);
     snprintf(text + n, bytes - (size_t)n,
-             "#define BN %d\n#define STAGES %d\n#define OVERLAP %d\n#define SIZE %d\n", t->columns,
-             t->stages, t->overlap, size);
+             "#define BN %d\n#define STAGES %d\n#define SIZE %d\n#define OUT_BY_16 %d\n"
+             "#define WHOLE_ROWS %d\n#define ROWS_BY_16 %d\n",
+             t->columns, t->stages, size, writes_by_16(p), is_by_rows(p, t),
+             is_by(p, p->out, p->out_at, 16));
 }
 
 static plan make_plan(charl_device *dev, const charl_gemm *p)
@@ -204,12 +225,13 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
     const bool mma = t == &of_mma;
     char defines[CHARL__GEMM_DEFINES];
     charl_launch l = {
-        .file = mma ? "nvidia/gemm_mma" : "nvidia/gemm_wgmma",
-        .entry = mma ? "gemm_mma" : "gemm_wgmma",
+        .file = t->file,
+        .entry = t->entry,
         .defines = defines,
         .global = {(size_t)(x->deal.groups * t->items)},
         .local = {(size_t)t->items},
-        .local_bytes = mma ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES,
+        .local_bytes = mma ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES + t->words,
+        .groups = mma ? 0 : t->groups,
         .args = {x->a.first, x->b.first, charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
                  charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at), charl__i32((int32_t)p->m),
                  charl__i32((int32_t)p->n), charl__i32((int32_t)p->k),
@@ -217,7 +239,6 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
                  charl__i32((int32_t)charl__at_least_one(p->inner)), charl__i32((int32_t)x->tiles),
                  charl__i64(x->a.outer), charl__i64(x->a.inner), charl__i64(x->b.outer),
                  charl__i64(x->b.inner), charl__i64(p->out_outer), charl__i64(p->out_inner)},
-        .groups = t == &narrow ? t->groups : 0,
         .label = p->label,
     };
 
@@ -226,6 +247,9 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
     if (p->a_sums) {
         charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
         l.local_bytes += mma ? 0 : A_SUMS_BYTES;
+    }
+    if (is_by_rows(p, t)) {
+        l.local_bytes += ROWS_BYTES;
     }
     if (x->deal.is_split) {
         charl__launch_add(&l, charl__i32(x->deal.rounds));

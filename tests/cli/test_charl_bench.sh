@@ -104,6 +104,7 @@ if "$charl" devices >out 2>err; then
     expect 0 '^copy,1,5000,5000,copy,' bench copy $quick -s 5000 -f csv
     lines 6 ''
     expect 0 '^ *1  replayed .*x$' bench launch $quick -s 1
+    expect 0 '^ *16x8x4 f32  gradient of w .* [um]*s ' bench linear $quick -s 16x8x4
     expect 0 '^ *8x2x6x6x3x3x1 f32  gradient of w .* [um]*s ' bench conv $quick -s 8x2x6x6x3x3x1
     lines 1 '  forward '
     lines 1 '  gradient of x '

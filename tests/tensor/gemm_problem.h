@@ -139,26 +139,26 @@ static void run_form(const problem *p, charl_gemm_form form, int64_t shift, floa
     charl_tensor *c = place(p->c, bias_size(p), CHARL_F32, shift);
     charl_tensor *o = place(NULL, out_size(p), p->out, shift);
     charl_tensor *sums = p->a_sums ? place(NULL, p->m * p->count, CHARL_F32, 0) : NULL;
+    charl_gemm g = {.a = a,
+                    .b = b,
+                    .bias = p->bias ? c : NULL,
+                    .out = o,
+                    .m = p->m,
+                    .n = p->n,
+                    .k = p->k,
+                    .a_kind = p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                    .b_kind = p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                    .bias_kind = p->bias,
+                    .count = p->count,
+                    .a_outer = p->m * p->k,
+                    .b_outer = p->k * p->n,
+                    .out_outer = p->m * p->n,
+                    .a_sums = sums,
+                    .epilogue = p->epilogue,
+                    .form = form,
+                    .label = "test"};
 
-    charl_assert_ok(
-        charl__gemm(dev, &(charl_gemm){.a = a,
-                                       .b = b,
-                                       .bias = p->bias ? c : NULL,
-                                       .out = o,
-                                       .m = p->m,
-                                       .n = p->n,
-                                       .k = p->k,
-                                       .a_kind = p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                       .b_kind = p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                                       .bias_kind = p->bias,
-                                       .count = p->count,
-                                       .a_outer = p->m * p->k,
-                                       .b_outer = p->k * p->n,
-                                       .out_outer = p->m * p->n,
-                                       .a_sums = sums,
-                                       .epilogue = p->epilogue,
-                                       .form = form,
-                                       .label = "test"}));
+    charl_assert_ok(charl__gemm(dev, &g));
     fetch(o, out_size(p), shift, out);
     if (sums) {
         fetch(sums, p->m * p->count, 0, p->a_sums);

@@ -292,7 +292,7 @@ static void elements_are_rounded_to_tf32(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout_and_edge),
@@ -314,7 +314,12 @@ int main(void)
         cmocka_unit_test(elements_are_rounded_to_tf32),
     };
     const charl_device_request request = {.local_size = 1, .allow_tf32 = true};
-    const int code = charl_test_on_device(tests, &dev);
+    int code;
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    code = charl_test_on_device(tests, &dev);
 
     is_tf32 = true;
     return code != 0 ? code
