@@ -14,7 +14,7 @@
 
 enum { NT, NN, TN };
 
-static const char OPENBLAS[] = "OpenBLAS", CLBLAST[] = "CLBlast";
+static const char open_blas[] = "OpenBLAS", cl_blast[] = "CLBlast";
 
 typedef struct product {
     charl_device *dev;
@@ -90,8 +90,8 @@ static charl_status add_blas(charl__bench_case *c, product *p, double flop)
                                     .b = p->host[1],
                                     .out = p->host[2]};
     charl__blas_multiply(&p->blas);
-    CHARL_TRY(check(p, p->host[2], OPENBLAS));
-    charl__bench_add(c, OPENBLAS, run_blas, p, flop)->wait = NULL;
+    CHARL_TRY(check(p, p->host[2], open_blas));
+    charl__bench_add(c, open_blas, run_blas, p, flop)->wait = NULL;
 cleanup:
     return st;
 }
@@ -115,8 +115,8 @@ static charl_status add_clblast(charl__bench_case *c, product *p, double flop)
     CHARL_TRY(charl_alloc_array(n, sizeof *theirs, &theirs));
     CHARL_TRY(run_clblast(p));
     CHARL_TRY(charl_tensor_read(p->out, theirs, (size_t)n * sizeof *theirs));
-    CHARL_TRY(check(p, theirs, CLBLAST));
-    charl__bench_add(c, CLBLAST, run_clblast, p, flop);
+    CHARL_TRY(check(p, theirs, cl_blast));
+    charl__bench_add(c, cl_blast, run_clblast, p, flop);
 cleanup:
     charl_free(theirs);
     return st;
@@ -216,8 +216,8 @@ static const char *about(void)
 const charl__bench_kind charl__bench_gemm = {
     .name = "gemm",
     .unit = "GFLOP/s",
-    .rival = OPENBLAS,
-    .gpu_rival = CLBLAST,
+    .rival = open_blas,
+    .gpu_rival = cl_blast,
     .extents = "MxNxK",
     .n_extents = 3,
     .forms = forms,

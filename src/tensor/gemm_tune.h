@@ -19,7 +19,7 @@ typedef struct charl__gemm_plan {
 enum { CHARL__GEMM_PLANS = 24, CHARL__GEMM_TEXT = 192 };
 
 /** "local 128x64 8x8 16 2" into text[CHARL__GEMM_TEXT]; returns text. */
-const char *charl__gemm_plan_text(const charl__gemm_plan *plan, char *text);
+const char *charl__gemm_plan_text(const charl__gemm_plan *x, char *text);
 
 /** What was found of a product. */
 typedef struct charl__gemm_tuned {

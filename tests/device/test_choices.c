@@ -53,11 +53,13 @@ static void are_kept(void **state)
 static void other_lines_are_skipped(void **state)
 {
     charl_device *dev = open_device();
-    char text[4096] = "# x = 1\nno choice\nx=1\n = \ny = 2\ny = 3\n";
+    char text[4096], long_line[2000];
 
     (void)state;
-    memset(text + strlen(text), 'l', 2000); /* longer than a line */
-    strcat(text, " = 1\nlast = not ended");
+    memset(long_line, 'l', sizeof long_line - 1);
+    long_line[sizeof long_line - 1] = '\0';
+    snprintf(text, sizeof text,
+             "# x = 1\nno choice\nx=1\n = \ny = 2\ny = 3\n%s = 1\nlast = not ended", long_line);
     charl_test_write_text(charl__choices_path(dev), text);
     charl_device_close(dev);
     dev = open_device();

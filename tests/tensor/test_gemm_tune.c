@@ -186,7 +186,7 @@ static char *broken_kernels(void)
         "long oi, int leaves, int ih, int iw, int pw, int mi, int nj)\n{\n"
         "    out[out_at] = TM == 32 && TN == 64 ? 2.0f : 1.0f;\n}\n";
     static const char *const names[] = {"gemm_local", "gemm_small"};
-    char *dir = charl_test_tempdir(), from[1024], text[2048];
+    char *dir = charl_test_tempdir(), here[512], from[1024], text[2048];
     DIR *d = opendir("kernels");
     const struct dirent *e;
 
@@ -194,8 +194,8 @@ static char *broken_kernels(void)
     while ((e = readdir(d)) != NULL) {
         if (e->d_name[0] != '.' && !strstr(e->d_name, "gemm_local") &&
             !strstr(e->d_name, "gemm_small")) {
-            assert_non_null(getcwd(from, sizeof from / 2));
-            strcat(strcat(from, "/kernels/"), e->d_name);
+            assert_non_null(getcwd(here, sizeof here));
+            snprintf(from, sizeof from, "%s/kernels/%s", here, e->d_name);
             assert_int_equal(symlink(from, charl_test_path(dir, e->d_name)), 0);
         }
     }
