@@ -27,7 +27,7 @@ STEPS = {
     "mnist-mlp": ("launch/mnist-mlp.ini", "mnist.h5", []),
     "mnist-cnn": ("launch/mnist-cnn.ini", "mnist.h5", []),
     "shakespeare": ("launch/shakespeare.ini", "shakespeare.h5", []),
-    "gpt2-124m": ("tests/bench/gpt2-124m.ini", "tokens.h5", []),
+    "gpt2-124m": ("launch/gpt2-124m.ini", "tokens.h5", ["train.batch_size=32"]),
     "resnet50": ("tests/bench/resnet50.ini", "pictures.h5", []),
 }
 PAUSE = 0.3  # threads of OpenMP and OpenBLAS spin for so long after their work
