@@ -4,7 +4,9 @@
  *                  DST   element type of out: float or int (default float)
  *                  NORM  0|1: shift and scale (default 0: the value converted)
  *                  INDEX type that holds the number of an element in its row (default ulong)
- * Launch           {elements of a row rounded up to 64, rows}, work-group {64, 1}.
+ *                  PAIR  1: charl_gather_rows_pair, which gathers words of 32 bits from a second source in the same launch, BAD_2 where
+ *                        there is no such row; the first `groups` work-groups are those of the first source
+ * Launch           64 work-items per stretch of 64 elements of a row, in groups of 64; stretches go by row.
  * Numerics         one rounding per operation. A row number outside the source gives NaN, or -1 for int.
  */
 #ifndef SRC
@@ -23,21 +25,50 @@
 #ifndef INDEX
 #define INDEX ulong
 #endif
-
-kernel void charl_gather_rows(global const SRC *source, ulong source_at, global const int *row, ulong row_at,
-#if NORM
-                              global const float *shift, ulong shift_at, global const float *scale, ulong scale_at,
-                              long inner, long channels,
+#ifndef PAIR
+#define PAIR 0
 #endif
-                              global DST *out, ulong out_at, long n, long source_rows)
-{
-    const size_t j = get_global_id(0), r = get_global_id(1);
-    const int from = row[row_at + r];
+#ifndef BAD_2
+#define BAD_2 0
+#endif
+#define STRETCH 64
 
-    if (j >= (ulong)n) {
+/* Element j of row r. */
+typedef struct {
+    ulong r, j;
+} place;
+
+static inline place place_of(uint group, long n)
+{
+    const uint stretches = (uint)((n + STRETCH - 1) / STRETCH);
+    const place p = {group / stretches, (ulong)(group % stretches) * STRETCH + get_local_id(0)};
+
+    return p;
+}
+
+#if NORM
+#define NORM_ARGS                                                                                                      \
+    global const float *shift, ulong shift_at, global const float *scale, ulong scale_at, long inner, long channels,
+#define NORM_PASS shift, shift_at, scale, scale_at, inner, channels,
+#else
+#define NORM_ARGS
+#define NORM_PASS
+#endif
+#define GATHER_ARGS                                                                                                    \
+    global const SRC *source, ulong source_at, global const int *row, ulong row_at, NORM_ARGS global DST *out,        \
+        ulong out_at, long n, long source_rows
+#define GATHER_PASS source, source_at, row, row_at, NORM_PASS out, out_at, n, source_rows
+
+static inline void gather(uint group, GATHER_ARGS)
+{
+    const place p = place_of(group, n);
+    int from;
+
+    if (p.j >= (ulong)n) {
         return;
     }
-    out += out_at + r * (ulong)n + j;
+    from = row[row_at + p.r];
+    out += out_at + p.r * (ulong)n + p.j;
     if (from < 0 || from >= source_rows) {
 #if DST_IS_FLOAT
         *out = NAN;
@@ -46,13 +77,46 @@ kernel void charl_gather_rows(global const SRC *source, ulong source_at, global 
 #endif
         return;
     }
+    source += source_at + (ulong)from * (ulong)n + p.j;
 #if NORM
     {
-        const INDEX c = channels == 1 ? 0 : (INDEX)j / (INDEX)inner % (INDEX)channels;
+        const INDEX c = channels == 1 ? 0 : (INDEX)p.j / (INDEX)inner % (INDEX)channels;
 
-        *out = ((float)source[source_at + (ulong)from * (ulong)n + j] - shift[shift_at + c]) * scale[scale_at + c];
+        *out = ((float)*source - shift[shift_at + c]) * scale[scale_at + c];
     }
 #else
-    *out = (DST)source[source_at + (ulong)from * (ulong)n + j];
+    *out = (DST)*source;
 #endif
 }
+
+#if !PAIR
+kernel void charl_gather_rows(GATHER_ARGS)
+{
+    gather((uint)get_group_id(0), GATHER_PASS);
+}
+#else
+static inline void gather_words(uint group, global const uint *source, global const int *row, global uint *out, long n,
+                                long source_rows)
+{
+    const place p = place_of(group, n);
+
+    if (p.j < (ulong)n) {
+        const int from = row[p.r];
+
+        out[p.r * (ulong)n + p.j] = from < 0 || from >= source_rows ? (uint)BAD_2 : source[(ulong)from * (ulong)n + p.j];
+    }
+}
+
+kernel void charl_gather_rows_pair(GATHER_ARGS, global const uint *source_2, ulong source_at_2, global const int *row_2,
+                                   ulong row_at_2, global uint *out_2, ulong out_at_2, long n_2, long source_rows_2,
+                                   int groups)
+{
+    const uint group = (uint)get_group_id(0);
+
+    if (group < (uint)groups) {
+        gather(group, GATHER_PASS);
+    } else {
+        gather_words(group - (uint)groups, source_2 + source_at_2, row_2 + row_at_2, out_2 + out_at_2, n_2, source_rows_2);
+    }
+}
+#endif

@@ -1,201 +1,191 @@
 /* gemm_small: matrix products too small to fill a device with the tiles of gemm_local; see gemm.clh.
  *
  * Specialised by   A_KIND, B_KIND 0 or 1, and BIAS: see gemm.clh
+ *                  TILE    16 or 32 rows and columns of a work-group (default 32)
  *                  FOLD    1: product z is the sum of `leaves` products, at most M, in the fixed tree; operands of a leaf lie x_outer
  *                          apart; ROUND as in tree.clh
  *                  A_SUMS  1, with FOLD: the sums of A over k go to a_sums [m], per leaf as charl_fold_columns of reduce.cl adds a column of
  *                          up to 256 rows, over the leaves in the tree
- * Launch           256 work-items per tile of 32 x 32, in groups of 256; tiles go by column, row, product. What such a product waits
- *                  for is memory: so tiles are deep, and a tile is on its way while the one before it is multiplied. A work-item
- *                  holds four outputs, neighbours in a column: what a warp reads of local memory is then one row of B's tile and
- *                  one float4 of A's.
+ *                  PAIR    1: gemm_small_pair, another product in the same launch, without epilogue, specialised by the same names with _2;
+ *                          the first `groups` work-groups are those of the product without FOLD that the other names describe
+ * Launch           a quarter of TILE * TILE work-items per tile, in groups of as many; tiles go by column, row, product. What such a
+ *                  product waits for is memory: so tiles are deep, and a tile is on its way while the one before it is multiplied. Both
+ *                  lie in local memory with k running fastest; a work-item has 2 x 2 outputs, half a tile apart, and reads four k at a time.
  * Numerics         see gemm.clh; with FOLD the tree of src/base/tree.h over the leaves.
  */
+#ifndef TILE
+#define TILE 32
+#endif
 #ifndef FOLD
 #define FOLD 0
+#endif
+#ifndef A_SUMS
+#define A_SUMS 0
+#endif
+#ifndef PAIR
+#define PAIR 0
 #endif
 #include "draw.clh"
 #include "gemm_epilogue.clh"
 #include "gemm.clh"
-#if FOLD
 #include "tree.clh"
-#endif
+#include "gemm_deep.clh"
 
-#ifndef A_SUMS
-#define A_SUMS 0
-#endif
-#if A_SUMS
-#define A_SUMS_ARGS , global float *a_sums, ulong a_sums_at
-#else
-#define A_SUMS_ARGS
-#endif
+/* What is constant in a launch, for each of its products. */
+typedef struct {
+    bool a_transposed, b_transposed, folds, sums_a, ends; /* ends: with the epilogue, if there is one */
+    int bias;
+} form;
 
-#define TILE 32
-#define BK 64
-#define LANES 256
-#define LOADS (TILE * BK / LANES) /* elements of each operand that a work-item brings in per tile */
-#define A_PITCH (TILE + 4) /* whole float4 */
-#define B_PITCH (TILE + 1)
-#define PER 4 /* outputs of a work-item */
+/* The arguments of a product. */
+typedef struct {
+    global const ACT *a, *b;
+    global const float *bias;
+    global OUT_T *out;
+    global float *a_sums;
+    int m, n, k_all, segments, inner, leaves;
+    long a_segment, b_segment, a_outer, a_inner, b_outer, b_inner, out_outer, out_inner;
+} product;
 
-/* Which element of its operand's tile work-item `lane` brings in r-th: lanes run along the operand's contiguous direction. */
-#if A_KIND == 1
-#define A_ROW(r) (lane % TILE)
-#define A_K(r) (lane / TILE + (LANES / TILE) * (r))
-#else
-#define A_ROW(r) (lane / BK + (LANES / BK) * (r))
-#define A_K(r) (lane % BK)
-#endif
-#if B_KIND == 0
-#define B_COL(r) (lane % TILE)
-#define B_K(r) (lane / TILE + (LANES / TILE) * (r))
-#else
-#define B_COL(r) (lane / BK + (LANES / BK) * (r))
-#define B_K(r) (lane % BK)
-#endif
-
-/* Element (row, d) of an operand that is [row][k] or, transposed, [k][row], and whose k goes on, after k_all, `stride` further. */
-static inline float load_at(global const ACT *x, int row, int rows, bool transposed, int d, int depth, int k_all, long stride)
+/* Tile `group` of p. */
+INLINE void multiply(const form f, const product p, long group, local float *as, local float *bs EPILOGUE_ARGS)
 {
-    if (row >= rows || d >= depth) {
-        return 0.0f;
-    }
-    if (depth == k_all || (transposed && stride == (long)k_all * rows)) { /* no parts, or one after another */
-        return charl_get(x + (transposed ? (long)d * rows + row : (long)row * k_all + d));
-    }
-    const int part = d / k_all, k = d - part * k_all;
-
-    return charl_get(x + part * stride + (transposed ? (long)k * rows + row : (long)row * k_all + k));
-}
-
-/* acc += A's four rows at k times B's column. */
-#define STEP(k) acc = fma(as[(k) * (A_PITCH / 4) + ty], (float4)(bs[(k) * B_PITCH + tx]), acc)
-
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_ARGS A_SUMS_ARGS)
-{
-    local float4 as[BK * A_PITCH / 4];
-    local float bs[BK * B_PITCH];
-    local float *const as1 = (local float *)as;
-    const int lane = (int)get_local_id(0), tx = lane % TILE, ty = lane / TILE;
-    const int cols = (n + TILE - 1) / TILE, rows = (m + TILE - 1) / TILE;
-    const long group = (long)get_group_id(0);
+    const int lane = (int)get_local_id(0), tx = lane % HALF, ty = lane / HALF;
+    const int cols = (p.n + TILE - 1) / TILE, rows = (p.m + TILE - 1) / TILE;
     const int j0 = (int)(group % cols) * TILE, i0 = (int)(group / cols % rows) * TILE;
-    const long z = group / cols / rows, zo = z / inner, zi = z % inner;
-    const int depth = k_all * (FOLD ? leaves : segments);
-    const long a_part = FOLD ? a_outer : a_segment, b_part = FOLD ? b_outer : b_segment;
-    float4 acc = (float4)(0.0f);
-    float ra[LOADS], rb[LOADS], sum[PER];
-#if FOLD
-    float level[PER][CHARL_TREE_LEVELS];
-    int leaf = 0, left = k_all; /* the leaf being added up, and what it still lacks */
-#endif
-#if A_SUMS
-    const bool adds = j0 == 0 && lane < TILE; /* a row of A each */
+    const long z = group / cols / rows, zo = z / p.inner, zi = z % p.inner;
+    const int depth = p.k_all * (f.folds ? p.leaves : p.segments);
+    const operand a = operand_of(p.a + zo * p.a_outer + zi * p.a_inner, i0, p.m, depth, p.k_all, f.folds ? p.a_outer : p.a_segment,
+                                 f.a_transposed);
+    const operand b = operand_of(p.b + zo * p.b_outer + zi * p.b_inner, j0, p.n, depth, p.k_all, f.folds ? p.b_outer : p.b_segment,
+                                 !f.b_transposed);
+    global OUT_T *const out = p.out + zo * p.out_outer + zi * p.out_inner;
+    const bool adds = f.sums_a && j0 == 0 && lane < TILE; /* a row of A each */
+    float acc[4] = {0.0f, 0.0f, 0.0f, 0.0f}, va[LOADS], vb[LOADS], level[4][CHARL_TREE_LEVELS];
     float column[4] = {0.0f, 0.0f, 0.0f, 0.0f}, column_level[CHARL_TREE_LEVELS];
-#endif
+    int leaf = 0, left = p.k_all; /* the leaf being added up, and what it still lacks */
 
-    /* not every specialisation looks at all arguments */
-    (void)bias, (void)bias_at, (void)ih, (void)iw, (void)pw, (void)mi, (void)nj, (void)leaves, (void)segments;
-
-    a += a_at + zo * a_outer + zi * a_inner;
-    b += b_at + zo * b_outer + zi * b_inner;
-    out += out_at + zo * out_outer + zi * out_inner;
-    EPILOGUE_MOVE(zo * out_outer + zi * out_inner);
+    EPILOGUE_MOVE(zo * p.out_outer + zi * p.out_inner);
     /* One step more than there are tiles: step t brings in tile t while tile t - 1 is multiplied. */
     for (int k0 = 0; k0 < depth + BK; k0 += BK) {
         if (k0 < depth) {
-#pragma unroll
-            for (int r = 0; r < LOADS; r++) {
-                ra[r] = load_at(a, i0 + A_ROW(r), m, A_KIND == 1, k0 + A_K(r), depth, k_all, a_part);
-                rb[r] = load_at(b, j0 + B_COL(r), n, B_KIND == 0, k0 + B_K(r), depth, k_all, b_part);
-            }
+            bring(a, lane, k0, va);
+            bring(b, lane, k0, vb);
         }
         if (k0 > 0) {
             const int kc = min(depth - (k0 - BK), BK);
-            int k = 0;
 
             barrier(CLK_LOCAL_MEM_FENCE);
-#if FOLD
-            while (k < kc) {
+            if (!f.folds && kc == BK) {
+#pragma unroll 4
+                for (int k = 0; k < BK; k += 4) {
+                    add_four(k, as + ty * PITCH, bs + tx * PITCH, acc);
+                }
+            } else if (!f.folds) {
+                add(0, kc, as + ty * PITCH, bs + tx * PITCH, acc);
+            }
+            for (int k = 0; f.folds && k < kc;) {
                 const int end = min(kc, k + left);
 
-#if A_SUMS
-                for (int u = k, row = k_all - left; adds && u < end; u++, row++) {
+                for (int u = k, row = p.k_all - left; adds && u < end; u++, row++) {
 #pragma unroll
                     for (int c = 0; c < 4; c++) {
-                        column[c] = c == row % 4 ? column[c] + as1[u * A_PITCH + lane] : column[c];
+                        column[c] = c == row % 4 ? column[c] + as[lane * PITCH + u] : column[c];
                     }
                 }
-#endif
+                add(k, end, as + ty * PITCH, bs + tx * PITCH, acc);
                 left -= end - k;
-#pragma unroll 8
-                for (; k < end; k++) {
-                    STEP(k);
-                }
+                k = end;
                 if (left == 0) {
-                    vstore4(acc, 0, sum);
 #pragma unroll
-                    for (int r = 0; r < PER; r++) {
-                        charl_tree_add(level[r], leaf, sum[r]);
+                    for (int r = 0; r < 4; r++) {
+                        charl_tree_add(level[r], leaf, acc[r]);
+                        acc[r] = 0.0f;
                     }
-#if A_SUMS
                     charl_tree_add(column_level, leaf, (column[0] + column[2]) + (column[1] + column[3]));
-#pragma unroll
-                    for (int c = 0; c < 4; c++) {
-                        column[c] = 0.0f;
-                    }
-#endif
+                    column[0] = column[1] = column[2] = column[3] = 0.0f;
                     leaf++;
-                    acc = (float4)(0.0f);
-                    left = k_all;
+                    left = p.k_all;
                 }
             }
-#else
-            for (; k + 16 <= kc; k += 16) {
-#pragma unroll
-                for (int u = 0; u < 16; u++) {
-                    STEP(k + u);
-                }
-            }
-            for (; k < kc; k++) {
-                STEP(k);
-            }
-#endif
             barrier(CLK_LOCAL_MEM_FENCE);
         }
         if (k0 < depth) {
-#pragma unroll
-            for (int r = 0; r < LOADS; r++) {
-                as1[A_K(r) * A_PITCH + A_ROW(r)] = ra[r];
-                bs[B_K(r) * B_PITCH + B_COL(r)] = rb[r];
-            }
+            put(a, lane, va, as);
+            put(b, lane, vb, bs);
         }
     }
-#if A_SUMS
-    if (adds && i0 + lane < m) {
-        a_sums[a_sums_at + i0 + lane] = charl_tree_sum_of(column_level, leaves);
+    if (adds && i0 + lane < p.m) {
+        p.a_sums[i0 + lane] = charl_tree_sum_of(column_level, p.leaves);
     }
-#endif
-    vstore4(acc, 0, sum);
 #pragma unroll
-    for (int r = 0; r < PER; r++) {
-        const int i = i0 + PER * ty + r, j = j0 + tx;
-        const long at = (long)i * n + j;
+    for (int r = 0; r < 4; r++) {
+        const int i = i0 + ty + r / 2 * HALF, j = j0 + tx + r % 2 * HALF;
+        const long at = (long)i * p.n + j;
+        float sum = f.folds ? charl_tree_sum_of(level[r], p.leaves) : acc[r];
 
-#if FOLD
-        sum[r] = charl_tree_sum_of(level[r], leaves);
-#endif
-        if (i < m && j < n) {
-#if BIAS == 1
-            sum[r] += bias[bias_at + j];
-#elif BIAS == 2
-            sum[r] += bias[bias_at + zi * m + i];
-#endif
+        if (i < p.m && j < p.n) {
+            if (f.bias > 0) {
+                sum += p.bias[f.bias == 1 ? j : zi * p.m + i];
+            }
 #ifdef EXPR
-            charl_store(EPILOGUE(sum[r], at, n - j), out + at, n - j);
-#else
-            charl_put(sum[r], out + at);
+            if (f.ends) {
+                charl_store(EPILOGUE(sum, at, p.n - j), out + at, p.n - j);
+                continue;
+            }
 #endif
+            charl_put(sum, out + at);
         }
     }
 }
+
+/* The operands of GEMM_ARGS. */
+#define PRODUCT                                                                                                            {                                                                                                                          a + a_at, b + b_at, bias + bias_at, out + out_at, A_SUMS_AT, m, n, k_all, segments, inner, leaves, a_segment,              b_segment, a_outer, a_inner, b_outer, b_inner, out_outer, out_inner                                            }
+#define UNUSED (void)ih, (void)iw, (void)pw, (void)mi, (void)nj
+#if A_SUMS
+#define A_SUMS_ARGS , global float *a_sums, ulong a_sums_at
+#define A_SUMS_AT a_sums + a_sums_at
+#else
+#define A_SUMS_ARGS
+#define A_SUMS_AT 0
+#endif
+#define LOCAL                                                                                                              local float4 as[TILE * PITCH / 4];                                                                                     local float4 bs[TILE * PITCH / 4]
+
+#if !PAIR
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_ARGS A_SUMS_ARGS)
+{
+    LOCAL;
+    const form f = {A_KIND == 1, B_KIND == 1, FOLD, A_SUMS, true, BIAS};
+    const product p = PRODUCT;
+
+    UNUSED;
+    multiply(f, p, (long)get_group_id(0), (local float *)as, (local float *)bs EPILOGUE_OPERANDS);
+}
+#else
+#if A_SUMS_2
+#define A_SUMS_ARGS_2 , global float *a_sums_2, ulong a_sums_at_2
+#define A_SUMS_AT_2 a_sums_2 + a_sums_at_2
+#else
+#define A_SUMS_ARGS_2
+#define A_SUMS_AT_2 0
+#endif
+#define GEMM_ARGS_2                                                                                                        , global const ACT *a_2, ulong a_at_2, global const ACT *b_2, ulong b_at_2, global const float *bias_2,                   ulong bias_at_2, global OUT_T *out_2, ulong out_at_2, int m_2, int n_2, int k_all_2, int segments_2,                   long a_segment_2, long b_segment_2, int inner_2, long a_outer_2, long a_inner_2, long b_outer_2,                       long b_inner_2, long out_outer_2, long out_inner_2, int leaves_2, int ih_2, int iw_2, int pw_2, int mi_2,              int nj_2 A_SUMS_ARGS_2
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small_pair(GEMM_ARGS GEMM_ARGS_2, int groups)
+{
+    LOCAL;
+    const form f = {A_KIND == 1, B_KIND == 1, false, false, true, BIAS};
+    const form f_2 = {A_KIND_2 == 1, B_KIND_2 == 1, FOLD_2, A_SUMS_2, false, BIAS_2};
+    const product p = PRODUCT;
+    const product p_2 = {a_2 + a_at_2, b_2 + b_at_2, bias_2 + bias_at_2, out_2 + out_at_2, A_SUMS_AT_2, m_2, n_2, k_all_2, segments_2,
+                         inner_2, leaves_2, a_segment_2, b_segment_2, a_outer_2, a_inner_2, b_outer_2, b_inner_2, out_outer_2,
+                         out_inner_2};
+    const long group = (long)get_group_id(0);
+
+    UNUSED;
+    (void)ih_2, (void)iw_2, (void)pw_2, (void)mi_2, (void)nj_2;
+    /* One call: where both sides of a branch have barriers, not every compiler does the right thing. */
+    multiply(group < groups ? f : f_2, group < groups ? p : p_2, group < groups ? group : group - groups, (local float *)as,
+             (local float *)bs EPILOGUE_OPERANDS);
+}
+#endif

@@ -196,6 +196,7 @@ static charl_status close_stretch(charl_graph *g, int *from)
     charl_status st = CHARL_OK;
     const int to = charl__recording_count(g->recording);
 
+    charl__recording_mark(g->recording);
     if (to > *from) {
         CHARL_TRY(
             add_action(g, (charl_action){.kind = CHARL_DO_REPLAY, .first = *from, .last = to}));
@@ -265,6 +266,9 @@ static charl_status record_nodes(charl_graph *g)
     for (int i = 0; i < g->nodes.count; i++) {
         charl_node *n = charl__node(g, i);
 
+        if (g->has_gradients && i == g->first_backward) {
+            charl__recording_mark(g->recording); /* the halves can be replayed one by one */
+        }
         if (n->live && n->op == &charl__op_batch_sum && !charl__graph_is_whole(g)) {
             CHARL_REQUIRE(g->collective, CHARL_ERR_INVALID,
                           "%s: this graph has part of the batch, but nothing that sums over ranks",
@@ -310,8 +314,7 @@ charl_status charl__graph_record(charl_graph *g)
     CHARL_TRY(bind_collectives(g));
     CHARL_TRY(charl__record_begin(g->dev, &g->recording));
     st = record_nodes(g);
-    charl__record_end(g->dev);
-    CHARL_TRY(st);
+    CHARL_TRY(charl__record_end(g->dev, st));
 cleanup:
     return st;
 }

@@ -152,7 +152,7 @@ static charl_status launch_begin(charl__bench_case *c)
     CHARL_TRY(charl_tensor_create(c->dev, CHARL_F32, &shape, &l->t));
     CHARL_TRY(charl__record_begin(c->dev, &l->recording));
     st = run_direct(l);
-    charl__record_end(c->dev);
+    st = charl__record_end(c->dev, st);
     CHARL_TRY(st);
     charl__bench_add(c, "direct", run_direct, l, 1e6)->batch = LAUNCHES;
     charl__bench_add(c, "replayed", run_replayed, l, 1e6)->batch = LAUNCHES;

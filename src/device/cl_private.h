@@ -247,8 +247,17 @@ charl_status charl__probe_products(charl_device *dev, bool allow_tf32) CHARL_MUS
 /* launch.c, recording.c */
 charl_status charl__args_set(cl_kernel kernel, const charl_launch *l) CHARL_MUST_CHECK;
 charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r) CHARL_MUST_CHECK;
-charl_status charl__recording_append(charl_recording *rec, const charl_launch *l,
-                                     charl__ready r) CHARL_MUST_CHECK;
+/** Record l, alone or together with the launch recorded last; r has everything but a kernel. What
+ * may make a pair is built when its place is settled. */
+charl_status charl__recording_add(charl_recording *rec, const charl_launch *l,
+                                  charl__ready r) CHARL_MUST_CHECK;
+
+/* join.c */
+/** Whether a and b may be one launch; *first is the one that leads. */
+bool charl__launches_pair(const charl_launch *a, const charl_launch *b, const charl_launch **first);
+/** Launch, or record, both as one. */
+charl_status charl__launch_pair(charl_device *dev, const charl_launch *first,
+                                const charl_launch *second) CHARL_MUST_CHECK;
 
 static inline bool charl__arg_is_buffer(charl_arg_kind kind)
 {

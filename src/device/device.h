@@ -193,7 +193,7 @@ static inline charl_arg charl__raw(charl_arg_kind kind, charl_buffer *b)
     return (charl_arg){.kind = kind, .buffer = b};
 }
 
-enum { CHARL_MAX_ARGS = 32 };
+enum { CHARL_MAX_ARGS = 64 };
 
 typedef struct charl_launch {
     const char *file;    /* "map" for kernels/map.cl, "nvidia/x" for kernels/nvidia/x.cl */
@@ -213,6 +213,12 @@ typedef struct charl_launch {
     /* CHARL_QUEUE_COMPUTE unless told, whose launches go to the device in bundles; those of other
      * queues at once. */
     charl_queue queue;
+    /* While recording, two launches of the same kernel one after the other, of which neither
+     * touches what the other writes, become one of the kernel ENTRY_pair: its defines are those of
+     * one that may lead, then `second` of the other; its arguments those of both, then the number
+     * of work-groups of the first, as int. One extent. NULL: never the second. */
+    bool may_lead;
+    const char *second;
     /* Not while recording: begins after this event, of any queue. Cheaper than charl__queue_wait,
      * which enqueues a command of its own. NULL: none. */
     const charl_event *after;
@@ -231,8 +237,13 @@ charl_status charl__launch(charl_device *dev, const charl_launch *l) CHARL_MUST_
 /* Recordings: between begin and end, launches are kept with their own kernel objects and not
  * executed. A recording retains the buffers it names. */
 charl_status charl__record_begin(charl_device *dev, charl_recording **out) CHARL_MUST_CHECK;
-void charl__record_end(charl_device *dev);
+/** so_far: what recording has come to; returned when it is an error. Errors: ERR_KERNEL,
+ * ERR_DEVICE.
+ */
+charl_status charl__record_end(charl_device *dev, charl_status so_far) CHARL_MUST_CHECK;
 int charl__recording_count(const charl_recording *r); /* launches so far: a mark while recording */
+/** While recording: what follows does not join what has been recorded so far. */
+void charl__recording_mark(charl_recording *r);
 /** Enqueue launches [first, last) on their queues. Async. */
 charl_status charl__recording_replay(charl_recording *r, int first, int last) CHARL_MUST_CHECK;
 void charl__recording_destroy(charl_recording *r); /* NULL is a no-op */

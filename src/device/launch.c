@@ -187,12 +187,11 @@ charl_status charl__launch(charl_device *dev, const charl_launch *l)
     }
     CHARL_TRY(check_geometry(dev, l, &r));
     CHARL_TRY(check_args(dev, l));
-    CHARL_TRY(charl__program_get(dev, l, &program));
     if (dev->recording) {
         CHARL_INVARIANT(!l->after); /* of one moment, a recording is for many */
-        CHARL_TRY(charl__kernel_create(dev, program, l->entry, &r.kernel));
-        CHARL_TRY(charl__recording_append(dev->recording, l, r));
+        CHARL_TRY(charl__recording_add(dev->recording, l, r));
     } else {
+        CHARL_TRY(charl__program_get(dev, l, &program));
         CHARL_TRY(charl__kernel_get(dev, program, l->entry, &r.kernel));
         CHARL_TRY(charl__args_set(r.kernel, l));
         CHARL_TRY(charl__ready_enqueue(dev, &r));

@@ -2,6 +2,7 @@
  * nothing. */
 #include <string.h>
 
+#include "base/text.h"
 #include "device/cl_private.h"
 
 struct charl_recording {
@@ -11,6 +12,10 @@ struct charl_recording {
     int count, capacity;
     charl_buffer **held; /* retained, each once */
     int n_held, held_capacity;
+    charl_launch last; /* the launch recorded last, where another may join it and it has no kernel
+                          yet; else file is NULL */
+    charl__text last_defines, last_second;
+    bool is_marked; /* behind it */
 };
 
 static charl_status hold(charl_recording *rec, charl_buffer *b)
@@ -47,14 +52,82 @@ cleanup:
     return st;
 }
 
-/* Takes r.kernel, also on failure. */
-charl_status charl__recording_append(charl_recording *rec, const charl_launch *l, charl__ready r)
+static void forget_last(charl_recording *rec)
+{
+    charl__text_fini(&rec->last_defines);
+    charl__text_fini(&rec->last_second);
+    rec->last = (charl_launch){.file = NULL};
+    rec->is_marked = false;
+}
+
+/* The launch with texts of its own: the caller's strings may die first. */
+static charl_status keep_last(charl_recording *rec, const charl_launch *l)
+{
+    charl_status st = CHARL_OK;
+    const char *text = rec->text[rec->count - 1];
+
+    CHARL_TRY(charl__text_printf(&rec->last_defines, "%s", l->defines ? l->defines : ""));
+    CHARL_TRY(charl__text_printf(&rec->last_second, "%s", l->second ? l->second : ""));
+    rec->last = *l;
+    rec->last.defines = charl__text_string(&rec->last_defines);
+    rec->last.second = l->second ? charl__text_string(&rec->last_second) : NULL;
+    rec->last.entry = text;
+    rec->last.label = text + strlen(text) + 1;
+cleanup:
+    return st;
+}
+
+static charl_status prepare(charl_recording *rec, const charl_launch *l, cl_kernel *out)
+{
+    charl_status st = CHARL_OK;
+    charl__program *program = NULL;
+
+    CHARL_TRY(charl__program_get(rec->dev, l, &program));
+    CHARL_TRY(charl__kernel_create(rec->dev, program, l->entry, out));
+    CHARL_TRY(charl__args_set(*out, l));
+cleanup:
+    return st;
+}
+
+/* No launch joins the last one any more: it gets its kernel. */
+static charl_status settle(charl_recording *rec)
+{
+    charl_status st = CHARL_OK;
+
+    if (rec->last.file) {
+        CHARL_TRY(prepare(rec, &rec->last, &rec->item[rec->count - 1].kernel));
+    }
+cleanup:
+    forget_last(rec);
+    return st;
+}
+
+/* One launch in the place of the last one and l. */
+static charl_status join(charl_recording *rec, const charl_launch *l, bool l_leads)
+{
+    charl_status st = CHARL_OK;
+    charl__text defines = rec->last_defines, second = rec->last_second;
+    const charl_launch last = rec->last;
+    char *text = rec->text[--rec->count];
+
+    rec->last_defines = rec->last_second = (charl__text){0};
+    forget_last(rec);
+    st = charl__launch_pair(rec->dev, l_leads ? l : &last, l_leads ? &last : l);
+    charl__text_fini(&defines);
+    charl__text_fini(&second);
+    charl_free(text);
+    return st;
+}
+
+static charl_status append(charl_recording *rec, const charl_launch *l, charl__ready r)
 {
     charl_status st = CHARL_OK;
     const size_t entry = strlen(r.entry) + 1, label = strlen(r.label) + 1;
+    const bool may_pair = l->may_lead || l->second;
     char *text = NULL;
 
-    CHARL_TRY(charl__args_set(r.kernel, l));
+    CHARL_TRY(settle(rec));
+    CHARL_TRY(may_pair ? CHARL_OK : prepare(rec, l, &r.kernel));
     CHARL_TRY(grow(rec));
     CHARL_TRY(charl_alloc(entry + label, &text));
     memcpy(text, r.entry, entry);
@@ -70,10 +143,26 @@ charl_status charl__recording_append(charl_recording *rec, const charl_launch *l
     rec->item[rec->count++] = r;
     text = NULL;
     r.kernel = NULL;
+    CHARL_TRY(may_pair ? keep_last(rec, l) : CHARL_OK);
 cleanup:
     charl__kernel_release(r.kernel);
     charl_free(text);
     return st;
+}
+
+charl_status charl__recording_add(charl_recording *rec, const charl_launch *l, charl__ready r)
+{
+    const charl_launch *first = NULL;
+
+    if (rec->last.file && !rec->is_marked && charl__launches_pair(&rec->last, l, &first)) {
+        return join(rec, l, first == l);
+    }
+    return append(rec, l, r);
+}
+
+void charl__recording_mark(charl_recording *rec)
+{
+    rec->is_marked = true;
 }
 
 charl_status charl__record_begin(charl_device *dev, charl_recording **out)
@@ -91,9 +180,15 @@ cleanup:
     return st;
 }
 
-void charl__record_end(charl_device *dev)
+charl_status charl__record_end(charl_device *dev, charl_status so_far)
 {
+    charl_status st = so_far;
+
+    if (dev->recording && st == CHARL_OK) {
+        st = settle(dev->recording);
+    }
     dev->recording = NULL;
+    return st;
 }
 
 charl_recording *charl__record_pause(charl_device *dev)
@@ -135,6 +230,7 @@ void charl__recording_destroy(charl_recording *r)
     if (r->dev->recording == r) {
         r->dev->recording = NULL;
     }
+    forget_last(r);
     for (int i = 0; i < r->count; i++) {
         charl__kernel_release(r->item[i].kernel);
         charl_free(r->text[i]);

@@ -163,8 +163,7 @@ static charl_status record(charl_optimizer *o)
     if (st == CHARL_OK && !o->is_divided && !o->type->copies) {
         st = charl__params_refresh(o->set);
     }
-    charl__record_end(o->set->dev);
-    CHARL_TRY(st);
+    CHARL_TRY(charl__record_end(o->set->dev, st));
 cleanup:
     return st;
 }

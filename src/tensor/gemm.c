@@ -119,17 +119,21 @@ int charl__gemm_define_common(const charl_gemm *p, char *text, size_t bytes)
     return n;
 }
 
-int charl__gemm_define_fold(const charl_gemm *p, char *text, size_t bytes)
+int charl__gemm_define_rounding(const charl_gemm *p, char *text, size_t bytes)
 {
-    int level = 0, n = snprintf(text, bytes, "#define FOLD %d\n", p->leaves > 1);
+    int level = 0;
 
     while (1 << level < p->rounded) {
         level++;
     }
-    if (p->leaves > 1 && p->rounded > 0) {
-        n += snprintf(text + n, bytes - (size_t)n, "#define ROUND %d\n", level);
-    }
-    return n;
+    return p->leaves > 1 && p->rounded > 0 ? snprintf(text, bytes, "#define ROUND %d\n", level) : 0;
+}
+
+int charl__gemm_define_fold(const charl_gemm *p, char *text, size_t bytes)
+{
+    const int n = snprintf(text, bytes, "#define FOLD %d\n", p->leaves > 1);
+
+    return n + charl__gemm_define_rounding(p, text + n, bytes - (size_t)n);
 }
 
 /* Of sums in registers: 8 x 32 in vectors of 16, 4 x 16 where vectors are shorter; a narrow product
@@ -288,7 +292,7 @@ charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
                                 const charl__gemm_plan *plan)
 {
     charl_status st = CHARL_OK;
-    char defines[CHARL__GEMM_DEFINES];
+    char defines[CHARL__GEMM_DEFINES], second[CHARL__GEMM_SECOND];
     charl_launch l = {
         .defines = defines,
         .args = {charl__gemm_operand(CHARL_ARG_IN, p->a, p->a_at),
@@ -330,6 +334,9 @@ charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
     if (charl__gemm_is_local(dev, p)) {
         CHARL_INVARIANT(p->leaves <= CHARL__GEMM_LOCAL_LEAVES);
         charl__gemm_shape_local(p, plan, &l, defines);
+        if (plan->form == CHARL_GEMM_LOCAL_SMALL) {
+            charl__gemm_offer_pair(p, &l, second);
+        }
     } else if (is_plane(p) && plan->rows == 0) {
         shape_plane(p, &l, defines, sizeof defines);
     } else {

@@ -3,7 +3,7 @@
 
 #include "tensor/gemm_private.h"
 
-enum { SMALL_TILE = 32, SMALL_GROUP = 256, VECTOR = 4 };
+enum { SMALL_PER_LANE = 4, VECTOR = 4 };
 
 /* Whether every row of an operand begins at a multiple of VECTOR elements, and is whole vectors. */
 static bool is_by_vectors(const charl_tensor *t, int64_t at, int64_t length, int64_t steps)
@@ -45,7 +45,6 @@ void charl__gemm_shape_local(const charl_gemm *p, const charl__gemm_plan *plan, 
 {
     const size_t bytes = CHARL__GEMM_DEFINES;
     const bool small = plan->form == CHARL_GEMM_LOCAL_SMALL;
-    const int rows = small ? SMALL_TILE : plan->rows, columns = small ? SMALL_TILE : plan->columns;
     int n = charl__gemm_define_common(p, text, bytes);
 
     n += charl__gemm_define_epilogue(p, small ? 1 : VECTOR, text + n, bytes - (size_t)n);
@@ -57,13 +56,43 @@ void charl__gemm_shape_local(const charl_gemm *p, const charl__gemm_plan *plan, 
     if (p->a_sums) {
         charl__launch_add(l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
     }
-    if (!small) {
+    if (small) {
+        snprintf(text + n, bytes - (size_t)n, "#define TILE %d\n", plan->rows);
+    } else {
         define_tile(p, plan, text + n, bytes - (size_t)n);
     }
     l->file = l->entry = small ? "gemm_small" : "gemm_local";
     l->local[0] =
-        small ? SMALL_GROUP : (size_t)(rows / plan->part_rows * (columns / plan->part_columns));
-    l->global[0] = (size_t)(charl__ceil_div(p->m, rows) * charl__ceil_div(p->n, columns) *
-                            charl__at_least_one(p->count)) *
+        small ? (size_t)(plan->rows * plan->columns / SMALL_PER_LANE)
+              : (size_t)(plan->rows / plan->part_rows * (plan->columns / plan->part_columns));
+    l->global[0] = (size_t)(charl__ceil_div(p->m, plan->rows) *
+                            charl__ceil_div(p->n, plan->columns) * charl__at_least_one(p->count)) *
                    l->local[0];
+}
+
+/* A product in the kernel for small ones may share a launch with another (kernels/gemm_small.cl).
+ */
+void charl__gemm_offer_pair(const charl_gemm *p, charl_launch *l, char *second)
+{
+    const size_t bytes = CHARL__GEMM_SECOND;
+    const bool folds = p->leaves > 1;
+    int n;
+
+    if (p->a->dtype != CHARL_F32 || p->out->dtype != CHARL_F32) {
+        return;
+    }
+    l->may_lead = !folds;
+    if (p->epilogue) {
+        return;
+    }
+    n = snprintf(second, bytes,
+                 "#define A_KIND_2 %d\n#define B_KIND_2 %d\n#define BIAS_2 %d\n"
+                 "#define FOLD_2 %d\n#define A_SUMS_2 %d\n",
+                 (int)p->a_kind, (int)p->b_kind, (int)p->bias_kind, folds, p->a_sums != NULL);
+    if (folds) {
+        n += snprintf(second + n, bytes - (size_t)n, "#define M %d\n", CHARL__GEMM_LOCAL_LEAVES);
+        n += charl__gemm_define_rounding(p, second + n, bytes - (size_t)n);
+    }
+    CHARL_INVARIANT(n > 0 && (size_t)n < bytes);
+    l->second = second;
 }

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "tensor/gemm_private.h"
 
-enum { BYTES_PER_4 = 16 };
+enum { BYTES_PER_4 = 16, SMALL = 16, SMALL_LARGE = 32 };
 
 /* What is guessed of the tiles below. A lane that holds 8 x 8 sums takes 16 numbers from local
  * memory for 64 fma; work-groups of 64 such lanes wait less for one another than larger ones. But a
@@ -34,13 +34,19 @@ bool charl__gemm_fits_small(const charl_gemm *p)
 
     return (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
            (p->b_kind == CHARL_GEMM_PLAIN || p->b_kind == CHARL_GEMM_TRANSPOSED) &&
-           p->k * parts <= INT_MAX / 2 && (p->leaves <= 1 || p->segments <= 1);
+           p->k * parts <= INT_MAX / 2 / charl__at_least_one(p->m > p->n ? p->m : p->n) &&
+           (p->leaves <= 1 || p->segments <= 1);
 }
 
 static int64_t count_tiles(const charl_gemm *p, int extent)
 {
     return charl__ceil_div(p->m, extent) * charl__ceil_div(p->n, extent) *
            charl__at_least_one(p->leaves > 1 ? p->inner : p->count);
+}
+
+static charl__gemm_plan small_tile(int extent)
+{
+    return (charl__gemm_plan){.form = CHARL_GEMM_LOCAL_SMALL, .rows = extent, .columns = extent};
 }
 
 charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl_gemm *p)
@@ -54,7 +60,7 @@ charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl_gemm *p)
     if (charl__gemm_fits_small(p) &&
         (p->form == CHARL_GEMM_LOCAL_SMALL ||
          (p->form == CHARL_GEMM_AUTO && count_tiles(p, 64) <= units))) {
-        return (charl__gemm_plan){.form = CHARL_GEMM_LOCAL_SMALL};
+        return small_tile(count_tiles(p, SMALL_LARGE) > 2 * units ? SMALL_LARGE : SMALL);
     }
     if (p->leaves > 1 || p->form == CHARL_GEMM_LOCAL) {
         return tiles[TILE_64];
@@ -114,7 +120,8 @@ int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
         return n;
     }
     if (charl__gemm_fits_small(p)) {
-        n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_LOCAL_SMALL});
+        n = add(out, n, small_tile(SMALL));
+        n = add(out, n, small_tile(SMALL_LARGE));
     }
     for (int i = 0; i < (int)(sizeof tiles / sizeof *tiles); i++) {
         n = can_have(dev, p, &tiles[i]) ? add(out, n, tiles[i]) : n;

@@ -4,7 +4,7 @@
 #include "tensor/gemm.h"
 #include "tensor/gemm_tune.h"
 
-enum { CHARL__GEMM_DEFINES = 2048 };
+enum { CHARL__GEMM_DEFINES = 2048, CHARL__GEMM_SECOND = 192 };
 
 static inline int64_t charl__at_least_one(int64_t x)
 {
@@ -77,6 +77,9 @@ void charl__gemm_shape_local(const charl_gemm *p, const charl__gemm_plan *plan, 
  */
 int charl__gemm_define_common(const charl_gemm *p, char *text, size_t bytes);
 int charl__gemm_define_fold(const charl_gemm *p, char *text, size_t bytes);
+int charl__gemm_define_rounding(const charl_gemm *p, char *text, size_t bytes);
+/** Let the launch of a LOCAL_SMALL plan pair with others; `second`: CHARL__GEMM_SECOND bytes. */
+void charl__gemm_offer_pair(const charl_gemm *p, charl_launch *l, char *second);
 
 /** Defines of p's epilogue, after `text`; returns the characters written, 0 without one. `vec`:
  * elements that the kernel takes at a time. */

@@ -112,8 +112,7 @@ static charl_status time_calls(charl_device *dev, const trial *t, const charl__g
 
     CHARL_TRY(charl__record_begin(dev, &r));
     st = charl__gemm_launch(dev, &t->gemm, plan);
-    charl__record_end(dev);
-    CHARL_TRY(st);
+    CHARL_TRY(charl__record_end(dev, st));
     n = charl__recording_count(r);
     CHARL_TRY(charl_device_sync(dev));
     begin = charl__clock_s();

@@ -170,8 +170,7 @@ static charl_status record(charl__passes *p, pass *q)
     for (int k = q->first; k < q->last && st == CHARL_OK; k++) {
         st = enqueue_step(p, &p->step[k]);
     }
-    charl__record_end(p->set->dev);
-    CHARL_TRY(st);
+    CHARL_TRY(charl__record_end(p->set->dev, st));
 cleanup:
     return st;
 }

@@ -1,5 +1,6 @@
 /* Launches, what they refuse, recordings and step records, on every device. */
 #include "base/alloc.h"
+#include "device/cl_private.h"
 #include "device/suite.h"
 
 enum { WORDS = 3000, STEPS = 23 };
@@ -263,7 +264,7 @@ static void check_recording(charl_device *dev)
     assert_null(second);
     before = charl__device_counters(dev);
     enqueue_steps(dev, x, y);
-    charl__record_end(dev);
+    charl_assert_ok(charl__record_end(dev, CHARL_OK));
     assert_int_equal(charl__recording_count(r), 2 * STEPS);
     assert_int_equal(charl__device_counters(dev).launches, before.launches);
 
@@ -320,6 +321,42 @@ static void test_recording_failure(void **state)
 {
     (void)state;
     charl_test_each_device(check_recording_failure);
+}
+
+/* Which launches may share one: none is made here. */
+static void test_pairs(void **state)
+{
+    static const charl__env_id off[] = {CHARL_ENV_NO_FUSION, CHARL_ENV_CHECK_FINITE};
+    charl_buffer *const b = (charl_buffer *)(void *)state, *const other =
+                                                               b + 1; /* not looked into */
+    charl_launch lead = charl_test_copy_launch(b, 0, b, 100, 50), l;
+    const charl_launch *first = NULL;
+
+    lead.may_lead = true;
+    l = charl_test_copy_launch(b, 0, b, 150, 50);
+    assert_false(charl__launches_pair(&lead, &l, &first)); /* neither may be the second */
+    l.second = "";
+    assert_true(charl__launches_pair(&lead, &l, &first));
+    assert_ptr_equal(first, &lead);
+    assert_true(charl__launches_pair(&l, &lead, &first));
+    assert_ptr_equal(first, &lead);
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
+        charl__env_set(off[i], "1");
+        assert_false(charl__launches_pair(&lead, &l, &first));
+        charl__env_set(off[i], NULL);
+    }
+    l.args[0].v.offset = 149; /* the last element that the first writes */
+    assert_false(charl__launches_pair(&lead, &l, &first));
+    l.args[0].buffer = other;
+    assert_true(charl__launches_pair(&lead, &l, &first));
+    l.args[1].v.offset = 49; /* the last element that the first reads */
+    assert_false(charl__launches_pair(&lead, &l, &first));
+    l.args[1].v.offset = 200;
+    l.args[1].count = 0; /* does not say how many */
+    assert_false(charl__launches_pair(&lead, &l, &first));
+    l = charl_test_fill_launch(other, 0, 1, 50);
+    l.second = "";
+    assert_false(charl__launches_pair(&lead, &l, &first)); /* another kernel */
 }
 
 /* The host runs ahead of the device by more steps than the ring is deep; every step sees its own
@@ -432,7 +469,7 @@ int main(void)
         cmocka_unit_test(test_recording), cmocka_unit_test(test_recording_failure),
         cmocka_unit_test(test_ring),      cmocka_unit_test(test_events),
         cmocka_unit_test(test_order),     cmocka_unit_test(test_commands),
-        cmocka_unit_test(test_sync),
+        cmocka_unit_test(test_sync),      cmocka_unit_test(test_pairs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

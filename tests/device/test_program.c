@@ -332,7 +332,7 @@ static charl_status life(void *ctx)
     l = charl_test_copy_launch(charl__ring_buffer(ring), 0, b, 0, 4);
     CHARL_TRY(charl__record_begin(dev, &r));
     CHARL_TRY(charl__launch(dev, &l));
-    charl__record_end(dev);
+    CHARL_TRY(charl__record_end(dev, CHARL_OK));
     CHARL_TRY(charl__ring_push(ring, record));
     CHARL_TRY(charl__recording_replay(r, 0, 1));
     CHARL_TRY(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e));

@@ -47,7 +47,7 @@ static charl_status scenario(void *ctx)
     CHARL_TRY(charl__tensor_fill(t, 1.0));
     CHARL_TRY(charl__record_begin(dev, &r));
     st = charl__tensor_fill(t, 2.0);
-    charl__record_end(dev);
+    charl_assert_ok(charl__record_end(dev, CHARL_OK));
     CHARL_TRY(st);
     CHARL_TRY(charl__recording_replay(r, 0, 1));
     CHARL_TRY(charl__recording_replay(r, 0, 1));

@@ -73,6 +73,15 @@ static int64_t inner_of(const charl_shape *source, int64_t channels)
     return inner > 0 ? inner : 1;
 }
 
+/* What the kernel must be told to gather such elements beside those of another source: they are
+ * words, of which one stands for rows that are not there. NULL: they are not. */
+static const char *words_of(charl_dtype d)
+{
+    return d == CHARL_I32   ? "#define BAD_2 0xffffffffu\n"
+           : d == CHARL_F32 ? "#define BAD_2 as_uint(NAN)\n"
+                            : NULL;
+}
+
 static charl_status enqueue(const charl_enqueue *e)
 {
     const charl_tensor *source = e->in[0], *row = e->in[1];
@@ -80,13 +89,14 @@ static charl_status enqueue(const charl_enqueue *e)
     const int64_t n = rows > 0 ? charl__tensor_count(e->out[0]) / rows : 0;
     const bool norm = e->n_in == 4;
     char defines[160];
-    charl_launch l = {
-        .file = "gather_rows",
-        .entry = "charl_gather_rows",
-        .defines = defines,
-        .global = {rows > 0 ? ((size_t)n + GROUP - 1) / GROUP * GROUP : 0, (size_t)rows},
-        .local = {GROUP, 1},
-        .label = e->label};
+    charl_launch l = {.file = "gather_rows",
+                      .entry = "charl_gather_rows",
+                      .defines = defines,
+                      .global = {(size_t)rows * (((size_t)n + GROUP - 1) / GROUP * GROUP)},
+                      .local = {GROUP},
+                      .may_lead = true,
+                      .second = norm ? NULL : words_of(source->dtype),
+                      .label = e->label};
     int a = 0;
 
     snprintf(defines, sizeof defines,

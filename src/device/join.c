@@ -1,0 +1,103 @@
+/* Two launches in one, while recording: what a small model waits for is launches, and of its
+ * products many do not need one another.
+ *
+ * A launch that may be the first of a pair is remembered, with the text that it needs to be the
+ * second; where the next one fits and neither touches what the other writes, both are recorded as
+ * one, of the kernel ENTRY_pair. Everything before runs before both, so the order of all else
+ * stays.
+ */
+#include <string.h>
+
+#include "base/env.h"
+#include "base/text.h"
+#include "device/cl_private.h"
+
+static bool is_writer(charl_arg_kind kind)
+{
+    return kind == CHARL_ARG_OUT || kind == CHARL_ARG_INOUT;
+}
+
+/* Whether a and b may touch the same bytes, and one of them writes. Where an argument does not say
+ * how many elements it uses, that is the rest of its buffer. */
+static bool interfere(const charl_arg *a, const charl_arg *b)
+{
+    const uint64_t a_first = (uint64_t)a->v.offset * a->size,
+                   a_end = a_first + (uint64_t)a->count * a->size;
+    const uint64_t b_first = (uint64_t)b->v.offset * b->size,
+                   b_end = b_first + (uint64_t)b->count * b->size;
+
+    if (!charl__arg_is_buffer(a->kind) || !charl__arg_is_buffer(b->kind) || !a->buffer ||
+        a->buffer != b->buffer || (!is_writer(a->kind) && !is_writer(b->kind))) {
+        return false;
+    }
+    return a->count == 0 || b->count == 0 || (a_first < b_end && b_first < a_end);
+}
+
+static int count_args(const charl_launch *l)
+{
+    int n = 0;
+
+    while (n < CHARL_MAX_ARGS && l->args[n].kind != CHARL_ARG_END) {
+        n++;
+    }
+    return n;
+}
+
+static bool are_apart(const charl_launch *x, const charl_launch *y)
+{
+    const int nx = count_args(x), ny = count_args(y);
+
+    for (int i = 0; i < nx; i++) {
+        for (int k = 0; k < ny; k++) {
+            if (interfere(&x->args[i], &y->args[k])) {
+                return false;
+            }
+        }
+    }
+    return nx + ny + 1 < CHARL_MAX_ARGS;
+}
+
+static bool fits(const charl_launch *first, const charl_launch *second)
+{
+    return first->may_lead && second->second && strcmp(first->file, second->file) == 0 &&
+           strcmp(first->entry, second->entry) == 0 && first->queue == second->queue &&
+           first->local[0] == second->local[0] && first->global[1] <= 1 && second->global[1] <= 1;
+}
+
+bool charl__launches_pair(const charl_launch *a, const charl_launch *b, const charl_launch **first)
+{
+    *first = fits(a, b) ? a : b;
+    return (fits(a, b) || fits(b, a)) && are_apart(a, b) &&
+           !charl__env_is_on(CHARL_ENV_NO_FUSION) && !charl__env_is_on(CHARL_ENV_CHECK_FINITE);
+}
+
+charl_status charl__launch_pair(charl_device *dev, const charl_launch *first,
+                                const charl_launch *second)
+{
+    charl_status st = CHARL_OK;
+    charl_launch both = *first;
+    charl__text defines = {0}, entry = {0}, label = {0};
+    int n = count_args(first);
+
+    CHARL_TRY(charl__text_printf(&defines, "%s%s#define PAIR 1\n",
+                                 first->defines ? first->defines : "", second->second));
+    CHARL_TRY(charl__text_printf(&entry, "%s_pair", first->entry));
+    CHARL_TRY(charl__text_printf(&label, "%s & %s", first->label ? first->label : first->file,
+                                 second->label ? second->label : second->file));
+    for (int i = 0; i < count_args(second); i++) {
+        both.args[n++] = second->args[i];
+    }
+    both.args[n] = charl__i32((int32_t)(first->global[0] / first->local[0]));
+    both.global[0] += second->global[0];
+    both.defines = charl__text_string(&defines);
+    both.entry = charl__text_string(&entry);
+    both.label = charl__text_string(&label);
+    both.may_lead = false;
+    both.second = NULL;
+    CHARL_TRY(charl__launch(dev, &both));
+cleanup:
+    charl__text_fini(&defines);
+    charl__text_fini(&entry);
+    charl__text_fini(&label);
+    return st;
+}
