@@ -21,21 +21,24 @@ kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label,
 
     for (ulong r = first; r < min(first + per_item, rows); r++) {
         global const ACT *xr = x + x_at + r * n;
-        const float2 y = loss_of(xr, row_of(false, xr, (int)n, of, 0, 0), label[label_at + r], smooth, (int)n);
+        const int cls = label[label_at + r];
+        const float2 y = loss_of(logit_of(xr, cls, (int)n), row_of(false, xr, (int)n, of, 0, 0), cls, smooth, (int)n);
 
         out[out_at + r] = y.x * WEIGHT_OF(r);
         lse[lse_at + r] = y.y;
     }
 #else
     local float scratch[CHARL_ROW_SCRATCH];
-    const ulong r = CHUNKS ? get_group_id(0) : get_global_id(0) / CHARL_ROW_ITEMS;
+    const ulong place = CHUNKS ? get_group_id(0) : get_global_id(0) / CHARL_ROW_ITEMS, r = min(place, rows - 1);
     const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;
-    global const ACT *xr = x + x_at + min(r, rows - 1) * n; /* all of a group come: some once more for the last row */
+    global const ACT *xr = x + x_at + r * n; /* all of a group come: some once more for the last row */
+    const int cls = label[label_at + r];
+    const float logit = logit_of(xr, cls, (int)n);
     const part row = shared_row_of(xr, (int)n, of, t, scratch);
 
     (void)per_item;
-    if (r < rows && (CHUNKS ? ITEM_OF_ROW : t) == 0) {
-        const float2 y = loss_of(xr, row, label[label_at + r], smooth, (int)n);
+    if (place < rows && (CHUNKS ? ITEM_OF_ROW : t) == 0) {
+        const float2 y = loss_of(logit, row, cls, smooth, (int)n);
 
         out[out_at + r] = y.x * WEIGHT_OF(r);
         lse[lse_at + r] = y.y;

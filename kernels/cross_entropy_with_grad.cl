@@ -21,9 +21,10 @@ kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, u
 
     for (ulong r = first; r < min(first + per_item, rows); r++) {
         global const ACT *xr = x + x_at + r * n;
+        const int cls = label[label_at + r];
         const float w = WEIGHT_OF(r);
-        const float2 y = loss_of(xr, row_of(false, xr, size, of, 0, 0), label[label_at + r], smooth, size);
-        const target q = target_of(y.y, g[g_at + r] * w, smooth, label[label_at + r], size);
+        const float2 y = loss_of(logit_of(xr, cls, size), row_of(false, xr, size, of, 0, 0), cls, smooth, size);
+        const target q = target_of(y.y, g[g_at + r] * w, smooth, cls, size);
 
         loss[loss_at + r] = y.x * w;
         lse[lse_at + r] = y.y;
@@ -38,11 +39,10 @@ kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, u
     const int item = CHUNKS ? ITEM_OF_ROW : t, step = (CHUNKS ? ITEMS_OF_ROW : CHARL_ROW_ITEMS) * CHARL_VEC;
     global const ACT *xr = x + x_at + r * n; /* all of a group come: some once more for the last row */
     global ACT *to = out + out_at + r * n;
-    const bool alike = skew_of(xr) == skew_of(to);
-    const part row = shared_row_of(xr, size, of, t, scratch);
-    const float w = WEIGHT_OF(r);
-    const float2 y = loss_of(xr, row, label[label_at + r], smooth, size);
-    const target q = target_of(y.y, g[g_at + r] * w, smooth, label[label_at + r], size);
+    const int cls = label[label_at + r];
+    const float w = WEIGHT_OF(r), scale = g[g_at + r] * w, logit = logit_of(xr, cls, size);
+    const float2 y = loss_of(logit, shared_row_of(xr, size, of, t, scratch), cls, smooth, size);
+    const target q = target_of(y.y, scale, smooth, cls, size);
 
     (void)per_item;
     barrier(CLK_GLOBAL_MEM_FENCE); /* all have read what out takes the place of */
@@ -54,7 +54,7 @@ kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, u
         lse[lse_at + r] = y.y;
     }
     for (int c = item * CHARL_VEC; c < size + CHARL_VEC; c += VECTORS * step) {
-        if (alike) {
+        if (skew_of(xr) == skew_of(to)) {
             differentiate(true, xr, to, c, step, q);
         } else {
             differentiate(false, xr, to, c, step, q);

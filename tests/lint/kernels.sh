@@ -1,6 +1,6 @@
 #!/bin/sh
 # Every kernel file is plain OpenCL C 1.2 and compiles with its default parameters; kernels/nvidia for that target, and also with each
-# parameter 1 whose default is 0, and with an epilogue, for no other machine here compiles them. The others compile as OpenCL C 2.0 too, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2.
+# parameter 1 whose default is 0, and with an epilogue or for rows that work-items share, for no other machine here compiles them. The others compile as OpenCL C 2.0 too, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2.
 # Usage: kernels.sh ROOT [CLANG]
 cd "$1" || exit 2
 clang=${2:-clang}
@@ -13,6 +13,7 @@ for f in common math memory rows quick; do
     [ -f kernels/$f.clh ] && prelude="$prelude -include kernels/$f.clh"
 done
 epilogue="CHARL_VEC=4 -DEXPR=a+b*c -DN_WITH=2 -DKEEP=1 -DPRODUCT_T=ushort -DWITH_B_T=half -DWITH_C_T=float"
+shared_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DCHUNKS=1 -DKEEP=4"
 failed=0
 if grep -n '^#include' $(find kernels -name '*.clh' ! -name common.clh ! -name math.clh ! -name memory.clh ! -name rows.clh ! -name quick.clh); then
     echo "a file that kernels include includes no others: src/device/program.c puts each in its place once"
@@ -25,6 +26,7 @@ for f in $(find kernels -name '*.cl' | sort); do
     esac
     forms="IS_DEFAULT=1"
     if [ -n "$target" ]; then
+        grep -q cross_entropy.clh "$f" && forms=$shared_rows
         forms="$forms
 $(awk '/^#ifndef / { name = $2 } /^#define / && $2 == name && $3 == "0" { print name "=1" }' "$f")"
         grep -q gemm_epilogue.clh "$f" && forms="$forms

@@ -13,6 +13,12 @@
 #include "charl/ops.h"
 
 enum { VECTORS = 2 }; /* of a work-item at a time, where several share a row */
+/* For kernels/nvidia/cross_entropy_local.cl. */
+enum {
+    LOCAL_GROUP = 512,
+    LOCAL_LEAST = 49152, /* what the kernel declares */
+    LOCAL_MOST = 114000  /* two rows fit into the local memory of a compute unit */
+};
 
 /* Operands of cross_entropy: all but gout. */
 static charl_status infer(charl_infer *inf)
@@ -34,6 +40,24 @@ cleanup:
     return st;
 }
 
+/* Of 16 bytes, which a row of a half type lies in. */
+static int64_t local_quads(int64_t n)
+{
+    return (n + 7 + 7) / 8;
+}
+
+/* Bytes of local memory for a row and its sums where a kernel keeps it there; 0: none does. */
+static int64_t local_bytes(const charl_enqueue *e, int64_t n)
+{
+    const charl_device_facts *facts = charl__device_facts(e->dev);
+    const int64_t bytes = (local_quads(n) + 1) * 16 + 256 * 12;
+
+    return facts->wgmma && facts->ptx && charl_dtype_size(e->in[1]->dtype) == 2 &&
+                   bytes >= LOCAL_LEAST && bytes <= LOCAL_MOST
+               ? bytes
+               : 0;
+}
+
 static charl_status enqueue(const charl_enqueue *e)
 {
     charl_status st = CHARL_OK;
@@ -44,7 +68,7 @@ static charl_status enqueue(const charl_enqueue *e)
                       .defines = plan.defines,
                       .label = e->label};
     int64_t rows, n, inner;
-    char extra[32];
+    char extra[96];
     int a = 0;
 
     charl__split_axis(&logits->shape, logits->shape.ndim - 1, &rows, &n, &inner);
@@ -52,6 +76,13 @@ static charl_status enqueue(const charl_enqueue *e)
         goto cleanup;
     }
     snprintf(extra, sizeof extra, "#define VECTORS %d\n", n > VECTORS * 256 ? VECTORS : 1);
+    l.local_bytes = local_bytes(e, n);
+    if (l.local_bytes > 0) {
+        l.file = "nvidia/cross_entropy_local";
+        l.groups = 2;
+        snprintf(extra, sizeof extra, "#define CHARL_ROW_GROUP %d\n#define QUADS %lld\n",
+                 LOCAL_GROUP, (long long)local_quads(n));
+    }
     CHARL_TRY(charl__cross_entropy_plan(e, logits, e->n_in > 3, extra, &plan));
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
@@ -63,8 +94,8 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[a++] = charl__i64(plan.per_item);
     l.args[a++] = charl__i64(n);
     l.args[a++] = charl__f32(*(const float *)e->attr);
-    l.global[0] = plan.global;
-    l.local[0] = plan.local;
+    l.local[0] = l.local_bytes > 0 ? LOCAL_GROUP : plan.local;
+    l.global[0] = l.local_bytes > 0 ? (size_t)rows * l.local[0] : plan.global;
     CHARL_TRY(charl__launch(e->dev, &l));
 cleanup:
     return st;
@@ -96,11 +127,11 @@ static const charl_op_sample samples[] = {
      .terms = 37,
      .lo = -3,
      .hi = 3},
-    {.in = {CHARL_B(F32, 8), CHARL_B(F32, 8, 2503), CHARL_B(I32, 8)}, /* several chunks */
+    {.in = {CHARL_B(F32, 8), CHARL_B(F32, 8, 24203), CHARL_B(I32, 8)}, /* several chunks */
      .n_in = 3,
      .attr = &plain,
-     .int_end = 2503,
-     .terms = 2503,
+     .int_end = 24203,
+     .terms = 24203,
      .lo = -30,
      .hi = 30},
     {.in = {CHARL_R(F32, 0), CHARL_R(F32, 0, 4), CHARL_R(I32, 0)},
