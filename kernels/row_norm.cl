@@ -14,21 +14,34 @@
  * Launch           src/autograd/rows.c.
  * Numerics         fixed order (rows.clh), two passes for the variance. A sum x + y is normalised before it is rounded to ACT.
  */
+#if KEEP > 0 && !ADD /* what is not added need not be kept as numbers */
+#include "packed.clh"
+#define PIECE(j) charl_pack(whole, r.x + (j), n - (j))
+#else
+#define PIECE(j) value(whole, r.x, r.y, j, n)
+#endif
 #include "row_norm.clh"
+
+/* Mean and inverse standard deviation of a row; what is kept of it, where KEEP. */
+static inline __attribute__((always_inline)) float2 read_row(bool whole, const row r, piece *kept)
+{
+#if KEEP
+    const int n = r.n, t = r.t;
+
+    ALL(i, j)
+    {
+        kept[i] = PIECE(PLACE(j));
+    }
+#endif
+    return stats(whole, kept, r);
+}
 
 static inline __attribute__((always_inline)) void normalize(bool whole, const row r)
 {
     const int n = r.n, t = r.t;
     piece kept[KEEP + 1];
-    float2 s;
+    const float2 s = read_row(whole, r, kept);
 
-#if KEEP
-    ALL(i, j)
-    {
-        kept[i] = value(whole, r.x, r.y, PLACE(j), n);
-    }
-#endif
-    s = stats(whole, kept, r);
     if (!r.exists) {
         return;
     }
@@ -84,19 +97,9 @@ kernel void charl_stats(global const ACT *x, ulong x_at, global float *out, ulon
     ROWS(r)
     {
         const row one = {.x = x + x_at + AT_ROW(r), .n = (int)size, .t = t, .exists = r < rows, .eps = eps, .scratch = scratch};
-        const bool whole = is_whole(one, size);
-        const int n = one.n;
         piece kept[KEEP + 1];
-        float2 s;
+        const float2 s = is_whole(one, size) ? read_row(true, one, kept) : read_row(false, one, kept);
 
-#if KEEP
-        ALL(i, j)
-        {
-            kept[i] = whole ? charl_aligned(one.x + PLACE(j)) : charl_load(one.x + j, n - j);
-        }
-#endif
-        s = whole ? stats(true, kept, one) : stats(false, kept, one);
-        (void)whole, (void)n;
         if (one.exists && t == 0) {
             out[out_at + 2 * r] = s.x;
             out[out_at + 2 * r + 1] = s.y;

@@ -21,8 +21,9 @@
 #define PARTS        (KEEP * 2 * CHARL_ROW_ITEMS) /* of a team */
 #define PART(i, odd) (((i) * 2 + (odd)) * CHARL_ROW_ITEMS)
 
-/* Sums that do not fit registers stay in local memory. */
-#define AHEAD (KEEP <= 2)
+/* The next row is read ahead where there are registers for it, else it is at least on its way to the cache. Sums that do not fit registers
+ * stay in local memory. */
+#define AHEAD          (KEEP <= 2 || CHARL_ROW_ITEMS == 16)
 #define BIAS_IN_MEMORY (CENTRED && KEEP > 2)
 
 /* Columns of a block that a work-item adds up: those of g * h, and for layer_norm of g. */
@@ -102,7 +103,21 @@ static inline row row_at(row r, ulong i, ulong end, ulong rows)
     return r;
 }
 
-/* Rows i, i + TEAMS, ... before `end`, in so many steps: the next one is on its way while one is computed. */
+static inline void expect(const row r)
+{
+#ifdef CHARL_PTX
+    for (int i = 0; i < KEEP; i++) {
+        const int j = min(i * CHARL_ROW_WIDTH + r.t * CHARL_VEC, r.n - CHARL_VEC);
+
+        charl_prefetch(r.x + j);
+        charl_prefetch(r.g + j);
+    }
+#else
+    (void)r;
+#endif
+}
+
+/* Rows i, i + TEAMS, ... before `end`, in so many steps. */
 static inline __attribute__((always_inline)) void add_rows(const row r, ulong i, ulong end, ulong rows, int steps, columns *c)
 {
     line now, next;
@@ -119,6 +134,8 @@ static inline __attribute__((always_inline)) void add_rows(const row r, ulong i,
         fetch_extra(true, row_at(r, i, end, rows), &now);
         if (AHEAD && step + 1 < steps) {
             fetch(true, row_at(r, i + TEAMS, end, rows), &next);
+        } else if (step + 1 < steps) {
+            expect(row_at(r, i + TEAMS, end, rows));
         }
         add_row(row_at(r, i, end, rows), &now, c);
     }

@@ -9,6 +9,9 @@
 #include "charl/ops.h"
 
 enum { MAX_KEPT = 8 };
+/* Rows of up to SHORT elements of a half type have HALF_WIDTH accumulators where work-items
+ * exchange registers: a warp then has two of them. */
+enum { HALF_WIDTH = 128, SHORT = 512 };
 
 int64_t charl__row_norm_length(const charl_shape *s)
 {
@@ -54,9 +57,16 @@ cleanup:
     return st;
 }
 
-int charl__row_norm_kept(const charl_device *dev, int64_t n)
+int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype)
 {
-    const int64_t width = charl__rows_width(n), blocks = (n + width - 1) / width;
+    const bool two = charl__device_facts(dev)->ptx && charl_dtype_size(dtype) == 2 && n <= SHORT;
+
+    return charl__rows_width(two && n > HALF_WIDTH ? HALF_WIDTH : n);
+}
+
+int charl__row_norm_kept(const charl_device *dev, int64_t n, charl_dtype dtype)
+{
+    const int64_t width = charl__row_norm_width(dev, n, dtype), blocks = (n + width - 1) / width;
 
     return charl__rows_have_one_item(dev) || blocks > MAX_KEPT ? 0 : (int)blocks;
 }
@@ -66,12 +76,13 @@ charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
 {
     charl_status st = CHARL_OK;
     const charl_row_norm *t = e->attr;
-    const int64_t n = charl__row_norm_length(&x->shape);
+    const int64_t n = charl__row_norm_length(&x->shape), rows = charl__row_norm_count(&x->shape);
+    const int width = charl__row_norm_width(e->dev, n, x->dtype);
     char extra[128];
 
     snprintf(extra, sizeof extra, "#define CENTRED %d\n#define KEEP %d\n%s", t->centred,
-             charl__row_norm_kept(e->dev, n), defines);
-    CHARL_TRY(charl__rows_plan(e->dev, charl__row_norm_count(&x->shape), n, extra, out));
+             charl__row_norm_kept(e->dev, n, x->dtype), defines);
+    CHARL_TRY(charl__rows_plan(e->dev, rows, width < charl__rows_width(n) ? width : n, extra, out));
     charl__rows_store(out, x->dtype);
 cleanup:
     return st;

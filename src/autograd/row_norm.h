@@ -52,9 +52,12 @@ int64_t charl__row_norm_count(const charl_shape *s);
  * ERR_DTYPE. */
 charl_status charl__row_norm_check(const charl_infer *inf, int x, int first,
                                    int last) CHARL_MUST_CHECK;
+/** Accumulators of a row of n elements: those of charl__rows_width, or half as many where half
+ * types have an order of their own (docs/adr/0011) and a warp then has two rows. */
+int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype);
 /** On a device with groups the work-items of a row of n elements keep it in registers, so many
- * blocks of charl__rows_width; longer ones they read again. 0: they keep none. */
-int charl__row_norm_kept(const charl_device *dev, int64_t n);
+ * blocks of its width; longer ones they read again. 0: they keep none. */
+int charl__row_norm_kept(const charl_device *dev, int64_t n, charl_dtype dtype);
 /** charl__rows_plan for the rows of x, with what all these kernels are specialised by. */
 charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
                                   const char *defines, charl_rows *out) CHARL_MUST_CHECK;

@@ -277,7 +277,7 @@ static bool takes_one_pass(const charl_enqueue *e)
 {
     const charl_tensor *x = e->in[1];
     const int64_t n = charl__row_norm_length(&x->shape);
-    const int64_t kept = charl__row_norm_kept(e->dev, n);
+    const int64_t kept = charl__row_norm_kept(e->dev, n, x->dtype);
     const int64_t local = (int64_t)sizeof(float) * CHARL_GPU_VEC * (GROUP * kept + 256);
     bool aligned = n % CHARL_GPU_VEC == 0 && is_aligned(e->out[0]);
 
@@ -288,26 +288,38 @@ static bool takes_one_pass(const charl_enqueue *e)
            charl_shape_count(&x->shape) > 0 && local <= charl_device_get_info(e->dev)->local_bytes;
 }
 
+/* How many groups shall find room on a compute unit: what a half type keeps of a row and its sums
+ * allow. Short rows read ahead, and floats take twice as many registers. */
+static int groups_of(const charl_tensor *x, const charl_device *dev)
+{
+    const int64_t n = charl__row_norm_length(&x->shape);
+    const int kept = charl__row_norm_kept(dev, n, x->dtype);
+    const bool is_short = charl__row_norm_width(dev, n, x->dtype) < charl__rows_width(n);
+
+    return charl_dtype_size(x->dtype) > 2 || is_short || kept > 4 ? 2 : kept > 3 ? 3 : 4;
+}
+
 static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
 {
     charl_status st = CHARL_OK;
     const charl_row_norm *t = e->attr;
     char defines[64];
     charl_launch l = grad_launch(e, defines, sizeof defines);
+    const int64_t n = charl__row_norm_length(&e->in[1]->shape);
     charl_rows plan;
-    int64_t per_group;
+    int64_t per_group; /* blocks of rows */
 
     CHARL_TRY(charl__row_norm_plan(e, e->in[1], defines, &plan));
-    per_group = GROUP / TEAMS /
-                (charl__rows_width(charl__row_norm_length(&e->in[1]->shape)) / CHARL_GPU_VEC);
+    per_group = GROUP / (TEAMS * charl__row_norm_width(e->dev, n, e->in[1]->dtype) / CHARL_GPU_VEC);
     l.file = "row_norm_grads";
     l.entry = "charl_gradients";
+    l.groups = groups_of(e->in[1], e->dev);
     l.defines = plan.defines;
     l.label = e->label;
     charl__launch_add(&l, blocks_arg(e, p, 1));
     charl__launch_add(&l, charl__i64(p->slices));
     charl__launch_add(&l, charl__i64(p->rows));
-    charl__launch_add(&l, charl__i64(charl__row_norm_length(&e->in[1]->shape)));
+    charl__launch_add(&l, charl__i64(n));
     charl__launch_add(&l, charl__f32(t->eps));
     l.global[0] = (size_t)((p->slices * p->blocks + per_group - 1) / per_group * GROUP);
     l.local[0] = GROUP;
