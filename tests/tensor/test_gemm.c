@@ -401,7 +401,7 @@ static void every_plan(void **state)
     allocate(&p);
     charl_assert_ok(charl_alloc_array(p.m * p.n, sizeof *want, &want));
     charl_assert_ok(charl_alloc_array(p.m * p.n, sizeof *got, &got));
-    for (int t = 0; t < 8; t++) {
+    for (int t = has_room(form[0]) ? 0 : 4; t < 8; t++) {
         const charl_gemm like = {
             .m = p.m, .n = p.n, .k = p.k, .segments = p.segments, .form = form[t / 4]};
         const int n = charl__gemm_plans(dev, &like, plans);
