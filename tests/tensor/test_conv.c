@@ -258,13 +258,13 @@ static float weight_gradient_at(const operands *v, int64_t b0, int64_t rows, int
  * GPU's work-items have no room for the blocks of VECTOR. */
 static bool can_run(charl_gemm_form form, int i)
 {
-    if ((form == CHARL_GEMM_VECTOR && charl_device_get_info(dev)->kind != CHARL_DEVICE_CPU) ||
-        (form == CHARL_GEMM_LOCAL && i != 0 && i != 3) ||
-        (form == CHARL_GEMM_LOCAL_LARGE && i != 3)) {
-        return false;
+    const charl_device_info *info = charl_device_get_info(dev);
+
+    if (form == CHARL_GEMM_VECTOR || form == CHARL_GEMM_VECTOR_SMALL) {
+        return info->kind == CHARL_DEVICE_CPU;
     }
-    return form == CHARL_GEMM_VECTOR || form == CHARL_GEMM_VECTOR_SMALL ||
-           charl_device_get_info(dev)->max_group >= 256;
+    return info->max_group >= 256 && (form != CHARL_GEMM_LOCAL || i == 0 || i == 3) &&
+           (form != CHARL_GEMM_LOCAL_LARGE || i == 3);
 }
 
 static float *array(int64_t n)

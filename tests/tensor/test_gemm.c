@@ -188,10 +188,11 @@ static const struct {
              {CHARL_GEMM_LOCAL_SMALL, "local, 32"},
              {CHARL_GEMM_LOCAL_LARGE, "local, 128"}};
 
-/* Blocks of a megabyte per work-item are more than a GPU has. */
+/* Packed blocks in every work-item's private memory are more than a GPU has. */
 static bool has_room(charl_gemm_form form)
 {
-    return (form != CHARL_GEMM_VECTOR && form != CHARL_GEMM_VECTOR_NARROW) ||
+    return (form != CHARL_GEMM_VECTOR && form != CHARL_GEMM_VECTOR_SMALL &&
+            form != CHARL_GEMM_VECTOR_NARROW) ||
            charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
 }
 
