@@ -103,9 +103,8 @@ int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
     int n = add(out, 0, charl__gemm_guess(dev, p));
 
     if (charl__gemm_is_wgmma(dev, p)) {
-        for (int form = CHARL_GEMM_WGMMA; form <= CHARL_GEMM_WGMMA_PADDED; form++) {
-            n = add(out, n, (charl__gemm_plan){.form = (charl_gemm_form)form});
-        }
+        n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_WGMMA});
+        n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_WGMMA_WIDE});
         return n;
     }
     if (!charl__gemm_is_local(dev, p)) {
@@ -131,14 +130,10 @@ int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
 
 const char *charl__gemm_plan_text(const charl__gemm_plan *x, char *text)
 {
-    static const char *const names[] = {[CHARL_GEMM_AUTO] = "as guessed",
-                                        [CHARL_GEMM_LOCAL] = "local",
-                                        [CHARL_GEMM_VECTOR] = "vector",
-                                        [CHARL_GEMM_LOCAL_SMALL] = "small",
-                                        [CHARL_GEMM_WGMMA] = "wgmma",
-                                        [CHARL_GEMM_WGMMA_WIDE] = "wgmma wide",
-                                        [CHARL_GEMM_WGMMA_SPLIT] = "wgmma split",
-                                        [CHARL_GEMM_WGMMA_PADDED] = "wgmma padded"};
+    static const char *const names[] = {
+        [CHARL_GEMM_AUTO] = "as guessed", [CHARL_GEMM_LOCAL] = "local",
+        [CHARL_GEMM_VECTOR] = "vector",   [CHARL_GEMM_LOCAL_SMALL] = "small",
+        [CHARL_GEMM_WGMMA] = "wgmma",     [CHARL_GEMM_WGMMA_WIDE] = "wgmma wide"};
 
     if (x->depth > 0) {
         snprintf(text, CHARL__GEMM_TEXT, "%s %dx%d %dx%d %d %d", names[x->form], x->rows,
@@ -206,6 +201,14 @@ static charl_status keep(charl_device *dev)
     return st;
 }
 
+/* Sums of A have one kernel. On tensor cores an epilogue takes as long as a short product, and
+ * trials have none. */
+static bool has_choice(charl_device *dev, const charl_gemm *p)
+{
+    return p->form == CHARL_GEMM_AUTO && !p->a_sums &&
+           !(p->epilogue && charl__gemm_is_wgmma(dev, p));
+}
+
 charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p, charl__gemm_plan *out)
 {
     charl_status st = CHARL_OK;
@@ -214,8 +217,8 @@ charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p, charl__
     char key[CHARL__GEMM_TEXT];
 
     *out = charl__gemm_guess(dev, p);
-    if (p->form != CHARL_GEMM_AUTO || p->a_sums || (!first && !charl__choices_any(dev))) {
-        goto cleanup; /* not to be chosen; the sums have one kernel */
+    if (!has_choice(dev, p) || (!first && !charl__choices_any(dev))) {
+        goto cleanup;
     }
     choice = charl__choice_find(dev, charl__gemm_key(dev, p, key));
     if (choice && find(dev, p, choice, out)) {
