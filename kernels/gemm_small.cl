@@ -48,12 +48,12 @@ typedef struct {
 } product;
 
 /* Tile `group` of p. */
-INLINE void multiply(const form f, const product p, long group, local float *as, local float *bs EPILOGUE_ARGS)
+INLINE void multiply(const form f, const product p, int group, local float *as, local float *bs EPILOGUE_ARGS)
 {
     const int lane = (int)get_local_id(0), tx = lane % HALF, ty = lane / HALF;
     const int cols = (p.n + TILE - 1) / TILE, rows = (p.m + TILE - 1) / TILE;
-    const int j0 = (int)(group % cols) * TILE, i0 = (int)(group / cols % rows) * TILE;
-    const long z = group / cols / rows, zo = z / p.inner, zi = z % p.inner;
+    const int j0 = group % cols * TILE, i0 = group / cols % rows * TILE;
+    const int z = group / cols / rows, zo = z / p.inner, zi = z % p.inner;
     const int depth = p.k_all * (f.folds ? p.leaves : p.segments);
     const operand a = operand_of(p.a + zo * p.a_outer + zi * p.a_inner, i0, p.m, depth, p.k_all, f.folds ? p.a_outer : p.a_segment,
                                  f.a_transposed);
@@ -87,11 +87,8 @@ INLINE void multiply(const form f, const product p, long group, local float *as,
             for (int k = 0; f.folds && k < kc;) {
                 const int end = min(kc, k + left);
 
-                for (int u = k, row = p.k_all - left; adds && u < end; u++, row++) {
-#pragma unroll
-                    for (int c = 0; c < 4; c++) {
-                        column[c] = c == row % 4 ? column[c] + as[lane * PITCH + u] : column[c];
-                    }
+                if (adds) {
+                    add_column(as + lane * PITCH, k, end, p.k_all - left, column);
                 }
                 add(k, end, as + ty * PITCH, bs + tx * PITCH, acc);
                 left -= end - k;
@@ -159,7 +156,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small(GEMM_A
     const product p = PRODUCT;
 
     UNUSED;
-    multiply(f, p, (long)get_group_id(0), (local float *)as, (local float *)bs EPILOGUE_OPERANDS);
+    multiply(f, p, (int)get_group_id(0), (local float *)as, (local float *)bs EPILOGUE_OPERANDS);
 }
 #else
 #if A_SUMS_2
@@ -180,7 +177,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void gemm_small_pair(G
     const product p_2 = {a_2 + a_at_2, b_2 + b_at_2, bias_2 + bias_at_2, out_2 + out_at_2, A_SUMS_AT_2, m_2, n_2, k_all_2, segments_2,
                          inner_2, leaves_2, a_segment_2, b_segment_2, a_outer_2, a_inner_2, b_outer_2, b_inner_2, out_outer_2,
                          out_inner_2};
-    const long group = (long)get_group_id(0);
+    const int group = (int)get_group_id(0);
 
     UNUSED;
     (void)ih_2, (void)iw_2, (void)pw_2, (void)mi_2, (void)nj_2;
