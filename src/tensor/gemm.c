@@ -131,7 +131,7 @@ int charl__gemm_define_rounding(const charl_gemm *p, char *text, size_t bytes)
 
 int charl__gemm_define_fold(const charl_gemm *p, char *text, size_t bytes)
 {
-    const int n = snprintf(text, bytes, "#define FOLD %d\n", p->leaves > 1);
+    const int n = snprintf(text, bytes, "#define FOLD %d\n", p->leaves > 1 || p->a_sums);
 
     return n + charl__gemm_define_rounding(p, text + n, bytes - (size_t)n);
 }
@@ -330,7 +330,7 @@ charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
         CHARL_TRY(charl__gemm_wgmma(dev, &chosen));
         goto cleanup;
     }
-    CHARL_INVARIANT(!p->a_sums || (p->leaves > 1 && charl__gemm_folds_sums(dev, p)));
+    CHARL_INVARIANT(!p->a_sums || charl__gemm_folds_sums(dev, p));
     if (charl__gemm_is_local(dev, p)) {
         CHARL_INVARIANT(p->leaves <= CHARL__GEMM_LOCAL_LEAVES);
         charl__gemm_shape_local(p, plan, &l, defines);

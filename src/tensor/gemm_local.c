@@ -48,7 +48,7 @@ void charl__gemm_shape_local(const charl_gemm *p, const charl__gemm_plan *plan, 
     int n = charl__gemm_define_common(p, text, bytes);
 
     n += charl__gemm_define_epilogue(p, small ? 1 : VECTOR, text + n, bytes - (size_t)n);
-    if (p->leaves > 1) {
+    if (p->leaves > 1 || p->a_sums) { /* a tree of one leaf, where a lane is one slice */
         n += charl__gemm_define_fold(p, text + n, bytes - (size_t)n);
         n += snprintf(text + n, bytes - (size_t)n, "#define M %d\n#define A_SUMS %d\n",
                       CHARL__GEMM_LOCAL_LEAVES, p->a_sums != NULL);
@@ -75,7 +75,7 @@ void charl__gemm_shape_local(const charl_gemm *p, const charl__gemm_plan *plan, 
 void charl__gemm_offer_pair(const charl_gemm *p, charl_launch *l, char *second)
 {
     const size_t bytes = CHARL__GEMM_SECOND;
-    const bool folds = p->leaves > 1;
+    const bool folds = p->leaves > 1 || p->a_sums;
     int n;
 
     if (p->a->dtype != CHARL_F32 || p->out->dtype != CHARL_F32) {

@@ -312,7 +312,7 @@ static void folds_like_the_tree(void **state)
     b = place(p.b, b_size(&p), 0);
     o = place(NULL, M * N, 1);
     s = place(NULL, M, 2);
-    for (int leaves = 2; leaves <= LEAVES; leaves++) {
+    for (int leaves = 1; leaves <= LEAVES; leaves++) {
         reference(&p, part);
         for (int i = 0; i < LEAVES; i++) {
             leaf[i] = part + (size_t)i * M * N;
