@@ -126,7 +126,7 @@ static void print_choices(const charl_device *dev)
     for (int i = 0; i < n; i++) {
         printf("%s = %s\n", c[i].what, c[i].choice);
     }
-    printf("%d choices for %s in %s\n", n, charl_device_get_info(dev)->name,
+    printf("%d choice%s for %s in %s\n", n, n == 1 ? "" : "s", charl_device_get_info(dev)->name,
            charl__choices_path(dev) ? charl__choices_path(dev) : "no file");
 }
 

@@ -33,7 +33,7 @@ tune() { # tune CODE TEXT ARGUMENT...
 }
 tune 0 '^kept in .*/tuned/choices-[0-9a-f]*\.txt$' '--device 0 --shape 24x100x9:nn --dtype f32 --verbose'
 tune 0 '^gemm f32 f32 nn 24x100x9 .* = ' --list
-tune 0 '^1 choices for ' --list
+tune 0 '^1 choice for ' --list
 tune 0 '^f32 nn 2000000x2000000x1 .*left out: ' '--shape 2000000x2000000x1:nn --dtype f32'
 tune 0 '^forgotten: ' --clear
 tune 0 '^0 choices for ' --list
