@@ -18,7 +18,7 @@ compare() {
 compare "a perceptron" 3 mlp.ini train.epochs=1
 compare "a perceptron without dropout" 1 mlp.ini train.epochs=1 model.dropout=0
 expect 0 "a plan" ranks 1 mlp.ini --dry-run model.dropout=0
-says 1 "launches [0-9]+ per step: [0-9]+ forward, [0-9]+ backward, [0-9]+ update; 2 less by fusion"
+says 1 "launches [0-9]+ per step: [0-9]+ forward, [0-9]+ backward, [0-9]+ update; 3 less by fusion" # two activations, and the loss with its gradient
 if [ -n "$long" ]; then
     compare "a convolutional network" 1 cnn.ini
     compare "a convolutional network in bf16" 2 cnn.ini train.precision=bf16
