@@ -23,45 +23,21 @@
 #ifndef GRAD
 #define GRAD 0
 #endif
-#ifndef BIAS
-#define BIAS 0
-#endif
-#ifndef IS_F16
-#define IS_F16 0
-#endif
-#ifndef OUT_T
-#define OUT_T float
-#endif
-#ifndef BN
-#define BN 128
-#endif
-#ifndef STAGES
-#define STAGES 3
-#endif
 #ifndef OVERLAP
 #define OVERLAP 0
-#endif
-#ifndef OUT_BY_8
-#define OUT_BY_8 1
 #endif
 #define A_KIND GRAD
 #define B_KIND (!GRAD)
 
-#define BM 128
-#define BK 64
-#define LANES 256
-#define A_BLOCKS (BM / 64)
-#define B_BLOCKS (BN / 64)
-#define STAGE_BYTES ((A_BLOCKS + B_BLOCKS) * BLOCK)
-#define LOCAL_BYTES (STAGES * STAGE_BYTES)
-#define LOCAL_DECLARED 49152 /* as much as the front end allows */
-#define AHEAD (STAGES - 1 - OVERLAP)
-#define FAR (-(1 << 30)) /* a coordinate outside every image, whatever the tap */
-
+#include "nvidia/tile_parameters.clh"
 #include "nvidia/wgmma.clh"
 #include "nvidia/copy.clh"
 #include "nvidia/warp.clh"
 #include "nvidia/tile_store.clh"
+#include "nvidia/wgmma_stages.clh"
+
+#define AHEAD (STAGES - 1 - OVERLAP)
+#define FAR (-(1 << 30)) /* a coordinate outside every image, whatever the tap */
 
 /* What every work-item knows of the convolution. */
 typedef struct {
@@ -93,8 +69,8 @@ static inline int is_inside(const window *t, int h, int w)
         COPY_STAGE(mine + fill, mine + fill + A_BLOCKS * BLOCK);                                                       \
         left--;                                                                                                        \
     }                                                                                                                  \
-    ASM volatile("cp.async.commit_group;" ::: "memory");                                                               \
-    fill = fill == LOCAL_BYTES - STAGE_BYTES ? 0 : fill + STAGE_BYTES
+    COMMIT_COPIES;                                                               \
+    fill = AFTER(fill)
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
 conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
@@ -128,8 +104,7 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
         }
 #pragma nounroll
         for (int i = 0; i < steps; i++) {
-            const ulong x = DESCRIPTOR | ((base + use + (uint)(lane >> 7) * BLOCK) >> 4);
-            const ulong y = DESCRIPTOR | ((base + use + A_BLOCKS * BLOCK) >> 4);
+            const ulong x = ROWS_AT(base + use), y = COLUMNS_AT(base + use);
 
             /* The stage has arrived, and is seen by the instruction; nobody reads any more what is overwritten below. */
             ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
@@ -142,7 +117,7 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
 #if OVERLAP
             ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage that is overwritten next is read */
 #endif
-            use = use == LOCAL_BYTES - STAGE_BYTES ? 0 : use + STAGE_BYTES;
+            use = AFTER(use);
         }
         ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
         STORE_TILE(tile);

@@ -14,47 +14,7 @@
  *                  an instruction adds is the device's affair. So the bits of an element depend on its row of A, column of B and k alone.
  *                  They are neither those of the portable kernels nor those of gemm_wgmma.cl.
  */
-#ifndef A_KIND
-#define A_KIND 0
-#endif
-#ifndef B_KIND
-#define B_KIND 0
-#endif
-#ifndef BIAS
-#define BIAS 0
-#endif
-#ifndef SIZE
-#define SIZE 2
-#endif
-#ifndef IS_F16
-#define IS_F16 0
-#endif
-#ifndef OUT_T
-#define OUT_T float
-#endif
-#ifndef A_BY_16
-#define A_BY_16 1
-#endif
-#ifndef B_BY_16
-#define B_BY_16 1
-#endif
-#ifndef OUT_BY_8
-#define OUT_BY_8 1
-#endif
-#ifndef SPLIT
-#define SPLIT 0
-#endif
-#ifndef A_SUMS
-#define A_SUMS 0
-#endif
-#ifndef STAGES
-#define STAGES 3
-#endif
-#define BM 128
-#ifndef BN
-#define BN 128
-#endif
-
+#include "nvidia/tile_parameters.clh"
 #include "gemm_epilogue.clh"
 #include "nvidia/warp.clh"
 #include "nvidia/copy.clh"
@@ -62,6 +22,7 @@
 #include "nvidia/mma.clh"
 #include "nvidia/tile_store.clh"
 
+#define BM 128
 #define BK (64 / SIZE)
 #define LANES 128
 #define SUMS_EACH 128
@@ -70,6 +31,7 @@
 #include "nvidia/mma_tiles.clh"
 #include "nvidia/mma_sums.clh"
 #include "nvidia/tile_order.clh"
+#include "nvidia/tile_next.clh"
 #include "nvidia/tile_epilogue.clh"
 
 #define STAGE_BYTES (2 * PANEL)
@@ -78,27 +40,13 @@
 #define B_STRIDE (B_KIND == 0 ? 64 * (ulong)b_pitch : 64)
 #define AFTER(stage) ((stage) == LOCAL_BYTES - STAGE_BYTES ? 0 : (stage) + STAGE_BYTES)
 
-/* The next stage in this group's order, that of its pieces. Nothing once they are through. */
-#define COPY_NEXT                                                                                                      \
-    if (k_left <= 0 && ++coming < pieces) {                                                                            \
-        const piece next = PIECE(coming);                                                                              \
-                                                                                                                       \
-        k_left = min(k - next.from * BK, (next.to - next.from) * BK);                                                  \
-        corner = place_of(next.tile, m, n, inner);                                                                     \
-        from_a = find_chunks(A_KIND == 1, (ulong)(a + corner.outer * a_outer + corner.inner * a_inner), corner.i, m,   \
-                             a_pitch, lane) + (ulong)next.from * A_STRIDE;                                             \
-        from_b = find_chunks(B_KIND == 0, (ulong)(b + corner.outer * b_outer + corner.inner * b_inner), corner.j, n,   \
-                             b_pitch, lane) + (ulong)next.from * B_STRIDE;                                             \
-    }                                                                                                                  \
-    if (coming < pieces) {                                                                                             \
-        COPY_PANEL(base + fill, from_a, A_KIND == 1, A_BY_16, corner.i, m);                                            \
-        COPY_PANEL(base + fill + PANEL, from_b, B_KIND == 0, B_BY_16, corner.j, n);                                    \
-        from_a += A_STRIDE;                                                                                            \
-        from_b += B_STRIDE;                                                                                            \
-        k_left -= BK;                                                                                                  \
-    }                                                                                                                  \
-    COMMIT_COPIES;                                                                                                     \
-    fill = AFTER(fill)
+#define FIND_A(first, from) from_a = find_chunks(A_KIND == 1, first, corner.i, m, a_pitch, lane) + (ulong)(from) * A_STRIDE
+#define FIND_B(first, from) from_b = find_chunks(B_KIND == 0, first, corner.j, n, b_pitch, lane) + (ulong)(from) * B_STRIDE
+#define COPY_STAGE                                                                                                     \
+    COPY_PANEL(base + fill, from_a, A_KIND == 1, A_BY_16, corner.i, m);                                                \
+    COPY_PANEL(base + fill + PANEL, from_b, B_KIND == 0, B_BY_16, corner.j, n);                                        \
+    from_a += A_STRIDE;                                                                                                \
+    from_b += B_STRIDE
 
 /* Fragments of 32 bytes of k, step 0 or 1 of a stage, for products that are made while those of the next are loaded. */
 #define LOAD(step)                                                                                                     \
@@ -121,9 +69,7 @@
     }
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-gemm_mma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias, ulong bias_at,
-         global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer, long a_inner,
-         long b_outer, long b_inner, long out_outer, long out_inner EPILOGUE_ARGS A_SUMS_ARGS SPLIT_ARGS)
+gemm_mma(PRODUCT_ARGS)
 {
     local uchar stages[LOCAL_BYTES] __attribute__((aligned(1024)));
     const address base = LOCAL_ADDRESS(stages);

@@ -13,45 +13,8 @@
  *                  by two words each: roles.clh.
  * Numerics         as gemm_wgmma.cl.
  */
-#ifndef A_KIND
-#define A_KIND 0
-#endif
-#ifndef B_KIND
-#define B_KIND 0
-#endif
-#ifndef BIAS
-#define BIAS 0
-#endif
-#ifndef IS_F16
-#define IS_F16 0
-#endif
-#ifndef A_BY_16
-#define A_BY_16 1
-#endif
-#ifndef B_BY_16
-#define B_BY_16 1
-#endif
-#ifndef OUT_BY_8
-#define OUT_BY_8 1
-#endif
-#ifndef A_SUMS
-#define A_SUMS 0
-#endif
-#ifndef SPLIT
-#define SPLIT 0
-#endif
-#ifndef WHOLE_ROWS
-#define WHOLE_ROWS 0
-#endif
 #ifndef ROWS_BY_16
 #define ROWS_BY_16 1
-#endif
-#ifndef OUT_T
-#if WHOLE_ROWS
-#define OUT_T ushort
-#else
-#define OUT_T float
-#endif
 #endif
 #ifndef BN
 #define BN 256
@@ -60,6 +23,7 @@
 #define STAGES 4
 #endif
 
+#include "nvidia/tile_parameters.clh"
 #include "gemm_epilogue.clh"
 #include "nvidia/wgmma.clh"
 #include "nvidia/copy.clh"
@@ -67,17 +31,10 @@
 #include "nvidia/tile_store.clh"
 #include "nvidia/tile_rows.clh"
 #include "nvidia/roles.clh"
+#include "nvidia/wgmma_stages.clh"
 
 #define WARPS_HAVE_ROLES
-#define BM 128
-#define BK 64
-#define LANES 256 /* that multiply */
 #define COPIERS 128
-#define A_BLOCKS (BM / 64)
-#define B_BLOCKS (BN / 64)
-#define STAGE_BYTES ((A_BLOCKS + B_BLOCKS) * BLOCK)
-#define LOCAL_BYTES (STAGES * STAGE_BYTES)
-#define LOCAL_DECLARED 49152 /* as much as the front end allows */
 #define AHEAD (STAGES - 1)
 #define ALL_BY_16 (A_BY_16 && B_BY_16)
 /* 384 work-items begin with 168 registers each; two of three may have more when the third has given theirs back: 2 x + y <= 504. */
@@ -98,20 +55,14 @@
 #include "nvidia/tile_copy.clh"
 #include "nvidia/roles_copy.clh"
 #include "nvidia/tile_order.clh"
+#include "nvidia/tile_next.clh"
 #include "nvidia/tile_epilogue.clh"
 #include "nvidia/tile_end.clh"
 #include "nvidia/roles_sums.clh"
 
-/* The next stage in this group's order, that of its pieces. Nothing once they are through. */
+/* The next stage; nothing once they are through. */
 #define COPY_NEXT                                                                                                      \
-    if (k_left <= 0 && ++coming < pieces) {                                                                            \
-        const piece next = PIECE(coming);                                                                              \
-                                                                                                                       \
-        k_left = min(k - next.from * BK, (next.to - next.from) * BK);                                                  \
-        corner = place_of(next.tile, m, n, inner);                                                                     \
-        FIND_A((ulong)(a + corner.outer * a_outer + corner.inner * a_inner), next.from);                               \
-        FIND_B((ulong)(b + corner.outer * b_outer + corner.inner * b_inner), next.from);                               \
-    }                                                                                                                  \
+    FIND_NEXT                                                                                                          \
     if (coming < pieces) {                                                                                             \
         wait_phase(FREE(fill), fill_parity ^ 1);                                                                       \
         COPY_A(mine + fill * STAGE_BYTES);                                                                             \
@@ -126,9 +77,7 @@
     }
 
 kernel __attribute__((reqd_work_group_size(LANES + COPIERS, 1, 1))) void
-gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias, ulong bias_at,
-           global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer, long a_inner,
-           long b_outer, long b_inner, long out_outer, long out_inner EPILOGUE_ARGS A_SUMS_ARGS SPLIT_ARGS)
+gemm_roles(PRODUCT_ARGS)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages;
@@ -188,8 +137,7 @@ gemm_roles(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             BEGIN_SUMS(now);
 #pragma nounroll
             for (int t = now.from; t < now.to; t++) {
-                const ulong x = DESCRIPTOR | ((base + use * STAGE_BYTES + (uint)(lane >> 7) * BLOCK) >> 4);
-                const ulong y = DESCRIPTOR | ((base + use * STAGE_BYTES + A_BLOCKS * BLOCK) >> 4);
+                const ulong x = ROWS_AT(base + use * STAGE_BYTES), y = COLUMNS_AT(base + use * STAGE_BYTES);
 
                 wait_phase(FULL(use), use_parity);
                 ASM volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -28,55 +28,17 @@
  *                  row of A, column of B and k alone: not on m, n, its position, the tile, or how the operands are aligned. They are not
  *                  those of the portable kernels. f32 results are rounded once; an infinity or NaN comes out as one.
  */
-#ifndef A_KIND
-#define A_KIND 0
-#endif
-#ifndef B_KIND
-#define B_KIND 0
-#endif
-#ifndef BIAS
-#define BIAS 0
-#endif
-#ifndef IS_F16
-#define IS_F16 0
-#endif
-#ifndef OUT_T
-#define OUT_T float
-#endif
-#ifndef A_BY_16
-#define A_BY_16 1
-#endif
-#ifndef B_BY_16
-#define B_BY_16 1
-#endif
-#ifndef OUT_BY_8
-#define OUT_BY_8 1
-#endif
-#ifndef A_SUMS
-#define A_SUMS 0
-#endif
-#ifndef BN
-#define BN 128
-#endif
-#ifndef STAGES
-#define STAGES 3
-#endif
 #define SPLIT 0
+#define WHOLE_ROWS 0
 
+#include "nvidia/tile_parameters.clh"
 #include "gemm_epilogue.clh"
 #include "nvidia/wgmma.clh"
 #include "nvidia/copy.clh"
 #include "nvidia/warp.clh"
 #include "nvidia/tile_store.clh"
+#include "nvidia/wgmma_stages.clh"
 
-#define BM 128
-#define BK 64
-#define LANES 256
-#define A_BLOCKS (BM / 64)
-#define B_BLOCKS (BN / 64)
-#define STAGE_BYTES ((A_BLOCKS + B_BLOCKS) * BLOCK)
-#define LOCAL_BYTES (STAGES * STAGE_BYTES)
-#define LOCAL_DECLARED 49152 /* as much as the front end allows */
 #define AHEAD (STAGES - 1)
 #define A_STRIDE (A_KIND == 1 ? 128 * (ulong)a_pitch : 128) /* bytes from a stage to the next */
 #define B_STRIDE (B_KIND == 0 ? 128 * (ulong)b_pitch : 128)
@@ -84,36 +46,20 @@
 #include "nvidia/tile_copy.clh"
 #include "nvidia/a_sums.clh"
 #include "nvidia/tile_order.clh"
+#include "nvidia/tile_next.clh"
 #include "nvidia/tile_epilogue.clh"
-#define WHOLE_ROWS 0
 #include "nvidia/tile_end.clh"
 
-/* The next stage in this group's order, that of its pieces. Nothing once they are through. */
-#define COPY_NEXT                                                                                                      \
-    if (k_left <= 0 && ++coming < pieces) {                                                                            \
-        const piece next = PIECE(coming);                                                                              \
-                                                                                                                       \
-        k_left = min(k - next.from * BK, (next.to - next.from) * BK);                                                  \
-        corner = place_of(next.tile, m, n, inner);                                                                     \
-        from_a = find_chunks(0, A_KIND == 1, (ulong)(a + corner.outer * a_outer + corner.inner * a_inner), corner.i, m, a_pitch, row,\
-                             chunk) + (ulong)next.from * A_STRIDE;                                                     \
-        from_b = find_chunks(0, B_KIND == 0, (ulong)(b + corner.outer * b_outer + corner.inner * b_inner), corner.j, n, b_pitch, row,\
-                             chunk) + (ulong)next.from * B_STRIDE;                                                     \
-    }                                                                                                                  \
-    if (coming < pieces) {                                                                                             \
-        COPY_FOUR(0, mine + fill, from_a.lo, A_KIND == 1, A_BY_16, corner.i, m);                                       \
-        COPY_FOUR(0, mine + fill + A_BLOCKS * BLOCK, from_b.lo, B_KIND == 0, B_BY_16, corner.j, n);                    \
-        from_a += A_STRIDE;                                                                                            \
-        from_b += B_STRIDE;                                                                                            \
-        k_left -= BK;                                                                                                  \
-    }                                                                                                                  \
-    ASM volatile("cp.async.commit_group;" ::: "memory");                                                               \
-    fill = fill == LOCAL_BYTES - STAGE_BYTES ? 0 : fill + STAGE_BYTES
+#define FIND_A(first, from) from_a = find_chunks(0, A_KIND == 1, first, corner.i, m, a_pitch, row, chunk) + (ulong)(from) * A_STRIDE
+#define FIND_B(first, from) from_b = find_chunks(0, B_KIND == 0, first, corner.j, n, b_pitch, row, chunk) + (ulong)(from) * B_STRIDE
+#define COPY_STAGE                                                                                                     \
+    COPY_FOUR(0, mine + fill, from_a.lo, A_KIND == 1, A_BY_16, corner.i, m);                                           \
+    COPY_FOUR(0, mine + fill + A_BLOCKS * BLOCK, from_b.lo, B_KIND == 0, B_BY_16, corner.j, n);                        \
+    from_a += A_STRIDE;                                                                                                \
+    from_b += B_STRIDE
 
 kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
-gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *restrict bias, ulong bias_at,
-           global OUT_T *restrict out, ulong out_at, int m, int n, int k, int a_pitch, int b_pitch, int inner, int tiles, long a_outer, long a_inner,
-           long b_outer, long b_inner, long out_outer, long out_inner EPILOGUE_ARGS A_SUMS_ARGS)
+gemm_wgmma(PRODUCT_ARGS)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)stages;
@@ -144,8 +90,7 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
         BEGIN_SUMS(now);
 #pragma nounroll
         for (int t = now.from; t < now.to; t++) {
-            const ulong x = DESCRIPTOR | ((base + use + (uint)(lane >> 7) * BLOCK) >> 4);
-            const ulong y = DESCRIPTOR | ((base + use + A_BLOCKS * BLOCK) >> 4);
+            const ulong x = ROWS_AT(base + use), y = COLUMNS_AT(base + use);
 
             /* The stage has arrived, and is seen by the instruction; nobody reads any more what is overwritten below. */
             ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
@@ -154,7 +99,7 @@ gemm_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
             ASM volatile(WGMMA_64 : SUMS : "l"(x), "l"(y), "r"(1) : "memory");
             ADD_A_SUMS(base + use);
             COPY_NEXT;
-            use = use == LOCAL_BYTES - STAGE_BYTES ? 0 : use + STAGE_BYTES;
+            use = AFTER(use);
         }
         ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
 

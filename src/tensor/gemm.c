@@ -28,10 +28,10 @@ bool charl__gemm_is_local(charl_device *dev, const charl_gemm *p)
     case CHARL_GEMM_VECTOR_NARROW:
         return false;
     case CHARL_GEMM_AUTO:
-    case CHARL_GEMM_WGMMA: /* fall back like AUTO */
-    case CHARL_GEMM_WGMMA_WIDE:
-    case CHARL_GEMM_WGMMA_SPLIT:
-    case CHARL_GEMM_WGMMA_PADDED:
+    case CHARL_GEMM_CORES: /* fall back like AUTO */
+    case CHARL_GEMM_CORES_WIDE:
+    case CHARL_GEMM_CORES_SPLIT:
+    case CHARL_GEMM_CORES_PADDED:
         break;
     }
     return charl__device_facts(dev)->local_is_fast &&
@@ -51,7 +51,7 @@ static bool folds_locally(charl_device *dev, const charl_gemm *p)
 {
     const int64_t leaves = charl__at_least_one(p->count) / charl__at_least_one(p->inner);
 
-    return leaves <= CHARL__GEMM_LOCAL_LEAVES && p->k > 0 && !charl__gemm_is_wgmma(dev, p) &&
+    return leaves <= CHARL__GEMM_LOCAL_LEAVES && p->k > 0 && !charl__gemm_is_for_cores(dev, p) &&
            leaves * p->k * charl__at_least_one(p->segments) <= LOCAL_SUM;
 }
 
@@ -322,12 +322,12 @@ charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
     };
 
     charl__gemm_add_epilogue(p, &l);
-    if (charl__gemm_is_wgmma(dev, p)) {
+    if (charl__gemm_is_for_cores(dev, p)) {
         charl_gemm chosen = *p;
 
         CHARL_INVARIANT(!p->epilogue || (!p->epilogue->then && !p->epilogue->record));
         chosen.form = plan->form;
-        CHARL_TRY(charl__gemm_wgmma(dev, &chosen));
+        CHARL_TRY(charl__gemm_cores(dev, &chosen));
         goto cleanup;
     }
     CHARL_INVARIANT(!p->a_sums || charl__gemm_folds_sums(dev, p));

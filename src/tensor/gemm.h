@@ -48,10 +48,10 @@ typedef enum charl_gemm_form {
     CHARL_GEMM_LOCAL_SMALL, /* deep tiles of 32 x 32; operands PLAIN or TRANSPOSED */
     CHARL_GEMM_VECTOR_SMALL,
     CHARL_GEMM_VECTOR_NARROW, /* the micro-tile of vectors shorter than 16 */
-    CHARL_GEMM_WGMMA,         /* tensor cores, where facts and operands allow */
-    CHARL_GEMM_WGMMA_WIDE,    /* where facts.mma or tf32, all of these have its one tile */
-    CHARL_GEMM_WGMMA_SPLIT,   /* the wide tile, the last tiles shared out in equal parts */
-    CHARL_GEMM_WGMMA_PADDED   /* rows that do not begin at multiples of 16 bytes copied first */
+    CHARL_GEMM_CORES,         /* tensor cores, where facts and operands allow */
+    CHARL_GEMM_CORES_WIDE,    /* where facts.mma or tf32, all of these have its one tile */
+    CHARL_GEMM_CORES_SPLIT,   /* the wide tile, the last tiles shared out in equal parts */
+    CHARL_GEMM_CORES_PADDED   /* rows that do not begin at multiples of 16 bytes copied first */
 } charl_gemm_form;
 
 enum { CHARL_GEMM_EPILOGUE_IN = 2 };

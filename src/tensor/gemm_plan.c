@@ -53,7 +53,7 @@ charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl_gemm *p)
 {
     const int units = charl__gemm_units(dev);
 
-    if (charl__gemm_is_wgmma(dev, p) || !charl__gemm_is_local(dev, p)) {
+    if (charl__gemm_is_for_cores(dev, p) || !charl__gemm_is_local(dev, p)) {
         return (charl__gemm_plan){.form = p->form};
     }
     /* Tiles of 64 would leave compute units idle, and what a product waits for is memory. */
@@ -102,9 +102,9 @@ int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
 {
     int n = add(out, 0, charl__gemm_guess(dev, p));
 
-    if (charl__gemm_is_wgmma(dev, p)) {
-        n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_WGMMA});
-        n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_WGMMA_WIDE});
+    if (charl__gemm_is_for_cores(dev, p)) {
+        n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_CORES});
+        n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_CORES_WIDE});
         return n;
     }
     if (!charl__gemm_is_local(dev, p)) {
@@ -133,7 +133,7 @@ const char *charl__gemm_plan_text(const charl__gemm_plan *x, char *text)
     static const char *const names[] = {
         [CHARL_GEMM_AUTO] = "as guessed", [CHARL_GEMM_LOCAL] = "local",
         [CHARL_GEMM_VECTOR] = "vector",   [CHARL_GEMM_LOCAL_SMALL] = "small",
-        [CHARL_GEMM_WGMMA] = "wgmma",     [CHARL_GEMM_WGMMA_WIDE] = "wgmma wide"};
+        [CHARL_GEMM_CORES] = "cores",     [CHARL_GEMM_CORES_WIDE] = "cores wide"};
 
     if (x->depth > 0) {
         snprintf(text, CHARL__GEMM_TEXT, "%s %dx%d %dx%d %d %d", names[x->form], x->rows,
@@ -156,12 +156,13 @@ const char *charl__gemm_key(charl_device *dev, const charl_gemm *p, char *text)
                                     [CHARL_GEMM_WINDOW_T] = "v"};
     const charl_gemm_window *w = &p->window;
     const size_t bytes = CHARL__GEMM_TEXT;
-    int n = snprintf(text, bytes, "gemm%s %s %s %s%s %lldx%lldx%lld z%lld/%lld s%lld l%d",
-                     charl__gemm_is_wgmma(dev, p) ? " cores" : "", charl_dtype_name(p->a->dtype),
-                     charl_dtype_name(p->out->dtype), a[p->a_kind], b[p->b_kind], (long long)p->m,
-                     (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count),
-                     (long long)charl__at_least_one(p->inner),
-                     (long long)charl__at_least_one(p->segments), p->leaves > 1 ? p->leaves : 1);
+    int n =
+        snprintf(text, bytes, "gemm%s %s %s %s%s %lldx%lldx%lld z%lld/%lld s%lld l%d",
+                 charl__gemm_is_for_cores(dev, p) ? " cores" : "", charl_dtype_name(p->a->dtype),
+                 charl_dtype_name(p->out->dtype), a[p->a_kind], b[p->b_kind], (long long)p->m,
+                 (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count),
+                 (long long)charl__at_least_one(p->inner),
+                 (long long)charl__at_least_one(p->segments), p->leaves > 1 ? p->leaves : 1);
 
     if (p->b_kind >= CHARL_GEMM_WINDOW) {
         snprintf(text + n, bytes - (size_t)n, " w%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d",
@@ -206,7 +207,7 @@ static charl_status keep(charl_device *dev)
 static bool has_choice(charl_device *dev, const charl_gemm *p)
 {
     return p->form == CHARL_GEMM_AUTO && !p->a_sums &&
-           !(p->epilogue && charl__gemm_is_wgmma(dev, p));
+           !(p->epilogue && charl__gemm_is_for_cores(dev, p));
 }
 
 charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p, charl__gemm_plan *out)

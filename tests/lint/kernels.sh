@@ -14,6 +14,13 @@ for f in common math memory rows quick; do
 done
 epilogue="CHARL_VEC=4 -DEXPR=a+b*c -DN_WITH=2 -DKEEP=1 -DPRODUCT_T=ushort -DWITH_B_T=half -DWITH_C_T=float"
 shared_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DCHUNKS=1 -DKEEP=4"
+# FILE and what it includes from nvidia: NAME=1 for each parameter whose default is 0, but for what FILE itself decides.
+parameters() {
+    # shellcheck disable=SC2046
+    awk '/^#ifndef / { name = $2 }
+        /^#define / && $2 == name && $3 == "0" && !decided[$2] { print $2 "=1" }
+        /^#define / && $2 != name && FNR == NR { decided[$2] = 1 }' "$1" $(sed -n 's,^#include "\(nvidia/.*\)",kernels/\1,p' "$1")
+}
 failed=0
 if grep -n '^#include' $(find kernels -name '*.clh' ! -name common.clh ! -name math.clh ! -name memory.clh ! -name rows.clh ! -name quick.clh); then
     echo "a file that kernels include includes no others: src/device/program.c puts each in its place once"
@@ -28,7 +35,7 @@ for f in $(find kernels -name '*.cl' | sort); do
     if [ -n "$target" ]; then
         grep -q cross_entropy.clh "$f" && forms=$shared_rows
         forms="$forms
-$(awk '/^#ifndef / { name = $2 } /^#define / && $2 == name && $3 == "0" { print name "=1" }' "$f")"
+$(parameters "$f")"
         grep -q gemm_epilogue.clh "$f" && forms="$forms
 $epilogue"
     fi

@@ -33,9 +33,9 @@ static bool is_type(const charl_device_facts *facts, charl_dtype dtype)
     return dtype == CHARL_F32 ? facts->tf32 : facts->wgmma || facts->mma;
 }
 
-bool charl__gemm_is_wgmma(charl_device *dev, const charl_gemm *p)
+bool charl__gemm_is_for_cores(charl_device *dev, const charl_gemm *p)
 {
-    const bool form = p->form == CHARL_GEMM_AUTO || p->form >= CHARL_GEMM_WGMMA;
+    const bool form = p->form == CHARL_GEMM_AUTO || p->form >= CHARL_GEMM_CORES;
 
     return form && is_type(charl__device_facts(dev), p->a->dtype) &&
            (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
@@ -56,7 +56,7 @@ static bool is_mma(charl_device *dev, const charl_gemm *p)
 
 bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p)
 {
-    return charl__gemm_is_wgmma(dev, p) && p->a->dtype != CHARL_F32 &&
+    return charl__gemm_is_for_cores(dev, p) && p->a->dtype != CHARL_F32 &&
            p->a_kind == CHARL_GEMM_TRANSPOSED;
 }
 
@@ -84,10 +84,10 @@ static const tile *choose_tile(charl_device *dev, const charl_gemm *p)
         return &of_mma;
     }
     switch (p->form) {
-    case CHARL_GEMM_WGMMA:
+    case CHARL_GEMM_CORES:
         return &narrow;
-    case CHARL_GEMM_WGMMA_WIDE:
-    case CHARL_GEMM_WGMMA_SPLIT:
+    case CHARL_GEMM_CORES_WIDE:
+    case CHARL_GEMM_CORES_SPLIT:
         return &wide;
     default:
         return is_wide(dev, p) ? &wide : &narrow;
@@ -111,7 +111,7 @@ static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, in
     const bool can_split = t != &of_mma || !p->a_sums; /* it does not pass sums of A on */
     deal d = {.groups = tiles < most ? tiles : most};
 
-    if (p->form == CHARL_GEMM_WGMMA_SPLIT && can_split) {
+    if (p->form == CHARL_GEMM_CORES_SPLIT && can_split) {
         d.is_split = true;
         d.groups = charl__ceil_div(2 * d.groups, 3); /* small products can be cut as well */
     } else if (p->form == CHARL_GEMM_AUTO && t != &narrow && can_split && tiles > d.groups) {
@@ -258,7 +258,7 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
     return charl__launch(dev, &l);
 }
 
-charl_status charl__gemm_wgmma(charl_device *dev, const charl_gemm *p)
+charl_status charl__gemm_cores(charl_device *dev, const charl_gemm *p)
 {
     charl_status st = CHARL_OK;
     plan x = make_plan(dev, p);
