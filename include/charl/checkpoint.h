@@ -48,6 +48,13 @@ typedef struct charl_checkpoint_state {
     int64_t optim_t;
 } charl_checkpoint_state;
 
+/** Which of its weights to use, where a checkpoint has their moving average too. */
+typedef enum charl_ema_choice {
+    CHARL_EMA_AUTO, /* the average where there is one */
+    CHARL_EMA_YES,
+    CHARL_EMA_NO
+} charl_ema_choice;
+
 /** What is saved. Everything is borrowed for the call. */
 typedef struct charl_checkpoint {
     charl_checkpoint_state state;

@@ -8,6 +8,7 @@
  */
 #include <stdatomic.h>
 
+#include "charl/checkpoint.h"
 #include "charl/comm.h"
 #include "charl/config.h"
 #include "charl/dataset.h"
@@ -124,14 +125,6 @@ enum {
     CHARL_STOP_SAVE /* save and stop */
 };
 
-/** Which weights to evaluate or to predict with, where a checkpoint has their moving average too.
- */
-typedef enum charl_ema_choice {
-    CHARL_EMA_AUTO, /* the average where there is one */
-    CHARL_EMA_YES,
-    CHARL_EMA_NO
-} charl_ema_choice;
-
 typedef struct charl_train_options {
     charl_comm *comm; /* borrowed */
     charl_train_events events;
@@ -140,7 +133,7 @@ typedef struct charl_train_options {
     int fast_dev_run;      /* > 0: that many training and validation steps, nothing written */
     bool overfit_batch;    /* train on the first batch only; nothing written */
     bool overwrite;        /* ignore checkpoints in the run directory */
-    int ema;               /* charl_ema_choice, of charl_train_evaluate and _predict */
+    int ema;               /* charl_ema_choice, of charl_train_evaluate and charl_predict */
     const char *init_from; /* weights that start a fresh run: a checkpoint, or a file whose
                               name ends in .safetensors; NULL for none */
 } charl_train_options;
@@ -159,57 +152,5 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
 charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
                                   const char *checkpoint, const char *split,
                                   charl_val_row *out) CHARL_MUST_CHECK;
-
-/** Write the model of a checkpoint to `path` for use elsewhere; the ending of the name chooses the
- * format. .safetensors: every weight and buffer in f32 under its PyTorch name. .onnx: the whole
- * computation of the evaluation graph, from rows as they lie in the data file (which is opened for
- * their shape and statistics) to outputs as the loss reads them. `overrides` replace values of the
- * checkpoint's configuration. ema: a charl_ema_choice.
- *
- *  Blocks. Local. Deterministic.
- *  Errors: ERR_CONFIG  no such format, or a layer that it has no form for; ERR_DATA,
- * ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
-charl_status charl_train_export(const char *checkpoint, const charl_config_override *overrides,
-                                int n_overrides, int ema, const char *path) CHARL_MUST_CHECK;
-
-/** The model's answer for one sample. */
-typedef struct charl_prediction {
-    int64_t row;                    /* in the split or of the files */
-    int64_t n_rows;                 /* of all that is predicted */
-    const char *file;               /* where the sample is an image file, else NULL */
-    int64_t step;                   /* of the checkpoint */
-    const charl_dataset_info *data; /* where the row comes from, or what its classes are called */
-    int64_t n_outputs, n_targets;
-    const float *outputs; /* [n_outputs] as the loss reads them: logits for cross_entropy and bce */
-    const int32_t *labels; /* [n_targets] class labels, or NULL */
-    const float *targets;  /* [n_targets] numbers, or NULL */
-} charl_prediction;
-
-/** Gets everything borrowed for the call; a status other than CHARL_OK ends prediction with it. */
-typedef charl_status (*charl_predicted)(void *ctx, const charl_prediction *prediction);
-
-/** Call `predicted` for every sample of a split of the configured data, once and in order, with the
- * weights of a checkpoint. The data may be others than those it was trained on: they need not
- * suffice to train on, but targets (data.y) are read too; what other data mean for normalisation
- * and class names is a warning. The outputs do not depend on train.batch_size.
- *
- *  Blocks. Local: one rank only. Deterministic.
- *  Errors: as charl_train_run; ERR_CONFIG    more than one rank, or no such split
- *                              ERR_NONFINITE an output is not finite */
-charl_status charl_train_predict(const charl_config *config, const charl_train_options *options,
-                                 const char *checkpoint, const char *split,
-                                 charl_predicted predicted, void *ctx) CHARL_MUST_CHECK;
-
-/** The same for image files. They are made into samples as an import with the channels, the size
- * and the fit of the configured data makes them (crop where no fit is stored), and normalised as
- * those are. The data must be there, u8 images of 1 or 3 channels; predictions have neither labels
- * nor targets.
- *
- *  Blocks. Local: one rank only. Deterministic.
- *  Errors: as charl_train_predict; as charl_image_read */
-charl_status charl_train_predict_images(const charl_config *config,
-                                        const charl_train_options *options, const char *checkpoint,
-                                        const charl_image_files *files, charl_predicted predicted,
-                                        void *ctx) CHARL_MUST_CHECK;
 
 #endif

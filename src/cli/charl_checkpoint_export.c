@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "charl/checkpoint.h"
-#include "charl/train.h"
+#include "charl/export.h"
 #include "cli/charl_commands.h"
 
 enum { MAX_OVERRIDES = 64, KEY_EMA = 0x100 };
@@ -67,7 +67,7 @@ static int export_file(void *ctx)
     for (int i = 1; i < m->count; i++) {
         overrides[i - 1].text = m->values[i];
     }
-    st = charl_train_export(m->values[0], overrides, m->count - 1, m->ema, m->out);
+    st = charl_export_model(m->values[0], overrides, m->count - 1, m->ema, m->out);
     return st == CHARL_OK ? say_made(m->out) : charl__cli_fail(st);
 }
 

@@ -153,11 +153,11 @@ static int predict(void *ctx, charl_comm *comm)
 
     CHARL_TRY(open_output(p));
     if (p->files.count > 0) {
-        CHARL_TRY(charl_train_predict_images(p->config, &options, p->checkpoint, &p->files,
-                                             on_predicted, p));
+        CHARL_TRY(
+            charl_predict_images(p->config, &options, p->checkpoint, &p->files, on_predicted, p));
     } else {
-        CHARL_TRY(charl_train_predict(p->config, &options, p->checkpoint, subject_of(p),
-                                      on_predicted, p));
+        CHARL_TRY(
+            charl_predict(p->config, &options, p->checkpoint, subject_of(p), on_predicted, p));
     }
     CHARL_TRY(close_output(p));
     say_summary(p);

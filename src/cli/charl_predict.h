@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "charl/train.h"
+#include "charl/predict.h"
 #include "io/prediction_file.h"
 
 typedef struct charl__predict_rows {

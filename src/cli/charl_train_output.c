@@ -18,7 +18,7 @@
 #include "charl/device.h"
 #include "cli/charl_train.h"
 #include "cli/cli.h"
-#include "train/interval.h"
+#include "config/interval.h"
 
 enum { BAR_CELLS = 20, SILENCE_S = 50 }; /* no log is silent for a minute */
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "charl/train.h"
+#include "charl/checkpoint.h"
 #include "cli/cli.h"
 
 enum { HINT_BYTES = 256, MAX_WORD = 24 };

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "train/shard.h"
-#include "train/interval.h"
+#include "config/interval.h"
 #include "train/logged.h"
 #include "train/meter.h"
 #include "train/tally.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "task/weights.h"
 #include "train/shard.h"
 #include "train/trainer.h"
 
@@ -141,6 +142,19 @@ int charl__split_of(const char *name)
     return -1;
 }
 
+/* Classes of the checkpoint's model, where they follow from the data. */
+static charl_status find_classes(const charl_config *config, const char *path, int64_t *out)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+
+    CHARL_TRY(charl_checkpoint_open(path, &r));
+    CHARL_TRY(charl__weights_classes(config, r, out));
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
 charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
                                   const char *checkpoint, const char *split, charl_val_row *out)
 {
@@ -150,7 +164,7 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
 
     CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG,
                   "there is no split %s; there are train, val and test", split);
-    st = charl__checkpoint_classes(config, checkpoint, &t.classes);
+    st = find_classes(config, checkpoint, &t.classes);
     CHARL_TRY(charl_comm_agree(options->comm, st));
     CHARL_TRY(charl__trainer_init(&t, config, options, (charl_split)which));
     CHARL_TRY(charl__trainer_report(&t));

@@ -9,12 +9,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "train/feed_record.h"
-#include "train/config_groups.h"
+#include "task/feed_record.h"
+#include "config/config_groups.h"
 #include "train/part.h"
 #include "train/shard.h"
 
-enum { RUN_AHEAD = 4, DEFAULT_WINDOW = 64 };
+enum { RUN_AHEAD = 4 };
 
 static const float FIRST_SCALE = 65536.0F; /* of gradients in f16, to begin with */
 
@@ -39,21 +39,11 @@ double charl__trainer_epoch(const charl__trainer *t)
            (double)t->data.rows[CHARL_SPLIT_TRAIN];
 }
 
-charl_dataset_options charl__dataset_options(const charl_config *c)
-{
-    return (charl_dataset_options){.x = c->data.x[0] ? c->data.x : NULL,
-                                   .y = c->data.y[0] ? c->data.y : NULL,
-                                   .val_split = c->data.val_split,
-                                   .window = c->model.type == CHARL_MODEL_GPT ? c->model.block_size
-                                             : c->data.window > 0             ? c->data.window
-                                                                              : DEFAULT_WINDOW};
-}
-
 static charl_status open_data(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
     const charl_config *c = t->config;
-    const charl_dataset_options o = charl__dataset_options(c);
+    const charl_dataset_options o = charl__task_dataset_options(c);
 
     CHARL_REQUIRE(c->data.path[0], CHARL_ERR_CONFIG,
                   "[data] path is missing: which file holds the data?");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "task/weights.h"
 #include "train/shard.h"
 
 void charl__snapshot_fini(charl__snapshot *s)
@@ -193,52 +194,6 @@ cleanup:
     return st;
 }
 
-/* One tensor of the checkpoint into new host memory, after checking that it is the one wanted. */
-charl_status charl__snapshot_read(charl_checkpoint_reader *r, const char *path, const char *group,
-                                  const char *name, const charl_shape *shape, float **out)
-{
-    charl_status st = CHARL_OK;
-    const charl_checkpoint_tensor *c = charl_checkpoint_find(r, group, name);
-    char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
-
-    CHARL_REQUIRE(c, CHARL_ERR_CHECKPOINT, "%s has no /%s/%s: it belongs to another model", path,
-                  group, name);
-    CHARL_REQUIRE(c->dtype == CHARL_F32 && charl_shape_equal(&c->shape, shape),
-                  CHARL_ERR_CHECKPOINT, "%s: /%s/%s is %s %s, the model has f32 %s", path, group,
-                  name, charl_dtype_name(c->dtype), charl_shape_format(&c->shape, have),
-                  charl_shape_format(shape, want));
-    CHARL_TRY(charl_alloc_array(charl_shape_count(shape), sizeof **out, out));
-    CHARL_TRY(charl_checkpoint_read(r, c, *out));
-cleanup:
-    return st;
-}
-
-/* Weights from `group`; running statistics have no average. */
-static charl_status restore_param(charl_checkpoint_reader *r, const char *path, const char *group,
-                                  charl_param *p)
-{
-    charl_status st = CHARL_OK;
-    const charl_param_spec *spec = charl_param_get_spec(p);
-    float *v = NULL;
-
-    CHARL_TRY(charl__snapshot_read(r, path, spec->trainable ? group : "model", spec->name,
-                                   &spec->shape, &v));
-    CHARL_TRY(charl_param_write(p, v));
-cleanup:
-    charl_free(v);
-    return st;
-}
-
-static bool has_ema(const charl_checkpoint_reader *r)
-{
-    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
-        if (strcmp(charl_checkpoint_get_tensor(r, i)->group, "ema") == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The average goes on where there was one, and else begins with the weights. */
 static charl_status restore_ema(charl__trainer *t, charl_checkpoint_reader *r, const char *path)
 {
@@ -250,7 +205,7 @@ static charl_status restore_ema(charl__trainer *t, charl_checkpoint_reader *r, c
         const charl_param_spec *spec = charl_param_get_spec(p);
 
         if (spec->trainable) {
-            CHARL_TRY(charl__snapshot_read(r, path, "ema", spec->name, &spec->shape, &v));
+            CHARL_TRY(charl__weights_read(r, path, "ema", spec->name, &spec->shape, &v));
             CHARL_TRY(charl_optimizer_write_ema(t->optimizer, p, v));
             charl_free(v);
             v = NULL;
@@ -258,20 +213,6 @@ static charl_status restore_ema(charl__trainer *t, charl_checkpoint_reader *r, c
     }
 cleanup:
     charl_free(v);
-    return st;
-}
-
-charl_status charl__snapshot_group(const charl_checkpoint_reader *r, const char *path, int ema,
-                                   const char **out)
-{
-    charl_status st = CHARL_OK;
-    const bool there = has_ema(r);
-
-    *out = there && ema != CHARL_EMA_NO ? "ema" : "model";
-    CHARL_REQUIRE(
-        there || ema != CHARL_EMA_YES, CHARL_ERR_CHECKPOINT,
-        "%s has no moving average of the weights: it was trained with train.ema_decay = 0", path);
-cleanup:
     return st;
 }
 
@@ -285,41 +226,11 @@ static charl_status restore_state(charl_optimizer *o, int k, const charl_param *
 
     if (charl_optimizer_get_state_shape(o, k, p, &shape)) {
         state_group(o, k, group);
-        CHARL_TRY(charl__snapshot_read(r, path, group, charl_param_get_spec(p)->name, &shape, &v));
+        CHARL_TRY(charl__weights_read(r, path, group, charl_param_get_spec(p)->name, &shape, &v));
         CHARL_TRY(charl_optimizer_write_state(o, k, p, v));
     }
 cleanup:
     charl_free(v);
-    return st;
-}
-
-/* The checkpoint may hold nothing that the model does not have: it would be lost without a word. */
-static charl_status check_names(const charl_params *params, const charl_checkpoint_reader *r,
-                                const char *path)
-{
-    charl_status st = CHARL_OK;
-
-    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
-        const charl_checkpoint_tensor *c = charl_checkpoint_get_tensor(r, i);
-
-        CHARL_REQUIRE(charl_params_find(params, c->name), CHARL_ERR_CHECKPOINT,
-                      "%s has /%s/%s, which the model does not have: it belongs to another model",
-                      path, c->group, c->name);
-    }
-cleanup:
-    return st;
-}
-
-charl_status charl__snapshot_restore_weights(charl_params *params, charl_checkpoint_reader *r,
-                                             const char *path, const char *group)
-{
-    charl_status st = CHARL_OK;
-
-    CHARL_TRY(check_names(params, r, path));
-    for (int i = 0; i < charl_params_get_count(params); i++) {
-        CHARL_TRY(restore_param(r, path, group, charl_params_get(params, i)));
-    }
-cleanup:
     return st;
 }
 
@@ -329,14 +240,14 @@ charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader 
     charl_status st = CHARL_OK;
     const char *group;
 
-    CHARL_TRY(charl__snapshot_group(r, path, t->infers ? t->options->ema : CHARL_EMA_NO, &group));
-    CHARL_TRY(charl__snapshot_restore_weights(t->params, r, path, group));
+    CHARL_TRY(charl__weights_group(r, path, t->infers ? t->options->ema : CHARL_EMA_NO, &group));
+    CHARL_TRY(charl__weights_restore(t->params, r, path, group));
     for (int i = 0; all && i < charl_params_get_count(t->params); i++) {
         for (int k = 0; k < charl_optimizer_get_state_count(t->optimizer); k++) {
             CHARL_TRY(restore_state(t->optimizer, k, charl_params_get(t->params, i), r, path));
         }
     }
-    if (all && charl_optimizer_has_ema(t->optimizer) && has_ema(r)) {
+    if (all && charl_optimizer_has_ema(t->optimizer) && charl__weights_have_average(r)) {
         CHARL_TRY(restore_ema(t, r, path));
     } else if (!t->infers) {
         CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));

@@ -24,22 +24,6 @@ void charl__snapshot_fini(charl__snapshot *s);
 charl_status charl__snapshot_compare(charl__snapshot *s, const char *group,
                                      charl_comm *c) CHARL_MUST_CHECK;
 
-/** The group that trained weights are taken from, "model" or "ema", by a charl_ema_choice. Errors:
- * ERR_CHECKPOINT when there is no average. */
-charl_status charl__snapshot_group(const charl_checkpoint_reader *r, const char *path, int ema,
-                                   const char **out) CHARL_MUST_CHECK;
-
-/** One tensor of a checkpoint, which the model has as f32 of `shape`: *out is the caller's, also
- * after failure (NULL or not). `path` is for messages. Errors: ERR_CHECKPOINT, ERR_NOMEM. Blocks.
- */
-charl_status charl__snapshot_read(charl_checkpoint_reader *r, const char *path, const char *group,
-                                  const char *name, const charl_shape *shape,
-                                  float **out) CHARL_MUST_CHECK;
-
-/** Weights from `group` ("model" or "ema") of a checkpoint that is open. Errors: ERR_CHECKPOINT
- * when it is another model's, or holds more than this one. Blocks. */
-charl_status charl__snapshot_restore_weights(charl_params *params, charl_checkpoint_reader *r,
-                                             const char *path, const char *group) CHARL_MUST_CHECK;
 /** Weights (and with `all` optimizer state and moving average) from a checkpoint that is open.
  * Errors: ERR_CHECKPOINT when it is another model's, or holds more than this one. Blocks. */
 charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader *r,

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "train/export.h"
+#include "export/export.h"
 #include "train/rundir.h"
 #include "train/snapshot.h"
 #include "train/trainer.h"

@@ -11,7 +11,7 @@
 #include "train/passes.h"
 #include "train/phase.h"
 #include "train/sync.h"
-#include "train/task.h"
+#include "task/task.h"
 
 typedef struct charl__shard charl__shard; /* train/shard.h */
 
@@ -89,9 +89,6 @@ void charl__trainer_warn(const charl__trainer *t, const char *text);
 /** Epochs completed, fractions included. */
 double charl__trainer_epoch(const charl__trainer *t);
 
-/** How the configuration has its data file opened; strings are the configuration's. */
-charl_dataset_options charl__dataset_options(const charl_config *c);
-
 /** The split of that name, or -1. */
 int charl__split_of(const char *name);
 
@@ -114,10 +111,5 @@ charl_status charl__trainer_resume(charl__trainer *t) CHARL_MUST_CHECK;
 /** Weights (and with `all` optimizer state and cursor) from a checkpoint; a trainer that infers
  * gets their moving average as its options say. Local. */
 charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all) CHARL_MUST_CHECK;
-
-/** Classes of the model that a checkpoint holds, where they follow from the data: extent of its
- * last weight. 0: the configuration says it itself. Local. Errors: as charl_checkpoint_open. */
-charl_status charl__checkpoint_classes(const charl_config *config, const char *path,
-                                       int64_t *out) CHARL_MUST_CHECK;
 
 #endif

@@ -13,14 +13,17 @@ BEGIN {
     allow["optim"] = allow["tensor"] "optim "
     allow["dist"] = allow["tensor"] "dist "
     allow["io"] = allow["tensor"] "io "
-    allow["train"] = " base device tensor autograd nn optim dist io train "
-    allow["cli"] = allow["train"] "cli "
+    allow["config"] = allow["nn"] "optim config "
+    allow["task"] = allow["config"] "io task "
+    allow["export"] = allow["task"] "export "
+    allow["train"] = allow["export"] "dist train "
+    allow["infer"] = allow["train"] "infer "
+    allow["cli"] = allow["infer"] "cli "
     # shape.h holds plain values (element types, extents) that every layer speaks of
-    n = split("base:status base:shape base:version device:device tensor:tensor tensor:params autograd:graph " \
-        "autograd:ops autograd:gradcheck nn:nn nn:layers nn:model nn:models nn:init nn:loss optim:optim optim:schedule " \
-        "dist:comm io:dataset io:tokenizer io:image io:checkpoint io:safetensors io:loader io:import io:export train:config train:train train:generate train:trainer", pair, " ")
+    n = split("base:status base:shape device:device tensor:tensor tensor:params autograd:graph autograd:ops nn:nn optim:optim dist:comm " \
+        "io:dataset io:tokenizer io:image io:checkpoint io:safetensors config:config export:export train:train infer:predict infer:generate", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); owner[p[2]] = p[1] }
-    n = split("CL/:device mpi.h:dist hdf5:io jansson:io pcre2:io ini.h:train zlib.h:io png.h:io jpeglib.h:io jerror.h:io hwloc:dist", pair, " ")
+    n = split("CL/:device mpi.h:dist hdf5:io jansson:io pcre2:io ini.h:config zlib.h:io png.h:io jpeglib.h:io jerror.h:io hwloc:dist", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); confined[p[1]] = p[2] }
 }
 function bad(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; failed = 1 }

@@ -1,0 +1,552 @@
+/* Loading a configuration: lines become items, items are expanded and checked against the key
+ * table. Nothing stops at the first mistake. Names are expanded after the last item is known,
+ * because an override may change run.name.
+ */
+#include "charl/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "config/config_private.h"
+#include "config/ini.h"
+
+enum { MAX_LAYERS = 1000, MAX_LAYER_KEYS = 64 };
+
+typedef struct item {
+    const charl__key *key; /* NULL: a key of layer `layer` */
+    int layer;
+    const char *name; /* as written */
+    const char *value;
+    charl__origin origin;
+} item;
+
+typedef struct loader {
+    charl_config *cfg;
+    charl__mistakes mistakes;
+    charl__config_strings scratch; /* names and raw values of the items */
+    item *items;
+    int n_items;
+    const char *label;
+    const char *directory;                 /* of the file; "" for the current one */
+    char section[2 * CHARL__INI_NAME + 4]; /* being read; "" when its keys are to be ignored */
+    bool in_section;
+    int layer;          /* being read, or -1 */
+    int *first_lines;   /* [charl__key_count], of the item in the file; 0: none */
+    int *section_lines; /* [charl__key_count], at the first key of each section */
+    const char *name;   /* run.name, expanded */
+} loader;
+
+static charl_status add_mistake(loader *l, charl__origin origin, const char *section,
+                                const char *key, const char *reason)
+{
+    return charl__mistake_add(&l->mistakes, origin, section, key, reason);
+}
+
+static charl_status add_notice(loader *l, charl__origin origin, const char *text)
+{
+    charl_status st = CHARL_OK;
+    charl__text t = {0};
+    const char *kept;
+
+    CHARL_TRY(charl__text_printf(&t, "%s", origin.label));
+    if (origin.line > 0) {
+        CHARL_TRY(charl__text_printf(&t, ":%d", origin.line));
+    }
+    CHARL_TRY(charl__text_printf(&t, ": %s", text));
+    CHARL_TRY(charl__config_keep(&l->cfg->detail->notices, charl__text_string(&t), &kept));
+cleanup:
+    charl__text_fini(&t);
+    return st;
+}
+
+static charl_status add_item(loader *l, item it)
+{
+    charl_status st = CHARL_OK;
+
+    if (l->n_items % 64 == 0) {
+        CHARL_TRY(charl_realloc(sizeof *l->items * (size_t)(l->n_items + 64), &l->items));
+    }
+    l->items[l->n_items++] = it;
+cleanup:
+    return st;
+}
+
+static int find_layer(const charl_config_detail *d, const char *name)
+{
+    for (int i = 0; i < d->n_layers; i++) {
+        if (strcmp(d->layers[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static charl_status add_layer(loader *l, const char *section, charl__origin origin)
+{
+    charl_status st = CHARL_OK;
+    charl_config_detail *d = l->cfg->detail;
+    const char *name = section + strlen("layer ");
+    const int known = find_layer(d, name);
+    char why[CHARL__WHY];
+
+    l->layer = -1;
+    if (known >= 0) {
+        snprintf(why, sizeof why, "section given twice (first on line %d)",
+                 d->layers[known].origin.line);
+        CHARL_TRY(add_mistake(l, origin, section, NULL, why));
+        goto cleanup;
+    }
+    if (d->n_layers == MAX_LAYERS) {
+        CHARL_TRY(add_mistake(l, origin, section, NULL, "more than 1000 layers"));
+        goto cleanup;
+    }
+    CHARL_TRY(charl_realloc(sizeof *d->layers * (size_t)(d->n_layers + 1), &d->layers));
+    d->layers[d->n_layers] = (charl_config_layer){.origin = origin};
+    CHARL_TRY(charl_strdup(name, &d->layers[d->n_layers].name));
+    l->layer = d->n_layers++;
+cleanup:
+    return st;
+}
+
+static int first_key_of(const char *section)
+{
+    int i = 0;
+
+    while (strcmp(charl__keys[i].section, section) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static charl_status on_section(void *ctx, const char *section, int line)
+{
+    charl_status st = CHARL_OK;
+    loader *l = ctx;
+    const charl__origin origin = {l->label, line};
+    char why[CHARL__WHY];
+    int *first;
+
+    l->section[0] = '\0';
+    l->in_section = true;
+    l->layer = -1;
+    if (strncmp(section, "layer ", 6) == 0) {
+        CHARL_TRY(add_layer(l, section, origin));
+        if (l->layer >= 0) {
+            snprintf(l->section, sizeof l->section, "%s", section);
+        }
+        goto cleanup;
+    }
+    if (!charl__key_section_known(section)) {
+        const char *near = charl__key_nearest_section(section);
+
+        snprintf(why, sizeof why, "unknown section%s%s%s", near ? " (did you mean [" : "",
+                 near ? near : "", near ? "]?)" : "");
+        CHARL_TRY(add_mistake(l, origin, section, NULL,
+                              strcmp(section, "layer") == 0 ? "expected [layer NAME]" : why));
+        goto cleanup;
+    }
+    first = &l->section_lines[first_key_of(section)];
+    if (*first != 0) {
+        snprintf(why, sizeof why, "section given twice (first on line %d)", *first);
+        CHARL_TRY(add_mistake(l, origin, section, NULL, why));
+    } else {
+        *first = line;
+    }
+    snprintf(l->section, sizeof l->section, "%s", section);
+cleanup:
+    return st;
+}
+
+/* The key of `section` called `name`, or NULL after a mistake with the nearest one. */
+static charl_status look_up(loader *l, const char *section, const char *name, charl__origin origin,
+                            const charl__key **out)
+{
+    charl_status st = CHARL_OK;
+    bool alias = false;
+    char why[CHARL__WHY];
+
+    *out = charl__key_find(section, name, &alias);
+    if (!*out) {
+        const charl__key *other = charl__key_elsewhere(name);
+        const char *near = charl__key_nearest(section, name);
+
+        if (other) {
+            snprintf(why, sizeof why, "unknown key (did you mean %s in [%s]?)", other->name,
+                     other->section);
+        } else {
+            snprintf(why, sizeof why, "unknown key%s%s%s", near ? " (did you mean " : "",
+                     near ? near : "", near ? "?)" : "");
+        }
+        CHARL_TRY(add_mistake(l, origin, section, name, why));
+    } else if (alias) {
+        snprintf(why, sizeof why, "[%s] %s is read as %s", section, name, (*out)->name);
+        CHARL_TRY(add_notice(l, origin, why));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status on_item(void *ctx, const char *name, const char *value, int line)
+{
+    charl_status st = CHARL_OK;
+    loader *l = ctx;
+    item it = {.layer = l->layer, .origin = {l->label, line}};
+    char why[CHARL__WHY];
+
+    if (!l->in_section) {
+        CHARL_TRY(add_mistake(l, it.origin, NULL, NULL, "a key must stand below a [section]"));
+        goto cleanup;
+    }
+    if (l->section[0] == '\0') {
+        goto cleanup; /* the section's own mistake says enough */
+    }
+    if (l->layer < 0) {
+        CHARL_TRY(look_up(l, l->section, name, it.origin, &it.key));
+        if (!it.key) {
+            goto cleanup;
+        }
+        int *first = &l->first_lines[it.key - charl__keys];
+
+        if (*first != 0) {
+            snprintf(why, sizeof why, "given twice (first on line %d)", *first);
+            CHARL_TRY(add_mistake(l, it.origin, l->section, name, why));
+            goto cleanup;
+        }
+        *first = line;
+    }
+    CHARL_TRY(charl__config_keep(&l->scratch, name, &it.name));
+    CHARL_TRY(charl__config_keep(&l->scratch, value, &it.value));
+    CHARL_TRY(add_item(l, it));
+cleanup:
+    return st;
+}
+
+static charl_status on_mistake(void *ctx, int line, const char *reason)
+{
+    loader *l = ctx;
+
+    return add_mistake(l, (charl__origin){l->label, line}, NULL, NULL, reason);
+}
+
+static charl_status refuse_override(loader *l, charl__origin origin, const char *text, char *name)
+{
+    char why[CHARL__WHY];
+    const charl__key *key;
+
+    name[strcspn(name, "=")] = '\0';
+    key = charl__key_elsewhere(name);
+    snprintf(why, sizeof why, "\"%.200s\" is not SECTION.KEY=VALUE%s%s%s%s%s", text,
+             key ? " (did you mean " : "", key ? key->section : "", key ? "." : "",
+             key ? key->name : "", key ? "?)" : "");
+    return add_mistake(l, origin, NULL, NULL, why);
+}
+
+/* Find what `section`.`name` of an override means; it->key NULL and it->layer negative after a
+ * mistake. */
+static charl_status look_up_override(loader *l, char *section, const char *name, item *it)
+{
+    charl_status st = CHARL_OK;
+    char why[CHARL__WHY];
+
+    if (strncmp(section, "layer.", 6) == 0) {
+        section[5] = ' ';
+    }
+    if (strncmp(section, "layer ", 6) == 0) {
+        it->layer = find_layer(l->cfg->detail, section + 6);
+        if (it->layer < 0) {
+            CHARL_TRY(add_mistake(l, it->origin, section, NULL, "the file has no such layer"));
+        }
+    } else if (!charl__key_section_known(section)) {
+        const char *near = charl__key_nearest_section(section);
+
+        snprintf(why, sizeof why, "unknown section%s%s%s", near ? " (did you mean [" : "",
+                 near ? near : "", near ? "]?)" : "");
+        CHARL_TRY(add_mistake(l, it->origin, section, NULL, why));
+    } else {
+        CHARL_TRY(look_up(l, section, name, it->origin, &it->key));
+    }
+cleanup:
+    return st;
+}
+
+/* "section.key=value" -> an item. The section ends at the last dot before '=': layer names may hold
+ * dots. */
+static charl_status add_override(loader *l, const charl_config_override *o)
+{
+    charl_status st = CHARL_OK;
+    item it = {.layer = -1};
+    char *copy = NULL;
+    char *equals;
+    char *dot;
+
+    CHARL_TRY(charl__config_keep(&l->cfg->detail->strings, o->origin ? o->origin : "command line",
+                                 &it.origin.label));
+    CHARL_TRY(charl_strdup(o->text, &copy));
+    equals = strchr(copy, '=');
+    if (equals) {
+        *equals = '\0';
+    }
+    dot = strrchr(copy, '.');
+    if (!equals || !dot || dot == copy || dot[1] == '\0') {
+        CHARL_TRY(refuse_override(l, it.origin, o->text, copy));
+        goto cleanup;
+    }
+    *dot = '\0';
+    CHARL_TRY(look_up_override(l, copy, dot + 1, &it));
+    if (it.key || it.layer >= 0) {
+        CHARL_TRY(charl__config_keep(&l->scratch, dot + 1, &it.name));
+        CHARL_TRY(charl__config_keep(&l->scratch, equals + 1, &it.value));
+        CHARL_TRY(add_item(l, it));
+    }
+cleanup:
+    charl_free(copy);
+    return st;
+}
+
+static void join_lines(char *s, char with)
+{
+    for (; *s != '\0'; s++) {
+        if (*s == '\n') {
+            *s = with;
+        }
+    }
+}
+
+/* A text of a key: expanded, its path resolved, set. A mistake is noted. */
+static charl_status apply(loader *l, const charl__key *key, const char *raw, charl__origin origin)
+{
+    charl_status st = CHARL_OK;
+    const bool list = key->type == CHARL__KEY_INTS || key->type == CHARL__KEY_SET ||
+                      key->type == CHARL__KEY_NORMALIZE || key->type == CHARL__KEY_AUGMENT;
+    void *field = (char *)l->cfg + key->offset;
+    char *value = NULL;
+    char *path = NULL;
+    char why[CHARL__WHY];
+
+    CHARL_TRY(charl__config_expand(raw, l->name, &value, why));
+    if (why[0] == '\0') {
+        if (!list) {
+            join_lines(value, ' ');
+        }
+        if (key->type == CHARL__KEY_PATH && charl__choice_index(key->choices, value) < 0) {
+            CHARL_TRY(charl__config_path(origin.label && origin.line == 0 ? "" : l->directory,
+                                         value, &path));
+        }
+        CHARL_TRY(charl__config_value_set(key, path ? path : value, &l->cfg->detail->strings, field,
+                                          why));
+    }
+    if (why[0] != '\0') {
+        CHARL_TRY(add_mistake(l, origin, key->section, key->name, why));
+    }
+    l->cfg->detail->origins[key - charl__keys] = origin;
+cleanup:
+    charl_free(value);
+    charl_free(path);
+    return st;
+}
+
+static charl__layer_key *find_layer_key(const charl_config_layer *layer, const char *name)
+{
+    for (int i = 0; i < layer->n_keys; i++) {
+        if (strcmp(layer->keys[i].key, name) == 0) {
+            return &layer->keys[i];
+        }
+    }
+    return NULL;
+}
+
+/* A new key of a layer, NULL after a mistake. */
+static charl_status add_layer_key(loader *l, charl_config_layer *layer, const item *it,
+                                  charl__layer_key **out)
+{
+    charl_status st = CHARL_OK;
+    charl__layer_key *k;
+
+    *out = NULL;
+    if (layer->n_keys == MAX_LAYER_KEYS) {
+        CHARL_TRY(add_mistake(l, it->origin, "layer", it->name, "more than 64 keys"));
+        goto cleanup;
+    }
+    CHARL_TRY(charl_realloc(sizeof *layer->keys * (size_t)(layer->n_keys + 1), &layer->keys));
+    k = &layer->keys[layer->n_keys];
+    *k = (charl__layer_key){0};
+    CHARL_TRY(charl_strdup(it->name, &k->key));
+    layer->n_keys++;
+    *out = k;
+cleanup:
+    return st;
+}
+
+/* Set a layer's key. The command line may replace, the file may not. */
+static charl_status apply_layer(loader *l, const item *it)
+{
+    charl_status st = CHARL_OK;
+    charl_config_layer *layer = &l->cfg->detail->layers[it->layer];
+    charl__layer_key *k = find_layer_key(layer, it->name);
+    char section[2 * CHARL__INI_NAME + 4];
+    char why[CHARL__WHY];
+    char *value = NULL;
+
+    snprintf(section, sizeof section, "layer %s", layer->name);
+    CHARL_TRY(charl__config_expand(it->value, l->name, &value, why));
+    if (why[0] == '\0' && k && it->origin.line > 0) {
+        snprintf(why, sizeof why, "given twice (first on line %d)", k->origin.line);
+    }
+    if (why[0] != '\0') {
+        CHARL_TRY(add_mistake(l, it->origin, section, it->name, why));
+        goto cleanup;
+    }
+    if (!k) {
+        CHARL_TRY(add_layer_key(l, layer, it, &k));
+    }
+    if (k) {
+        join_lines(value, ' ');
+        charl_free(k->value);
+        k->value = value;
+        k->origin = it->origin;
+        value = NULL;
+        layer->type = strcmp(k->key, "type") == 0 ? k->value : layer->type;
+    }
+cleanup:
+    charl_free(value);
+    return st;
+}
+
+/* run.name decides what ${name} means, so it is settled first; "" is the file's name without its
+ * ending. */
+static charl_status settle_name(loader *l)
+{
+    charl_status st = CHARL_OK;
+    bool alias;
+    const charl__key *key = charl__key_find("run", "name", &alias);
+    const char *base = strrchr(l->label, '/');
+    char stem[256];
+    item last = {.value = "", .origin = {NULL, 0}};
+    char *dot;
+
+    base = base ? base + 1 : l->label;
+    snprintf(stem, sizeof stem, "%s", base);
+    dot = strrchr(stem, '.');
+    if (dot && dot != stem) {
+        *dot = '\0';
+    }
+    for (int i = 0; i < l->n_items; i++) {
+        if (l->items[i].key == key) {
+            last = l->items[i];
+        }
+    }
+    l->name = NULL;
+    CHARL_TRY(apply(l, key, last.value, last.origin));
+    if (!l->cfg->run.name || l->cfg->run.name[0] == '\0') {
+        CHARL_TRY(charl__config_keep(&l->cfg->detail->strings, stem, &l->cfg->run.name));
+    }
+    if (strchr(l->cfg->run.name, '/') || strcmp(l->cfg->run.name, "..") == 0) {
+        CHARL_TRY(add_mistake(l, last.origin.label ? last.origin : (charl__origin){l->label, 0},
+                              "run", "name", "a name has no / and is not .."));
+    }
+    l->name = l->cfg->run.name;
+cleanup:
+    return st;
+}
+
+static charl_status apply_all(loader *l)
+{
+    charl_status st = CHARL_OK;
+    const charl__origin by_default = {NULL, 0};
+    bool alias;
+    const charl__key *name = charl__key_find("run", "name", &alias);
+
+    CHARL_TRY(settle_name(l));
+    for (int i = 0; i < charl__key_count; i++) {
+        const charl__key *key = &charl__keys[i];
+
+        if (key != name && key->fallback) {
+            CHARL_TRY(apply(l, key, key->fallback, by_default));
+        }
+    }
+    for (int i = 0; i < l->n_items; i++) {
+        if (!l->items[i].key) {
+            CHARL_TRY(apply_layer(l, &l->items[i]));
+        } else if (l->items[i].key != name) {
+            CHARL_TRY(apply(l, l->items[i].key, l->items[i].value, l->items[i].origin));
+        }
+    }
+    for (int i = 0; i < charl__key_count; i++) {
+        const charl__key *key = &charl__keys[i];
+
+        if (!key->fallback && !l->cfg->detail->origins[i].label) {
+            CHARL_TRY(add_mistake(l, (charl__origin){l->label, 0}, key->section, key->name,
+                                  "is missing and has no default"));
+        }
+    }
+    CHARL_TRY(charl__config_check(l->cfg, &l->mistakes));
+cleanup:
+    return st;
+}
+
+static charl_status read_source(loader *l, const char *text, size_t length)
+{
+    const charl__ini_events events = {
+        .ctx = l, .section = on_section, .item = on_item, .mistake = on_mistake};
+    charl_status st = charl__ini_parse(text, length, &events);
+
+    if (st == CHARL_ERR_CONFIG) {
+        charl__error_prefix("%s: ", l->label);
+    }
+    return st;
+}
+
+static charl_status prepare(loader *l, const char *label, const char *text, size_t length)
+{
+    charl_status st = CHARL_OK;
+    const char *slash = strrchr(label, '/');
+    charl_config_detail *d;
+    char *directory = NULL;
+
+    CHARL_TRY(charl_alloc(sizeof *l->cfg, &l->cfg));
+    CHARL_TRY(charl_alloc(sizeof *d, &l->cfg->detail));
+    d = l->cfg->detail;
+    CHARL_TRY(charl_alloc_array(charl__key_count, sizeof *d->origins, &d->origins));
+    CHARL_TRY(charl_alloc_array(charl__key_count, sizeof(int), &l->first_lines));
+    CHARL_TRY(charl_alloc_array(charl__key_count, sizeof(int), &l->section_lines));
+    CHARL_TRY(charl_alloc(length + 1, &d->source));
+    memcpy(d->source, text, length);
+    d->source_length = length;
+    CHARL_TRY(charl__config_keep(&d->strings, label, &l->label));
+    CHARL_TRY(charl_strdup(label, &directory));
+    directory[slash ? (slash == label ? 1 : slash - label) : 0] = '\0';
+    CHARL_TRY(charl__config_keep(&d->strings, directory, &l->directory));
+cleanup:
+    charl_free(directory);
+    return st;
+}
+
+charl_status charl_config_parse(const char *label, const char *text, size_t length,
+                                const charl_config_override *overrides, int n_overrides,
+                                charl_config **out)
+{
+    charl_status st = CHARL_OK;
+    loader l = {.layer = -1};
+
+    *out = NULL;
+    CHARL_REQUIRE(length <= CHARL__CONFIG_SOURCE, CHARL_ERR_CONFIG,
+                  "%s: larger than 1 MiB: not a configuration", label);
+    CHARL_TRY(prepare(&l, label, text, length));
+    CHARL_TRY(read_source(&l, l.cfg->detail->source, length));
+    for (int i = 0; i < n_overrides; i++) {
+        CHARL_TRY(add_override(&l, &overrides[i]));
+    }
+    CHARL_TRY(apply_all(&l));
+    CHARL_TRY(charl__mistakes_report(&l.mistakes));
+    *out = l.cfg;
+    l.cfg = NULL;
+cleanup:
+    charl_config_destroy(l.cfg);
+    charl__mistakes_fini(&l.mistakes);
+    charl__config_strings_fini(&l.scratch);
+    charl_free(l.items);
+    charl_free(l.first_lines);
+    charl_free(l.section_lines);
+    return st;
+}

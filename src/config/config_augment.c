@@ -1,0 +1,92 @@
+/* data.augment: "flip, crop:4, rotate:10, cutout:8, mixup:0.2" to its settings and back. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "config/config_private.h"
+
+/* The changes that take an amount; flip takes none. */
+enum { CROP, ROTATE, CUTOUT, MIXUP, N_CHANGES };
+
+static const char *const names[] = {"crop", "rotate", "cutout", "mixup"};
+static const char *const ranges[] = {"[1,1024]", "(0,180]", "[1,1024]", "(0,100]"}; /* as of keys */
+
+static double *amount_of(charl_augment *v, int change)
+{
+    double *const at[] = {&v->crop, &v->rotate, &v->cutout, &v->mixup};
+
+    return at[change];
+}
+
+/* The text after "NAME:" of one change. */
+static void set_amount(int change, const char *text, double *amount, char *why)
+{
+    const bool whole = change == CROP || change == CUTOUT;
+    const char *name = names[change];
+    double v = 0;
+
+    if (!charl__config_float(text, &v) || (whole && v != floor(v))) {
+        snprintf(why, CHARL__WHY, "%s needs a %snumber, as in %s:%s, not \"%.100s\"", name,
+                 whole ? "whole " : "", name, whole ? "4" : "0.2", text);
+    } else if (!charl__range_holds(ranges[change], v)) {
+        snprintf(why, CHARL__WHY, "%s:%.100s is outside %s", name, text, ranges[change]);
+    } else if (*amount > 0) {
+        snprintf(why, CHARL__WHY, "%s is there twice", name);
+    } else {
+        *amount = v;
+    }
+}
+
+static void set_change(const char *word, charl_augment *v, char *why)
+{
+    const size_t n = strcspn(word, ":");
+
+    if (strcmp(word, "flip") == 0) {
+        v->flip = true;
+        return;
+    }
+    for (int i = 0; i < N_CHANGES; i++) {
+        if (strlen(names[i]) == n && strncmp(word, names[i], n) == 0) {
+            set_amount(i, word[n] == ':' ? word + n + 1 : "", amount_of(v, i), why);
+            return;
+        }
+    }
+    snprintf(why, CHARL__WHY,
+             "\"%.100s\" is not flip, crop:PIXELS, rotate:DEGREES, cutout:PIXELS or mixup:ALPHA",
+             word);
+}
+
+void charl__config_augment_set(const char *text, charl_augment *field, char *why)
+{
+    const char *cursor = text;
+    charl_augment v = {0};
+    char word[64];
+
+    while (why[0] == '\0' && charl__config_element(&cursor, word, sizeof word)) {
+        set_change(word, &v, why);
+    }
+    if (why[0] == '\0') {
+        *field = v;
+    }
+}
+
+charl_status charl__config_augment_print(const charl_augment *v, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    charl_augment copy = *v;
+    const char *comma = v->flip ? ", " : "";
+
+    CHARL_TRY(charl__text_printf(out, "%s", v->flip ? "flip" : ""));
+    for (int i = 0; i < N_CHANGES; i++) {
+        const double amount = *amount_of(&copy, i);
+
+        if (amount > 0) {
+            CHARL_TRY(charl__text_printf(out, "%s%s:", comma, names[i]));
+            CHARL_TRY(charl__config_print_float(amount, out));
+            comma = ", ";
+        }
+    }
+cleanup:
+    return st;
+}

@@ -1,0 +1,179 @@
+/* Two configurations compared by their printed values, so that 1e-3 and 0.001 are the same. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "config/config_private.h"
+
+typedef struct differ {
+    charl__text report;
+    bool model;
+} differ;
+
+static charl_status say(differ *d, const char *section, const char *key, const char *now,
+                        const char *was)
+{
+    charl_status st = CHARL_OK;
+
+    d->model = d->model || strcmp(section, "model") == 0 || strncmp(section, "layer ", 6) == 0;
+    CHARL_TRY(charl__text_printf(&d->report, "%s[%s]%s%s", d->report.length > 0 ? "\n" : "",
+                                 section, key ? " " : "", key ? key : ""));
+    if (key && now) {
+        CHARL_TRY(charl__text_printf(&d->report, " = %s", now));
+    }
+    if (was) {
+        CHARL_TRY(
+            charl__text_printf(&d->report, "%s%s%s", key ? " (was " : " ", was, key ? ")" : ""));
+    }
+cleanup:
+    return st;
+}
+
+/* Keys that change nothing that is computed. */
+static bool is_ignored(const charl__key *key)
+{
+    return key->only || strcmp(key->section, "log") == 0 ||
+           (strcmp(key->section, "run") == 0 && strcmp(key->name, "seed") != 0);
+}
+
+/* A key that the section's type does not use, in both. */
+static bool is_unused(const charl__key *key, const charl_config *a, const charl_config *b)
+{
+    const charl__key *type = charl__key_find(key->section, "type", NULL);
+    const charl_config *both[2] = {a, b};
+
+    for (int i = 0; i < 2 && key->uses; i++) {
+        const int index = *(const int *)(const void *)((const char *)both[i] + type->offset);
+        const char *name = charl_config_choice_name(key->section, "type", index);
+
+        if (charl__choice_index(key->uses + strlen("type="), name) >= 0) {
+            return false;
+        }
+    }
+    return key->uses != NULL;
+}
+
+static charl_status diff_keys(differ *d, const charl_config *now, const charl_config *was)
+{
+    charl_status st = CHARL_OK;
+    charl__text a = {0};
+    charl__text b = {0};
+
+    for (int i = 0; i < charl__key_count; i++) {
+        const charl__key *key = &charl__keys[i];
+
+        if (is_ignored(key) || is_unused(key, now, was)) {
+            continue;
+        }
+        charl__text_clear(&a);
+        charl__text_clear(&b);
+        CHARL_TRY(charl__config_value_print(key, (const char *)now + key->offset, &a));
+        CHARL_TRY(charl__config_value_print(key, (const char *)was + key->offset, &b));
+        if (strcmp(charl__text_string(&a), charl__text_string(&b)) != 0) {
+            CHARL_TRY(
+                say(d, key->section, key->name, charl__text_string(&a), charl__text_string(&b)));
+        }
+    }
+cleanup:
+    charl__text_fini(&a);
+    charl__text_fini(&b);
+    return st;
+}
+
+static const charl_config_layer *find_layer(const charl_config *cfg, const char *name)
+{
+    for (int i = 0; i < cfg->detail->n_layers; i++) {
+        if (strcmp(cfg->detail->layers[i].name, name) == 0) {
+            return &cfg->detail->layers[i];
+        }
+    }
+    return NULL;
+}
+
+static const char *value_of(const charl_config_layer *layer, const char *key)
+{
+    for (int i = 0; i < layer->n_keys; i++) {
+        if (strcmp(layer->keys[i].key, key) == 0) {
+            return layer->keys[i].value;
+        }
+    }
+    return NULL;
+}
+
+static charl_status diff_layer(differ *d, const char *section, const charl_config_layer *now,
+                               const charl_config_layer *was)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < now->n_keys; i++) {
+        const char *old = value_of(was, now->keys[i].key);
+
+        if (!old || strcmp(old, now->keys[i].value) != 0) {
+            CHARL_TRY(
+                say(d, section, now->keys[i].key, now->keys[i].value, old ? old : "not given"));
+        }
+    }
+    for (int i = 0; i < was->n_keys; i++) {
+        if (!value_of(now, was->keys[i].key)) {
+            CHARL_TRY(say(d, section, was->keys[i].key, NULL, was->keys[i].value));
+        }
+    }
+cleanup:
+    return st;
+}
+
+static charl_status diff_layers(differ *d, const charl_config *now, const charl_config *was)
+{
+    charl_status st = CHARL_OK;
+    char section[64];
+    bool same_names = now->detail->n_layers == was->detail->n_layers;
+
+    for (int i = 0; i < now->detail->n_layers; i++) {
+        const charl_config_layer *layer = &now->detail->layers[i];
+        const charl_config_layer *old = find_layer(was, layer->name);
+
+        snprintf(section, sizeof section, "layer %s", layer->name);
+        if (old) {
+            CHARL_TRY(diff_layer(d, section, layer, old));
+        } else {
+            CHARL_TRY(say(d, section, NULL, NULL, "is new"));
+        }
+        same_names = same_names && old;
+    }
+    for (int i = 0; i < was->detail->n_layers; i++) {
+        const charl_config_layer *layer = &was->detail->layers[i];
+
+        snprintf(section, sizeof section, "layer %s", layer->name);
+        if (!find_layer(now, layer->name)) {
+            CHARL_TRY(say(d, section, NULL, NULL, "is gone"));
+        } else if (same_names && strcmp(layer->name, now->detail->layers[i].name) != 0) {
+            CHARL_TRY(say(d, section, NULL, NULL, "stands in another place"));
+        }
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *model, char **out)
+{
+    charl_status st = CHARL_OK;
+    charl_config *now = NULL, *was = NULL; /* both as printed: paths are absolute there */
+    char *printed = NULL;
+    differ d = {0};
+
+    *out = NULL;
+    *model = false;
+    CHARL_TRY(charl_config_parse("/checkpoint", text, strlen(text), NULL, 0, &was));
+    CHARL_TRY(charl_config_print(cfg, false, &printed));
+    CHARL_TRY(charl_config_parse("/checkpoint", printed, strlen(printed), NULL, 0, &now));
+    CHARL_TRY(diff_keys(&d, now, was));
+    CHARL_TRY(diff_layers(&d, now, was));
+    CHARL_TRY(charl_strdup(charl__text_string(&d.report), out));
+    *model = d.model;
+cleanup:
+    charl_config_destroy(now);
+    charl_config_destroy(was);
+    charl_free(printed);
+    charl__text_fini(&d.report);
+    return st;
+}

@@ -1,0 +1,88 @@
+/* A configuration's file, and what it keeps of it. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/tree.h"
+#include "config/config_private.h"
+
+charl_status charl_config_load(const char *path, const charl_config_override *overrides,
+                               int n_overrides, charl_config **out)
+{
+    charl_status st = CHARL_OK;
+    FILE *f = NULL;
+    char *text = NULL;
+    size_t n = 0;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(CHARL__CONFIG_SOURCE + 2, &text));
+    CHARL_TRY(charl__acquire("file"));
+    f = fopen(path, "re");
+    if (!f) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_CONFIG, "%s: %s", path, strerror(errno));
+    }
+    n = fread(text, 1, CHARL__CONFIG_SOURCE + 1, f);
+    CHARL_REQUIRE(!ferror(f), CHARL_ERR_CONFIG, "%s: %s", path, strerror(errno));
+    CHARL_TRY(charl_config_parse(path, text, n, overrides, n_overrides, out));
+cleanup:
+    if (f) {
+        fclose(f);
+        charl__drop();
+    }
+    charl_free(text);
+    return st;
+}
+
+void charl_config_destroy(charl_config *cfg)
+{
+    charl_config_detail *d = cfg ? cfg->detail : NULL;
+
+    if (d) {
+        for (int i = 0; i < d->n_layers; i++) {
+            charl_config_layer *layer = &d->layers[i];
+
+            for (int k = 0; k < layer->n_keys; k++) {
+                charl_free(layer->keys[k].key);
+                charl_free(layer->keys[k].value);
+            }
+            charl_free(layer->keys);
+            charl_free(layer->name);
+            charl__text_fini(&layer->asked);
+        }
+        charl_free(d->layers);
+        charl__config_strings_fini(&d->strings);
+        charl__config_strings_fini(&d->notices);
+        charl_free(d->origins);
+        charl_free(d->source);
+    }
+    charl_free(d);
+    charl_free(cfg);
+}
+
+const char *charl_config_source(const charl_config *cfg, size_t *length)
+{
+    *length = cfg->detail->source_length;
+    return cfg->detail->source;
+}
+
+const char *charl_config_notice(const charl_config *cfg, int index)
+{
+    const charl__config_strings *n = &cfg->detail->notices;
+
+    return index >= 0 && index < n->count ? n->items[index] : NULL;
+}
+
+int charl_config_slices(const charl_config *cfg)
+{
+    int slices = cfg->dist.balance == CHARL_BALANCE_SPEED ? CHARL_MAX_SLICES : 8;
+
+    if (cfg->train.slices > 0) {
+        return (int)cfg->train.slices;
+    }
+    while (cfg->train.batch_size % slices != 0) {
+        slices /= 2;
+    }
+    return slices;
+}

@@ -1,0 +1,155 @@
+/* optimizer.groups, optimizer.decay_1d and the matrices at the edges of a model. */
+#include "config/config_groups.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "config/config_private.h"
+
+/* The setting "KEY=VALUE" of a group; false with a reason when it is none. */
+static bool read_setting(const char *word, charl__group *g, char *why, size_t bytes)
+{
+    const size_t n = strcspn(word, "=");
+    double v;
+
+    if (word[n] == '\0' || !charl__config_float(word + n + 1, &v) || !(v >= 0) || v > 1e6) {
+        snprintf(why, bytes, "\"%.100s\" is not KEY=VALUE with a number from 0 to 1e6", word);
+    } else if (n == strlen("lr_scale") && strncmp(word, "lr_scale", n) == 0) {
+        g->lr_scale = v;
+    } else if (n == strlen("weight_decay") && strncmp(word, "weight_decay", n) == 0) {
+        g->weight_decay = v;
+    } else {
+        snprintf(why, bytes, "\"%.100s\": a group sets lr_scale and weight_decay", word);
+    }
+    return why[0] == '\0';
+}
+
+/* Words up to the next comma. */
+static const char *read_group(const char *p, charl__group *g, char *why, size_t bytes)
+{
+    bool first = true;
+
+    *g = (charl__group){.lr_scale = -1.0, .weight_decay = -1.0};
+    for (p += strspn(p, " \t\n"); *p && *p != ',' && why[0] == '\0'; p += strspn(p, " \t\n")) {
+        const size_t n = strcspn(p, " \t\n,");
+        char word[CHARL__GROUP_NAME];
+
+        if (n >= sizeof word) {
+            snprintf(why, bytes, "\"%.40s...\" is too long", p);
+            break;
+        }
+        snprintf(word, sizeof word, "%.*s", (int)n, p);
+        if (first) {
+            memcpy(g->pattern, word, sizeof word);
+        } else {
+            read_setting(word, g, why, bytes);
+        }
+        first = false;
+        p += n;
+    }
+    if (why[0] == '\0' && g->lr_scale < 0 && g->weight_decay < 0) {
+        snprintf(why, bytes, "\"%.100s\" sets nothing: write PATTERN lr_scale=X weight_decay=Y",
+                 g->pattern);
+    }
+    return p + (*p == ',');
+}
+
+void charl__groups_parse(const char *text, charl__group *out, int *n, char *why, size_t bytes)
+{
+    *n = 0;
+    why[0] = '\0';
+    for (const char *p = text + strspn(text, " \t\n"); *p && why[0] == '\0';) {
+        if (*n == CHARL__MAX_GROUPS) {
+            snprintf(why, bytes, "more than %d groups", CHARL__MAX_GROUPS);
+            break;
+        }
+        p = read_group(p, &out[(*n)++], why, bytes);
+    }
+}
+
+bool charl__group_matches(const char *pattern, const char *name)
+{
+    for (; *pattern; pattern++, name++) {
+        if (*pattern == '*') {
+            for (; !charl__group_matches(pattern + 1, name); name++) {
+                if (*name == '\0') {
+                    return false;
+                }
+            }
+            return true;
+        }
+        if (*name == '\0' || (*pattern != '?' && *pattern != *name)) {
+            return false;
+        }
+    }
+    return *name == '\0';
+}
+
+/* Vectors decay as PyTorch's optimizers have it, except in a gpt. */
+static bool vectors_decay(const charl_config *config)
+{
+    return config->optimizer.decay_1d == CHARL_DECAY_1D_AUTO
+               ? config->model.type != CHARL_MODEL_GPT
+               : config->optimizer.decay_1d == CHARL_DECAY_1D_YES;
+}
+
+static void apply_defaults(const charl_config *config, charl_params *set, int64_t outputs)
+{
+    charl_param *last = NULL;
+
+    for (int i = 0; i < charl_params_get_count(set); i++) {
+        charl_param *p = charl_params_get(set, i);
+        const charl_param_spec *spec = charl_param_get_spec(p);
+        charl_param_settings s = charl_param_get_settings(p);
+
+        if (spec->trainable && spec->shape.ndim < 2 && !vectors_decay(config)) {
+            s.weight_decay = 0.0F;
+        }
+        s.edge = spec->embedding;
+        charl_param_set_settings(p, s);
+        last = spec->trainable && spec->shape.ndim > 1 ? p : last;
+    }
+    if (last && charl_param_get_spec(last)->shape.dim[0] == outputs) {
+        charl_param_settings s = charl_param_get_settings(last);
+
+        s.edge = true;
+        charl_param_set_settings(last, s);
+    }
+}
+
+charl_status charl__groups_apply(const charl_config *config, charl_params *set, int64_t outputs)
+{
+    charl_status st = CHARL_OK;
+    charl__group group[CHARL__MAX_GROUPS];
+    char why[CHARL__WHY];
+    int n;
+
+    apply_defaults(config, set, outputs);
+    charl__groups_parse(config->optimizer.groups, group, &n, why, sizeof why);
+    CHARL_REQUIRE(why[0] == '\0', CHARL_ERR_CONFIG, "[optimizer] groups: %s", why);
+    for (int k = 0; k < n; k++) {
+        int matched = 0;
+
+        for (int i = 0; i < charl_params_get_count(set); i++) {
+            charl_param *p = charl_params_get(set, i);
+            charl_param_settings s = charl_param_get_settings(p);
+
+            if (charl_param_get_spec(p)->trainable &&
+                charl__group_matches(group[k].pattern, charl_param_get_spec(p)->name)) {
+                s.lr_scale = group[k].lr_scale >= 0 ? (float)group[k].lr_scale : s.lr_scale;
+                s.weight_decay =
+                    group[k].weight_decay >= 0 ? (float)group[k].weight_decay : s.weight_decay;
+                charl_param_set_settings(p, s);
+                matched++;
+            }
+        }
+        CHARL_REQUIRE(matched > 0, CHARL_ERR_CONFIG,
+                      "[optimizer] groups: no parameter is called %s; HINT names are those of the "
+                      "checkpoint, such as fc1.weight",
+                      group[k].pattern);
+    }
+cleanup:
+    return st;
+}

@@ -1,0 +1,29 @@
+#ifndef CHARL_CONFIG_CONFIG_GROUPS_H
+#define CHARL_CONFIG_CONFIG_GROUPS_H
+/** Which parameters get a learning rate and a weight decay of their own: optimizer.groups. */
+#include "charl/config.h"
+#include "charl/params.h"
+
+enum { CHARL__MAX_GROUPS = 32, CHARL__GROUP_NAME = 128 };
+
+/** "PATTERN [lr_scale=X] [weight_decay=Y]". */
+typedef struct charl__group {
+    char pattern[CHARL__GROUP_NAME]; /* of names, with * and ? */
+    double lr_scale, weight_decay;   /* negative: not given */
+} charl__group;
+
+/** Read "RULE, RULE, ..." into out[CHARL__MAX_GROUPS]; *n of them. A text that is none leaves the
+ * reason in why[bytes], which is "" otherwise. */
+void charl__groups_parse(const char *text, charl__group *out, int *n, char *why, size_t bytes);
+
+/** Whether `name` matches `pattern`: * stands for any characters, ? for one. */
+bool charl__group_matches(const char *pattern, const char *name);
+
+/** Give every trainable parameter of the set the settings that the configuration asks for. A later
+ * rule of optimizer.groups replaces what an earlier one says. `outputs` tells the last layer: the
+ * matrix declared last, when it has so many rows.
+ * Errors: ERR_CONFIG  a pattern matches no parameter */
+charl_status charl__groups_apply(const charl_config *config, charl_params *set,
+                                 int64_t outputs) CHARL_MUST_CHECK;
+
+#endif

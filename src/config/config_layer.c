@@ -1,0 +1,268 @@
+/* Reading layers. Every key that a reader asks for is remembered, so that the rest can be refused
+ * by name. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "config/config_private.h"
+
+static charl_status refuse_at(const charl_config_layer *layer, charl__origin origin,
+                              const char *key, const char *reason)
+{
+    charl_status st = CHARL_OK;
+    char line[32] = "";
+
+    if (origin.line > 0) {
+        snprintf(line, sizeof line, ":%d", origin.line);
+    }
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s%s: [layer %s]%s%s: %s", origin.label, line, layer->name,
+               key ? " " : "", key ? key : "", reason);
+cleanup:
+    return st;
+}
+
+static charl__layer_key *find(const charl_config_layer *layer, const char *key)
+{
+    for (int i = 0; i < layer->n_keys; i++) {
+        if (strcmp(layer->keys[i].key, key) == 0) {
+            return &layer->keys[i];
+        }
+    }
+    return NULL;
+}
+
+/* The key's text or NULL. Remembers the name; memory that runs out costs only a suggestion. */
+static const char *ask(charl_config_layer *layer, const char *key)
+{
+    charl__layer_key *k = find(layer, key);
+    bool known = false;
+
+    for (size_t at = 0; at < layer->asked.length && !known;
+         at += strlen(layer->asked.data + at) + 1) {
+        known = strcmp(layer->asked.data + at, key) == 0;
+    }
+    if (!known && charl__text_append(&layer->asked, key, strlen(key) + 1) != CHARL_OK) {
+        charl_error_clear();
+    }
+    if (k) {
+        k->asked = true;
+    }
+    return k ? k->value : NULL;
+}
+
+charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *key,
+                                       const char *reason)
+{
+    const charl__layer_key *k = key ? find(layer, key) : NULL;
+
+    return refuse_at(layer, k ? k->origin : layer->origin, key, reason);
+}
+
+bool charl_config_layer_has(charl_config_layer *layer, const char *key)
+{
+    return ask(layer, key) != NULL;
+}
+
+static charl_status refuse_int(charl_config_layer *layer, const char *key, int64_t min, int64_t max)
+{
+    char why[CHARL__WHY];
+    const char *value = ask(layer, key);
+
+    if (!value) {
+        return charl_config_layer_refuse(layer, key, "is missing");
+    }
+    if (max == INT64_MAX) {
+        snprintf(why, sizeof why, "\"%.100s\" is not a whole number of at least %" PRId64, value,
+                 min);
+    } else {
+        snprintf(why, sizeof why, "\"%.100s\" is not a whole number from %" PRId64 " to %" PRId64,
+                 value, min, max);
+    }
+    return charl_config_layer_refuse(layer, key, why);
+}
+
+charl_status charl_config_layer_int(charl_config_layer *layer, const char *key, int64_t fallback,
+                                    int64_t min, int64_t max, int64_t *out)
+{
+    const char *value = ask(layer, key);
+
+    *out = fallback;
+    if (value ? !charl__config_int(value, out) || *out < min || *out > max
+              : fallback == CHARL_CONFIG_REQUIRED) {
+        return refuse_int(layer, key, min, max);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key, int64_t fallback,
+                                     int64_t min, int64_t max, int64_t out[2])
+{
+    const char *value = ask(layer, key);
+    char first[32];
+    size_t n;
+
+    out[0] = out[1] = fallback;
+    if (!value) {
+        return fallback == CHARL_CONFIG_REQUIRED ? refuse_int(layer, key, min, max) : CHARL_OK;
+    }
+    n = strcspn(value, "x, ");
+    snprintf(first, sizeof first, "%.*s", (int)(n < 31 ? n : 31), value);
+    value += n;
+    if (!charl__config_int(first, &out[0])) {
+        return refuse_int(layer, key, min, max);
+    }
+    out[1] = out[0];
+    if (*value != '\0') {
+        value += strspn(value, " ");
+        value += *value == 'x' || *value == ',';
+        value += strspn(value, " ");
+        if (!charl__config_int(value, &out[1])) {
+            return refuse_int(layer, key, min, max);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (out[i] < min || out[i] > max) {
+            return refuse_int(layer, key, min, max);
+        }
+    }
+    return CHARL_OK;
+}
+
+charl_status charl_config_layer_float(charl_config_layer *layer, const char *key, double fallback,
+                                      const char *range, double *out)
+{
+    const char *value = ask(layer, key);
+    char why[CHARL__WHY];
+
+    *out = fallback;
+    if (value && (!charl__config_float(value, out) || !charl__range_holds(range, *out))) {
+        snprintf(why, sizeof why, "\"%.100s\" is not a number%s%s", value, range ? " in " : "",
+                 range ? range : "");
+        return charl_config_layer_refuse(layer, key, why);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl_config_layer_bool(charl_config_layer *layer, const char *key, bool fallback,
+                                     bool *out)
+{
+    const char *value = ask(layer, key);
+    char why[CHARL__WHY];
+
+    *out = fallback;
+    if (value && !charl__config_bool(value, out)) {
+        snprintf(why, sizeof why, "\"%.100s\" is not yes or no", value);
+        return charl_config_layer_refuse(layer, key, why);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl_config_layer_string(charl_config_layer *layer, const char *key,
+                                       const char *fallback, const char *choices, const char **out)
+{
+    const char *value = ask(layer, key);
+    char why[CHARL__WHY];
+    char list[256];
+
+    *out = value ? value : fallback;
+    if (!*out) {
+        return charl_config_layer_refuse(layer, key, "is missing");
+    }
+    if (value && choices && charl__choice_index(choices, value) < 0) {
+        snprintf(why, sizeof why, "\"%.100s\" is not one of %s", value,
+                 charl__choice_list(choices, list, sizeof list));
+        return charl_config_layer_refuse(layer, key, why);
+    }
+    return CHARL_OK;
+}
+
+charl_status charl_config_layer_choice(charl_config_layer *layer, const char *key, int fallback,
+                                       const char *choices, int *out)
+{
+    charl_status st = CHARL_OK;
+    const char *value = NULL;
+
+    *out = fallback;
+    if (charl_config_layer_has(layer, key)) {
+        CHARL_TRY(charl_config_layer_string(layer, key, NULL, choices, &value));
+        *out = charl__choice_index(choices, value);
+    }
+cleanup:
+    return st;
+}
+
+/* Keys that the reader did not ask for. */
+static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes *mistakes)
+{
+    charl_status st = CHARL_OK;
+    char section[64];
+
+    snprintf(section, sizeof section, "layer %s", layer->name);
+    for (int i = 0; i < layer->n_keys; i++) {
+        const charl__layer_key *k = &layer->keys[i];
+        const char *near = NULL;
+        int best = INT_MAX;
+        char why[CHARL__WHY];
+
+        if (k->asked || strcmp(k->key, "type") == 0) {
+            continue;
+        }
+        for (size_t at = 0; at < layer->asked.length; at += strlen(layer->asked.data + at) + 1) {
+            if (charl__key_closer(k->key, layer->asked.data + at, &best)) {
+                near = layer->asked.data + at;
+            }
+        }
+        snprintf(why, sizeof why, "unknown key for type = %s%s%s%s", layer->type,
+                 near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+        CHARL_TRY(charl__mistake_add(mistakes, k->origin, section, k->key, why));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl_config_read_layers(const charl_config *cfg, charl_config_layer_reader read,
+                                      void *user)
+{
+    charl_status st = CHARL_OK;
+    charl__mistakes mistakes = {0};
+    charl__text text = {0};
+
+    for (int i = 0; i < cfg->detail->n_layers; i++) {
+        charl_config_layer *layer = &cfg->detail->layers[i];
+        const charl_status one = read(layer, user);
+
+        if (one == CHARL_ERR_CONFIG) {
+            /* The message carries its place already; the origin only sorts. */
+            charl__text_clear(&text);
+            CHARL_TRY(charl__text_printf(&text, "%s", charl_error_message()));
+            CHARL_TRY(charl__mistake_add(&mistakes, layer->origin, NULL, NULL, ""));
+            charl_free(mistakes.items[mistakes.count - 1].text);
+            mistakes.items[mistakes.count - 1].text = charl__text_steal(&text);
+        } else {
+            CHARL_TRY(one);
+            CHARL_TRY(refuse_rest(layer, &mistakes));
+        }
+    }
+    CHARL_TRY(charl__mistakes_report(&mistakes));
+cleanup:
+    charl__mistakes_fini(&mistakes);
+    charl__text_fini(&text);
+    return st;
+}
+
+int charl_config_layer_count(const charl_config *cfg)
+{
+    return cfg->detail->n_layers;
+}
+
+const char *charl_config_layer_name(const charl_config_layer *layer)
+{
+    return layer->name;
+}
+
+const char *charl_config_layer_type(const charl_config_layer *layer)
+{
+    return layer->type;
+}

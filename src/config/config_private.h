@@ -1,0 +1,121 @@
+#ifndef CHARL_CONFIG_CONFIG_PRIVATE_H
+#define CHARL_CONFIG_CONFIG_PRIVATE_H
+/** What a charl_config keeps besides the values, and the steps of loading one. Only
+ * src/config/config*.c. */
+#include "base/text.h"
+#include "config/keys.h"
+
+enum { CHARL__CONFIG_SOURCE = 1 << 20 }; /* largest file, bytes */
+
+/* Where a value comes from: the default (label NULL), a line of the file, or the command line (line
+ * 0). */
+typedef struct charl__origin {
+    const char *label;
+    int line;
+} charl__origin;
+
+typedef struct charl__layer_key {
+    char *key;
+    char *value;
+    charl__origin origin;
+    bool asked;
+} charl__layer_key;
+
+struct charl_config_layer {
+    char *name;
+    char *type; /* value of the key `type`; NULL until it is seen */
+    charl__origin origin;
+    charl__layer_key *keys; /* without `type` */
+    int n_keys;
+    charl__text asked; /* names a reader asked for, each with a NUL */
+};
+
+typedef struct charl__config_strings {
+    char **items;
+    int count;
+} charl__config_strings;
+
+struct charl_config_detail {
+    char *source;
+    size_t source_length;
+    charl__config_strings strings; /* everything that the public struct points to */
+    charl__config_strings notices;
+    charl__origin *origins; /* [charl__key_count] */
+    charl_config_layer *layers;
+    int n_layers;
+};
+
+/** A mistake or a notice: where and what. */
+typedef struct charl__mistake {
+    charl__origin origin;
+    int order;
+    char *text;
+} charl__mistake;
+
+typedef struct charl__mistakes {
+    charl__mistake *items;
+    int count;
+} charl__mistakes;
+
+/** Keep a copy of `text`; *out is borrowed from the list. */
+charl_status charl__config_keep(charl__config_strings *list, const char *text,
+                                const char **out) CHARL_MUST_CHECK;
+void charl__config_strings_fini(charl__config_strings *list);
+
+/** Note "[section] key: reason". section NULL: only the reason; key NULL: without it. */
+charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section,
+                                const char *key, const char *reason) CHARL_MUST_CHECK;
+/** OK for none, else ERR_CONFIG with one line per mistake in the order of the lines, as many as a
+ * message holds. */
+charl_status charl__mistakes_report(charl__mistakes *list) CHARL_MUST_CHECK;
+void charl__mistakes_fini(charl__mistakes *list);
+
+enum { CHARL__WHY = 512 };
+
+/** Set a key's field from text. Strings go to `strings`. A text that is no value leaves the reason
+ * in why[CHARL__WHY], which is "" otherwise. Errors: ERR_NOMEM. */
+charl_status charl__config_value_set(const charl__key *key, const char *text,
+                                     charl__config_strings *strings, void *field,
+                                     char *why) CHARL_MUST_CHECK;
+
+/** Append the field's value as text that sets the same value. */
+charl_status charl__config_value_print(const charl__key *key, const void *field,
+                                       charl__text *out) CHARL_MUST_CHECK;
+
+/** Append `value` as it must stand in a file: quoted where needed, '$' doubled where it would
+ * expand. */
+charl_status charl__config_quote(const char *value, charl__text *out) CHARL_MUST_CHECK;
+
+/** Numbers as keys and layers read them; false when the text is something else. */
+bool charl__config_int(const char *text, int64_t *out);
+bool charl__config_float(const char *text, double *out);
+bool charl__config_bool(const char *text, bool *out);
+
+/** The next element of a list, false at its end: parts by comma or line end; an empty part is one
+ * only between two commas. Advances *cursor. */
+bool charl__config_element(const char **cursor, char *word, size_t size);
+/** Append the shortest text that reads back as v. */
+charl_status charl__config_print_float(double v, charl__text *out) CHARL_MUST_CHECK;
+
+/** data.augment from text, with the reason in why[CHARL__WHY] when it is none; and back. */
+void charl__config_augment_set(const char *text, charl_augment *field, char *why);
+charl_status charl__config_augment_print(const charl_augment *v, charl__text *out) CHARL_MUST_CHECK;
+
+/** "${NAME}" replaced in `text`: ${name} by `name` (NULL: not allowed here), others from the
+ * environment; "$$" is "$". *out is the caller's. A variable that is not set leaves a reason in
+ * why. Errors: ERR_NOMEM. */
+charl_status charl__config_expand(const char *text, const char *name, char **out,
+                                  char *why) CHARL_MUST_CHECK;
+
+/** `path` from `directory` ("" is the current one); "~/" from HOME. *out is the caller's. Errors:
+ * ERR_NOMEM. */
+charl_status charl__config_path(const char *directory, const char *path,
+                                char **out) CHARL_MUST_CHECK;
+
+/** Append the layer types with their keys and defaults, as the help text of [layer NAME]. */
+charl_status charl__layer_help(charl__text *t) CHARL_MUST_CHECK;
+
+/** What single keys cannot tell: combinations. Adds mistakes and notices. */
+charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,221 @@
+/* Strings, paths and mistakes of a configuration. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "config/config_private.h"
+
+charl_status charl__config_keep(charl__config_strings *list, const char *text, const char **out)
+{
+    charl_status st = CHARL_OK;
+
+    *out = "";
+    if (list->count % 64 == 0) {
+        CHARL_TRY(charl_realloc(sizeof *list->items * (size_t)(list->count + 64), &list->items));
+    }
+    CHARL_TRY(charl_strdup(text, &list->items[list->count]));
+    *out = list->items[list->count++];
+cleanup:
+    return st;
+}
+
+void charl__config_strings_fini(charl__config_strings *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        charl_free(list->items[i]);
+    }
+    charl_free(list->items);
+    *list = (charl__config_strings){0};
+}
+
+charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section,
+                                const char *key, const char *reason)
+{
+    charl_status st = CHARL_OK;
+    charl__text text = {0};
+
+    if (list->count % 64 == 0) {
+        CHARL_TRY(charl_realloc(sizeof *list->items * (size_t)(list->count + 64), &list->items));
+    }
+    CHARL_TRY(charl__text_printf(&text, "%s", origin.label));
+    if (origin.line > 0) {
+        CHARL_TRY(charl__text_printf(&text, ":%d", origin.line));
+    }
+    if (section) {
+        CHARL_TRY(charl__text_printf(&text, ": [%s]%s%s", section, key ? " " : "", key ? key : ""));
+    }
+    CHARL_TRY(charl__text_printf(&text, ": %s", reason));
+    list->items[list->count] = (charl__mistake){origin, list->count, charl__text_steal(&text)};
+    list->count++;
+cleanup:
+    charl__text_fini(&text);
+    return st;
+}
+
+static int compare_mistakes(const void *a, const void *b)
+{
+    const charl__mistake *x = a;
+    const charl__mistake *y = b;
+    const int line_x = x->origin.line > 0 ? x->origin.line : 1 << 30; /* command line last */
+    const int line_y = y->origin.line > 0 ? y->origin.line : 1 << 30;
+
+    return line_x != line_y ? line_x - line_y : x->order - y->order;
+}
+
+charl_status charl__mistakes_report(charl__mistakes *list)
+{
+    enum { ROOM = 1900 }; /* an error message holds 2047 bytes */
+    charl_status st = CHARL_OK;
+    charl__text text = {0};
+    int shown = 0;
+
+    if (list->count == 0) {
+        return CHARL_OK;
+    }
+    qsort(list->items, (size_t)list->count, sizeof *list->items, compare_mistakes);
+    for (; shown < list->count; shown++) {
+        const char *line = list->items[shown].text;
+
+        if (shown > 0 && text.length + strlen(line) > ROOM) {
+            break;
+        }
+        CHARL_TRY(charl__text_printf(&text, "%s%s", shown > 0 ? "\n" : "", line));
+    }
+    if (shown < list->count) {
+        CHARL_TRY(charl__text_printf(&text, "\nand %d more", list->count - shown));
+    }
+    CHARL_FAIL(CHARL_ERR_CONFIG, "%s", charl__text_string(&text));
+cleanup:
+    charl__text_fini(&text);
+    return st;
+}
+
+void charl__mistakes_fini(charl__mistakes *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        charl_free(list->items[i].text);
+    }
+    charl_free(list->items);
+    *list = (charl__mistakes){0};
+}
+
+static bool has_control(const char *s)
+{
+    for (; *s != '\0'; s++) {
+        if (((unsigned char)*s < ' ' && *s != '\n') || *s == 0x7f) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The variable at "${NAME}", *length bytes long; NULL with a reason when it cannot be replaced. */
+static const char *variable(const char *at, const char *name, size_t *length, char *why)
+{
+    const char *close = strchr(at, '}');
+    char word[64];
+    const char *value = NULL;
+
+    if (!close || close - at > 60) {
+        snprintf(why, CHARL__WHY, "\"${\" without \"}\": write $${ for the characters themselves");
+        return NULL;
+    }
+    *length = (size_t)(close - at) + 1;
+    snprintf(word, sizeof word, "%.*s", (int)(close - at - 2), at + 2);
+    if (strcmp(word, "name") == 0) {
+        value = name;
+        if (!value) {
+            snprintf(why, CHARL__WHY, "${name} stands for this value itself");
+        }
+    } else {
+        value = getenv(word);
+        if (!value) {
+            snprintf(why, CHARL__WHY, "environment variable %s is not set", word);
+        } else if (has_control(value)) {
+            snprintf(why, CHARL__WHY, "environment variable %s holds control characters", word);
+            value = NULL;
+        }
+    }
+    return value;
+}
+
+charl_status charl__config_expand(const char *text, const char *name, char **out, char *why)
+{
+    charl_status st = CHARL_OK;
+    charl__text t = {0};
+
+    *out = NULL;
+    why[0] = '\0';
+    CHARL_TRY(charl__text_append(&t, "", 0));
+    for (const char *p = text; *p != '\0';) {
+        size_t n = strcspn(p, "$");
+
+        if (n > 0) {
+            CHARL_TRY(charl__text_append(&t, p, n));
+        } else if (p[1] == '{') {
+            const char *value = variable(p, name, &n, why);
+
+            if (!value) {
+                break;
+            }
+            CHARL_TRY(charl__text_append(&t, value, strlen(value)));
+        } else {
+            CHARL_TRY(charl__text_append(&t, "$", 1));
+            n = p[1] == '$' ? 2 : 1;
+        }
+        p += n;
+    }
+    CHARL_TRY(charl_strdup(charl__text_string(&t), out));
+cleanup:
+    charl__text_fini(&t);
+    return st;
+}
+
+charl_status charl__config_path(const char *directory, const char *path, char **out)
+{
+    charl_status st = CHARL_OK;
+    charl__text t = {0};
+    const char *home = getenv("HOME");
+
+    *out = NULL;
+    if (path[0] == '~' && path[1] == '/' && home) {
+        CHARL_TRY(charl__text_printf(&t, "%s%s", home, path + 1));
+    } else if (path[0] == '/' || path[0] == '\0' || directory[0] == '\0') {
+        CHARL_TRY(charl__text_printf(&t, "%s", path));
+    } else {
+        const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
+
+        CHARL_TRY(charl__text_printf(&t, "%s%s%s", directory, slash, path));
+    }
+    CHARL_TRY(charl_strdup(charl__text_string(&t), out));
+cleanup:
+    charl__text_fini(&t);
+    return st;
+}
+
+charl_status charl__config_quote(const char *value, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    const size_t n = strlen(value);
+    const bool quoted = n > 0 && (strpbrk(value, "\"#;\\") || value[0] == ' ' ||
+                                  value[n - 1] == ' ' || value[0] == '\t' || value[n - 1] == '\t');
+
+    if (quoted) {
+        CHARL_TRY(charl__text_append(out, "\"", 1));
+    }
+    for (const char *p = value; *p != '\0'; p++) {
+        if (quoted && (*p == '"' || *p == '\\')) {
+            CHARL_TRY(charl__text_append(out, "\\", 1));
+        }
+        if (*p == '$' && (p[1] == '{' || p[1] == '$')) {
+            CHARL_TRY(charl__text_append(out, "$", 1));
+        }
+        CHARL_TRY(charl__text_append(out, p, 1));
+    }
+    if (quoted) {
+        CHARL_TRY(charl__text_append(out, "\"", 1));
+    }
+cleanup:
+    return st;
+}

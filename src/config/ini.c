@@ -1,0 +1,362 @@
+/* The reader that libinih calls for lines hands out normalised ones: comments and quotes are gone,
+ * and a long value comes as several continuation lines that fit libinih's buffer. Bytes that
+ * libinih would interpret travel as control characters, which the text itself may not contain:
+ *
+ *     START value END          a whole line of a value        MORE instead of END: the line goes on
+ * in the next piece SEMICOLON                a ';' that is not a comment
+ */
+#include "config/ini.h"
+
+#include <ini.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+enum { START = 1, MORE = 2, END = 3, SEMICOLON = 4 };
+
+typedef enum key_state { KEY_NONE, KEY_OPEN, KEY_BAD } key_state;
+
+typedef struct reader {
+    const charl__ini_events *events;
+    charl_status st; /* of the first event or allocation that failed */
+    const char *at;
+    const char *end;
+    int line;
+    char *buffer;        /* [CHARL__INI_LINE + 1], the line without comment and quotes */
+    const char *pending; /* rest of a value in `buffer`, not yet given to libinih */
+    bool begins;         /* the next value that libinih delivers belongs to a new key */
+    key_state key;       /* what an indented line would continue */
+    char key_name[CHARL__INI_NAME + 1];
+    int key_line;
+    charl__text value; /* of the key that is open */
+    bool more;         /* its last piece ended with MORE */
+} reader;
+
+static void keep(reader *r, charl_status st)
+{
+    if (r->st == CHARL_OK) {
+        r->st = st;
+    }
+}
+
+static void mistake(reader *r, const char *reason)
+{
+    keep(r, r->events->mistake(r->events->ctx, r->line, reason));
+}
+
+/* Report the key whose value is complete. */
+static void flush(reader *r)
+{
+    if (r->key == KEY_OPEN && r->st == CHARL_OK) {
+        keep(r, r->events->item(r->events->ctx, r->key_name, charl__text_string(&r->value),
+                                r->key_line));
+    }
+    r->key = KEY_NONE;
+    r->more = false;
+    charl__text_clear(&r->value);
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static bool is_name_char(char c, bool layer)
+{
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           (layer && ((c >= 'A' && c <= 'Z') || c == '.' || c == '-'));
+}
+
+static char *trim(char *s)
+{
+    size_t n;
+
+    while (is_blank(*s)) {
+        s++;
+    }
+    n = strlen(s);
+    while (n > 0 && is_blank(s[n - 1])) {
+        s[--n] = '\0';
+    }
+    return s;
+}
+
+/* Copy the next line into r->buffer without its ending; false at the end of the text. Unusable
+ * lines come back empty, with a mistake. */
+static bool next_line(reader *r)
+{
+    const char *newline;
+    size_t n;
+
+    if (r->at == r->end) {
+        return false;
+    }
+    newline = memchr(r->at, '\n', (size_t)(r->end - r->at));
+    n = (size_t)((newline ? newline : r->end) - r->at);
+    r->line++;
+    r->buffer[0] = '\0';
+    if (n > CHARL__INI_LINE) {
+        mistake(r, "line is longer than 8000 bytes: continue it on indented lines");
+    } else {
+        memcpy(r->buffer, r->at, n);
+        while (n > 0 && r->buffer[n - 1] == '\r') {
+            n--;
+        }
+        r->buffer[n] = '\0';
+        for (size_t i = 0; i < n; i++) {
+            const unsigned char c = (unsigned char)r->buffer[i];
+
+            if ((c < ' ' && c != '\t') || c == 0x7f) {
+                char text[64];
+
+                snprintf(text, sizeof text, "control character 0x%02x", c);
+                mistake(r, text);
+                r->buffer[0] = '\0';
+                break;
+            }
+        }
+    }
+    r->at += (newline ? 1 : 0) + (newline ? newline - r->at : r->end - r->at);
+    return true;
+}
+
+static void cut_comment(char *s)
+{
+    for (char *p = s; *p != '\0'; p++) {
+        if ((*p == '#' || *p == ';') && (p == s || is_blank(p[-1]))) {
+            *p = '\0';
+            return;
+        }
+    }
+}
+
+/* Strip comment and quotes of a value in place and give it to libinih as `pending`. */
+static bool take_value(reader *r, char *value)
+{
+    char *out = value;
+    char *p;
+
+    if (*value != '"') {
+        cut_comment(value);
+        r->pending = trim(value);
+        return true;
+    }
+    for (p = value + 1; *p != '"'; p++) {
+        if (p[0] == '\\' && (p[1] == '"' || p[1] == '\\')) {
+            p++;
+        }
+        if (*p == '\0') {
+            mistake(r, "closing quote is missing");
+            return false;
+        }
+        *out++ = *p;
+    }
+    p = trim(p + 1);
+    if (*p != '\0' && *p != '#' && *p != ';') {
+        mistake(r, "text after the closing quote");
+        return false;
+    }
+    *out = '\0';
+    r->pending = value;
+    return true;
+}
+
+/* Next piece of the pending value behind `prefix`, as one line of at most `size` bytes. */
+static void give_piece(reader *r, const char *prefix, char *line, int size)
+{
+    const size_t room = (size_t)size - strlen(prefix) - 5;
+    size_t n = strlen(r->pending);
+    char *out = line + snprintf(line, (size_t)size, "%s%c", prefix, START);
+    const bool more = n > room;
+
+    n = more ? room : n;
+    for (size_t i = 0; i < n; i++) {
+        *out++ = (char)(r->pending[i] == ';' ? SEMICOLON : r->pending[i]);
+    }
+    snprintf(out, 3, "%c\n", more ? MORE : END);
+    r->pending = more ? r->pending + n : NULL;
+}
+
+/* "[ layer   conv1 ]" -> "layer conv1", or a mistake. */
+static void take_section(reader *r, char *s, char *line, int size)
+{
+    char *close = strchr(s, ']');
+    char *name;
+    char *space;
+    char *layer = NULL;
+
+    flush(r);
+    r->key = KEY_BAD; /* until it is known that the section is good, swallow what is indented */
+    if (!close) {
+        mistake(r, "section without ]");
+        return;
+    }
+    *close = '\0';
+    close = trim(close + 1);
+    if (*close != '\0' && *close != '#' && *close != ';') {
+        mistake(r, "text after ]");
+        return;
+    }
+    name = trim(s + 1);
+    space = strpbrk(name, " \t");
+    if (space) {
+        *space = '\0';
+        layer = trim(space + 1);
+    }
+    for (const char *p = layer ? layer : name; *p != '\0'; p++) {
+        if (!is_name_char(*p, layer != NULL) ||
+            strlen(name) + (layer ? strlen(layer) : 0) > CHARL__INI_NAME) {
+            mistake(r, "section names have at most 40 letters, digits and underscores");
+            return;
+        }
+    }
+    r->key = KEY_NONE;
+    snprintf(line, (size_t)size, "[%s%s%s]\n", name, layer ? " " : "", layer ? layer : "");
+    if (r->st == CHARL_OK) {
+        char full[2 * CHARL__INI_NAME + 4];
+
+        snprintf(full, sizeof full, "%s%s%s", name, layer ? " " : "", layer ? layer : "");
+        keep(r, r->events->section(r->events->ctx, full, r->line));
+    }
+}
+
+static void take_key(reader *r, char *s, char *line, int size)
+{
+    char *equals = strchr(s, '=');
+    char *name;
+    char prefix[CHARL__INI_NAME + 8];
+
+    flush(r);
+    r->key = KEY_BAD;
+    if (!equals) {
+        mistake(r, "expected KEY = VALUE or [SECTION]");
+        return;
+    }
+    *equals = '\0';
+    name = trim(s);
+    if (*name == '\0' || strlen(name) > CHARL__INI_NAME) {
+        mistake(r, *name == '\0' ? "key without a name" : "key longer than 40 characters");
+        return;
+    }
+    for (const char *p = name; *p != '\0'; p++) {
+        if (!is_name_char(*p, false)) {
+            mistake(r, "keys have lower-case letters, digits and underscores");
+            return;
+        }
+    }
+    if (!take_value(r, trim(equals + 1))) {
+        return;
+    }
+    snprintf(r->key_name, sizeof r->key_name, "%s", name);
+    r->key = KEY_OPEN;
+    r->key_line = r->line;
+    r->begins = true;
+    snprintf(prefix, sizeof prefix, "%s = ", name);
+    give_piece(r, prefix, line, size);
+}
+
+static bool looks_like_key(const char *s)
+{
+    size_t n = 0;
+
+    while (is_name_char(s[n], false)) {
+        n++;
+    }
+    return n > 0 && s[n + strspn(s + n, " \t")] == '=';
+}
+
+static void take_continuation(reader *r, char *s, char *line, int size)
+{
+    if (r->key == KEY_BAD) {
+        return;
+    }
+    if (looks_like_key(s)) {
+        mistake(r,
+                "an indented line continues the value above: write keys at the start of the line");
+        return;
+    }
+    if (!take_value(r, s)) {
+        return;
+    }
+    give_piece(r, " ", line, size);
+}
+
+/* ini_reader: one normalised line into line[size], NULL at the end. A line with nothing for libinih
+ * is empty. */
+static char *read_line(char *line, int size, void *stream)
+{
+    reader *r = stream;
+    char *s;
+
+    if (r->st != CHARL_OK || size < 2 * CHARL__INI_NAME + 16) {
+        return NULL;
+    }
+    if (r->pending) {
+        give_piece(r, " ", line, size);
+        return line;
+    }
+    if (!next_line(r)) {
+        return NULL;
+    }
+    snprintf(line, (size_t)size, "\n");
+    s = trim(r->buffer);
+    if (*s == '\0' || *s == '#' || *s == ';') {
+        return line;
+    }
+    if (*s == '[') {
+        take_section(r, s, line, size);
+    } else if (s > r->buffer && r->key != KEY_NONE) {
+        take_continuation(r, s, line, size);
+    } else {
+        take_key(r, s, line, size);
+    }
+    return line;
+}
+
+/* ini_handler: collect the pieces of a value. */
+static int handle(void *user, const char *section, const char *name, const char *piece)
+{
+    reader *r = user;
+
+    (void)section;
+    (void)name;
+    if (r->st != CHARL_OK || piece[0] != START) {
+        return 1;
+    }
+    if (!r->begins && !r->more) {
+        keep(r, charl__text_append(&r->value, "\n", 1));
+    }
+    r->begins = false;
+    for (const char *p = piece + 1; *p != '\0'; p++) {
+        r->more = *p == MORE;
+        if (*p != MORE && *p != END) {
+            const char c = (char)(*p == SEMICOLON ? ';' : *p);
+
+            keep(r, charl__text_append(&r->value, &c, 1));
+        }
+    }
+    return 1;
+}
+
+charl_status charl__ini_parse(const char *text, size_t length, const charl__ini_events *events)
+{
+    charl_status st = CHARL_OK;
+    reader r = {.events = events, .at = text, .end = text + length};
+
+    CHARL_REQUIRE(length == 0 || !memchr(text, '\0', length), CHARL_ERR_CONFIG, "not a text file");
+    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+        r.at += 3;
+    }
+    CHARL_TRY(charl_alloc(CHARL__INI_LINE + 1, &r.buffer));
+    CHARL_REQUIRE(ini_parse_stream(read_line, &r, handle, &r) == 0, CHARL_ERR_CONFIG,
+                  "libinih does not accept line %d", r.line);
+    flush(&r);
+    CHARL_TRY(r.st);
+cleanup:
+    charl__text_fini(&r.value);
+    charl_free(r.buffer);
+    return st;
+}

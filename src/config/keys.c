@@ -1,0 +1,446 @@
+/* The key table and searching it. The tables are short: every search is a walk. */
+#include "config/keys.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "charl/nn.h"
+
+#define AT(field) offsetof(charl_config, field)
+#define MLP_CNN "type=mlp|cnn"
+#define GPT "type=gpt"
+#define ADAMS "type=adam|adamw|lion|lamb|muon"
+#define SCHEDULED "type=linear|cosine|poly|wsd"
+
+/* clang-format off */
+const charl__key charl__keys[] = {
+    {"run", "name", CHARL__KEY_STRING, AT(run.name), "", NULL, NULL, NULL, NULL, NULL,
+     "name of the run, ${name} in other values; empty: the file's name without its ending"},
+    {"run", "output_dir", CHARL__KEY_PATH, AT(run.output_dir), "runs/${name}", NULL, NULL, NULL, NULL, NULL,
+     "run directory: checkpoints, metrics, log"},
+    {"run", "seed", CHARL__KEY_INT, AT(run.seed), "42", "[0,inf)", NULL, NULL, NULL, NULL,
+     "initial weights, order of the samples and dropout follow from it"},
+    {"run", "resume", CHARL__KEY_PATH, AT(run.resume), "auto", NULL, "auto|never|must", NULL, NULL, NULL,
+     "auto: from the newest checkpoint that verifies, else from the start; or a checkpoint file"},
+    {"run", "max_time", CHARL__KEY_DURATION, AT(run.max_time_s), "", NULL, NULL, NULL, NULL, NULL,
+     "save a checkpoint and stop with exit code 75 after this time, [D-]HH:MM:SS or 90s, 30m, 2h; empty: no limit"},
+
+    {"data", "path", CHARL__KEY_PATH, AT(data.path), NULL, NULL, NULL, NULL, NULL, NULL,
+     "dataset: an HDF5 file made by charl data, or any HDF5 file with x and y named"},
+    {"data", "x", CHARL__KEY_STRING, AT(data.x), "", NULL, NULL, NULL, NULL, NULL,
+     "inputs in a foreign HDF5 file, such as /images"},
+    {"data", "y", CHARL__KEY_STRING, AT(data.y), "", NULL, NULL, NULL, NULL, NULL,
+     "labels in a foreign HDF5 file, such as /labels"},
+    {"data", "val_split", CHARL__KEY_FLOAT, AT(data.val_split), "0", "[0,1)", NULL, NULL, NULL, NULL,
+     "last fraction of the training data to validate on, when the file has no validation set"},
+    {"data", "window", CHARL__KEY_SIZE, AT(data.window), "auto", "[1,1e6]", "auto", NULL, NULL, NULL,
+     "tokens: predictions per sample; auto: 64, or model.block_size of a gpt"},
+    {"data", "normalize", CHARL__KEY_NORMALIZE, AT(data.normalize), "auto", NULL, "auto|none", NULL, NULL, NULL,
+     "auto: mean and deviation stored with the data; none; or MEANS / DEVIATIONS, such as 0.49, 0.48 / 0.25, 0.24"},
+    {"data", "augment", CHARL__KEY_AUGMENT, AT(data.augment), "", NULL, NULL, NULL, NULL, NULL,
+     "random changes of the training images, such as flip, crop:4, rotate:10, cutout:8, mixup:0.2: mirrored; shifted by up to 4 pixels; "
+     "turned by up to 10 degrees; a square of 8 pixels set to the mean; mixed with another sample in parts drawn from Beta(0.2, 0.2)"},
+    {"data", "shuffle", CHARL__KEY_BOOL, AT(data.shuffle), "yes", NULL, NULL, NULL, NULL, NULL,
+     "a new order of the training samples in every epoch"},
+    {"data", "cache", CHARL__KEY_ENUM, AT(data.cache), "auto", NULL, "auto|device|none", "host", NULL, NULL,
+     "where the data stays between epochs; auto: on the device when it fits"},
+
+    {"model", "type", CHARL__KEY_ENUM, AT(model.type), "sequential", NULL, "sequential|mlp|cnn|gpt|resnet", NULL, NULL, NULL,
+     "sequential: the [layer NAME] sections in order"},
+    {"model", "hidden", CHARL__KEY_INTS, AT(model.hidden), "128", "[1,1000000]", NULL, NULL, NULL, MLP_CNN,
+     "widths of the hidden linear layers"},
+    {"model", "channels", CHARL__KEY_INTS, AT(model.channels), "32, 64", "[1,100000]", NULL, NULL, NULL, "type=cnn",
+     "channels of the convolution blocks, each followed by 2x2 max pooling"},
+    {"model", "kernel", CHARL__KEY_INT, AT(model.kernel), "3", "[1,15]", NULL, NULL, NULL, "type=cnn",
+     "height and width of the convolution kernels, odd"},
+    {"model", "activation", CHARL__KEY_CHOICE, AT(model.activation), "relu", NULL, "relu|gelu|silu|tanh|sigmoid", NULL, NULL, MLP_CNN,
+     "activation after every hidden layer"},
+    {"model", "dropout", CHARL__KEY_FLOAT, AT(model.dropout), "0", "[0,1)", NULL, NULL, NULL, "type=mlp|cnn|gpt",
+     "probability of dropping a hidden unit while training"},
+    {"model", "batch_norm", CHARL__KEY_BOOL, AT(model.batch_norm), "no", NULL, NULL, NULL, NULL, MLP_CNN,
+     "batch normalization after every hidden layer"},
+    {"model", "depth", CHARL__KEY_INT, AT(model.depth), "18", "[18,56]", NULL, NULL, NULL, "type=resnet",
+     "layers with weights: " CHARL_RESNET_DEPTHS},
+    {"model", "width", CHARL__KEY_INT, AT(model.width), "auto", "[1,100000]", "auto", NULL, NULL, "type=resnet",
+     "channels of the first group of blocks; auto: 64, or 16 for the depths for small images"},
+    {"model", "stem", CHARL__KEY_ENUM, AT(model.stem), "auto", NULL, "auto|imagenet|cifar", NULL, NULL, "type=resnet",
+     "imagenet: 7x7 convolution and pooling, a quarter of the size; cifar: 3x3 convolution, the full size; auto: by depth"},
+    {"model", "n_layer", CHARL__KEY_INT, AT(model.n_layer), "12", "[1,1000]", NULL, NULL, NULL, GPT,
+     "transformer blocks"},
+    {"model", "n_head", CHARL__KEY_INT, AT(model.n_head), "12", "[1,1000]", NULL, NULL, NULL, GPT,
+     "attention heads of a block"},
+    {"model", "n_kv_head", CHARL__KEY_INT, AT(model.n_kv_head), "auto", "[1,1000]", "auto", NULL, NULL, GPT,
+     "heads of keys and values, each shared by n_head / n_kv_head heads; auto: n_head"},
+    {"model", "n_embd", CHARL__KEY_INT, AT(model.n_embd), "768", "[1,1e6]", NULL, NULL, NULL, GPT,
+     "width of the embedding, a multiple of n_head"},
+    {"model", "block_size", CHARL__KEY_SIZE, AT(model.block_size), "1024", "[1,1e6]", NULL, NULL, NULL, GPT,
+     "tokens that a prediction may look back on, and predictions per sample"},
+    {"model", "bias", CHARL__KEY_BOOL, AT(model.bias), "no", NULL, NULL, NULL, NULL, GPT,
+     "biases in linear layers and norms, as GPT-2 has them"},
+    {"model", "tie_weights", CHARL__KEY_BOOL, AT(model.tie_weights), "yes", NULL, NULL, NULL, NULL, GPT,
+     "one matrix for the token embedding and the output"},
+    {"model", "vocab_multiple", CHARL__KEY_INT, AT(model.vocab_multiple), "1", "[1,65536]", NULL, NULL, NULL, GPT,
+     "embedding and output have rows for the data's tokens rounded up to a multiple of this; matrices of 64 rows are quicker on GPUs"},
+    {"model", "norm", CHARL__KEY_ENUM, AT(model.norm), "layer", NULL, "layer|rms", NULL, NULL, GPT,
+     "layer norm, or RMS norm as in Llama"},
+    {"model", "mlp", CHARL__KEY_ENUM, AT(model.mlp), "gelu", NULL, "gelu|gelu_tanh|swiglu", NULL, NULL, GPT,
+     "between two matrices: gelu exact or, as in GPT-2, approximated with tanh; or SwiGLU as in Llama"},
+    {"model", "positions", CHARL__KEY_ENUM, AT(model.positions), "learned", NULL, "learned|rotary", NULL, NULL, GPT,
+     "a learned vector per position, or rotary embedding of queries and keys"},
+
+    {"train", "epochs", CHARL__KEY_INT, AT(train.epochs), "10", "[1,1e9]", NULL, NULL, NULL, NULL,
+     "passes over the training data"},
+    {"train", "max_steps", CHARL__KEY_INT, AT(train.max_steps), "-1", "[-1,1e12]", NULL, NULL, NULL, NULL,
+     "stop after this many steps, even within an epoch; -1: epochs decide"},
+    {"train", "batch_size", CHARL__KEY_SIZE, AT(train.batch_size), "256", "[1,1e9]", NULL, NULL, NULL, NULL,
+     "global: samples per optimizer step over all ranks"},
+    {"train", "slices", CHARL__KEY_INT, AT(train.slices), "auto", "[1,64]", "auto", NULL, NULL, NULL,
+     "the batch is summed in this many equal slices in a fixed order: the same bits for every rank count up to it; "
+     "auto: the largest power of two up to 8, or up to 64 with dist.balance = speed, that divides batch_size"},
+    {"train", "passes", CHARL__KEY_INT, AT(train.passes), "auto", "[1,64]", "auto", NULL, NULL, NULL,
+     "forward and backward passes per step, each over some of a rank's slices: less memory, the same bits; auto: the fewest that fit the "
+     "device; one for models with batch norm"},
+    {"train", "loss", CHARL__KEY_ENUM, AT(train.loss), "cross_entropy", NULL, "cross_entropy|mse|bce|huber", NULL, NULL, NULL,
+     "what is minimized, as a mean over the batch"},
+    {"train", "label_smoothing", CHARL__KEY_FLOAT, AT(train.label_smoothing), "0", "[0,1)", NULL, NULL, NULL, NULL,
+     "part of the target spread over all classes (cross_entropy)"},
+    {"train", "grad_clip", CHARL__KEY_FLOAT, AT(train.grad_clip), "0", "[0,inf)", NULL, NULL, NULL, NULL,
+     "largest global norm of the gradient; 0: off"},
+    {"train", "precision", CHARL__KEY_ENUM, AT(train.precision), "f32", NULL, "f32|bf16|f16", NULL, NULL, NULL,
+     "element type of activations and their gradients, and of a working copy of the weights; sums and updates are f32"},
+    {"train", "loss_scale", CHARL__KEY_INT, AT(train.loss_scale), "dynamic", "[1,16777216]", "dynamic", NULL, NULL, NULL,
+     "precision = f16: gradients are computed times this power of two; dynamic: from 65536, halved when one overflows (that "
+     "step changes nothing), doubled every 2000 steps"},
+    {"train", "recompute", CHARL__KEY_ENUM, AT(train.recompute), "auto", NULL, "auto|no|yes", NULL, NULL, NULL,
+     "keep only what enters a block of the model and compute the rest again for the backward pass: less memory, about a third more work, "
+     "the same bits; auto: when memory would not suffice"},
+    {"train", "ema_decay", CHARL__KEY_FLOAT, AT(train.ema_decay), "0", "[0,1)", NULL, NULL, NULL, NULL,
+     "of a moving average of the weights, which evaluation, prediction and the best checkpoint then go by, such as 0.999; 0: none"},
+    {"train", "early_stopping_patience", CHARL__KEY_INT, AT(train.early_stopping_patience), "0", "[0,1e9]", NULL, NULL, NULL, NULL,
+     "end training after this many evaluations without a better value of checkpoint.monitor; 0: never"},
+    {"train", "on_nonfinite", CHARL__KEY_ENUM, AT(train.on_nonfinite), "stop", NULL, "stop|skip", NULL, NULL, NULL,
+     "when loss or gradient is NaN or infinite: stop with exit code 6, or skip the step: count it, leave all weights as they are and go on"},
+
+    {"optimizer", "type", CHARL__KEY_ENUM, AT(optimizer.type), "adamw", NULL, "sgd|adam|adamw|lion|rmsprop|adagrad|lamb|adafactor|muon", NULL, NULL, NULL,
+     "how a gradient becomes a change of the weights"},
+    {"optimizer", "learning_rate", CHARL__KEY_FLOAT, AT(optimizer.learning_rate), "1e-3", "(0,inf)", NULL, NULL, NULL, NULL,
+     "step size, the peak of the schedule; never depends on the number of ranks"},
+    {"optimizer", "weight_decay", CHARL__KEY_FLOAT, AT(optimizer.weight_decay), "0.01", "[0,inf)", NULL, NULL, NULL, NULL,
+     "sgd, adam, rmsprop, adagrad: added to the gradient; others: decoupled from it, times the learning rate"},
+    {"optimizer", "decay_1d", CHARL__KEY_ENUM, AT(optimizer.decay_1d), "auto", NULL, "auto|yes|no", NULL, NULL, NULL,
+     "whether weight decay applies to vectors: biases and weights of norms; auto: no for gpt, else yes"},
+    {"optimizer", "groups", CHARL__KEY_STRING, AT(optimizer.groups), "", NULL, NULL, NULL, NULL, NULL,
+     "parameters with settings of their own: PATTERN lr_scale=X weight_decay=Y, ..., such as *.bias weight_decay=0, wte.* lr_scale=0.1; "
+     "a later rule replaces what an earlier one says"},
+    {"optimizer", "momentum", CHARL__KEY_FLOAT, AT(optimizer.momentum), "auto", "[0,1)", "auto", NULL, NULL, "type=sgd|rmsprop|muon",
+     "part of the last change that is kept; auto: 0.9 for sgd, 0 for rmsprop, 0.95 for muon"},
+    {"optimizer", "nesterov", CHARL__KEY_BOOL, AT(optimizer.nesterov), "no", NULL, NULL, NULL, NULL, "type=sgd",
+     "Nesterov's form of the momentum"},
+    {"optimizer", "beta1", CHARL__KEY_FLOAT, AT(optimizer.beta1), "auto", "[0,1)", "auto", NULL, NULL, ADAMS,
+     "decay of the gradient's moving mean; auto: 0.9"},
+    {"optimizer", "beta2", CHARL__KEY_FLOAT, AT(optimizer.beta2), "auto", "[0,1)", "auto", NULL, NULL, ADAMS "|rmsprop",
+     "decay of the squared gradient's moving mean, of the kept mean for lion; auto: 0.999, for lion and rmsprop 0.99"},
+    {"optimizer", "eps", CHARL__KEY_FLOAT, AT(optimizer.eps), "auto", "(0,inf)", "auto", NULL, NULL, "type=adam|adamw|rmsprop|adagrad|lamb|adafactor|muon",
+     "added to the root of the squared gradient's mean; auto: 1e-8, for adagrad 1e-10, lamb 1e-6, adafactor 2^-23"},
+
+    {"scheduler", "type", CHARL__KEY_ENUM, AT(scheduler.type), "constant", NULL, "constant|linear|cosine|step|multistep|poly|wsd", NULL, NULL, NULL,
+     "how the learning rate changes after the warm-up; wsd: constant, then a decay over the last decay_steps"},
+    {"scheduler", "warmup_steps", CHARL__KEY_INT, AT(scheduler.warmup_steps), "0", "[0,1e12]", NULL, NULL, NULL, NULL,
+     "steps of linear growth from 0 to learning_rate"},
+    {"scheduler", "min_lr", CHARL__KEY_FLOAT, AT(scheduler.min_lr), "0", "[0,inf)", NULL, NULL, NULL, SCHEDULED,
+     "learning rate at the end of the decay"},
+    {"scheduler", "step_size", CHARL__KEY_INT, AT(scheduler.step_size), "1000", "[1,1e12]", NULL, NULL, NULL, "type=step",
+     "steps between multiplications by gamma"},
+    {"scheduler", "gamma", CHARL__KEY_FLOAT, AT(scheduler.gamma), "0.1", "(0,1]", NULL, NULL, NULL, "type=step|multistep",
+     "factor of the learning rate at each step_size or milestone"},
+    {"scheduler", "milestones", CHARL__KEY_INTS, AT(scheduler.milestones), "", "[1,1e12]", NULL, NULL, NULL, "type=multistep",
+     "steps, ascending, at which the learning rate is multiplied by gamma"},
+    {"scheduler", "power", CHARL__KEY_FLOAT, AT(scheduler.power), "1", "(0,inf)", NULL, NULL, NULL, "type=poly",
+     "exponent of the polynomial decay"},
+    {"scheduler", "decay_steps", CHARL__KEY_INT, AT(scheduler.decay_steps), "auto", "[1,1e12]", "auto", NULL, NULL, "type=wsd",
+     "length of the final decay; auto: a tenth of all steps"},
+
+    {"eval", "interval", CHARL__KEY_INTERVAL, AT(eval.interval), "1ep", NULL, NULL, NULL, NULL, NULL,
+     "how often to validate: steps (500), epochs (1ep), time (30m); 0: never"},
+    {"eval", "max_batches", CHARL__KEY_INT, AT(eval.max_batches), "0", "[0,1e12]", NULL, NULL, NULL, NULL,
+     "validate on this many batches only; 0: on all"},
+    {"eval", "metrics", CHARL__KEY_SET, AT(eval.metrics), "loss, accuracy", NULL, "loss|accuracy|top5|perplexity|mae", NULL, NULL, NULL,
+     "what to measure besides the loss; perplexity, its exponential, is always told of tokens, and mae, the mean absolute error, with "
+     "loss = mse and huber; with loss = bce accuracy is that of single labels"},
+
+    {"checkpoint", "interval", CHARL__KEY_INTERVAL, AT(checkpoint.interval), "1ep", NULL, NULL, NULL, NULL, NULL,
+     "how often to save, besides the best: steps (500), epochs (1ep), time (30m); 0: only at the end and when stopped"},
+    {"checkpoint", "keep_last", CHARL__KEY_INT, AT(checkpoint.keep_last), "3", "[2,1e9]", NULL, NULL, NULL, NULL,
+     "newest checkpoints to keep"},
+    {"checkpoint", "keep_every", CHARL__KEY_INT, AT(checkpoint.keep_every), "0", "[0,1e12]", NULL, NULL, NULL, NULL,
+     "also keep every checkpoint whose step is a multiple of this; 0: none"},
+    {"checkpoint", "monitor", CHARL__KEY_CHOICE, AT(checkpoint.monitor), "val/loss", NULL, "val/loss|val/accuracy|val/mae", NULL, NULL, NULL,
+     "value that decides which checkpoint is best"},
+    {"checkpoint", "mode", CHARL__KEY_ENUM, AT(checkpoint.mode), "min", NULL, "min|max", NULL, NULL, NULL,
+     "whether a small or a large value is good"},
+    {"checkpoint", "export", CHARL__KEY_ENUM, AT(checkpoint.export_format), "none", NULL, "none|safetensors|onnx", NULL, NULL, NULL,
+     "also write the model in this format beside last.h5 and best.h5, for use elsewhere"},
+
+    {"log", "interval", CHARL__KEY_INT, AT(log.interval), "10", "[1,1e12]", NULL, NULL, NULL, NULL,
+     "steps between two rows of metrics"},
+    {"log", "metrics", CHARL__KEY_SET, AT(log.metrics), "jsonl, csv", NULL, "jsonl|csv", "tensorboard", NULL, NULL,
+     "files of metrics to write: metrics.jsonl, metrics.csv"},
+
+    {"device", "select", CHARL__KEY_DEVICE, AT(device.select), "auto", NULL, "auto|gpu|cpu", NULL, NULL, NULL,
+     "auto, gpu, cpu, INDEX (see --list-devices), pci:0000:3b:00.0, name:H200 or platform:NVIDIA; or a list, whose items are those of the "
+     "ranks of a node: gpu, gpu, cpu"},
+    {"device", "share", CHARL__KEY_BOOL, AT(device.share), "no", NULL, NULL, NULL, NULL, NULL,
+     "allow several ranks on one GPU"},
+    {"device", "allow_tf32", CHARL__KEY_BOOL, AT(device.allow_tf32), "no", NULL, NULL, NULL, NULL, NULL,
+     "products of f32 matrices may round their elements to 10 bits behind the point (tf32), where tensor cores multiply such numbers "
+     "(NVIDIA, compute capability 8.0 and higher): several times as fast, with other bits"},
+    {"device", "cpu_bind", CHARL__KEY_CHOICE, AT(device.cpu_bind), "auto", NULL, "auto|none", NULL, NULL, NULL,
+     "auto: widen a binding to one core that mpirun made; none: leave the binding alone"},
+
+    {"dist", "allreduce", CHARL__KEY_CHOICE, AT(dist.allreduce), "auto", NULL, "auto|peer|window|nodes|tree|mpi", NULL, NULL, NULL,
+     "how gradients are summed over ranks; mpi: a reference whose bits depend on the number of ranks"},
+    {"dist", "bucket_mb", CHARL__KEY_FLOAT, AT(dist.bucket_mb), "25", "(0,4096]", NULL, NULL, NULL, NULL,
+     "gradients are sent in pieces of about this many MB"},
+    {"dist", "overlap", CHARL__KEY_BOOL, AT(dist.overlap), "yes", NULL, NULL, NULL, NULL, NULL,
+     "send finished gradients while others are computed"},
+    {"dist", "shard_optimizer", CHARL__KEY_BOOL, AT(dist.shard_optimizer), "no", NULL, NULL, NULL, NULL, NULL,
+     "each rank keeps and updates a part of the optimizer's state and of the moving average, instead of all: less memory, the same bits; "
+     "not for lamb, adafactor and muon"},
+    {"dist", "reduce_dtype", CHARL__KEY_ENUM, AT(dist.reduce_dtype), "f32", NULL, "f32|bf16", NULL, NULL, NULL,
+     "element type of gradients on their way between ranks; bf16: half the bytes, and every partial sum over the batch is rounded to bf16"},
+    {"dist", "balance", CHARL__KEY_ENUM, AT(dist.balance), "even", NULL, "even|speed", NULL, NULL, NULL,
+     "how the slices of the batch are divided among ranks: evenly, or by measured speed so that unequal devices finish together; the bits "
+     "do not depend on it"},
+    {"dist", "timeout", CHARL__KEY_FLOAT, AT(dist.timeout_s), "60", "(0,86400]", NULL, NULL, NULL, NULL,
+     "seconds of silence in a step after which a rank is given up and the job ends (one that dies is noticed at once)"},
+    {"dist", "stage_timeout", CHARL__KEY_FLOAT, AT(dist.stage_timeout_s), "600", "(0,86400]", NULL, NULL, NULL, NULL,
+     "the same while a rank starts, reads data, builds kernels or writes a checkpoint"},
+
+    {"profile", "trace", CHARL__KEY_BOOL, AT(profile.trace), "no", NULL, NULL, NULL, "no", NULL,
+     "write a Chrome trace"},
+    {"profile", "steps", CHARL__KEY_STRING, AT(profile.steps), "10-20", NULL, NULL, NULL, "10-20", NULL,
+     "steps to trace"},
+};
+/* clang-format on */
+
+const int charl__key_count = (int)(sizeof charl__keys / sizeof *charl__keys);
+
+/* Names that other trainers use. */
+static const struct {
+    const char *section;
+    const char *alias;
+    const char *name;
+} aliases[] = {
+    {"optimizer", "lr", "learning_rate"},
+    {"train", "max_iters", "max_steps"},
+    {"train", "max_epochs", "epochs"},
+    {"train", "num_epochs", "epochs"},
+    {"train", "max_grad_norm", "grad_clip"},
+    {"train", "gradient_clip_val", "grad_clip"},
+    {"train", "global_batch_size", "batch_size"},
+    {"scheduler", "warmup_iters", "warmup_steps"},
+    {"run", "out_dir", "output_dir"},
+};
+
+static const charl__key *find_named(const char *section, const char *name)
+{
+    for (int i = 0; i < charl__key_count; i++) {
+        if ((!section || strcmp(charl__keys[i].section, section) == 0) &&
+            strcmp(charl__keys[i].name, name) == 0) {
+            return &charl__keys[i];
+        }
+    }
+    return NULL;
+}
+
+static const charl__key *find_alias(const char *section, const char *name)
+{
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {
+        if ((!section || strcmp(aliases[i].section, section) == 0) &&
+            strcmp(aliases[i].alias, name) == 0) {
+            return find_named(aliases[i].section, aliases[i].name);
+        }
+    }
+    return NULL;
+}
+
+const charl__key *charl__key_find(const char *section, const char *name, bool *alias)
+{
+    const charl__key *key = find_named(section, name);
+
+    if (alias) {
+        *alias = !key;
+        if (!key) {
+            key = find_alias(section, name);
+        }
+    }
+    return key;
+}
+
+const charl__key *charl__key_elsewhere(const char *name)
+{
+    const charl__key *key = find_named(NULL, name);
+
+    return key ? key : find_alias(NULL, name);
+}
+
+bool charl__key_section_known(const char *section)
+{
+    for (int i = 0; i < charl__key_count; i++) {
+        if (strcmp(charl__keys[i].section, section) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int charl__key_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 63 };
+    int rows[3][LONGEST + 1];
+    const size_t na = strlen(a);
+    const size_t nb = strlen(b);
+
+    if (na > LONGEST || nb > LONGEST) {
+        return INT_MAX;
+    }
+    for (size_t j = 0; j <= nb; j++) {
+        rows[0][j] = (int)j;
+    }
+    for (size_t i = 1; i <= na; i++) {
+        int *row = rows[i % 3];
+        const int *above = rows[(i - 1) % 3];
+        const int *above2 = rows[(i + 1) % 3];
+
+        row[0] = (int)i;
+        for (size_t j = 1; j <= nb; j++) {
+            int best = above[j - 1] + (a[i - 1] != b[j - 1]);
+
+            best = above[j] + 1 < best ? above[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                above2[j - 2] + 1 < best) {
+                best = above2[j - 2] + 1;
+            }
+            row[j] = best;
+        }
+    }
+    return rows[na % 3][nb];
+}
+
+bool charl__key_closer(const char *name, const char *candidate, int *best)
+{
+    const int d = charl__key_distance(name, candidate);
+    const int longest = (int)(strlen(candidate) < 63 ? strlen(candidate) : 63);
+
+    if (d >= *best || d > (longest < 6 ? 2 : (longest + 2) / 3) || d >= longest) {
+        return false;
+    }
+    *best = d;
+    return true;
+}
+
+const char *charl__key_nearest(const char *section, const char *name)
+{
+    const char *nearest = NULL;
+    int best = INT_MAX;
+
+    for (int i = 0; i < charl__key_count; i++) {
+        if (strcmp(charl__keys[i].section, section) == 0 &&
+            charl__key_closer(name, charl__keys[i].name, &best)) {
+            nearest = charl__keys[i].name;
+        }
+    }
+    return nearest;
+}
+
+const char *charl__key_nearest_section(const char *section)
+{
+    const char *nearest = NULL;
+    int best = INT_MAX;
+
+    for (int i = 0; i < charl__key_count; i++) {
+        if (charl__key_closer(section, charl__keys[i].section, &best)) {
+            nearest = charl__keys[i].section;
+        }
+    }
+    return nearest;
+}
+
+bool charl__choice_next(const char **cursor, char *word, size_t size)
+{
+    const char *p = *cursor;
+    size_t n;
+
+    if (!p) {
+        return false;
+    }
+    n = strcspn(p, "|");
+    snprintf(word, size, "%.*s", (int)n, p);
+    *cursor = p[n] == '|' ? p + n + 1 : NULL;
+    return true;
+}
+
+int charl__choice_index(const char *choices, const char *word)
+{
+    char choice[64];
+    const char *cursor = choices;
+
+    for (int i = 0; charl__choice_next(&cursor, choice, sizeof choice); i++) {
+        if (strcmp(choice, word) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const char *charl__choice_list(const char *choices, char *text, size_t size)
+{
+    char choice[64];
+    const char *cursor = choices;
+    size_t used = 0;
+
+    text[0] = '\0';
+    while (charl__choice_next(&cursor, choice, sizeof choice) && used < size) {
+        const int n = snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", choice);
+
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return text;
+}
+
+bool charl__range_holds(const char *range, double v)
+{
+    char *end = NULL;
+    double low;
+    double high;
+
+    if (!isfinite(v)) {
+        return false;
+    }
+    if (!range) {
+        return true;
+    }
+    low = strtod(range + 1, &end);
+    CHARL_INVARIANT(*end == ',');
+    high = strtod(end + 1, &end);
+    return (range[0] == '(' ? v > low : v >= low) && (*end == ')' ? v < high : v <= high);
+}
+
+const char *charl_config_choice_name(const char *section, const char *key, int index)
+{
+    static _Thread_local char word[64];
+    const charl__key *k = find_named(section, key);
+    const char *cursor = k ? k->choices : NULL;
+
+    for (int i = 0; charl__choice_next(&cursor, word, sizeof word); i++) {
+        if (i == index) {
+            return word;
+        }
+    }
+    return "?";
+}

@@ -1,0 +1,108 @@
+/* Help on the layers of sequential models, from the registry of layer types. */
+#include <inttypes.h>
+
+#include "base/error.h"
+#include "nn/layer.h"
+#include "config/config_private.h"
+
+/* Word number i of "a|b|c". */
+static const char *choice(const char *choices, int i, char *word, size_t size)
+{
+    while (charl__choice_next(&choices, word, size) && i > 0) {
+        i--;
+    }
+    return word;
+}
+
+static charl_status print_default(const charl_layer_key *k, const void *at, charl__text *t)
+{
+    charl_status st = CHARL_OK;
+    const int64_t *n = at;
+    const char *name;
+    char word[64];
+
+    switch (k->kind) {
+    case CHARL_KEY_INT:
+        CHARL_TRY(charl__text_printf(t, " = %" PRId64, n[0]));
+        break;
+    case CHARL_KEY_PAIR:
+        CHARL_TRY(charl__text_printf(t, " = %" PRId64 "x%" PRId64, n[0], n[1]));
+        break;
+    case CHARL_KEY_FLOAT:
+        CHARL_TRY(charl__text_printf(t, " = %g", *(const double *)at));
+        break;
+    case CHARL_KEY_BOOL:
+        CHARL_TRY(charl__text_printf(t, " = %s", *(const bool *)at ? "yes" : "no"));
+        break;
+    case CHARL_KEY_CHOICE:
+        CHARL_TRY(charl__text_printf(t, " = %s",
+                                     choice(k->choices, *(const int *)at, word, sizeof word)));
+        break;
+    case CHARL_KEY_LAYER:
+    case CHARL_KEY_ACTIVATION:
+        name = *(const char *const *)at;
+        CHARL_TRY(charl__text_printf(t, " = %s", name ? name : ""));
+        break;
+    }
+cleanup:
+    return st;
+}
+
+static charl_status print_values(const charl_layer_key *k, charl__text *t)
+{
+    charl_status st = CHARL_OK;
+    char list[256];
+
+    switch (k->kind) {
+    case CHARL_KEY_INT:
+        CHARL_TRY(charl__text_printf(t, "whole number in [%g,%g]", k->min, k->max));
+        break;
+    case CHARL_KEY_PAIR:
+        CHARL_TRY(
+            charl__text_printf(t, "one whole number or two as in 3x5, in [%g,%g]", k->min, k->max));
+        break;
+    case CHARL_KEY_FLOAT:
+        CHARL_TRY(charl__text_printf(t, "number in [%g,%g)", k->min, k->max));
+        break;
+    case CHARL_KEY_BOOL:
+        CHARL_TRY(charl__text_printf(t, "yes or no"));
+        break;
+    case CHARL_KEY_CHOICE:
+        CHARL_TRY(charl__text_printf(t, "%s", charl__choice_list(k->choices, list, sizeof list)));
+        break;
+    case CHARL_KEY_LAYER:
+        CHARL_TRY(charl__text_printf(t, "name of a layer before; empty: none"));
+        break;
+    case CHARL_KEY_ACTIVATION:
+        CHARL_TRY(charl__text_printf(t, "%s; empty: none", charl_activation_names()));
+        break;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__layer_help(charl__text *t)
+{
+    charl_status st = CHARL_OK;
+    const charl_layer_type *type;
+
+    CHARL_TRY(charl__text_printf(t, "[layer NAME]\n"));
+    for (int i = 0; (type = charl__layer_type_at(i)) != NULL; i++) {
+        CHARL_TRY(charl__text_printf(t, "  type = %s\n      %s\n", type->name, type->help));
+        for (int j = 0; j < type->n_keys; j++) {
+            const charl_layer_key *k = &type->keys[j];
+
+            CHARL_TRY(charl__text_printf(t, "    %s", k->name));
+            if (k->required) {
+                CHARL_TRY(charl__text_printf(t, " (must be given)"));
+            } else {
+                CHARL_TRY(print_default(k, (const char *)type->defaults + k->offset, t));
+            }
+            CHARL_TRY(charl__text_printf(t, "\n        "));
+            CHARL_TRY(print_values(k, t));
+            CHARL_TRY(charl__text_printf(t, "\n        %s\n", k->help));
+        }
+    }
+cleanup:
+    return st;
+}

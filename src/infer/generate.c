@@ -1,0 +1,328 @@
+/* Text from a language model.
+ *
+ * Two graphs of the model work on one window of tokens. One begins it: its rows are the positions
+ * 0, 1, ..., as many as there are tokens and some for nothing behind them, which causal attention
+ * never sees. The other continues it by one position, on the keys and values that both leave in a
+ * cache; token and position reach it as a record, so that its launches are always the same.
+ */
+#include "charl/generate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/graph.h"
+#include "autograd/kv_cache.h"
+#include "base/alloc.h"
+#include "charl/checkpoint.h"
+#include "charl/tokenizer.h"
+#include "infer/sample.h"
+#include "task/weights.h"
+#include "task/task.h"
+
+enum { FEWEST_ROWS = 32, RECORDS = 4 };
+
+/* A graph over `rows` positions. */
+typedef struct piece {
+    charl_graph *g;
+    charl_var *x, *logits; /* i32 [1, rows]; f32 [1, rows, vocab] */
+    int64_t rows;
+} piece;
+
+/* What the continuing graph reads: {token, position}. */
+typedef struct record {
+    int32_t token, position;
+} record;
+
+typedef struct generator {
+    const charl_config *config;
+    const charl_generate_options *options;
+    const char *checkpoint;
+    charl_device *dev;
+    charl_model *model;
+    charl_params *params;
+    bool loaded; /* the weights */
+    charl_tokenizer *tokenizer;
+    int64_t vocab, window;
+    int64_t width; /* logits of a token: some may belong to no token */
+    charl_ring *ring;
+    charl_tensor *token, *position;
+    charl__kv_cache *cache; /* NULL: every token costs the window */
+    piece begin, next;
+    int32_t *tokens; /* prompt and what has been generated */
+    int64_t n, first,
+        held;      /* tokens; the first of the window in the cache, and how many it holds */
+    float *logits; /* [vocab] */
+} generator;
+
+static void piece_fini(piece *p)
+{
+    charl_graph_destroy(p->g);
+    *p = (piece){0};
+}
+
+static void generator_fini(generator *t)
+{
+    piece_fini(&t->begin);
+    piece_fini(&t->next);
+    charl__kv_cache_destroy(t->cache);
+    charl_tensor_release(t->token);
+    charl_tensor_release(t->position);
+    charl__ring_destroy(t->ring);
+    charl_params_destroy(t->params);
+    charl_model_destroy(t->model);
+    charl_device_close(t->dev);
+    charl_tokenizer_destroy(t->tokenizer);
+    charl_free(t->tokens);
+    charl_free(t->logits);
+}
+
+static charl_status check_options(const charl_config *config, const charl_generate_options *o)
+{
+    charl_status st = CHARL_OK;
+    const int type = config->model.type;
+
+    CHARL_REQUIRE(type == CHARL_MODEL_GPT || type == CHARL_MODEL_SEQUENTIAL, CHARL_ERR_CONFIG,
+                  "model.type = %s does not generate text; gpt does",
+                  charl_config_choice_name("model", "type", type));
+    CHARL_REQUIRE(config->data.path[0], CHARL_ERR_CONFIG,
+                  "[data] path is missing: which data set carries the tokenizer?");
+    CHARL_REQUIRE(o->prompt_bytes > 0, CHARL_ERR_CONFIG,
+                  "the prompt is empty: give the model at least one character to continue");
+    CHARL_REQUIRE(o->tokens >= 0 && o->temperature >= 0.0 && o->top_k >= 0 && o->top_p > 0.0 &&
+                      o->top_p <= 1.0,
+                  CHARL_ERR_CONFIG,
+                  "%lld tokens, temperature %g, top_k %lld, top_p %g: out of range",
+                  (long long)o->tokens, o->temperature, (long long)o->top_k, o->top_p);
+cleanup:
+    return st;
+}
+
+/* Tokens of the prompt, and room for the text. */
+static charl_status read_prompt(generator *t)
+{
+    charl_status st = CHARL_OK;
+    const charl_generate_options *o = t->options;
+
+    CHARL_TRY(charl_tokenizer_load(t->config->data.path, &t->tokenizer));
+    t->vocab = charl_tokenizer_get_vocab(t->tokenizer);
+    t->width = charl__task_vocab(t->config, t->vocab);
+    CHARL_TRY(charl_tokenizer_encode(t->tokenizer, o->prompt, o->prompt_bytes, &t->tokens, &t->n));
+    CHARL_TRY(charl_realloc((size_t)(t->n + o->tokens) * sizeof *t->tokens, &t->tokens));
+    CHARL_TRY(charl_alloc_array(t->vocab, sizeof *t->logits, &t->logits));
+cleanup:
+    return st;
+}
+
+static charl_status open_device(generator *t)
+{
+    charl_status st = CHARL_OK;
+    const charl_device_request r = {.select = t->config->device.select,
+                                    .local_size = 1,
+                                    .allow_tf32 = t->config->device.allow_tf32};
+    const charl_shape one = {1, {1}};
+
+    CHARL_TRY(charl_device_open(&r, &t->dev));
+    CHARL_TRY(charl__ring_create(t->dev, sizeof(record), RECORDS, &t->ring));
+    CHARL_TRY(charl__tensor_view(charl__ring_buffer(t->ring), CHARL_I32, &one, 0, &t->token));
+    CHARL_TRY(charl__tensor_view(charl__ring_buffer(t->ring), CHARL_I32, &one, 1, &t->position));
+    if (t->config->model.type == CHARL_MODEL_GPT && !t->options->no_cache) {
+        CHARL_TRY(charl__kv_cache_create(t->dev, t->window, t->position, &t->cache));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status load_weights(generator *t)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    const char *group;
+
+    CHARL_TRY(charl_checkpoint_open(t->checkpoint, &r));
+    CHARL_TRY(charl__weights_group(r, t->checkpoint, CHARL_EMA_AUTO, &group));
+    CHARL_TRY(charl__weights_restore(t->params, r, t->checkpoint, group));
+    t->loaded = true;
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
+static charl_status check_logits(const generator *t, const charl_var *logits, int64_t rows)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape s = charl_var_get_type(logits).shape;
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(
+        s.ndim == 3 && s.dim[1] == rows && s.dim[2] == t->width, CHARL_ERR_CONFIG,
+        "the model's output for %lld tokens is %s; to generate text of the %lld tokens of "
+        "%s it must be [batch, window, vocabulary]",
+        (long long)rows, charl_shape_format(&s, text), (long long)t->vocab, t->config->data.path);
+cleanup:
+    return st;
+}
+
+static charl_status piece_init(generator *t, int64_t rows, bool begins, piece *p)
+{
+    charl_status st = CHARL_OK;
+
+    piece_fini(p);
+    p->rows = rows;
+    CHARL_TRY(charl_graph_create(t->dev, NULL, &p->g));
+    charl_graph_set_training(p->g, false);
+    charl__graph_set_cache(p->g, t->cache, begins);
+    p->x = charl_input(p->g, "tokens", CHARL_I32, (charl_shape){2, {1, rows}}, CHARL_REPLICATED);
+    if (!begins) {
+        charl__graph_bind_input(p->g, p->x, t->token);
+    }
+    p->logits = charl_model_build(t->model, p->g, t->params, p->x);
+    charl_graph_keep(p->g, p->logits);
+    st = charl_graph_status(p->g);
+    if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
+        st = CHARL_ERR_CONFIG;
+    }
+    CHARL_TRY(st);
+    CHARL_TRY(check_logits(t, p->logits, rows));
+    CHARL_TRY(charl_graph_compile(p->g));
+    if (!t->loaded) { /* the first graph has laid the parameters out */
+        CHARL_TRY(load_weights(t));
+    }
+    CHARL_TRY(charl_graph_warm_up(p->g));
+cleanup:
+    return st;
+}
+
+/* The last of the tokens that the model is to see. */
+static charl_status read_logits(generator *t, const piece *p, int64_t row)
+{
+    const charl_tensor *all = charl_var_get_tensor(p->logits);
+
+    return charl__buffer_read(CHARL_QUEUE_COMPUTE, all->buffer,
+                              (size_t)(all->offset + row * t->width) * sizeof(float), t->logits,
+                              (size_t)t->vocab * sizeof(float), true);
+}
+
+/* Rows for n tokens: a power of two, so that few graphs are built; a sequential model may only take
+ * the window it was trained with. */
+static int64_t rows_for(const generator *t, int64_t n)
+{
+    int64_t rows = t->config->model.type == CHARL_MODEL_GPT ? FEWEST_ROWS : t->window;
+
+    while (rows < n) {
+        rows *= 2;
+    }
+    return rows < t->window ? rows : t->window;
+}
+
+/* The window from token `first` on, afresh. */
+static charl_status run_begin(generator *t, int64_t first)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = t->n - first;
+    int32_t *x = NULL;
+
+    if (n > t->begin.rows) {
+        CHARL_TRY(piece_init(t, rows_for(t, n), true, &t->begin));
+    }
+    CHARL_TRY(charl_alloc_array(t->begin.rows, sizeof *x, &x)); /* zeros behind the tokens */
+    memcpy(x, t->tokens + first, (size_t)n * sizeof *x);
+    CHARL_TRY(
+        charl_tensor_write(charl_var_get_tensor(t->begin.x), x, (size_t)t->begin.rows * sizeof *x));
+    CHARL_TRY(charl_graph_run(t->begin.g));
+    CHARL_TRY(read_logits(t, &t->begin, n - 1));
+    t->first = first;
+    t->held = n;
+cleanup:
+    charl_free(x);
+    return st;
+}
+
+/* One more token on what the cache holds. */
+static charl_status run_next(generator *t)
+{
+    charl_status st = CHARL_OK;
+    const record r = {t->tokens[t->n - 1], (int32_t)t->held};
+
+    CHARL_TRY(charl__ring_push(t->ring, &r));
+    CHARL_TRY(charl_graph_run(t->next.g));
+    CHARL_TRY(read_logits(t, &t->next, 0));
+    t->held++;
+cleanup:
+    return st;
+}
+
+/* Logits of the token that comes after the present ones. */
+static charl_status predict(generator *t)
+{
+    const int64_t first = t->n > t->window ? t->n - t->window : 0;
+    const bool goes_on =
+        t->cache && t->held > 0 && first == t->first && t->held == t->n - 1 - first;
+
+    return goes_on ? run_next(t) : run_begin(t, first);
+}
+
+static charl_status generate(generator *t, charl_generated generated, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const charl_generate_options *o = t->options;
+
+    CHARL_TRY(piece_init(t, rows_for(t, t->n), true, &t->begin));
+    if (t->cache) {
+        CHARL_TRY(piece_init(t, 1, false, &t->next));
+    }
+    CHARL_TRY(generated(ctx, o->prompt, o->prompt_bytes));
+    for (int64_t i = 0; i < o->tokens; i++) {
+        const char *text;
+        size_t bytes;
+
+        CHARL_TRY(predict(t));
+        CHARL_TRY(charl__sample(o, t->logits, t->vocab, (uint64_t)i, &t->tokens[t->n]));
+        text = charl_tokenizer_get_token(t->tokenizer, t->tokens[t->n++], &bytes);
+        CHARL_TRY(generated(ctx, text, bytes));
+    }
+cleanup:
+    return st;
+}
+
+/* A gpt of another vocabulary: said before anything is built. */
+static charl_status check_vocab(const generator *t)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    const charl_checkpoint_tensor *wte;
+
+    CHARL_TRY(charl_checkpoint_open(t->checkpoint, &r));
+    wte = charl_checkpoint_find(r, "model", "wte.weight");
+    CHARL_REQUIRE(
+        t->config->model.type != CHARL_MODEL_GPT || !wte || wte->shape.dim[0] == t->width,
+        CHARL_ERR_CHECKPOINT,
+        "%s was trained on %lld tokens, the tokenizer of %s has %lld; HINT data.path=FILE "
+        "names the data it was trained on",
+        t->checkpoint, (long long)wte->shape.dim[0], t->config->data.path, (long long)t->vocab);
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
+charl_status charl_generate(const charl_config *config, const char *checkpoint,
+                            const charl_generate_options *options, charl_generated generated,
+                            void *ctx)
+{
+    charl_status st = CHARL_OK;
+    generator t = {.config = config,
+                   .options = options,
+                   .checkpoint = checkpoint,
+                   .window = config->model.type == CHARL_MODEL_GPT ? config->model.block_size
+                                                                   : config->data.window};
+
+    CHARL_TRY(check_options(config, options));
+    CHARL_TRY(read_prompt(&t));
+    CHARL_TRY(check_vocab(&t));
+    CHARL_TRY(charl__task_model(config, t.vocab, &t.model));
+    CHARL_TRY(charl_params_create(&t.params));
+    CHARL_TRY(open_device(&t));
+    CHARL_TRY(generate(&t, generated, ctx));
+cleanup:
+    generator_fini(&t);
+    return st;
+}

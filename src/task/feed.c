@@ -1,0 +1,556 @@
+/* Feeds: a source on the device, row numbers in a ring, a loader where the source is only a window
+ * of the data. */
+#include "task/feed.h"
+
+#include <string.h>
+
+#include "autograd/op.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "charl/ops.h"
+#include "io/loader.h"
+#include "task/augment.h"
+#include "task/feed_record.h"
+#include "task/normalization.h"
+
+enum { SLOTS = 3, BLOCK_ROWS = 4096, CHOSEN = 128, BLOCK_TOKENS = 1 << 20 };
+
+struct charl__feed {
+    charl__feed_options o;
+    charl_dataset_info info;
+    int64_t n;      /* rows of the split */
+    int64_t window; /* 0: not tokens */
+    bool mixes;
+    int64_t step;
+    charl_tensor *x, *y; /* the source; tokens on the device: x is the sequence, no y */
+    charl_tensor *shift, *scale;
+    charl__feed_record r; /* of the next step */
+    /* Streaming. */
+    charl__loader *loader;
+    charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS];
+    void *host_x[SLOTS], *host_y[SLOTS];
+    charl_event *uploaded[SLOTS], *used[SLOTS];
+    int slot, previous; /* of this step and of the one before; -1 for none */
+    double waited_s;
+};
+
+/* Mixup reads the partners too, unless they are in the same part of the batch. */
+static bool is_mirrored(const charl__feed *f)
+{
+    return f->mixes && f->o.rows < f->o.batch;
+}
+
+static int64_t slot_rows(const charl__feed *f)
+{
+    return is_mirrored(f) ? 2 * f->o.rows : f->o.rows;
+}
+
+static int64_t row_bytes(charl_dtype dtype, const charl_shape *shape)
+{
+    return charl_shape_count(shape) * (int64_t)charl_dtype_size(dtype);
+}
+
+int64_t charl__feed_split_bytes(const charl_dataset_info *info, charl_split split)
+{
+    if (info->kind == CHARL_DATASET_TOKENS) {
+        return info->items[split] * (int64_t)charl_dtype_size(info->stored_dtype);
+    }
+    return info->rows[split] *
+           (row_bytes(info->x_dtype, &info->x_shape) + row_bytes(info->y_dtype, &info->y_shape));
+}
+
+static charl_status create_array(charl__feed *f, int64_t rows, charl_dtype dtype,
+                                 const charl_shape *row, charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+    charl_shape shape = {row->ndim + 1, {rows}};
+
+    CHARL_REQUIRE(row->ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: samples have too many extents",
+                  f->info.path);
+    CHARL_REQUIRE(rows <= INT32_MAX, CHARL_ERR_DATA,
+                  "%s: %lld rows are too many to keep on the device; set data.cache = none",
+                  f->info.path, (long long)rows);
+    memcpy(shape.dim + 1, row->dim, (size_t)row->ndim * sizeof row->dim[0]);
+    CHARL_TRY(charl_tensor_create(f->o.dev, dtype, &shape, out));
+cleanup:
+    return st;
+}
+
+static charl_status create_normalization(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    charl__normalization n = {0};
+    charl_shape shape = {1, {1}};
+
+    CHARL_TRY(charl__normalization_init(&n, &f->info, f->o.normalize));
+    shape.dim[0] = n.count;
+    CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->shift));
+    CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->scale));
+    CHARL_TRY(charl_tensor_write(f->shift, n.shift, (size_t)n.count * sizeof *n.shift));
+    CHARL_TRY(charl_tensor_write(f->scale, n.scale, (size_t)n.count * sizeof *n.scale));
+cleanup:
+    charl__normalization_fini(&n);
+    return st;
+}
+
+static charl_status create_source(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape one = {0, {0}};
+    const int64_t rows = f->o.brought ? f->o.rows : f->o.on_device ? f->n : SLOTS * slot_rows(f);
+
+    if (f->window > 0 && f->o.on_device) {
+        CHARL_TRY(create_array(f, f->info.items[f->o.split], f->info.stored_dtype, &one, &f->x));
+        goto cleanup;
+    }
+    CHARL_TRY(create_array(f, rows, f->info.x_dtype, &f->info.x_shape, &f->x));
+    CHARL_TRY(create_array(f, rows, f->info.y_dtype, &f->info.y_shape, &f->y));
+cleanup:
+    return st;
+}
+
+/* Copy the tokens of the split to the device, block by block. */
+static charl_status fill_tokens(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = f->info.items[f->o.split];
+    const size_t size = charl_dtype_size(f->info.stored_dtype);
+    char *block = NULL;
+
+    CHARL_TRY(charl_alloc_array(BLOCK_TOKENS, size, &block));
+    for (int64_t first = 0; first < n; first += BLOCK_TOKENS) {
+        const int64_t m = n - first < BLOCK_TOKENS ? n - first : BLOCK_TOKENS;
+
+        CHARL_TRY(charl_dataset_read_tokens(f->o.ds, f->o.split, first, m, block));
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, (size_t)first * size,
+                                      block, (size_t)m * size, true));
+    }
+cleanup:
+    charl_free(block);
+    return st;
+}
+
+/* Copy the whole split to the device, block by block. */
+static charl_status fill_source(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const int64_t xb = row_bytes(f->info.x_dtype, &f->info.x_shape),
+                  yb = row_bytes(f->info.y_dtype, &f->info.y_shape);
+    int64_t *rows = NULL;
+    char *x = NULL, *y = NULL;
+
+    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, sizeof *rows, &rows));
+    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, (size_t)xb, &x));
+    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, (size_t)yb, &y));
+    for (int64_t first = 0; first < f->n; first += BLOCK_ROWS) {
+        const int64_t m = f->n - first < BLOCK_ROWS ? f->n - first : BLOCK_ROWS;
+
+        for (int64_t i = 0; i < m; i++) {
+            rows[i] = first + i;
+        }
+        CHARL_TRY(charl_dataset_read(f->o.ds, f->o.split, rows, m, x, y));
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, (size_t)(first * xb), x,
+                                      (size_t)(m * xb), true));
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->y->buffer, (size_t)(first * yb), y,
+                                      (size_t)(m * yb), true));
+    }
+cleanup:
+    charl_free(rows);
+    charl_free(x);
+    charl_free(y);
+    return st;
+}
+
+/* Rows that the caller brings have no targets: any will do. */
+static charl_status fill_targets(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = (size_t)(f->o.rows * row_bytes(f->info.y_dtype, &f->info.y_shape));
+    void *zeros = NULL;
+
+    CHARL_TRY(charl_alloc(bytes, &zeros));
+    CHARL_TRY(charl_tensor_write(f->y, zeros, bytes));
+cleanup:
+    charl_free(zeros);
+    return st;
+}
+
+static charl_status create_slots(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const size_t xb = (size_t)(slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape));
+    const size_t yb = (size_t)(slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape));
+
+    for (int s = 0; s < SLOTS; s++) {
+        CHARL_TRY(charl__pinned_create(f->o.dev, xb, &f->pinned_x[s], &f->host_x[s]));
+        CHARL_TRY(charl__pinned_create(f->o.dev, yb, &f->pinned_y[s], &f->host_y[s]));
+    }
+cleanup:
+    return st;
+}
+
+/* The source holds the split, whatever part of a batch is asked for. */
+static bool is_whole(const charl__feed *f)
+{
+    return f->o.on_device && !f->o.brought;
+}
+
+/* What is made for the rows of this rank. */
+static charl_status create_part(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__feed_record_create(f->o.dev, f->o.steps, f->o.rows, f->mixes, &f->r));
+    if (is_whole(f)) {
+        goto cleanup;
+    }
+    CHARL_TRY(create_source(f));
+    CHARL_TRY(f->o.brought ? fill_targets(f) : create_slots(f));
+cleanup:
+    return st;
+}
+
+charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
+{
+    charl_status st = CHARL_OK;
+    charl__feed *f = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *f, &f));
+    f->o = *o;
+    f->slot = f->previous = -1;
+    charl_dataset_get_info(o->ds, &f->info);
+    f->n = f->info.rows[o->split];
+    f->window = f->info.kind == CHARL_DATASET_TOKENS ? f->info.x_shape.dim[0] : 0;
+    f->mixes = o->augment && o->augment->mixup > 0;
+    if (o->augment) {
+        CHARL_TRY(charl__augment_check(o->augment, &f->info));
+    }
+    if (f->window == 0) {
+        CHARL_TRY(create_normalization(f));
+    }
+    if (is_whole(f)) {
+        CHARL_TRY(create_source(f));
+        CHARL_TRY(f->window > 0 ? fill_tokens(f) : fill_source(f));
+    }
+    CHARL_TRY(create_part(f));
+    *out = f;
+    f = NULL;
+cleanup:
+    charl__feed_destroy(f);
+    return st;
+}
+
+static void release_events(charl__feed *f)
+{
+    for (int s = 0; s < SLOTS; s++) {
+        charl__event_release(f->uploaded[s]);
+        charl__event_release(f->used[s]);
+        f->uploaded[s] = f->used[s] = NULL;
+    }
+}
+
+static void destroy_part(charl__feed *f)
+{
+    charl__loader_destroy(f->loader);
+    f->loader = NULL;
+    if (f->slot >= 0) {
+        (void)!charl_device_sync(f->o.dev); /* uploads may still read the slots */
+    }
+    f->slot = f->previous = -1;
+    release_events(f);
+    for (int s = 0; s < SLOTS; s++) {
+        charl__pinned_destroy(f->pinned_x[s]);
+        charl__pinned_destroy(f->pinned_y[s]);
+        f->pinned_x[s] = f->pinned_y[s] = NULL;
+    }
+    if (!is_whole(f)) {
+        charl_tensor_release(f->x);
+        charl_tensor_release(f->y);
+        f->x = f->y = NULL;
+    }
+    charl__feed_record_destroy(&f->r);
+}
+
+charl_status charl__feed_divide(charl__feed *f, int64_t row0, int64_t rows)
+{
+    destroy_part(f);
+    f->o.row0 = row0;
+    f->o.rows = rows;
+    return create_part(f);
+}
+
+void charl__feed_destroy(charl__feed *f)
+{
+    if (f) {
+        destroy_part(f);
+        charl_tensor_release(f->x);
+        charl_tensor_release(f->y);
+        charl_tensor_release(f->shift);
+        charl_tensor_release(f->scale);
+        charl_free(f);
+    }
+}
+
+static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl_batch batch)
+{
+    charl_var *v = charl_input(g, name, t->dtype, t->shape, batch);
+
+    charl__graph_bind_input(g, v, t);
+    return v;
+}
+
+/* Rows [first, first + rows) of what a feed delivers for each step. */
+typedef struct part {
+    int64_t first, rows;
+} part;
+
+static charl_var *bound_rows(charl_graph *g, const char *name, charl_tensor *t, part p)
+{
+    charl_tensor *rows = NULL;
+    charl_var *v = NULL;
+    const charl_status st = charl__tensor_view(t->buffer, t->dtype, &(charl_shape){1, {p.rows}},
+                                               t->offset + p.first, &rows);
+
+    if (st == CHARL_OK) {
+        v = bound(g, name, rows, CHARL_BATCHED);
+        charl_tensor_release(rows); /* the graph has its own hold */
+        return v;
+    }
+    return charl__graph_fail(g, st, "%s", charl_error_message());
+}
+
+static void attach_tokens(charl__feed *f, charl_graph *g, charl_var *source, charl_var *row,
+                          charl__feed_vars *out)
+{
+    if (f->y) {
+        out->x = charl_gather_rows(g, source, row, NULL, NULL);
+        out->y = charl_gather_rows(g, bound(g, "y", f->y, CHARL_REPLICATED), row, NULL, NULL);
+    } else {
+        out->x = charl_gather_windows(g, source, row, f->window, 0);
+        out->y = charl_gather_windows(g, source, row, f->window, 1);
+    }
+}
+
+static void attach_rows(charl__feed *f, charl_graph *g, charl_var *source, charl_var *row, part p,
+                        charl__feed_vars *out)
+{
+    const charl_augment none = {.flip = false}, *augment = f->o.augment ? f->o.augment : &none;
+    charl_var *shift = bound(g, "shift", f->shift, CHARL_REPLICATED);
+    charl_var *scale = bound(g, "scale", f->scale, CHARL_REPLICATED);
+    charl_var *y = bound(g, "y", f->y, CHARL_REPLICATED), *partner, *partner_x;
+
+    out->x = charl_gather_rows(g, source, row, shift, scale);
+    out->x = charl__augment_images(augment, g, out->x, shift, scale, 0);
+    out->y = charl_gather_rows(g, y, row, NULL, NULL);
+    if (f->mixes) {
+        partner = bound_rows(g, "partner", f->r.partner, p);
+        partner_x = charl_gather_rows(g, source, partner, shift, scale);
+        partner_x = charl__augment_images(augment, g, partner_x, shift, scale, f->o.batch);
+        out->share = bound_rows(g, "share", f->r.share, p);
+        out->x = charl__mixup(g, out->x, partner_x, out->share);
+        out->partner_y = charl_gather_rows(g, y, partner, NULL, NULL);
+    }
+}
+
+void charl__feed_attach(charl__feed *f, charl_graph *g, int64_t first, int64_t rows,
+                        charl__feed_vars *out)
+{
+    const part p = {first, rows};
+    charl_var *row, *source;
+
+    *out = (charl__feed_vars){NULL};
+    charl_graph_scope_begin(g, "data");
+    row = bound_rows(g, "row", f->r.row, p);
+    source = bound(g, "x", f->x, CHARL_REPLICATED);
+    if (f->window > 0) {
+        attach_tokens(f, g, source, row, out);
+    } else {
+        attach_rows(f, g, source, row, p, out);
+    }
+    out->weight = bound_rows(g, "weight", f->r.weight, p);
+    charl_graph_scope_end(g);
+}
+
+charl_status charl__feed_seek(charl__feed *f, int64_t step)
+{
+    charl_status st = CHARL_OK;
+    const charl__loader_options o = {.ds = f->o.ds,
+                                     .split = f->o.split,
+                                     .shuffle = f->o.shuffle,
+                                     .seed = f->o.seed,
+                                     .batch = f->o.batch,
+                                     .row0 = f->o.row0,
+                                     .rows = f->o.rows,
+                                     .mirrored = is_mirrored(f),
+                                     .first_step = step,
+                                     .end_step = -1,
+                                     .n_slots = SLOTS,
+                                     .x = f->host_x,
+                                     .y = f->host_y};
+
+    f->step = step;
+    if (f->o.on_device || f->o.brought) {
+        goto cleanup;
+    }
+    charl__loader_destroy(f->loader);
+    f->loader = NULL;
+    CHARL_TRY(charl_device_sync(f->o.dev));
+    release_events(f);
+    f->slot = f->previous = -1;
+    CHARL_TRY(charl__loader_create(&o, &f->loader));
+cleanup:
+    return st;
+}
+
+/* The next slot of the loader: upload it once nobody reads its old contents any more. */
+static charl_status upload(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const int64_t xb = slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape);
+    const int64_t yb = slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape);
+    const double begin = charl__clock_s();
+    int64_t step;
+    int s;
+
+    CHARL_TRY(charl__loader_next(f->loader, &step, &s));
+    f->waited_s += charl__clock_s() - begin; /* not the wait for a device that is behind */
+    if (f->used[s]) {
+        CHARL_TRY(charl__queue_wait(f->o.dev, CHARL_QUEUE_UPLOAD, f->used[s]));
+    }
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->x->buffer, (size_t)(s * xb), f->host_x[s],
+                                  (size_t)xb, false));
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, f->y->buffer, (size_t)(s * yb), f->host_y[s],
+                                  (size_t)yb, false));
+    charl__event_release(f->uploaded[s]);
+    f->uploaded[s] = NULL;
+    CHARL_TRY(charl__event_record(f->o.dev, CHARL_QUEUE_UPLOAD, &f->uploaded[s]));
+    CHARL_TRY(charl__queue_wait(f->o.dev, CHARL_QUEUE_COMPUTE, f->uploaded[s]));
+    f->previous = f->slot;
+    f->slot = s;
+    if (f->previous >= 0) { /* its upload is long done, or waits for a step some way back */
+        CHARL_TRY(charl__event_catch_up(f->uploaded[f->previous]));
+        charl__loader_release(f->loader, f->previous);
+    }
+cleanup:
+    return st;
+}
+
+/* Where `row`, which is at `position` of the stream, lies in a source that holds the whole split.
+ */
+static int64_t place_of(const charl__feed *f, int64_t row, int64_t position)
+{
+    if (f->window == 0) {
+        return row;
+    }
+    return row * f->window + charl_order_shift(f->o.seed, f->n,
+                                               f->o.shuffle && f->o.split == CHARL_SPLIT_TRAIN,
+                                               position, f->window);
+}
+
+static int64_t source_row(const charl__feed *f, int64_t position)
+{
+    return place_of(f, charl_order_row(f->o.seed, f->n, f->o.shuffle, position), position);
+}
+
+/* The rows of a step: those of the slot, or some at a time. */
+static void choose_rows(charl__feed *f, int64_t position)
+{
+    int64_t row[CHOSEN];
+
+    for (int64_t i = 0; i < f->o.rows && !f->o.on_device; i++) {
+        f->r.rows[i] = (int32_t)(f->slot * slot_rows(f) + i);
+    }
+    for (int64_t first = 0; first < f->o.rows && f->o.on_device; first += CHOSEN) {
+        const int64_t end = first + CHOSEN < f->o.rows ? CHOSEN : f->o.rows - first;
+
+        charl_order_rows(f->o.seed, f->n, f->o.shuffle, position + first, end, row);
+        for (int64_t i = 0; i < end; i++) {
+            f->r.rows[first + i] = (int32_t)place_of(f, row[i], position + first + i);
+        }
+    }
+}
+
+/* Row i of this rank is mixed with the mirror image of its place in the global batch. */
+static void choose_partners(charl__feed *f)
+{
+    const int64_t last = f->o.batch - 1 - f->o.row0, n = f->o.rows;
+
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t in_slot = is_mirrored(f) ? n + i : n - 1 - i;
+
+        f->r.partners[i] = (int32_t)(f->o.on_device ? source_row(f, f->step * f->o.batch + last - i)
+                                                    : f->slot * slot_rows(f) + in_slot);
+        f->r.shares[i] = charl__mixup_share(f->o.augment->mixup, f->o.seed, f->step, f->o.row0 + i);
+    }
+}
+
+charl_status charl__feed_put(charl__feed *f, const void *x, int64_t n)
+{
+    charl_status st = CHARL_OK;
+    const int64_t xb = row_bytes(f->info.x_dtype, &f->info.x_shape);
+
+    CHARL_INVARIANT(f->o.brought && n <= f->o.rows);
+    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, 0, x, (size_t)(n * xb), true));
+    for (int64_t i = 0; i < f->o.rows; i++) {
+        f->r.rows[i] = (int32_t)(i < n ? i : 0);
+        f->r.weights[i] = i < n ? 1.0F : 0.0F;
+    }
+    CHARL_TRY(charl__feed_record_push(&f->r));
+cleanup:
+    return st;
+}
+
+charl_status charl__feed_next(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+    const int64_t position = f->step * f->o.batch + f->o.row0;
+
+    if (f->o.brought) {
+        goto cleanup;
+    }
+    if (!f->o.on_device && !(f->o.fixed && f->slot >= 0)) {
+        CHARL_TRY(upload(f));
+    }
+    choose_rows(f, position);
+    for (int64_t i = 0; i < f->o.rows; i++) {
+        f->r.weights[i] = f->o.endless || position + i < f->n ? 1.0F : 0.0F;
+    }
+    if (f->mixes) {
+        choose_partners(f);
+    }
+    CHARL_TRY(charl__feed_record_push(&f->r));
+    if (!f->o.fixed) {
+        f->step++;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__feed_used(charl__feed *f)
+{
+    charl_status st = CHARL_OK;
+
+    if (f->slot >= 0) {
+        charl__event_release(f->used[f->slot]);
+        f->used[f->slot] = NULL;
+        CHARL_TRY(charl__event_record(f->o.dev, CHARL_QUEUE_COMPUTE, &f->used[f->slot]));
+    }
+cleanup:
+    return st;
+}
+
+double charl__feed_waited_s(const charl__feed *f)
+{
+    return f->waited_s;
+}
+
+int64_t charl__feed_rows(const charl__feed *f)
+{
+    return f->n;
+}
+
+bool charl__feed_is_on_device(const charl__feed *f)
+{
+    return f->o.on_device;
+}

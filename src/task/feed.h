@@ -1,0 +1,77 @@
+#ifndef CHARL_TASK_FEED_H
+#define CHARL_TASK_FEED_H
+/** Batches on the device: where they come from, and how they enter a graph.
+ *
+ *  A feed keeps rows in a source on the device, the whole split or a few slots that a loader thread
+ * fills, and gives a graph the row numbers of each step; the graph gathers and normalises. So a
+ * step moves indices only when the data fit.
+ *
+ *  A training feed may change its samples at random (task/augment.h). With mixup each row has a
+ * partner, whose row number is delivered as well.
+ *
+ *  A row of tokens is a window: x the tokens from its start, y those one later. On the device lie
+ * the tokens as stored, and the numbers of a step are starts: multiples of the window, in training
+ * shifted by an amount that changes with the epoch (charl_order_shift).
+ */
+#include "autograd/graph.h"
+#include "charl/config.h"
+#include "charl/dataset.h"
+
+typedef struct charl__feed charl__feed;
+
+typedef struct charl__feed_options {
+    charl_device *dev;
+    charl_dataset *ds;                /* borrowed */
+    const charl_normalize *normalize; /* borrowed */
+    const charl_augment *augment;     /* borrowed; NULL: none */
+    charl_split split;
+    bool shuffle;
+    bool endless; /* epoch after epoch; otherwise rows past the end of the split have weight 0 */
+    uint64_t seed;
+    int64_t batch;      /* rows of a step over all ranks */
+    int64_t row0, rows; /* this rank's part */
+    bool on_device;     /* keep the whole split there */
+    bool fixed;         /* the first batch for ever */
+    charl_steps *steps; /* borrowed; NULL, or their records carry what this feed sends with every
+                           step: then whoever calls charl__feed_next pushes one behind it */
+    bool brought;       /* rows come from charl__feed_put; seek and next do nothing */
+} charl__feed_options;
+
+charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out) CHARL_MUST_CHECK;
+void charl__feed_destroy(charl__feed *f); /* NULL is a no-op */
+/** Deliver another part of every batch from the next charl__feed_seek on; no graph that f was
+ * attached to is left. Data on the device stay there. Blocks. Local. Errors: ERR_NOMEM. */
+charl_status charl__feed_divide(charl__feed *f, int64_t row0, int64_t rows) CHARL_MUST_CHECK;
+
+/** Inputs of a graph, borrowed from it. */
+typedef struct charl__feed_vars {
+    charl_var *x;         /* f32 [rows, ...] normalised, or i32 [rows, T] tokens */
+    charl_var *y;         /* i32 or f32 [rows, ...] */
+    charl_var *weight;    /* f32 [rows]: 1, or 0 for rows past the end of the split */
+    charl_var *partner_y; /* mixup: the targets of the samples that are mixed into x; else NULL */
+    charl_var *share;     /* mixup: f32 [rows], the part of y; the partner has the rest */
+} charl__feed_vars;
+/** Let g read rows [first, first + rows) of this rank's part of a batch. */
+void charl__feed_attach(charl__feed *f, charl_graph *g, int64_t first, int64_t rows,
+                        charl__feed_vars *out);
+
+/** Deliver steps from `step` on. */
+charl_status charl__feed_seek(charl__feed *f, int64_t step) CHARL_MUST_CHECK;
+/** Enqueue what the graph's next run reads. Waits only when the loader is behind. */
+charl_status charl__feed_next(charl__feed *f) CHARL_MUST_CHECK;
+/** A feed of rows that the caller brings: upload n <= rows samples, x as the data store them, for
+ * the graph's next runs. Blocks. */
+charl_status charl__feed_put(charl__feed *f, const void *x, int64_t n) CHARL_MUST_CHECK;
+/** That run has been enqueued. */
+charl_status charl__feed_used(charl__feed *f) CHARL_MUST_CHECK;
+/** Seconds spent waiting for data so far. */
+double charl__feed_waited_s(const charl__feed *f);
+
+bool charl__feed_is_on_device(const charl__feed *f);
+/** Rows of the split. */
+int64_t charl__feed_rows(const charl__feed *f);
+
+/** Bytes of one split on the device. */
+int64_t charl__feed_split_bytes(const charl_dataset_info *info, charl_split split);
+
+#endif

@@ -1,0 +1,543 @@
+/* The configuration as users meet it: values, overrides, notices, layers and the printed form. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "charl/config.h"
+#include "nn/layer.h"
+#include "config/keys.h"
+
+static const char GOOD[] = "[run]\n"
+                           "name = demo\n"
+                           "output_dir = runs/${name}  ; where it goes\n"
+                           "[data]\n"
+                           "path = \"some; file #1.h5\" # quoted\n"
+                           "normalize = 0.5, 0.25 / 1, 2\n"
+                           "augment = crop:4, flip,\n"
+                           "  mixup:0.2\n"
+                           "[model]\n"
+                           "type = sequential\n"
+                           "[layer conv1]\n"
+                           "type = conv2d\n"
+                           "channels = 32\n"
+                           "kernel = 3 x 5\n"
+                           "[layer fc.out]\n"
+                           "type = linear\n"
+                           "[train]\n"
+                           "batch_size = 64k\n"
+                           "[scheduler]\n"
+                           "type = multistep\n"
+                           "milestones = 10, 20,\n"
+                           "  30 ; more\n"
+                           "\n"
+                           "  40\n"
+                           "[eval]\n"
+                           "interval = 30m\n"
+                           "metrics = accuracy, top5\n";
+
+static charl_status parse(const char *text, charl_config **out)
+{
+    return charl_config_parse("conf/t.ini", text, strlen(text), NULL, 0, out);
+}
+
+static void test_values(void **state)
+{
+    charl_config *c = NULL;
+
+    (void)state;
+    assert_int_equal(parse(GOOD, &c), CHARL_OK);
+    assert_string_equal(c->run.name, "demo");
+    assert_string_equal(c->run.output_dir, "conf/runs/demo");
+    assert_int_equal(c->run.seed, 42);
+    assert_string_equal(c->run.resume, "auto");
+    assert_string_equal(c->data.path, "conf/some; file #1.h5");
+    assert_int_equal(c->data.normalize.kind, CHARL_NORMALIZE_GIVEN);
+    assert_int_equal(c->data.normalize.count, 2);
+    assert_true(c->data.normalize.mean[1] == 0.25F && c->data.normalize.std[1] == 2.0F);
+    assert_true(c->data.augment.flip && c->data.augment.crop == 4 && c->data.augment.mixup == 0.2 &&
+                c->data.augment.rotate == 0 && c->data.augment.cutout == 0);
+    assert_int_equal(c->train.batch_size, 65536);
+    assert_int_equal(charl_config_slices(c), 8);
+    assert_int_equal(c->scheduler.type, CHARL_SCHEDULER_MULTISTEP);
+    assert_int_equal(c->scheduler.milestones.count, 4);
+    assert_int_equal(c->scheduler.milestones.values[3], 40);
+    assert_int_equal(c->eval.interval.unit, CHARL_INTERVAL_SECONDS);
+    assert_int_equal(c->eval.interval.count, 1800);
+    assert_int_equal(c->eval.metrics, CHARL_METRIC_ACCURACY | CHARL_METRIC_TOP5);
+    assert_int_equal(charl_config_layer_count(c), 2);
+    assert_null(charl_config_notice(c, 0));
+    charl_config_destroy(c);
+}
+
+static void test_defaults_name_the_file(void **state)
+{
+    static const char text[] =
+        "\xef\xbb\xbf[data]\r\npath = /abs/x.h5\r\n[model]\r\ntype = mlp\r\n";
+    charl_config *c = NULL;
+
+    (void)state;
+    assert_int_equal(parse(text, &c), CHARL_OK);
+    assert_string_equal(c->run.name, "t");
+    assert_string_equal(c->run.output_dir, "conf/runs/t");
+    assert_string_equal(c->data.path, "/abs/x.h5");
+    assert_int_equal(c->model.hidden.values[0], 128);
+    assert_true(c->optimizer.learning_rate == 1e-3);
+    assert_true(isnan(c->optimizer.beta1) && isnan(c->optimizer.momentum));
+    charl_config_destroy(c);
+}
+
+#define HEAD "[data]\npath=d.h5\n[model]\ntype=mlp\n" /* four lines */
+
+static charl_status override(const char *const *texts, int n, charl_config **out)
+{
+    charl_config_override o[8];
+
+    for (int i = 0; i < n; i++) {
+        o[i] = (charl_config_override){texts[i], i == 0 ? NULL : "--set"};
+    }
+    return charl_config_parse("conf/t.ini", GOOD, strlen(GOOD), o, n, out);
+}
+
+static void test_overrides(void **state)
+{
+    static const char *const good[] = {"train.epochs=5",
+                                       "train.epochs=7",
+                                       "run.name=other",
+                                       "layer.fc.out.features=10",
+                                       "run.output_dir=here/${name}",
+                                       "train.max_steps=1",
+                                       "layer conv1.kernel=7"};
+    static const struct {
+        const char *text;
+        const char *message;
+    } wrong[] = {
+        {"lr=3",
+         "command line: \"lr=3\" is not SECTION.KEY=VALUE (did you mean optimizer.learning_rate?)"},
+        {"train.epochs", "command line: \"train.epochs\" is not SECTION.KEY=VALUE"},
+        {".epochs=2", "command line: \".epochs=2\" is not SECTION.KEY=VALUE"},
+        {"trian.epochs=2", "command line: [trian]: unknown section (did you mean [train]?)"},
+        {"train.epoch=2", "command line: [train] epoch: unknown key (did you mean epochs?)"},
+        {"train.epochs=two", "command line: [train] epochs: \"two\" is not a whole number"},
+        {"layer.fc9.type=relu", "command line: [layer fc9]: the file has no such layer"},
+    };
+    charl_config *c = NULL;
+
+    (void)state;
+    assert_int_equal(override(good, 7, &c), CHARL_OK);
+    assert_int_equal(c->train.epochs, 7);
+    assert_string_equal(c->run.name, "other");
+    assert_string_equal(c->run.output_dir, "here/other");
+    charl_config_destroy(c);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(override(&wrong[i].text, 1, &c), CHARL_ERR_CONFIG);
+        assert_string_equal(charl_error_message(), wrong[i].message);
+    }
+}
+
+static void test_notices(void **state)
+{
+    charl_config *c = NULL;
+
+    (void)state;
+    assert_int_equal(
+        parse(HEAD "[optimizer]\nlr = 0.5\nmomentum = 0\n[train]\nglobal_batch_size = 8\n", &c),
+        CHARL_OK);
+    assert_true(c->optimizer.learning_rate == 0.5);
+    assert_int_equal(c->train.batch_size, 8);
+    assert_string_equal(charl_config_notice(c, 0),
+                        "conf/t.ini:6: [optimizer] lr is read as learning_rate");
+    assert_string_equal(charl_config_notice(c, 1),
+                        "conf/t.ini:9: [train] global_batch_size is read as batch_size");
+    assert_string_equal(charl_config_notice(c, 2),
+                        "conf/t.ini:7: [optimizer] momentum has no effect with type = adamw");
+    assert_null(charl_config_notice(c, 3));
+    charl_config_destroy(c);
+}
+
+static void test_environment_and_home(void **state)
+{
+    charl_config *c = NULL;
+
+    (void)state;
+    setenv("CHARL_TEST_HERE", "/data sets", 1);
+    setenv("HOME", "/home/me", 1);
+    assert_int_equal(parse("[run]\noutput_dir = ~/r\nname = a$b$$c${CHARL_TEST_X}\n[data]\n"
+                           "path = ${CHARL_TEST_HERE}/x.h5\n[model]\ntype=mlp\n",
+                           &c),
+                     CHARL_ERR_CONFIG);
+    setenv("CHARL_TEST_X", "!", 1);
+    assert_int_equal(parse("[run]\noutput_dir = ~/r\nname = a$b$$c${CHARL_TEST_X}\n[data]\n"
+                           "path = ${CHARL_TEST_HERE}/x.h5\n[model]\ntype=mlp\n",
+                           &c),
+                     CHARL_OK);
+    assert_string_equal(c->data.path, "/data sets/x.h5");
+    assert_string_equal(c->run.output_dir, "/home/me/r");
+    assert_string_equal(c->run.name, "a$b$c!");
+    charl_config_destroy(c);
+    setenv("CHARL_TEST_X", "a\x1b", 1);
+    assert_int_equal(parse(HEAD "[run]\nname=${CHARL_TEST_X}\n", &c), CHARL_ERR_CONFIG);
+    assert_string_equal(
+        charl_error_message(),
+        "conf/t.ini:6: [run] name: environment variable CHARL_TEST_X holds control characters");
+}
+
+static void assert_prints_the_same(const charl_config *c)
+{
+    charl_config *again = NULL;
+    char *text = NULL;
+    char *text2 = NULL;
+
+    for (int origins = 0; origins < 2; origins++) {
+        assert_int_equal(charl_config_print(c, origins, &text), CHARL_OK);
+        assert_int_equal(
+            charl_config_parse("/elsewhere/x.ini", text, strlen(text), NULL, 0, &again), CHARL_OK);
+        charl_free(text);
+        assert_int_equal(charl_config_print(c, false, &text), CHARL_OK);
+        assert_int_equal(charl_config_print(again, false, &text2), CHARL_OK);
+        assert_string_equal(text, text2);
+        charl_free(text);
+        charl_free(text2);
+        charl_config_destroy(again);
+    }
+}
+
+static void test_print_reads_back(void **state)
+{
+    static const char odd[] =
+        "[run]\nname = \" #1 \\\"x\\\\ $${y} $$$$ \"\nmax_time = 1-02:03:04\n"
+        "[data]\npath = /d\nnormalize = 0.1, 1e-9 / 0.333333333, 7\nval_split = 0.1\n"
+        "[layer a]\ntype = dropout\np = 0.25\nnote = \"a;b # c\"\n"
+        "[optimizer]\nlearning_rate = 0.1234567890123456789\n[eval]\ninterval = 45s\n"
+        "[checkpoint]\ninterval = 0\n[log]\nmetrics =\n";
+    charl_config *c = NULL;
+    char *text = NULL;
+
+    (void)state;
+    assert_int_equal(parse(GOOD, &c), CHARL_OK);
+    assert_prints_the_same(c);
+    charl_config_destroy(c);
+    assert_int_equal(parse("[data]\npath=d\n[model]\ntype=gpt\nblock_size=8\n", &c), CHARL_OK);
+    assert_prints_the_same(c);
+    charl_config_destroy(c);
+    assert_int_equal(parse(odd, &c), CHARL_OK);
+    assert_string_equal(c->run.name, " #1 \"x\\ ${y} $$ ");
+    assert_prints_the_same(c);
+    assert_int_equal(charl_config_print(c, true, &text), CHARL_OK);
+    assert_non_null(strstr(text, "max_time = 1-02:03:04                   ; conf/t.ini:3\n"));
+    assert_non_null(strstr(text, "seed = 42                               ; default\n"));
+    charl_free(text);
+    charl_config_destroy(c);
+}
+
+static void test_differences(void **state)
+{
+    static const char was[] =
+        "[run]\nseed = 1\nname = x\n[data]\npath = /d\n"
+        "[layer a]\ntype = conv2d\nkernel = 3\nbias = no\n[layer b]\ntype = relu\n"
+        "[layer c]\ntype = relu\n[optimizer]\nlearning_rate = 1e-3\nmomentum = 0.5\n";
+    static const char now[] =
+        "[run]\nseed = 2\nname = y\n[data]\npath = /d\n"
+        "[layer b]\ntype = relu\n[layer a]\ntype = conv2d\nkernel = 5\nchannels = 8\n"
+        "[layer d]\ntype = relu\n[optimizer]\nlearning_rate = 0.001\n[log]\ninterval = 3\n";
+    charl_config *c = NULL;
+    char *text = NULL;
+    bool model = true;
+    const long live = charl__live();
+
+    (void)state;
+    assert_int_equal(parse(was, &c), CHARL_OK);
+    assert_int_equal(charl_config_diff(c, was, &model, &text), CHARL_OK);
+    assert_string_equal(text, "");
+    assert_false(model);
+    charl_free(text);
+    assert_int_equal(charl_config_diff(c, "[nonsense", &model, &text), CHARL_ERR_CONFIG);
+    assert_null(text);
+    charl_config_destroy(c);
+    assert_int_equal(parse(now, &c), CHARL_OK);
+    assert_int_equal(charl_config_diff(c, was, &model, &text), CHARL_OK);
+    assert_string_equal(text, "[run] seed = 2 (was 1)\n"
+                              "[layer a] kernel = 5 (was 3)\n"
+                              "[layer a] channels = 8 (was not given)\n"
+                              "[layer a] bias (was no)\n"
+                              "[layer d] is new\n"
+                              "[layer c] is gone");
+    assert_true(model);
+    charl_free(text);
+    charl_config_destroy(c);
+    assert_int_equal(parse("[data]\npath=/d\n[layer b]\ntype=relu\n[layer a]\ntype=tanh\n", &c),
+                     CHARL_OK);
+    assert_int_equal(
+        charl_config_diff(c, "[data]\npath=/d\n[layer a]\ntype=tanh\n[layer b]\ntype=relu\n",
+                          &model, &text),
+        CHARL_OK);
+    assert_string_equal(text,
+                        "[layer a] stands in another place\n[layer b] stands in another place");
+    charl_free(text);
+    charl_config_destroy(c);
+    assert_int_equal(
+        parse("[data]\npath=/d\n[model]\ntype=mlp\nhidden=17\n[train]\nepochs=3\n", &c), CHARL_OK);
+    assert_int_equal(charl_config_diff(c, "[data]\npath=/d\n[model]\ntype=mlp\n", &model, &text),
+                     CHARL_OK);
+    assert_string_equal(text, "[model] hidden = 17 (was 128)\n[train] epochs = 3 (was 10)");
+    assert_true(model);
+    charl_free(text);
+    charl_config_destroy(c);
+    assert_int_equal(charl__live(), live);
+}
+
+static void test_help_lists_the_table(void **state)
+{
+    char *text = NULL;
+
+    (void)state;
+    assert_int_equal(charl_config_help(NULL, &text), CHARL_OK);
+    for (int i = 0; i < charl__key_count; i++) {
+        char line[128];
+
+        snprintf(line, sizeof line, "\n  %s ", charl__keys[i].name);
+        if (!charl__keys[i].only) {
+            assert_non_null(strstr(text, line));
+        }
+    }
+    assert_null(strstr(text, "\n  trace ")); /* not available yet */
+    charl_free(text);
+    assert_int_equal(charl_config_help("scheduler", &text), CHARL_OK);
+    assert_memory_equal(text, "[scheduler]\n", 12);
+    assert_null(strstr(text, "[train]"));
+    charl_free(text);
+    assert_int_equal(charl_config_help("layer", &text), CHARL_OK);
+    assert_memory_equal(text, "[layer NAME]\n", 13);
+    for (int i = 0; charl__layer_type_at(i); i++) {
+        char line[128];
+
+        snprintf(line, sizeof line, "\n  type = %s\n", charl__layer_type_at(i)->name);
+        assert_non_null(strstr(text, line));
+    }
+    assert_non_null(strstr(text, "\n    kernel (must be given)\n        one whole number or two"));
+    assert_non_null(strstr(text, "\n    stride = 1x1\n"));
+    assert_non_null(strstr(text, "\n    bias = yes\n        yes or no\n"));
+    assert_non_null(strstr(text, "\n    init = default\n        default, kaiming_normal\n"));
+    assert_non_null(strstr(text, "\n    slope = 0.01\n        number in [-1e+06,1e+06)\n"));
+    assert_non_null(strstr(text, "\n    activation = \n        relu, leaky_relu"));
+    charl_free(text);
+    assert_int_equal(charl_config_help("shceduler", &text), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(),
+                        "unknown section \"shceduler\" (did you mean scheduler?)");
+}
+
+static void test_load(void **state)
+{
+    char path[] = "/tmp/charl_config_XXXXXX";
+    const int fd = mkstemp(path);
+    charl_config *c = NULL;
+    size_t length = 0;
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, GOOD, strlen(GOOD)), strlen(GOOD));
+    close(fd);
+    assert_int_equal(charl_config_load(path, NULL, 0, &c), CHARL_OK);
+    assert_string_equal(c->run.output_dir, "/tmp/runs/demo");
+    assert_string_equal(charl_config_source(c, &length), GOOD);
+    assert_int_equal(length, strlen(GOOD));
+    charl_config_destroy(c);
+    unlink(path);
+    assert_int_equal(charl_config_load("/no/such.ini", NULL, 0, &c), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(), "/no/such.ini: No such file or directory");
+    assert_int_equal(charl_config_load("/tmp", NULL, 0, &c), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(), "/tmp: Is a directory");
+}
+
+static void test_larger_than_a_megabyte(void **state)
+{
+    char *text = calloc(1, (1 << 20) + 1);
+    charl_config *c = NULL;
+
+    (void)state;
+    assert_non_null(text);
+    assert_int_equal(charl_config_parse("t", text, (1 << 20) + 1, NULL, 0, &c), CHARL_ERR_CONFIG);
+    assert_string_equal(charl_error_message(), "t: larger than 1 MiB: not a configuration");
+    free(text);
+}
+
+/* What a model builder does with the layers of `layered`. */
+static charl_status read_layer(charl_config_layer *layer, void *user)
+{
+    charl_status st = CHARL_OK;
+    int *seen = user;
+    int64_t v;
+    int64_t pair[2];
+    double p;
+    bool b;
+    const char *s;
+
+    ++*seen;
+    if ((st = charl_config_layer_int(layer, "channels", CHARL_CONFIG_REQUIRED, 1, 100, &v)) ||
+        (st = charl_config_layer_pair(layer, "kernel", 3, 1, 15, pair)) ||
+        (st = charl_config_layer_float(layer, "p", 0.5, "[0,1)", &p)) ||
+        (st = charl_config_layer_bool(layer, "bias", true, &b)) ||
+        (st = charl_config_layer_string(layer, "activation", "none", "none|relu", &s))) {
+        return st;
+    }
+    assert_int_equal(v, 5);
+    assert_true(b && p == 0.5);
+    return pair[0] == 3 && pair[1] == 4 ? CHARL_OK : charl_config_layer_refuse(layer, NULL, "no");
+}
+
+#define LAYER "[data]\npath=d\n[layer a]\ntype=t\n"
+
+static void test_layers(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *message;
+    } cases[] = {
+        {LAYER "channels=5\nkernel=3, 4\n", NULL},
+        {LAYER "channels=5\nkernel=3x4\nbias=on\nactivation=none\n", NULL},
+        {LAYER "kernel=3\n 4\nchannels=5\n", NULL},
+        {LAYER "channels=5\n", "conf/t.ini:3: [layer a]: no"},
+        {LAYER "", "conf/t.ini:3: [layer a] channels: is missing"},
+        {LAYER "channels=0\n",
+         "conf/t.ini:5: [layer a] channels: \"0\" is not a whole number from 1 to 100"},
+        {LAYER "channels=5\nkernel=3,a\n",
+         "conf/t.ini:6: [layer a] kernel: \"3,a\" is not a whole number from 1 to 15"},
+        {LAYER "channels=5\nkernel=3,99\n",
+         "conf/t.ini:6: [layer a] kernel: \"3,99\" is not a whole number from 1 to 15"},
+        {LAYER "channels=5\nkernel=x\n",
+         "conf/t.ini:6: [layer a] kernel: \"x\" is not a whole number from 1 to 15"},
+        {LAYER "channels=5\np=1\n", "conf/t.ini:6: [layer a] p: \"1\" is not a number in [0,1)"},
+        {LAYER "channels=5\nbias=5\n", "conf/t.ini:6: [layer a] bias: \"5\" is not yes or no"},
+        {LAYER "channels=5\nactivation=selu\n",
+         "conf/t.ini:6: [layer a] activation: \"selu\" is not one of none, relu"},
+        {LAYER "channels=5\nkernel=3,4\nchanels=3\n[layer b]\ntype=t\n",
+         "conf/t.ini:5: [layer b] channels: is missing"},
+        {LAYER "channels=5\nkernel=3,4\nkernl=3\n",
+         "conf/t.ini:7: [layer a] kernl: unknown key for type = t (did you mean kernel?)"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        charl_config *c = NULL;
+        int seen = 0;
+        charl_status st;
+
+        assert_int_equal(parse(cases[i].text, &c), CHARL_OK);
+        st = charl_config_read_layers(c, read_layer, &seen);
+        assert_int_equal(st, cases[i].message ? CHARL_ERR_CONFIG : CHARL_OK);
+        if (cases[i].message && seen == 1) {
+            assert_string_equal(charl_error_message(), cases[i].message);
+        } else if (cases[i].message) { /* two layers, both wrong: both are reported */
+            assert_string_equal(charl_error_message(),
+                                "conf/t.ini:7: [layer a] chanels: unknown key for type = t (did "
+                                "you mean channels?)\n"
+                                "conf/t.ini:8: [layer b] channels: is missing");
+        }
+        charl_config_destroy(c);
+    }
+}
+
+static void test_every_acquisition_fails(void **state)
+{
+    const long live = charl__live();
+    static const char *const o[] = {"train.epochs=5", "layer conv1.kernel=7"};
+
+    (void)state;
+    for (long n = 1; n < 2000; n++) {
+        charl_config *c = NULL;
+        char *text = NULL;
+        charl_status st;
+
+        charl__fault_after(n);
+        st = override(o, 2, &c);
+        if (st == CHARL_OK) {
+            st = charl_config_print(c, true, &text);
+        }
+        charl__fault_after(0);
+        charl_free(text);
+        charl_config_destroy(c);
+        assert_int_equal(charl__live(), live);
+        if (st == CHARL_OK) {
+            assert_true(n > 100);
+            return;
+        }
+        assert_int_equal(st, CHARL_ERR_NOMEM);
+    }
+    fail();
+}
+
+/* Random changes of a valid file: any outcome but a crash or a leak. */
+static void test_mutations(void **state)
+{
+    static const char bytes[] = "[]=#;\"\\ \n\t,.${}0123456789abcxyz_-+\x01\x80\xff";
+    const int n = charl__env_is_on(CHARL_ENV_TEST_LONG)    ? 300000
+                  : charl__env_is_on(CHARL_ENV_TEST_SHORT) ? 5000
+                                                           : 50000;
+    const long live = charl__live();
+    uint64_t x = 88172645463325252ULL;
+    int accepted = 0;
+
+    (void)state;
+    for (int i = 0; i < n; i++) {
+        char text[sizeof GOOD + 16];
+        size_t length = strlen(GOOD);
+        charl_config *c = NULL;
+
+        memcpy(text, GOOD, sizeof GOOD);
+        for (uint64_t k = 0; k <= (uint64_t)i % 5; k++) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            const size_t at = (size_t)(x >> 32) % length;
+            const char byte = bytes[(x >> 8) % (sizeof bytes - 1)];
+
+            if (x % 3 == 0) {
+                text[at] = byte;
+            } else if (x % 3 == 1) {
+                memmove(text + at + 1, text + at, length - at);
+                text[at] = byte;
+                length++;
+            } else {
+                memmove(text + at, text + at + 1, length - at - 1);
+                length--;
+            }
+        }
+        if (charl_config_parse("t.ini", text, length, NULL, 0, &c) == CHARL_OK) {
+            accepted++;
+        }
+        charl_config_destroy(c);
+    }
+    assert_int_equal(charl__live(), live);
+    assert_in_range(accepted, n / 20, n - n / 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_defaults_name_the_file),
+        cmocka_unit_test(test_overrides),
+        cmocka_unit_test(test_notices),
+        cmocka_unit_test(test_environment_and_home),
+        cmocka_unit_test(test_print_reads_back),
+        cmocka_unit_test(test_differences),
+        cmocka_unit_test(test_help_lists_the_table),
+        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_larger_than_a_megabyte),
+        cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_every_acquisition_fails),
+        cmocka_unit_test(test_mutations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
