@@ -2,7 +2,7 @@
  *
  * Specialised by   OPERANDS    parameters of the kernel, each followed by a comma: what is read and written, numbers, keys
  *                  BODY        statements that read elements i .. i + CHARL_VEC - 1, compute, and write those of the `left` that
- *                              exist (src/autograd/chain.c writes them)
+ *                              exist (src/autograd/fuse/chain.c writes them)
  *                  DRAWS       how many operators draw random numbers (default 1)
  *                  CHARL_VEC   elements at a time (default 1)
  *                  INDEX       see broadcast.clh

@@ -17,7 +17,7 @@
  *                  LEAVES     room for so many slices, with charl_fold_*; ROUND as in tree.clh
  *                  FOLD_COLUMNS, FOLD_LEAVES   extents of a work-group of charl_fold_columns; not defined: groups of 1
  *                  CHARL_VEC  CHARL_ROW_ITEMS  CHARL_ROW_ACCS  see rows.clh
- * Launch           rows: src/autograd/rows.c. columns: 1-D, each work-item sums `span` columns of a chunk.
+ * Launch           rows: src/autograd/op_common/rows.c. columns: 1-D, each work-item sums `span` columns of a chunk.
  * Numerics         the order depends on n, and on whether inner is 1, only. out = sum * scale.
  */
 #ifndef N_IN

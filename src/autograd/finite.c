@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "autograd/graph_private.h"
-#include "autograd/opcheck.h"
+#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 
 static charl_status check_lane(const charl_node *n, int k, int lane)

@@ -107,7 +107,7 @@ typedef struct charl_op_sample {
 struct charl_onnx_node;
 
 /** What an elementwise operator computes, from which its kernel is made, alone or in a chain with
- * others (autograd/chain.h). */
+ * others (autograd/fuse/chain.h). */
 typedef struct charl_expr {
     const char *text; /* OpenCL C of the operands a, b, c, ... (charl_real: float or a vector of
                          floats), the floats p and q, and draw */
@@ -149,8 +149,8 @@ struct charl_op {
     void (*express)(const void *attr, int n_in, charl_expr *x); /* the same from attributes */
     void (*backward)(const charl_backward *b);
     void (*reference)(const charl_reference *r);
-    /* For export (autograd/onnx.h), at most one of: the ONNX operator with the same operands and
-     * result; a function that writes the node in several. */
+    /* For export (autograd/onnx/onnx.h), at most one of: the ONNX operator with the same operands
+     * and result; a function that writes the node in several. */
     const char *onnx_type;
     void (*onnx)(const struct charl_onnx_node *n);
 

@@ -1,7 +1,7 @@
 /* Compiling and running. */
 #include <string.h>
 
-#include "autograd/fuse.h"
+#include "autograd/fuse/fuse.h"
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
 #include "base/env.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/opcheck.h"
+#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "charl/checkpoint.h"
 #include "cli/charl_commands.h"

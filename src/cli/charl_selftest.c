@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/opcheck.h"
+#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/charl_commands.h"

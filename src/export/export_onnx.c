@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 #include "base/alloc.h"
 #include "charl/dataset.h"
 #include "charl/ops.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/opcheck.h"
+#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "base/text.h"
 #include "export/export.h"

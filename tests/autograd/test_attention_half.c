@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/attention.h"
-#include "autograd/opcheck.h"
+#include "autograd/op_common/attention.h"
+#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "base/env.h"
 

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/norm.h"
-#include "autograd/opcheck.h"
-#include "autograd/pool.h"
+#include "autograd/op_common/norm.h"
+#include "autograd/check/opcheck.h"
+#include "autograd/op_common/pool.h"
 #include "base/alloc.h"
 
 enum { SLICES = 4, ALIGNED = 0 };

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/conv2d.h"
-#include "autograd/opcheck.h"
+#include "autograd/op_common/conv2d.h"
+#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "base/env.h"
 

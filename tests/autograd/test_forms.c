@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd/opcheck.h"
+#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "base/env.h"
 

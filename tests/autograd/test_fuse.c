@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/chain.h"
+#include "autograd/fuse/chain.h"
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
 #include "base/env.h"

@@ -2,7 +2,7 @@
  * compute the right numbers is seen by other programs: tests/interop/test_onnx.py. */
 #include <string.h>
 
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 #include "base/alloc.h"
 #include "support/support.h"
 

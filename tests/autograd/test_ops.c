@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "autograd/graph.h"
-#include "autograd/opcheck.h"
+#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/hash.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "autograd/opcheck.h"
+#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 
 enum { WARP = 32, STACK = 1 << 18, COPIES = 256, PRODUCTS = 8, PATIENCE = 1000000 };

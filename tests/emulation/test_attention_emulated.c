@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd/attention.h"
-#include "autograd/opcheck.h"
+#include "autograd/op_common/attention.h"
+#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "emulation/lanes.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd/opcheck.h"
+#include "autograd/check/opcheck.h"
 #include "emulation/lanes.h"
 
 enum { GROUP = 128, GUARD = 8, POISON = 0xFF };

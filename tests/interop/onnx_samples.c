@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd/onnx.h"
-#include "autograd/opcheck.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 
 static const char *dir;

@@ -1,6 +1,6 @@
 /* add: a + b with broadcasting. The gradient of an operand is gout, summed over what broadcasting
  * repeated. */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 #include "charl/ops.h"
 
 static void backward(const charl_backward *b)

@@ -8,11 +8,11 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "autograd/attention.h"
-#include "autograd/onnx.h"
+#include "autograd/op_common/attention.h"
+#include "autograd/onnx/onnx.h"
 #include "autograd/kv_cache.h"
-#include "autograd/map.h"
-#include "autograd/rows.h"
+#include "autograd/op_common/map.h"
+#include "autograd/op_common/rows.h"
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/rng.h"

@@ -5,10 +5,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "autograd/attention.h"
-#include "autograd/map.h"
-#include "autograd/pieces.h"
-#include "autograd/rows.h"
+#include "autograd/op_common/attention.h"
+#include "autograd/op_common/map.h"
+#include "autograd/op_common/pieces.h"
+#include "autograd/op_common/rows.h"
 #include "base/alloc.h"
 
 enum { QUERIES = 8, DEFINES = 64 };

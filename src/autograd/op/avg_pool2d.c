@@ -1,8 +1,8 @@
 /* avg_pool2d: the mean under a window, padding counted as zeros; avg_pool2d_grad is its transpose.
  */
-#include "autograd/pool.h"
+#include "autograd/op_common/pool.h"
 
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 
 static charl_status infer(charl_infer *inf)
 {

@@ -6,10 +6,10 @@
  * which in training includes what x does through the statistics; no gradient flows through those by
  * itself.
  */
-#include "autograd/channels.h"
-#include "autograd/map.h"
-#include "autograd/onnx.h"
-#include "autograd/norm.h"
+#include "autograd/op_common/channels.h"
+#include "autograd/op_common/map.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op_common/norm.h"
 #include "charl/ops.h"
 
 /* batch_norm_grad(gout, x, mean, invstd, sums[, weight]): the gradient of x, the statistics being

@@ -2,10 +2,10 @@
  */
 #include <math.h>
 
-#include "autograd/channels.h"
-#include "autograd/map.h"
-#include "autograd/onnx.h"
-#include "autograd/norm.h"
+#include "autograd/op_common/channels.h"
+#include "autograd/op_common/map.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op_common/norm.h"
 #include "charl/ops.h"
 
 /* out[0] = a sum over x of `quantities` numbers per channel. */

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "autograd/loss_pair.h"
+#include "autograd/op_common/loss_pair.h"
 #include "charl/ops.h"
 
 static charl_status enqueue(const charl_enqueue *e)

@@ -1,6 +1,6 @@
 /* binary_accuracy: part of a row's yes-or-no answers that are right: the logit x is above 0, a
  * probability of 1/2, where the target is above 1/2. Not differentiable. */
-#include "autograd/loss_pair.h"
+#include "autograd/op_common/loss_pair.h"
 #include "charl/ops.h"
 
 static charl_status enqueue(const charl_enqueue *e)

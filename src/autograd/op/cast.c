@@ -1,10 +1,10 @@
 /* cast: the same numbers in another element type. Between floats the gradient is cast back. */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
 /* The kernel's number of a type, or -1. */

@@ -1,8 +1,8 @@
 /* concat: operands one after another along an axis. The gradient of each is its slice. */
 #include <string.h>
 
-#include "autograd/onnx.h"
-#include "autograd/rows.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op_common/rows.h"
 #include "charl/ops.h"
 
 static charl_status infer(charl_infer *inf)

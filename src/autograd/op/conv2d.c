@@ -3,11 +3,11 @@
  *
  * The three are one trilinear form, so that each one's gradients are the other two.
  */
-#include "autograd/conv2d.h"
-#include "autograd/conv_cores.h"
-#include "autograd/conv_phase.h"
-#include "autograd/gemm_slices.h"
-#include "autograd/onnx.h"
+#include "autograd/op_common/conv2d.h"
+#include "autograd/op_common/conv_cores.h"
+#include "autograd/op_common/conv_phase.h"
+#include "autograd/op_common/gemm_slices.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 #include "tensor/conv.h"
 

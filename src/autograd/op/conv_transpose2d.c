@@ -1,6 +1,6 @@
 /* conv_transpose2d: what the gradient of x is to conv2d, as an operator of its own. So its
  * gradients are conv2d, for x, and conv2d's weight gradient with the two images exchanged. */
-#include "autograd/conv2d.h"
+#include "autograd/op_common/conv2d.h"
 #include "autograd/op.h"
 
 /* Extent of the output along an axis of extent n. */

@@ -1,6 +1,6 @@
 /* correct: 1 where the label is among the k largest logits of its row, ties counting against it.
  * Not differentiable. */
-#include "autograd/rows.h"
+#include "autograd/op_common/rows.h"
 #include "charl/ops.h"
 
 static charl_status infer(charl_infer *inf)

@@ -6,8 +6,8 @@
  * Output 1, the logarithm of the sum of exp(x) of each row, is kept for the gradient, which is one
  * pass over the logits and may take their place in memory: there is never a softmax beside them.
  */
-#include "autograd/cross_entropy.h"
-#include "autograd/map.h"
+#include "autograd/op_common/cross_entropy.h"
+#include "autograd/op_common/map.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  *
  * A row is read from memory once where a cache holds it until its sums are known.
  */
-#include "autograd/cross_entropy.h"
+#include "autograd/op_common/cross_entropy.h"
 
 #include <stdio.h>
 

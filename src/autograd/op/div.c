@@ -1,6 +1,6 @@
 /* div: a / b with broadcasting. d/da = 1 / b, d/db = -out / b, summed over what broadcasting
  * repeated. */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 #include "charl/ops.h"
 
 static void backward(const charl_backward *b)

@@ -4,7 +4,7 @@
  * Element j of row i of the global batch has its own draw, keyed by (seed, step, i * elements of a
  * row + j, name of the layer): the rank, the slice and the launch do not matter.
  */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include "base/hash.h"
 #include "base/rng.h"

@@ -3,11 +3,11 @@
  * exp(x) - 1 would cancel near 0. With t = tanh(x / 2) it is 2t / (1 - t), where nothing does for
  * x <= 0; written as 2 / (1/t - 1) to need t once.
  */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include <math.h>
 
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
 static const float alpha_sample = 0.7F, alpha_default = 1.0F;

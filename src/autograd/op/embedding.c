@@ -9,10 +9,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "autograd/map.h"
-#include "autograd/onnx.h"
-#include "autograd/pieces.h"
-#include "autograd/rows.h"
+#include "autograd/op_common/map.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op_common/pieces.h"
+#include "autograd/op_common/rows.h"
 #include "charl/ops.h"
 
 enum { MOST_COMPARED = 1 << 16 }; /* positions of a slice */

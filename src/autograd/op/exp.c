@@ -1,5 +1,5 @@
 /* exp: exponential. d/dx = out. */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include <math.h>
 

@@ -4,11 +4,11 @@
  *  tanh   Phi = (1 + tanh(u)) / 2, u = k (x + c x^3)   d/dx = Phi + x (1 - tanh(u)^2) k (1 + 3 c
  * x^2) / 2 with k = sqrt(2 / pi), c = 0.044715.
  */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include <math.h>
 
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
 static const bool exact = false, approximate = true;

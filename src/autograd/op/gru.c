@@ -5,8 +5,8 @@
  */
 #include <math.h>
 
-#include "autograd/recurrence.h"
-#include "autograd/onnx.h"
+#include "autograd/op_common/recurrence.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
 enum { GATES = 3, SAVED = 4 };

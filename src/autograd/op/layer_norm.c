@@ -1,6 +1,6 @@
 /* layer_norm, and add_layer_norm, which adds a residual first; layer_norm_grad is the gradient of
  * x, layer_norm_wgrad those of weight and bias. See row_norm.h. */
-#include "autograd/row_norm.h"
+#include "autograd/op_common/row_norm.h"
 #include "charl/ops.h"
 
 static const charl_row_norm usual = {1e-5F, true}, large = {0.1F, true};

@@ -1,7 +1,7 @@
 /* leaky_relu: x > 0 ? x : slope * x. d/dx = 1 or slope, by the sign of x. */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
 static const float slope_sample = 0.01F;

@@ -1,6 +1,6 @@
 /* lerp: (1 - w) * a + w * b with broadcasting: a at w = 0 and b at w = 1, exactly. The gradients
  * are gout (1 - w), gout w and gout (b - a), summed over what broadcasting repeated. */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 #include "charl/ops.h"
 
 static void backward(const charl_backward *b)

@@ -2,9 +2,9 @@
  *
  * d x = d out @ w, d w = linear_wgrad(d out, x), d bias = the sum of d out over rows.
  */
-#include "autograd/gemm_slices.h"
-#include "autograd/linear.h"
-#include "autograd/onnx.h"
+#include "autograd/op_common/gemm_slices.h"
+#include "autograd/op_common/linear.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
 static int64_t rows_of(const charl_shape *s)

@@ -2,9 +2,9 @@
  * gradient p, on tensor cores, and on other GPUs where slices are short; elsewhere linear_wgrad and
  * sum_to, with their bits.
  */
-#include "autograd/gemm_slices.h"
-#include "autograd/linear.h"
-#include "autograd/rows.h"
+#include "autograd/op_common/gemm_slices.h"
+#include "autograd/op_common/linear.h"
+#include "autograd/op_common/rows.h"
 #include "charl/ops.h"
 
 static int64_t rows_of(const charl_infer *inf)

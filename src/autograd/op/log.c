@@ -1,5 +1,5 @@
 /* log: natural logarithm; -inf at 0, NaN below. d/dx = 1 / x. */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* log_softmax: over the last axis. d/dx: g - exp(out) * sum(g) with g the gradient of out. */
-#include "autograd/onnx.h"
-#include "autograd/rows.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op_common/rows.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  * all rows of a.
  */
 #include "charl/ops.h"
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 #include "autograd/op.h"
 #include "tensor/gemm.h"
 

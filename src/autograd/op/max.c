@@ -1,8 +1,8 @@
 /* max: largest element along one axis, and where it is. The gradient goes to the first of the
  * largest. */
-#include "autograd/map.h"
-#include "autograd/onnx.h"
-#include "autograd/rows.h"
+#include "autograd/op_common/map.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op_common/rows.h"
 #include "charl/ops.h"
 
 typedef struct max_attr {

@@ -2,9 +2,9 @@
  * there. */
 #include <math.h>
 
-#include "autograd/pool.h"
+#include "autograd/op_common/pool.h"
 
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 
 static charl_status infer(charl_infer *inf)
 {

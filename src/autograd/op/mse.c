@@ -1,5 +1,5 @@
 /* mse: mean over a row of (x - t)^2. d/dx = 2 (x - t) / n, d/dt its negative. */
-#include "autograd/loss_pair.h"
+#include "autograd/op_common/loss_pair.h"
 #include "charl/ops.h"
 
 static charl_status enqueue(const charl_enqueue *e)

@@ -1,5 +1,5 @@
 /* mul: a * b with broadcasting. d/da = b, d/db = a, summed over what broadcasting repeated. */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 #include "charl/ops.h"
 
 static void backward(const charl_backward *b)

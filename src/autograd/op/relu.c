@@ -1,5 +1,5 @@
 /* relu: x > 0 ? x : 0, where NaN stays NaN. d/dx = 1 where out > 0, else 0. */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include "charl/ops.h"
 

@@ -1,5 +1,5 @@
 /* reshape: the same elements under another shape. No launch: the output is the operand's memory. */
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 #include "autograd/op.h"
 #include "charl/ops.h"
 

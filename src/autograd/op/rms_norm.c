@@ -1,6 +1,6 @@
 /* rms_norm (Zhang and Sennrich 2019), and add_rms_norm, which adds a residual first; rms_norm_grad
  * is the gradient of x, rms_norm_wgrad that of the weight. See row_norm.h. */
-#include "autograd/row_norm.h"
+#include "autograd/op_common/row_norm.h"
 #include "charl/ops.h"
 
 static const charl_row_norm usual = {1e-5F, false}, large = {0.1F, false};

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 #include "autograd/kv_cache.h"
-#include "autograd/pieces.h"
+#include "autograd/op_common/pieces.h"
 #include "base/alloc.h"
 #include "charl/ops.h"
 

@@ -1,6 +1,6 @@
 /* scale: factor * x + offset, in one rounding. d/dx = factor. */
-#include "autograd/map.h"
-#include "autograd/onnx.h"
+#include "autograd/op_common/map.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
 typedef struct scale_attr {

@@ -1,5 +1,5 @@
 /* sigmoid: 1 / (1 + exp(-x)). d/dx = out * (1 - out). */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include <math.h>
 

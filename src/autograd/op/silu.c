@@ -1,9 +1,9 @@
 /* silu: x * sigmoid(x). d/dx = s * (1 + x * (1 - s)) with s = sigmoid(x). */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include <math.h>
 
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
 static void reference_grad(const charl_reference *r)

@@ -1,7 +1,7 @@
 /* slice: a range of one axis. Its gradient is zero outside the range: slice_grad. */
-#include "autograd/map.h"
-#include "autograd/onnx.h"
-#include "autograd/rows.h"
+#include "autograd/op_common/map.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op_common/rows.h"
 #include "charl/ops.h"
 
 typedef struct slice_attr {

@@ -1,6 +1,6 @@
 /* softmax: over the last axis. d/dx: out * (g - sum(out * g)) with g the gradient of out. */
-#include "autograd/onnx.h"
-#include "autograd/rows.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op_common/rows.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* softplus: log(1 + exp(x)), as max(x, 0) + log(1 + exp(-|x|)), which neither overflows nor
  * cancels. d/dx = sigmoid(x). */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include <math.h>
 

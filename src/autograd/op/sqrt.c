@@ -1,5 +1,5 @@
 /* sqrt: square root. d/dx = 1 / (2 * out). */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* sub: a - b with broadcasting. d/da = 1, d/db = -1, summed over what broadcasting repeated. */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 #include "charl/ops.h"
 
 static void backward(const charl_backward *b)

@@ -3,9 +3,9 @@
  * Over the rows of the batch: one sum per slice, folded in the fixed tree. mean is a sum and a
  * scale.
  */
-#include "autograd/map.h"
-#include "autograd/onnx.h"
-#include "autograd/rows.h"
+#include "autograd/op_common/map.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op_common/rows.h"
 #include "charl/ops.h"
 
 typedef struct sum_attr {

@@ -4,9 +4,9 @@
  * First over inner, which gives [outer, C], then over outer: per slice of the batch where that is
  * what outer counts.
  */
-#include "autograd/channels.h"
-#include "autograd/map.h"
-#include "autograd/rows.h"
+#include "autograd/op_common/channels.h"
+#include "autograd/op_common/map.h"
+#include "autograd/op_common/rows.h"
 #include "charl/ops.h"
 
 typedef struct plan {

@@ -2,8 +2,8 @@
  * them. The gradient is packed in the same way. */
 #include <math.h>
 
-#include "autograd/onnx.h"
-#include "autograd/pieces.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op_common/pieces.h"
 #include "charl/ops.h"
 
 static charl_status check_x(const charl_type *x)

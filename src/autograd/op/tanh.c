@@ -1,5 +1,5 @@
 /* tanh: hyperbolic tangent. d/dx = 1 - out^2. */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
 #include <math.h>
 

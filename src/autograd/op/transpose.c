@@ -3,9 +3,9 @@
  * Extents that stay neighbours are merged first. What then is [outer, rows, cols] -> [outer, cols,
  * rows] goes by tiles.
  */
-#include "autograd/map.h"
+#include "autograd/op_common/map.h"
 
-#include "autograd/onnx.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
 typedef struct transpose_attr {

@@ -1,0 +1,41 @@
+#ifndef CHARL_AUTOGRAD_FUSE_CHAIN_H
+#define CHARL_AUTOGRAD_FUSE_CHAIN_H
+/** Several elementwise operators as one node and one kernel: what fusion (fuse.c) makes of them.
+ *
+ *  The kernel is written from the operators' expressions and depends on these, the operands' types
+ * and which of them broadcast: numbers, keys and extents are arguments, so equal chains share one
+ * program. The result of every operator is rounded to the type it would have in memory; so the
+ * bits are those of the operators one by one.
+ */
+#include "autograd/op.h"
+
+enum { CHARL_CHAIN_MAX = 8, CHARL_CHAIN_ARGS = 28 };
+
+typedef struct charl_chain_step {
+    charl_expr x;
+    charl_dtype dtype; /* of the result */
+    int n_in;
+    int in[CHARL_OP_MAX_IN]; /* operand i: input in[i] of the node, or result ~in[i] of a step
+                                before */
+    int out; /* output of the node that the result is, or -1: nobody else reads it */
+} charl_chain_step;
+
+/** Attribute of a chain's node. Element i of the chain reads element i / inner % count of an
+ * input. */
+typedef struct charl_chain {
+    int64_t n; /* elements */
+    int64_t inner[CHARL_OP_MAX_IN], count[CHARL_OP_MAX_IN];
+    int n_steps;
+    charl_chain_step step[CHARL_CHAIN_MAX];
+} charl_chain;
+
+extern const charl_op charl__op_chain;
+
+/** Arguments of the kernel (charl_launch): CHARL_CHAIN_ARGS at most. */
+int charl__chain_args(const charl_chain *c, int n_in, int n_out);
+
+/** out[0] = x elementwise over the operands of e. One launch. Async. Errors: ERR_NOMEM, ERR_KERNEL,
+ * ERR_DEVICE. */
+charl_status charl__chain_run(const charl_enqueue *e, const charl_expr *x) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,45 @@
+/* Fusion: several nodes become one, when the graph is complete. No bit changes, and neither does
+ * the order in which gradients are laid out: that is settled before. */
+#include "autograd/fuse/fuse.h"
+
+#include "autograd/fuse/chain.h"
+#include "autograd/fuse/product.h"
+
+#include "base/env.h"
+
+int charl__fused_count(const charl_node *n)
+{
+    if (n->op == &charl__op_chain) {
+        return ((const charl_chain *)n->attr)->n_steps;
+    }
+    if (n->op == &charl_op_cross_entropy_with_grad) {
+        return 2;
+    }
+    return n->op == &charl__op_product ? 1 + ((const charl_product *)n->attr)->n_steps : 1;
+}
+
+/* Views of what is not in memory any more are dead. */
+static void mark_again(charl_graph *g)
+{
+    for (int i = 0; i < g->nodes.count; i++) {
+        charl__node(g, i)->live = false;
+    }
+    charl__graph_mark_live(g);
+}
+
+charl_status charl__graph_fuse(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    if (charl__env_is_on(CHARL_ENV_NO_FUSION) || charl__env_is_on(CHARL_ENV_CHECK_FINITE)) {
+        goto cleanup; /* the latter looks at what every operator computes */
+    }
+    CHARL_TRY(charl__fuse_losses(g));
+    mark_again(g);
+    CHARL_TRY(charl__fuse_products(g)); /* they leave the longer ways through memory out */
+    mark_again(g);
+    CHARL_TRY(charl__fuse_chains(g));
+    mark_again(g);
+cleanup:
+    return st;
+}

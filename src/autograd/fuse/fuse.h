@@ -1,0 +1,16 @@
+#ifndef CHARL_AUTOGRAD_FUSE_FUSE_H
+#define CHARL_AUTOGRAD_FUSE_FUSE_H
+/** The parts of fusion (charl__graph_fuse). */
+#include "autograd/graph_private.h"
+
+/** How many operators node n is. */
+int charl__fused_count(const charl_node *n);
+
+/** A classifier's loss and its gradient become one, moving nodes. */
+charl_status charl__fuse_losses(charl_graph *g) CHARL_MUST_CHECK;
+/** An elementwise operator that follows a product becomes its epilogue. */
+charl_status charl__fuse_products(charl_graph *g) CHARL_MUST_CHECK;
+/** Elementwise operators that feed one another become one. */
+charl_status charl__fuse_chains(charl_graph *g) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,154 @@
+/* A classifier's loss and its gradient become one node, which reads the logits once.
+ *
+ * It runs where the loss stood: what leads to the gradient of the loss, a constant of the step
+ * over the rows, depends on no loss and is computed before it.
+ */
+#include <string.h>
+
+#include "autograd/fuse/fuse.h"
+#include "base/alloc.h"
+#include "base/text.h"
+#include "charl/ops.h"
+
+enum { LOSS_IN = 2, LOSS_LSE = 1, GRAD_LSE = 3, GRAD_IN = 4 }; /* operands before the weight */
+
+/* The loss that n, a gradient, belongs to; NULL: none. */
+static charl_node *loss_of(const charl_node *n)
+{
+    charl_node *loss =
+        n->live && n->op == &charl_op_cross_entropy_grad ? n->in[GRAD_LSE]->node : NULL;
+
+    if (!loss || loss->op != &charl_op_cross_entropy || loss->out[LOSS_LSE] != n->in[GRAD_LSE] ||
+        loss->n_in - LOSS_IN != n->n_in - GRAD_IN ||
+        (loss->n_in > LOSS_IN && loss->in[LOSS_IN] != n->in[GRAD_IN]) || loss->in[0] != n->in[1] ||
+        loss->in[1] != n->in[2] || memcmp(loss->attr, n->attr, n->op->attr_size) != 0) {
+        return NULL;
+    }
+    return loss;
+}
+
+/* Operand 1 of expand says how many rows there are, and nothing else. */
+static bool counts_rows(const charl_node *n, int k)
+{
+    return n->op == &charl_op_expand && k == 1;
+}
+
+static bool has_rows_of(const charl_var *a, const charl_var *b)
+{
+    return a->type.batch == b->type.batch && a->type.shape.dim[0] == b->type.shape.dim[0];
+}
+
+/* Mark the nodes after `loss` that gout, an operand of node `last`, comes from. False: it comes
+ * from the loss, or one of them must stay where it is. */
+static bool find_sources(const charl_graph *g, const charl_var *gout, const charl_node *loss,
+                         int last, bool *moves)
+{
+    if (gout->node) {
+        moves[gout->node->position] = true;
+    }
+    for (int i = last - 1; i > loss->position; i--) {
+        const charl_node *n = charl__node(g, i);
+
+        if (moves[i] && n->op->effect) {
+            return false;
+        }
+        for (int k = 0; moves[i] && k < n->n_in; k++) {
+            if (counts_rows(n, k) && !has_rows_of(n->in[k], loss->in[0])) {
+                return false;
+            }
+            if (n->in[k]->node && !counts_rows(n, k)) {
+                moves[n->in[k]->node->position] = true;
+            }
+        }
+    }
+    return !moves[loss->position];
+}
+
+/* Let what moves ahead of the loss count the rows of the logits. */
+static void count_logits(charl_graph *g, const charl_node *loss, const bool *moves)
+{
+    for (int i = loss->position; i < g->nodes.count; i++) {
+        charl_node *n = charl__node(g, i);
+
+        if (moves[i] && n->op == &charl_op_expand && n->n_in > 1) {
+            n->in[1] = loss->in[0];
+        }
+    }
+}
+
+/* Marked nodes from position `first` on come before what stands there. */
+static charl_status move_ahead(charl_graph *g, int first, const bool *moves)
+{
+    charl_status st = CHARL_OK;
+    const int n = g->nodes.count;
+    void **order = NULL;
+    int at = first, backward = 0;
+
+    CHARL_TRY(charl_alloc_array(n, sizeof *order, &order));
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = first; i < n; i++) {
+            if (moves[i] == (pass == 0)) {
+                order[at++] = g->nodes.item[i];
+            }
+            backward += pass == 0 && moves[i] && i >= g->n_forward && first < g->n_forward;
+        }
+    }
+    for (int i = first; i < n; i++) {
+        g->nodes.item[i] = order[i];
+        charl__node(g, i)->position = i;
+    }
+    g->n_forward += backward;
+    g->first_backward += backward;
+cleanup:
+    charl_free(order);
+    return st;
+}
+
+/* Make `loss` the fused node; n computes nothing any more. */
+static charl_status join(charl_node *loss, charl_node *n)
+{
+    charl_status st = CHARL_OK;
+    charl__text name = {0};
+
+    CHARL_TRY(charl__text_printf(&name, "%s+grad", loss->name));
+    charl_free(loss->name);
+    loss->name = charl__text_steal(&name);
+    loss->op = &charl_op_cross_entropy_with_grad;
+    memmove(loss->in + 1, loss->in, (size_t)loss->n_in * sizeof *loss->in);
+    memmove(loss->out + 1, loss->out, (size_t)loss->n_out * sizeof *loss->out);
+    loss->in[0] = n->in[0];
+    loss->out[0] = n->out[0];
+    loss->out[0]->node = loss;
+    loss->n_in++;
+    loss->n_out++;
+    n->n_out = 0;
+cleanup:
+    charl__text_fini(&name);
+    return st;
+}
+
+charl_status charl__fuse_losses(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    bool *moves = NULL;
+
+    for (int i = 0; i < g->nodes.count; i++) {
+        charl_node *n = charl__node(g, i), *loss = loss_of(n);
+
+        if (!loss) {
+            continue;
+        }
+        charl_free(moves);
+        moves = NULL;
+        CHARL_TRY(charl_alloc_array(g->nodes.count, sizeof *moves, &moves));
+        if (find_sources(g, n->in[0], loss, i, moves)) {
+            memset(moves, 0, (size_t)loss->position * sizeof *moves);
+            count_logits(g, loss, moves);
+            CHARL_TRY(move_ahead(g, loss->position, moves));
+            CHARL_TRY(join(loss, n));
+        }
+    }
+cleanup:
+    charl_free(moves);
+    return st;
+}

@@ -1,0 +1,200 @@
+/* Epilogues: a matrix product and the elementwise operators that read it, one or two, become one
+ * node.
+ *
+ * It runs where the product stood: of the operator's operands the product is the one that was
+ * computed last, so all are there. Where others read the product too, or what the first operator
+ * made of it, that is stored beside the result.
+ */
+#include <string.h>
+
+#include "autograd/fuse/fuse.h"
+#include "autograd/op_common/map.h"
+#include "autograd/fuse/product.h"
+#include "autograd/fuse/uses.h"
+#include "base/alloc.h"
+#include "base/text.h"
+
+/* The node that computes the last of n's operands; NULL: they are all leaves. */
+static charl_node *last_producer(const charl_node *n)
+{
+    charl_node *last = NULL;
+
+    for (int i = 0; i < n->n_in; i++) {
+        charl_node *p = charl__var_root(n->in[i])->node;
+
+        last = p && (!last || p->position > last->position) ? p : last;
+    }
+    return last;
+}
+
+static bool may_lead(const charl_node *n)
+{
+    return n && n->live && n->out[0]->type.batch != CHARL_PARTIAL &&
+           (n->op == &charl__op_product || (n->op->epilogue && n->n_out == 1));
+}
+
+/* Operand i of the expression of n, as the epilogue of head calls it, added to head's inputs in
+ * *in; 0: it cannot be one. */
+static char operand_of(const charl_node *n, int i, const charl_node *head, charl_var **in,
+                       int *n_in)
+{
+    charl_var *root = charl__var_root(n->in[i]); /* a view of it may stand after head */
+
+    if (root->type.batch == CHARL_PARTIAL ||
+        charl_shape_count(&root->type.shape) != charl_shape_count(&n->out[0]->type.shape)) {
+        return 0;
+    }
+    if (root->node == head) {
+        return root == head->out[0] ? 'a' : 0;
+    }
+    for (int k = 0; k < *n_in; k++) {
+        if (in[k] == root) {
+            return (char)('b' + k);
+        }
+    }
+    if (*n_in == CHARL_GEMM_EPILOGUE_IN) {
+        return 0;
+    }
+    in[*n_in] = root;
+    return (char)('b' + (*n_in)++);
+}
+
+/* On a CPU an elementary function or random numbers between the sums of a product cost what the
+ * pass over memory would, which mostly stays in the cache, and a product's kernel is long to build.
+ */
+static bool is_worth_it(const charl_graph *g, const charl_expr *x)
+{
+    return !charl__is_ungrouped(g->dev) || (!x->extra && !x->draws && !strstr(x->text, "charl_"));
+}
+
+/* Whether head's product is needed apart from n. */
+static bool is_kept(const charl__uses *u, const charl_node *head, const charl_node *n)
+{
+    const charl_var *v = head->out[0];
+
+    for (int k = u->first[v->id]; k < u->first[v->id + 1]; k++) {
+        if (u->at[k] != n->position) {
+            return true;
+        }
+    }
+    return v->keep || v->grad_of;
+}
+
+/* How head, a product or one that has taken an operator along, looks without another step. */
+static void describe_head(const charl_node *head, charl_product *p, charl_var **in, int *n_in)
+{
+    *n_in = 0;
+    if (head->op != &charl__op_product) {
+        *p = (charl_product){.op = head->op,
+                             .attr = head->attr,
+                             .n_in = head->n_in,
+                             .type = head->out[0]->type,
+                             .kept = -1};
+        return;
+    }
+    *p = *(const charl_product *)head->attr;
+    for (int i = p->n_in; i < head->n_in; i++) {
+        in[(*n_in)++] = head->in[i];
+    }
+}
+
+/* Whether the epilogue that head has, as p says, may go on with the expression x. */
+static bool goes_on(const charl_graph *g, const charl_node *head, const charl_product *p,
+                    const charl_expr *x)
+{
+    const bool second = p->n_steps > 0;
+
+    if (!second && !x->draws) {
+        return true;
+    }
+    return p->n_steps < CHARL_PRODUCT_STEPS &&
+           charl__gemm_goes_on(g->dev, head->in[0]->type.dtype) &&
+           (!second ||
+            (!(x->draws && p->step[0].x.draws) && head->out[0]->type.dtype == p->type.dtype));
+}
+
+/* Whether n may be the next step of the epilogue of head; then how, and the operands besides the
+ * product. */
+static bool describe(const charl_graph *g, const charl__uses *u, const charl_node *n,
+                     const charl_node *head, charl_product *p, charl_var **in, int *n_in)
+{
+    charl_product_step *step;
+    charl_expr x;
+
+    if (!may_lead(head) || !charl__is_fusible(n, &x) || !is_worth_it(g, &x) ||
+        n->n_in > 1 + CHARL_GEMM_EPILOGUE_IN ||
+        charl__has_effect_between(g, head->position, n->position)) {
+        return false;
+    }
+    describe_head(head, p, in, n_in);
+    if (!goes_on(g, head, p, &x)) {
+        return false;
+    }
+    step = &p->step[p->n_steps];
+    *step = (charl_product_step){.x = x, .n_operands = n->n_in};
+    for (int i = 0; i < n->n_in; i++) {
+        step->operand[i] = operand_of(n, i, head, in, n_in);
+        if (!step->operand[i]) {
+            return false;
+        }
+    }
+    if (is_kept(u, head, n)) {
+        if (p->kept >= 0) {
+            return false;
+        }
+        p->kept = p->n_steps;
+    }
+    p->n_steps++;
+    return p->n_in + *n_in <= CHARL_OP_MAX_IN;
+}
+
+/* Make head the fused node; n computes nothing any more, and keeps the attribute that head had. */
+static charl_status replace(const charl_product *p, charl_node *head, charl_node *n)
+{
+    charl_status st = CHARL_OK;
+    charl_product *attr = NULL;
+    charl__text name = {0};
+
+    CHARL_TRY(charl__text_printf(&name, "%s+%s", head->name, n->op->name));
+    CHARL_TRY(charl_alloc(sizeof *attr, &attr));
+    *attr = *p;
+    charl_free(n->attr);
+    n->attr = head->attr;
+    head->attr = attr;
+    charl_free(head->name);
+    head->name = charl__text_steal(&name);
+    head->op = &charl__op_product;
+    if (p->kept == p->n_steps - 1) {
+        head->out[1] = head->out[0];
+    }
+    head->out[0] = n->out[0];
+    head->out[0]->node = head;
+    head->n_out = p->kept >= 0 ? 2 : 1;
+    n->n_out = 0;
+cleanup:
+    charl__text_fini(&name);
+    return st;
+}
+
+charl_status charl__fuse_products(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    charl__uses uses;
+
+    CHARL_TRY(charl__uses_find(g, &uses));
+    for (int i = 0; i < g->nodes.count; i++) {
+        charl_node *n = charl__node(g, i), *head = last_producer(n);
+        charl_var *in[CHARL_GEMM_EPILOGUE_IN];
+        charl_product p;
+        int n_in;
+
+        if (describe(g, &uses, n, head, &p, in, &n_in)) {
+            memcpy(head->in + p.n_in, in, (size_t)n_in * sizeof in[0]);
+            head->n_in = p.n_in + n_in;
+            CHARL_TRY(replace(&p, head, n));
+        }
+    }
+cleanup:
+    charl__uses_fini(&uses);
+    return st;
+}

@@ -1,0 +1,289 @@
+/* From a graph to an ONNX model: which nodes the outputs need, their translation in the order of
+ * execution, and the messages around them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/onnx/onnx_private.h"
+#include "base/alloc.h"
+#include "base/wire.h"
+
+/* Fields of ModelProto, OperatorSetIdProto, ValueInfoProto, TypeProto and what lies in it. */
+enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_VERSION = 3, MODEL_GRAPH = 7, MODEL_OPSET = 8 };
+enum { OPSET_DOMAIN = 1, OPSET_VERSION = 2 };
+enum { VALUE_NAME = 1, VALUE_TYPE = 2 };
+enum { TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
+enum { SHAPE_DIM = 1, DIM_VALUE = 1, DIM_SYMBOL = 2 };
+
+enum { SPARE = 1 << 16 }; /* bytes for what is not weights, at first */
+
+typedef struct walk {
+    const charl_graph *g;
+    const charl_onnx_export *e;
+    charl__onnx x;
+    bool *needed;      /* by id of the var */
+    const char **name; /* by id of the var; NULL until it has one */
+} walk;
+
+bool charl__onnx_knows(const charl_op *op)
+{
+    return op->onnx_type || op->onnx;
+}
+
+/* Backwards from the outputs: a node stands behind everything it reads. */
+static void mark(walk *w)
+{
+    for (int i = 0; i < w->e->n_outputs; i++) {
+        w->needed[w->e->outputs[i]->id] = true;
+    }
+    for (int i = w->g->nodes.count - 1; i >= 0; i--) {
+        const charl_node *n = charl__node(w->g, i);
+        bool needed = false;
+
+        for (int k = 0; k < n->n_out; k++) {
+            needed = needed || w->needed[n->out[k]->id];
+        }
+        for (int k = 0; needed && k < n->n_in; k++) {
+            w->needed[n->in[k]->id] = true;
+        }
+    }
+}
+
+static charl_status put_dim(charl__text *shape, bool symbol, int64_t value)
+{
+    charl_status st = CHARL_OK;
+    charl__text t = {0};
+
+    CHARL_TRY(symbol ? charl__wire_string(&t, DIM_SYMBOL, "N")
+                     : charl__wire_int(&t, DIM_VALUE, value));
+    CHARL_TRY(charl__wire_text(shape, SHAPE_DIM, &t));
+cleanup:
+    charl__text_fini(&t);
+    return st;
+}
+
+/* The declaration of an input or output. */
+static charl_status put_value(charl__text *graph, int field, const char *name, const charl_var *v)
+{
+    charl_status st = CHARL_OK;
+    const charl_type *type = &v->type;
+    charl__text shape = {0}, tensor = {0}, wrapped = {0}, value = {0};
+
+    CHARL_REQUIRE(charl__onnx_dtype(type->dtype), CHARL_ERR_CONFIG,
+                  "ONNX: %s: element type %s cannot be exported", name,
+                  charl_dtype_name(type->dtype));
+    for (int i = 0; i < type->shape.ndim; i++) {
+        CHARL_TRY(put_dim(&shape, i == 0 && type->batch == CHARL_BATCHED, type->shape.dim[i]));
+    }
+    CHARL_TRY(charl__wire_int(&tensor, TENSOR_ELEMENT, charl__onnx_dtype(type->dtype)));
+    CHARL_TRY(charl__wire_text(&tensor, TENSOR_SHAPE, &shape));
+    CHARL_TRY(charl__wire_text(&wrapped, TYPE_TENSOR, &tensor));
+    CHARL_TRY(charl__wire_string(&value, VALUE_NAME, name));
+    CHARL_TRY(charl__wire_text(&value, VALUE_TYPE, &wrapped));
+    CHARL_TRY(charl__wire_text(graph, field, &value));
+cleanup:
+    charl__text_fini(&shape);
+    charl__text_fini(&tensor);
+    charl__text_fini(&wrapped);
+    charl__text_fini(&value);
+    return st;
+}
+
+static charl_status put_param(walk *w, const charl_var *v)
+{
+    charl_status st = CHARL_OK;
+    const charl_param_spec *spec = charl_param_get_spec(v->param);
+    const int64_t n = charl_shape_count(&spec->shape);
+    float *value = NULL;
+
+    CHARL_TRY(charl_alloc_array(n + 1, sizeof *value, &value));
+    CHARL_TRY(w->e->read(w->e->ctx, spec, value));
+    CHARL_TRY(charl__onnx_tensor(&w->x, spec->name, ONNX_FLOAT, &spec->shape, value,
+                                 (size_t)n * sizeof *value));
+cleanup:
+    charl_free(value);
+    return st;
+}
+
+/* Name every var that is needed; declare those that no node computes. */
+static charl_status put_leaves(walk *w)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < w->g->vars.count; i++) {
+        const charl_var *v = charl__var(w->g, i);
+        char text[384];
+        char *name = NULL;
+
+        if (!w->needed[v->id]) {
+            continue;
+        }
+        snprintf(text, sizeof text, "%s", charl_var_get_name(v));
+        if (v->leaf == CHARL_LEAF_CONSTANT) { /* not unique */
+            snprintf(text, sizeof text, "constant/%d", v->id);
+        } else if (v->node && v != v->node->out[0]) {
+            snprintf(text, sizeof text, "%s/out%d", v->node->name, v->id);
+        }
+        CHARL_TRY(charl_strdup(text, &name));
+        w->name[v->id] = name;
+        if (v->leaf == CHARL_LEAF_INPUT) {
+            CHARL_TRY(put_value(&w->x.graph, ONNX_GRAPH_INPUT, name, v));
+        } else if (v->leaf == CHARL_LEAF_PARAM) {
+            CHARL_TRY(put_param(w, v));
+        } else if (v->leaf == CHARL_LEAF_CONSTANT) {
+            CHARL_TRY(charl__onnx_tensor(&w->x, name, ONNX_FLOAT, &v->type.shape, &v->constant,
+                                         sizeof v->constant));
+        }
+    }
+cleanup:
+    return st;
+}
+
+static charl_status translate(charl__onnx *x, const charl_op *op, const charl_onnx_node *n)
+{
+    x->defined = 0;
+    if (op->onnx) {
+        op->onnx(n);
+    } else {
+        charl_onnx_call c = {.type = op->onnx_type, .out = n->out};
+
+        memcpy(c.in, n->in, (size_t)n->n_in * sizeof *c.in);
+        charl__onnx_call(n, &c);
+    }
+    return x->status;
+}
+
+static charl_status put_node(walk *w, const charl_node *node)
+{
+    charl_status st = CHARL_OK;
+    const char *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT] = {NULL};
+    charl_type in_type[CHARL_OP_MAX_IN];
+    const charl_onnx_node n = {.x = &w->x,
+                               .name = node->name,
+                               .attr = node->attr,
+                               .n_in = node->n_in,
+                               .in = in,
+                               .in_type = in_type,
+                               .n_out = node->n_out,
+                               .outs = out,
+                               .out = w->name[node->out[0]->id],
+                               .out_type = &node->out[0]->type};
+
+    for (int i = 0; i < node->n_in; i++) {
+        in[i] = w->name[node->in[i]->id];
+        in_type[i] = node->in[i]->type;
+    }
+    for (int k = 0; k < node->n_out; k++) {
+        out[k] = w->name[node->out[k]->id];
+    }
+    CHARL_REQUIRE(charl__onnx_knows(node->op), CHARL_ERR_CONFIG,
+                  "ONNX: %s: operator %s cannot be exported", node->name, node->op->name);
+    CHARL_TRY(translate(&w->x, node->op, &n));
+    for (int k = 0; k < node->n_out; k++) {
+        CHARL_REQUIRE(!out[k] || w->x.defined >> k & 1U, CHARL_ERR_CONFIG,
+                      "ONNX: %s: output %d of operator %s cannot be exported", node->name, k,
+                      node->op->name);
+    }
+cleanup:
+    return st;
+}
+
+static size_t weight_bytes(const walk *w)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < w->g->vars.count; i++) {
+        const charl_var *v = charl__var(w->g, i);
+
+        if (w->needed[v->id] && v->leaf == CHARL_LEAF_PARAM) {
+            bytes += (size_t)charl_shape_count(&v->type.shape) * sizeof(float);
+        }
+    }
+    return bytes;
+}
+
+static charl_status put_graph(walk *w)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__text_reserve(&w->x.graph, weight_bytes(w) + SPARE));
+    CHARL_TRY(charl__wire_string(&w->x.graph, ONNX_GRAPH_NAME, w->e->name));
+    CHARL_TRY(put_leaves(w));
+    for (int i = 0; i < w->g->nodes.count; i++) {
+        const charl_node *n = charl__node(w->g, i);
+        bool needed = false;
+
+        for (int k = 0; k < n->n_out; k++) {
+            needed = needed || w->needed[n->out[k]->id];
+        }
+        if (needed) {
+            CHARL_TRY(put_node(w, n));
+        }
+    }
+    for (int i = 0; i < w->e->n_outputs; i++) {
+        const charl_onnx_node n = {.x = &w->x};
+
+        charl__onnx_op(&n, "Identity", w->name[w->e->outputs[i]->id], NULL, w->e->output_names[i]);
+        CHARL_TRY(w->x.status);
+        CHARL_TRY(
+            put_value(&w->x.graph, ONNX_GRAPH_OUTPUT, w->e->output_names[i], w->e->outputs[i]));
+    }
+    CHARL_REQUIRE(w->x.graph.length < INT32_MAX - 4096, CHARL_ERR_CONFIG,
+                  "ONNX: the model takes %zu bytes; a file of this format holds less than 2 GiB",
+                  w->x.graph.length);
+cleanup:
+    return st;
+}
+
+/* The model's last field is the graph, which follows. */
+static charl_status put_head(size_t graph_bytes, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    charl__text opset = {0};
+
+    CHARL_TRY(charl__wire_string(&opset, OPSET_DOMAIN, ""));
+    CHARL_TRY(charl__wire_int(&opset, OPSET_VERSION, CHARL_ONNX_OPSET));
+    CHARL_TRY(charl__wire_int(out, MODEL_IR, CHARL_ONNX_IR));
+    CHARL_TRY(charl__wire_string(out, MODEL_PRODUCER, "charl"));
+    CHARL_TRY(charl__wire_string(out, MODEL_VERSION, CHARL_VERSION));
+    CHARL_TRY(charl__wire_text(out, MODEL_OPSET, &opset));
+    CHARL_TRY(charl__wire_begin(out, MODEL_GRAPH, graph_bytes));
+cleanup:
+    charl__text_fini(&opset);
+    return st;
+}
+
+static void walk_fini(walk *w)
+{
+    for (int i = 0; w->name && i < w->g->vars.count; i++) {
+        char *name;
+
+        memcpy(&name, &w->name[i], sizeof name); /* owned, though const to operators */
+        charl_free(name);
+    }
+    for (int i = 0; i < w->x.names.count; i++) {
+        charl_free(w->x.names.item[i]);
+    }
+    charl_free(w->x.names.item);
+    charl_free(w->name);
+    charl_free(w->needed);
+    charl__text_fini(&w->x.scratch);
+}
+
+charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e,
+                               charl_onnx_model *out)
+{
+    charl_status st = CHARL_OK;
+    walk w = {.g = g, .e = e};
+
+    CHARL_TRY(charl_graph_status(g));
+    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *w.needed, &w.needed));
+    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *w.name, &w.name));
+    mark(&w);
+    st = put_graph(&w);
+    out->graph = w.x.graph; /* the caller's, also after failure */
+    CHARL_TRY(st);
+    CHARL_TRY(put_head(out->graph.length, &out->head));
+cleanup:
+    walk_fini(&w);
+    return st;
+}

@@ -1,0 +1,28 @@
+#ifndef CHARL_AUTOGRAD_OP_COMMON_CHANNELS_H
+#define CHARL_AUTOGRAD_OP_COMMON_CHANNELS_H
+/** Sums per channel over images that lie channels-last (kernels/channels.cl), and what batch
+ * normalisation makes of them.
+ *
+ *  A slice is cut into blocks of rows, a row being a pixel; how many depends on the pixels of a
+ * slice and the channels only. Blocks are added by charl__reduce_sum, slices in the fixed tree.
+ */
+#include "autograd/op.h"
+
+/** Bytes for charl__channels_sums over x [N, C, H, W] in so many slices. */
+int64_t charl__channels_workspace(const charl_shape *x, int n_slices, int quantities);
+
+typedef struct charl_channels {
+    const charl_tensor *x;
+    const charl_tensor *g;      /* d out of the normalisation, or NULL */
+    const charl_tensor *mean;   /* f32 [C], or NULL */
+    const charl_tensor *invstd; /* f32 [C]; with g */
+} charl_channels;
+
+/** out[0] = with g: sum of g, then of g * (x - mean) * invstd, [2, C]; with mean: sum of (x -
+ * mean)^2, [C]; else of x, [C]. Over slices where out[0] is PARTIAL. Async. */
+charl_status charl__channels_sums(const charl_enqueue *e, const charl_channels *c) CHARL_MUST_CHECK;
+
+/** batch_norm_grad of e's operands, over `count` elements of a channel. Async. */
+charl_status charl__channels_gradient(const charl_enqueue *e, double count) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,221 @@
+/* Layouts around the products: one launch each for an image or a weight that lies otherwise. */
+#include "autograd/op_common/conv_cores.h"
+
+#include "autograd/op_common/gemm_slices.h"
+
+enum { ALIGN = 16, HALF_BYTES = 2, TILE = 128, ENOUGH_TILES = 64, MOST_PARTS = 64 };
+
+static int64_t count_taps(const charl_conv *c)
+{
+    return (int64_t)c->kernel[0] * c->kernel[1];
+}
+
+/* Bytes of n 16-bit elements in the workspace. */
+static int64_t half_bytes(int64_t n)
+{
+    return (n * HALF_BYTES + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static int64_t image_bytes(const charl_conv *c)
+{
+    return half_bytes(c->batch * c->h * c->w * charl__conv_padded(c->c));
+}
+
+static int64_t output_bytes(const charl_conv *c)
+{
+    return half_bytes(c->batch * c->oh * c->ow * charl__conv_padded(c->o));
+}
+
+int64_t charl__conv_cores_workspace(const charl_conv *c)
+{
+    return ALIGN + image_bytes(c) + output_bytes(c) +
+           half_bytes(c->o * count_taps(c) * charl__conv_padded(c->c));
+}
+
+int64_t charl__conv_cores_input_workspace(const charl_conv *c)
+{
+    return ALIGN + image_bytes(c) + output_bytes(c) +
+           half_bytes(c->c * count_taps(c) * charl__conv_padded(c->o));
+}
+
+/* Enough parts to occupy a device. A power of two, so that the tree over parts and slices is that
+ * over slices of trees over parts. */
+static int parts_of(const charl_conv *c, int64_t rows)
+{
+    const int64_t columns = count_taps(c) * charl__conv_padded(c->c);
+    const int64_t tiles = ((c->o + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
+    int parts = 1;
+
+    while (parts < MOST_PARTS && tiles * parts < ENOUGH_TILES && rows > 0 &&
+           rows % (2 * parts) == 0) {
+        parts *= 2;
+    }
+    return parts;
+}
+
+int64_t charl__conv_cores_weight_workspace(const charl_conv *c, int slices)
+{
+    const int64_t leaves = slices > 0 ? (int64_t)slices * parts_of(c, c->batch / slices) : 0;
+
+    return ALIGN + image_bytes(c) + output_bytes(c) +
+           leaves * c->o * c->c * count_taps(c) * (int64_t)sizeof(float);
+}
+
+/* The workspace, and how much of it is taken. */
+typedef struct carver {
+    const charl_enqueue *e;
+    int64_t taken; /* bytes from the start of its buffer, a multiple of ALIGN */
+} carver;
+
+static carver start_at(const charl_enqueue *e, int64_t bytes)
+{
+    const int64_t at = e->workspace->offset * (int64_t)sizeof(float) + bytes;
+
+    return (carver){e, (at + ALIGN - 1) / ALIGN * ALIGN};
+}
+
+static charl_tensor carve(carver *w, charl_dtype dtype, int64_t bytes)
+{
+    charl_tensor t = *w->e->workspace;
+
+    t.dtype = dtype;
+    t.offset = w->taken / (int64_t)charl_dtype_size(dtype);
+    w->taken += bytes;
+    return t;
+}
+
+/* An image [batch, channels, pixels] as channels-last. */
+static charl_status take_image(carver *w, const charl_tensor *t, int64_t channels, int64_t pixels,
+                               charl_tensor *out)
+{
+    const int64_t padded = charl__conv_padded(channels);
+
+    if (t->channels_last) {
+        *out = *t;
+        return CHARL_OK;
+    }
+    *out = carve(w, t->dtype, half_bytes(t->shape.dim[0] * pixels * padded));
+    return charl__conv_swap(w->e->dev, &(charl_conv_swap){.from = *t,
+                                                          .to = *out,
+                                                          .batch = t->shape.dim[0],
+                                                          .rows = channels,
+                                                          .cols = pixels,
+                                                          .from_ld = pixels,
+                                                          .to_ld = padded,
+                                                          .label = w->e->label});
+}
+
+/* Where a result [batch, pixels, channels] is computed. */
+static charl_tensor begin_image(carver *w, const charl_tensor *t)
+{
+    return t->channels_last ? *t : carve(w, t->dtype, half_bytes(charl__tensor_count(t)));
+}
+
+/* It goes to t. */
+static charl_status give_image(carver *w, const charl_tensor *result, charl_tensor *t,
+                               int64_t channels, int64_t pixels)
+{
+    if (t->channels_last) {
+        return CHARL_OK;
+    }
+    return charl__conv_swap(w->e->dev, &(charl_conv_swap){.from = *result,
+                                                          .to = *t,
+                                                          .batch = t->shape.dim[0],
+                                                          .rows = pixels,
+                                                          .cols = channels,
+                                                          .from_ld = channels,
+                                                          .to_ld = pixels,
+                                                          .label = w->e->label});
+}
+
+/* The weight [batch, rows, cols] as [batch, cols, padded rows]: often it is that. */
+static charl_status take_weight(carver *w, const charl_tensor *t, int64_t batch, int64_t rows,
+                                int64_t cols, charl_tensor *out)
+{
+    const int64_t padded = charl__conv_padded(rows);
+
+    if (cols == 1 && padded == rows && t->offset % CHARL_CONV_CHUNK == 0) {
+        *out = *t;
+        return CHARL_OK;
+    }
+    *out = carve(w, t->dtype, half_bytes(batch * cols * padded));
+    return charl__conv_swap(w->e->dev, &(charl_conv_swap){.from = *t,
+                                                          .to = *out,
+                                                          .batch = batch,
+                                                          .rows = rows,
+                                                          .cols = cols,
+                                                          .from_ld = cols,
+                                                          .to_ld = padded,
+                                                          .label = w->e->label});
+}
+
+charl_status charl__conv_cores(const charl_enqueue *e, const charl_conv *c)
+{
+    charl_status st = CHARL_OK;
+    charl_conv_product p = charl__conv_wgmma_forward(c);
+    carver w = start_at(e, 0);
+
+    CHARL_TRY(take_image(&w, e->in[0], c->c, c->h * c->w, &p.a));
+    CHARL_TRY(take_weight(&w, e->in[1], c->o, c->c, count_taps(c), &p.b));
+    p.out = begin_image(&w, e->out[0]);
+    p.bias = e->n_in > 2 ? e->in[2] : NULL;
+    p.label = e->label;
+    CHARL_TRY(charl__conv_wgmma(e->dev, &p));
+    CHARL_TRY(give_image(&w, &p.out, e->out[0], c->o, c->oh * c->ow));
+cleanup:
+    return st;
+}
+
+charl_status charl__conv_cores_input(const charl_enqueue *e, const charl_conv *c)
+{
+    charl_status st = CHARL_OK;
+    charl_tensor a, b, out;
+    carver w = start_at(e, 0);
+
+    CHARL_TRY(take_image(&w, e->in[0], c->o, c->oh * c->ow, &a));
+    CHARL_TRY(take_weight(&w, e->in[1], 1, c->o, c->c * count_taps(c), &b));
+    out = begin_image(&w, e->out[0]);
+    for (int y = 0; y < c->stride[0] && y < c->h; y++) {
+        for (int x = 0; x < c->stride[1] && x < c->w; x++) {
+            charl_conv_product p = charl__conv_wgmma_input_gradient(c, (int[]){y, x});
+
+            p.a = a;
+            p.b = b;
+            p.out = out;
+            p.label = e->label;
+            CHARL_TRY(charl__conv_wgmma(e->dev, &p));
+        }
+    }
+    CHARL_TRY(give_image(&w, &out, e->out[0], c->c, c->h * c->w));
+cleanup:
+    return st;
+}
+
+charl_status charl__conv_cores_weight(const charl_enqueue *e, const charl_conv *c)
+{
+    charl_status st = CHARL_OK;
+    const bool has_slices = charl__gemm_has_slices(e, 0);
+    const int64_t n = charl__tensor_count(e->out[0]);
+    const int64_t rows = has_slices ? c->batch / e->slices->count : c->batch;
+    const int parts = has_slices ? parts_of(c, rows) : 1;
+    const charl_slices slices = charl__cut_slices(e->slices, parts);
+    charl_conv_product p = charl__conv_wgmma_weight_gradient(c, rows / parts);
+    charl_enqueue leaves = *e;
+    charl_tensor *target;
+    carver w;
+
+    leaves.slices = &slices;
+    leaves.parts = parts;
+    target = has_slices ? charl__fold_target(&leaves, 0) : e->out[0];
+    w = start_at(e, has_slices ? slices.count * n * (int64_t)sizeof(float) : 0);
+    CHARL_TRY(take_image(&w, e->in[0], c->o, c->oh * c->ow, &p.a));
+    CHARL_TRY(take_image(&w, e->in[1], c->c, c->h * c->w, &p.b));
+    p.out = *target;
+    p.label = e->label;
+    CHARL_TRY(charl__conv_wgmma(e->dev, &p));
+    if (has_slices) {
+        CHARL_TRY(charl__fold(&leaves, target, n, 0));
+    }
+cleanup:
+    return st;
+}

@@ -1,0 +1,401 @@
+/* Gradients of layer_norm and rms_norm. Those of weight and bias are sums over rows, cut into
+ * blocks of rows: one work-item for each block and a few columns, or in the pass that forms the
+ * gradient of x the work-items of four rows for each block. */
+#include <stdio.h>
+
+#include "autograd/op_common/map.h"
+#include "autograd/op_common/row_norm.h"
+#include "charl/ops.h"
+
+enum { BLOCK = 64 };             /* rows, as in kernels/row_norm_sums.cl */
+enum { GROUP = 128, TEAMS = 4 }; /* as in kernels/row_norm_grads.cl */
+enum { MAX_BYTES = 16 };         /* of each eighth of a block that it keeps of a row */
+
+/* The gradient of the normalised operand `x`, plus `extra` unless it is NULL, and those of weight
+ * and bias, operands `first` and after: what is needed of them, in one operator where it is both.
+ */
+typedef struct wanted {
+    bool of_x, of_affine;
+    charl_var *gout, *x, *extra;
+    int first;
+} wanted;
+
+static charl_var *append(const charl_backward *b, const wanted *w)
+{
+    const charl_row_norm *t = b->attr;
+    charl_var *weight = b->n_in > w->first ? b->in[w->first] : NULL, *sums = NULL;
+    charl_var *in[] = {w->gout, w->x, weight, w->extra}, *out[CHARL_OP_MAX_OUT] = {NULL};
+
+    if (w->of_x && w->of_affine) {
+        charl__apply(b->g, t->centred ? &charl_op_layer_norm_grads : &charl_op_rms_norm_grads, t,
+                     in, 4, out);
+        sums = out[1];
+    } else if (w->of_x) {
+        charl__apply(b->g, t->centred ? &charl_op_layer_norm_grad : &charl_op_rms_norm_grad, t, in,
+                     4, out);
+    } else if (w->of_affine) {
+        sums =
+            charl__apply2(b->g, t->centred ? &charl_op_layer_norm_wgrad : &charl_op_rms_norm_wgrad,
+                          t, w->gout, w->x);
+    }
+    for (int i = w->first; i < b->n_in; i++) {
+        if (b->needed[i]) {
+            b->gin[i] = charl_reshape(b->g, charl_slice(b->g, sums, 0, i - w->first, 1),
+                                      charl_var_get_type(b->in[i]).shape);
+        }
+    }
+    return out[0];
+}
+
+static bool any_needed(const charl_backward *b, int first, int end)
+{
+    bool any = false;
+
+    for (int i = first; i < end; i++) {
+        any = any || b->needed[i];
+    }
+    return any;
+}
+
+/* x is mostly what goes on beside the norm too: what comes from there is added in the same pass.
+ * (Operands that are left out are the last: without a weight there is no other.) */
+void charl__row_norm_backward(const charl_backward *b)
+{
+    charl_var *extra = b->n_in > 1 ? b->before[0] : NULL;
+
+    b->gin[0] = append(b, &(wanted){.of_x = b->needed[0],
+                                    .of_affine = any_needed(b, 1, b->n_in),
+                                    .gout = b->gout[0],
+                                    .x = b->in[0],
+                                    .extra = extra,
+                                    .first = 1});
+    b->added[0] = b->needed[0] && extra;
+}
+
+/* The sum goes on by itself and through the norm; both operands get the same gradient. */
+void charl__row_norm_add_backward(const charl_backward *b)
+{
+    charl_var *through = b->gout[0];
+
+    if (b->gout[1]) {
+        const wanted w = {.of_x = any_needed(b, 0, 2),
+                          .of_affine = any_needed(b, 2, b->n_in),
+                          .gout = b->gout[1],
+                          .x = b->out[0],
+                          .extra = b->gout[0],
+                          .first = 2};
+        charl_var *x = append(b, &w);
+
+        through = w.of_x ? x : through;
+    }
+    b->gin[0] = b->gin[1] = through;
+}
+
+charl_status charl__row_norm_grad_infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__row_norm_check(inf, 1, 2, 3));
+    inf->out[0] = inf->in[1];
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+/* Operands of row_norm_grad.cl, and what they say about how it is specialised. */
+static charl_launch grad_launch(const charl_enqueue *e, char *defines, size_t bytes)
+{
+    charl_launch l = {.file = "row_norm_grad",
+                      .args = {charl__in(e->in[0]), charl__in(e->in[1]),
+                               charl__in(e->n_in > 2 ? e->in[2] : NULL)}};
+
+    snprintf(defines, bytes, "#define EXTRA %d\n#define AFFINE %d\n", e->n_in > 3, e->n_in > 2);
+    if (e->n_in > 3) {
+        charl__launch_add(&l, charl__in(e->in[3]));
+    }
+    charl__launch_add(&l, charl__out(e->out[0]));
+    return l;
+}
+
+charl_status charl__row_norm_grad_enqueue(const charl_enqueue *e)
+{
+    char defines[64];
+    charl_launch l = grad_launch(e, defines, sizeof defines);
+
+    return charl__row_norm_launch(e, "charl_gradient", e->in[1], defines, &l);
+}
+
+/* Rows of the sums: layer_norm has a bias. */
+static int64_t sums_of(const void *attr)
+{
+    return ((const charl_row_norm *)attr)->centred ? 2 : 1;
+}
+
+/* Workspace of the sums over rows, in floats: results of slices, results of blocks where a slice
+ * has several, statistics [rows][2], and what adding up needs. */
+typedef struct sums_plan {
+    int64_t slices, rows, blocks; /* rows of a slice, blocks of a slice */
+    int64_t sums;                 /* of a block */
+    int64_t of_blocks, of_rows, scratch, end;
+} sums_plan;
+
+static sums_plan plan_sums(const charl_shape *x, const void *attr, int64_t slices)
+{
+    sums_plan p = {.slices = slices, .rows = charl__row_norm_count(x) / slices};
+
+    p.blocks = p.rows > BLOCK ? (p.rows + BLOCK - 1) / BLOCK : 1;
+    p.sums = sums_of(attr) * charl__row_norm_length(x);
+    p.of_blocks = slices * p.sums;
+    p.of_rows = p.of_blocks + (p.blocks > 1 ? slices * p.blocks * p.sums : 0);
+    p.scratch = p.of_rows + 2 * charl__row_norm_count(x);
+    p.end = p.scratch + charl__reduce_scratch(slices, p.blocks, p.sums);
+    return p;
+}
+
+/* The type of output k, which has the sums, and the workspace. */
+static void infer_sums(charl_infer *inf, int k)
+{
+    const charl_type *x = &inf->in[1];
+    const bool partial = x->batch == CHARL_BATCHED;
+
+    inf->out[k] = (charl_type){CHARL_F32,
+                               {2, {sums_of(inf->attr), charl__row_norm_length(&x->shape)}},
+                               partial ? CHARL_PARTIAL : CHARL_REPLICATED};
+    inf->workspace =
+        plan_sums(&x->shape, inf->attr, partial ? inf->n_slices : 1).end * (int64_t)sizeof(float);
+}
+
+charl_status charl__row_norm_wgrad_infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__row_norm_check(inf, 1, 2, 2));
+    infer_sums(inf, 0);
+cleanup:
+    return st;
+}
+
+charl_status charl__row_norm_grads_infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__row_norm_grad_infer(inf));
+    inf->n_out = 2;
+    infer_sums(inf, 1);
+cleanup:
+    return st;
+}
+
+/* How the sums of output k are formed. */
+static sums_plan plan_output(const charl_enqueue *e, int k)
+{
+    return plan_sums(&e->in[1]->shape, e->attr, charl__is_partial(e, k) ? e->slices->count : 1);
+}
+
+/* Where the sums of blocks go that become output k. */
+static charl_arg blocks_arg(const charl_enqueue *e, const sums_plan *p, int k)
+{
+    const int64_t at = p->blocks > 1 ? p->of_blocks : 0;
+
+    return p->blocks == 1 && p->slices == 1 ? charl__out(e->out[k])
+                                            : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, at);
+}
+
+/* Output k from the sums of blocks. */
+static charl_status add_blocks(const charl_enqueue *e, const sums_plan *p, int k)
+{
+    charl_status st = CHARL_OK;
+    const charl_reduce r = {.a = charl__scratch_arg(CHARL_ARG_IN, e->workspace, p->of_blocks),
+                            .a_type = CHARL_F32,
+                            .n_in = 1,
+                            .outer = p->slices,
+                            .n = p->blocks,
+                            .inner = p->sums,
+                            .out = charl__out(e->out[k]),
+                            .scratch = p->scratch,
+                            .scale = 1.0F};
+
+    if (p->blocks > 1 && charl__is_partial(e, k)) {
+        CHARL_TRY(charl__reduce_slices(e, &r, k));
+    } else if (p->blocks > 1) {
+        CHARL_TRY(charl__reduce_sum(e, &r));
+    } else if (p->slices > 1) {
+        CHARL_TRY(
+            charl__fold_from(e, charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0), p->sums, k));
+    }
+cleanup:
+    return st;
+}
+
+/* The sums of every block from operands 0 and 1, with the statistics of rows. */
+static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p, int k)
+{
+    charl_status st = CHARL_OK;
+    const charl_tensor *x = e->in[1];
+    const int64_t n = charl__row_norm_length(&x->shape);
+    const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
+    char defines[96];
+    charl_launch stats = {
+        .file = "row_norm",
+        .args = {charl__in(x), charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p->of_rows)}};
+    charl_launch l = {.file = "row_norm_sums",
+                      .entry = "charl_sums",
+                      .defines = defines,
+                      .label = e->label,
+                      .args = {charl__in(e->in[0]), charl__in(x),
+                               charl__scratch_arg(CHARL_ARG_IN, e->workspace, p->of_rows),
+                               blocks_arg(e, p, k), charl__i64(p->slices), charl__i64(p->rows),
+                               charl__i64(n)}};
+
+    snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define CENTRED %d\n%s", vec,
+             p->sums > n, charl__act_define(x->dtype));
+    charl__span_launch(e->dev, p->slices * p->blocks * ((n + vec - 1) / vec), 1, &l);
+    CHARL_TRY(charl__row_norm_launch(e, "charl_stats", x, "", &stats));
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+charl_status charl__row_norm_wgrad_enqueue(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const sums_plan p = plan_output(e, 0);
+
+    CHARL_TRY(sum_blocks(e, &p, 0));
+    CHARL_TRY(add_blocks(e, &p, 0));
+cleanup:
+    return st;
+}
+
+static bool is_aligned(const charl_tensor *t)
+{
+    return t->offset * (int64_t)charl_dtype_size(t->dtype) % 16 == 0;
+}
+
+/* One pass gives the same bits as several: so it may be taken where rows suit it. */
+static bool takes_one_pass(const charl_enqueue *e)
+{
+    const charl_tensor *x = e->in[1];
+    const int64_t n = charl__row_norm_length(&x->shape);
+    const int64_t kept = charl__row_norm_kept(e->dev, n, x->dtype);
+    const int64_t local = (int64_t)sizeof(float) * CHARL_GPU_VEC * (GROUP * kept + 256);
+    bool aligned = n % CHARL_GPU_VEC == 0 && is_aligned(e->out[0]);
+
+    for (int i = 0; i < e->n_in; i++) {
+        aligned = aligned && is_aligned(e->in[i]);
+    }
+    return aligned && kept > 0 && kept * (int64_t)charl_dtype_size(x->dtype) <= MAX_BYTES &&
+           charl_shape_count(&x->shape) > 0 && local <= charl_device_get_info(e->dev)->local_bytes;
+}
+
+/* How many groups shall find room on a compute unit: what a half type keeps of a row and its sums
+ * allow. Short rows read ahead, and floats take twice as many registers. */
+static int groups_of(const charl_tensor *x, const charl_device *dev)
+{
+    const int64_t n = charl__row_norm_length(&x->shape);
+    const int kept = charl__row_norm_kept(dev, n, x->dtype);
+    const bool is_short = charl__row_norm_width(dev, n, x->dtype) < charl__rows_width(n);
+
+    return charl_dtype_size(x->dtype) > 2 || is_short || kept > 4 ? 2 : kept > 3 ? 3 : 4;
+}
+
+static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
+{
+    charl_status st = CHARL_OK;
+    const charl_row_norm *t = e->attr;
+    char defines[64];
+    charl_launch l = grad_launch(e, defines, sizeof defines);
+    const int64_t n = charl__row_norm_length(&e->in[1]->shape);
+    charl_rows plan;
+    int64_t per_group; /* blocks of rows */
+
+    CHARL_TRY(charl__row_norm_plan(e, e->in[1], defines, &plan));
+    per_group = GROUP / (TEAMS * charl__row_norm_width(e->dev, n, e->in[1]->dtype) / CHARL_GPU_VEC);
+    l.file = "row_norm_grads";
+    l.entry = "charl_gradients";
+    l.groups = groups_of(e->in[1], e->dev);
+    l.defines = plan.defines;
+    l.label = e->label;
+    charl__launch_add(&l, blocks_arg(e, p, 1));
+    charl__launch_add(&l, charl__i64(p->slices));
+    charl__launch_add(&l, charl__i64(p->rows));
+    charl__launch_add(&l, charl__i64(n));
+    charl__launch_add(&l, charl__f32(t->eps));
+    l.global[0] = (size_t)((p->slices * p->blocks + per_group - 1) / per_group * GROUP);
+    l.local[0] = GROUP;
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+charl_status charl__row_norm_grads_enqueue(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const sums_plan p = plan_output(e, 1);
+
+    if (takes_one_pass(e)) {
+        CHARL_TRY(launch_one_pass(e, &p));
+    } else {
+        CHARL_TRY(charl__row_norm_grad_enqueue(e));
+        CHARL_TRY(sum_blocks(e, &p, 1));
+    }
+    CHARL_TRY(add_blocks(e, &p, 1));
+cleanup:
+    return st;
+}
+
+void charl__row_norm_grad_reference(const charl_reference *r)
+{
+    const charl_row_norm *t = r->attr;
+    const int64_t n = charl__row_norm_length(&r->in_type[1].shape),
+                  rows = charl__row_norm_count(&r->in_type[1].shape);
+
+    for (int64_t i = 0; i < rows; i++) {
+        const double *g = r->in[0] + i * n, *x = r->in[1] + i * n;
+        double mean, invstd, s0 = 0, s1 = 0;
+
+        charl__row_norm_statistics(t, x, n, &mean, &invstd);
+        for (int64_t j = 0; j < n; j++) {
+            const double u = g[j] * (r->n_in > 2 ? r->in[2][j] : 1);
+
+            s0 += t->centred ? u / (double)n : 0;
+            s1 += u * (x[j] - mean) * invstd / (double)n;
+        }
+        for (int64_t j = 0; j < n; j++) {
+            const double u = g[j] * (r->n_in > 2 ? r->in[2][j] : 1);
+
+            r->out[0][i * n + j] = invstd * (u - s0 - (x[j] - mean) * invstd * s1) +
+                                   (r->n_in > 3 ? r->in[3][i * n + j] : 0);
+        }
+    }
+}
+
+void charl__row_norm_wgrad_reference(const charl_reference *r)
+{
+    const int64_t n = charl__row_norm_length(&r->in_type[1].shape),
+                  rows = charl__row_norm_count(&r->in_type[1].shape);
+
+    for (int64_t j = 0; j < sums_of(r->attr) * n; j++) {
+        r->out[0][j] = 0;
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        double mean, invstd;
+
+        charl__row_norm_statistics(r->attr, r->in[1] + i * n, n, &mean, &invstd);
+        for (int64_t j = 0; j < n; j++) {
+            r->out[0][j] += r->in[0][i * n + j] * (r->in[1][i * n + j] - mean) * invstd;
+            if (sums_of(r->attr) > 1) {
+                r->out[0][n + j] += r->in[0][i * n + j];
+            }
+        }
+    }
+}
+
+void charl__row_norm_grads_reference(const charl_reference *r)
+{
+    const charl_reference sums = {
+        .attr = r->attr, .in = r->in, .in_type = r->in_type, .out = r->out + 1};
+
+    charl__row_norm_grad_reference(r);
+    charl__row_norm_wgrad_reference(&sums);
+}

@@ -1,0 +1,273 @@
+/* charl bench: the frame of the benchmarks. */
+#include "cli/bench/charl_bench.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "cli/bench/charl_bench_kernel.h"
+#include "cli/charl_commands.h"
+
+enum { MOST_CALLS = 100000, CASE_WIDTH = 28, RATIO_BYTES = 32 };
+
+#define KERNEL_BENCH(name)                                                                         \
+    static int name##_main(const char *path, int argc, char **argv)                                \
+    {                                                                                              \
+        return charl__bench_kernel_main(&charl__bench_##name, path, argc, argv);                   \
+    }
+KERNEL_BENCH(gemm)
+KERNEL_BENCH(copy)
+KERNEL_BENCH(launch)
+KERNEL_BENCH(linear)
+KERNEL_BENCH(conv)
+KERNEL_BENCH(attention)
+KERNEL_BENCH(layer_norm)
+KERNEL_BENCH(cross_entropy)
+KERNEL_BENCH(optimizer)
+
+const charl__cli_command charl__bench_commands[] = {
+    {"allreduce", "", "sums over ranks: every algorithm, MPI and NCCL (under mpirun)",
+     charl__bench_allreduce_main, NULL},
+    {"scaling", "CONFIG", "the time of a training step on other numbers of ranks",
+     charl__bench_scaling_main, NULL},
+    {"step", "CONFIG", "a training step as configured", charl__bench_step_main, NULL},
+    {"gemm", "", "matrix products, beside OpenBLAS on CPUs and CLBlast", gemm_main, NULL},
+    {"linear", "", "linear layers and their gradients", linear_main, NULL},
+    {"conv", "", "convolutions and their gradients", conv_main, NULL},
+    {"attention", "", "causal attention and its gradient", attention_main, NULL},
+    {"layernorm", "", "layer norm and its gradients", layer_norm_main, NULL},
+    {"cross-entropy", "", "the loss of a classifier and its gradient", cross_entropy_main, NULL},
+    {"optimizer", "", "the update of all parameters", optimizer_main, NULL},
+    {"copy", "", "copies in and to the device's memory", copy_main, NULL},
+    {"launch", "", "what starting a kernel costs the host", launch_main, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+charl_status charl__bench_sum_run(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const charl__bench_sum *s = ctx;
+    int64_t ticket = 0;
+
+    CHARL_TRY(charl_allreduce_begin(s->ar, 0, s->count, &ticket));
+    CHARL_TRY(charl_allreduce_wait(s->ar, ticket));
+cleanup:
+    return st;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static charl_status run_calls(const charl__bench_subject *s, int calls)
+{
+    charl_status st = CHARL_OK;
+
+    for (int k = 0; k < calls; k++) {
+        CHARL_TRY(s->run(s->ctx));
+    }
+    if (s->wait) {
+        CHARL_TRY(s->wait(s->on));
+    }
+cleanup:
+    return st;
+}
+
+/* Runs that take about sample_s, found while half of that passes. */
+static charl_status settle(const charl__bench_subject *s, double sample_s, int *calls)
+{
+    charl_status st = CHARL_OK;
+    const double begin = charl__clock_s();
+    double now = begin, took_s = 0;
+    int n = 1;
+
+    while (now - begin < sample_s / 2 || took_s <= 0) {
+        CHARL_TRY(run_calls(s, n));
+        took_s = charl__clock_s() - now;
+        now += took_s;
+        *calls = took_s < sample_s / MOST_CALLS * n ? MOST_CALLS : (int)(sample_s / took_s * n) + 1;
+        n = 2 * n < *calls / 4 ? 2 * n : n;
+    }
+cleanup:
+    return st;
+}
+
+static charl_status sample(charl_comm *comm, const charl__bench_subject *s,
+                           const charl__bench_effort *e, double *out)
+{
+    charl_status st = CHARL_OK;
+    int calls = e->calls;
+    double begin;
+
+    if (comm) { /* one call first: a GPU that another subject's context used has to change over */
+        CHARL_TRY(run_calls(s, 1));
+        CHARL_TRY(charl_comm_barrier(comm));
+    } else if (e->sample_s > 0) {
+        CHARL_TRY(settle(s, e->sample_s, &calls));
+    }
+    begin = charl__clock_s();
+    CHARL_TRY(run_calls(s, calls));
+    *out = (charl__clock_s() - begin) / calls / (s->batch > 1 ? s->batch : 1);
+    if (comm) {
+        CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, out, 1));
+    }
+cleanup:
+    return st;
+}
+
+double charl__bench_median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    return n > 0 ? values[n / 2] : (double)NAN;
+}
+
+charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n,
+                                  const charl__bench_effort *e)
+{
+    charl_status st = CHARL_OK;
+    const int repeats = e->repeats;
+    double *times = NULL;
+
+    CHARL_INVARIANT(!comm || e->sample_s <= 0); /* ranks would call differently often */
+    st = charl_alloc_array((int64_t)n * repeats, sizeof *times, &times);
+    CHARL_TRY(comm ? charl_comm_agree(comm, st) : st);
+    for (int r = -1; r < repeats; r++) { /* the first touches memory */
+        for (int i = 0; i < n; i++) {
+            const int k = (i + r + 1) % n;
+
+            CHARL_TRY(sample(comm, &s[k], e, &times[k * repeats + (r < 0 ? 0 : r)]));
+        }
+    }
+    for (int k = 0; k < n; k++) {
+        s[k].median_s = charl__bench_median(times + k * repeats, repeats);
+        s[k].best_s = times[k * repeats];
+    }
+cleanup:
+    charl_free(times);
+    return st;
+}
+
+static const char *time_text(double s, char *text, size_t size)
+{
+    const char *unit = s < 1e-3 ? "us" : s < 1 ? "ms" : "s";
+
+    snprintf(text, size, "%.*f %s", s < 1e-3 ? 1 : 2, s * (s < 1e-3 ? 1e6 : s < 1 ? 1e3 : 1), unit);
+    return text;
+}
+
+void charl__bench_head(const charl__bench_table *t)
+{
+    if (!t->prints) {
+        return;
+    }
+    if (t->format == CHARL__BENCH_CSV) {
+        printf("bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio,of_ceiling\n");
+    } else if (t->format == CHARL__BENCH_TABLE) {
+        printf("%*s  %-14s %12s %12s %10s", CASE_WIDTH, "size", t->bench, "median", "best",
+               t->unit);
+        if (t->rival) {
+            printf("  of %-13s", t->rival);
+        }
+        printf("%s%s\n", t->ceiling ? "  of " : "", t->ceiling ? t->ceiling : "");
+    }
+    fflush(stdout);
+}
+
+static double rate_of(const charl__bench_subject *s)
+{
+    return s->amount / s->median_s / 1e9;
+}
+
+/* What s does of what the subject called `name` does, as text; "" where there is none. */
+static const char *ratio_text(const charl__bench_subject *s, const charl__bench_subject *all, int n,
+                              const char *name, char *text)
+{
+    text[0] = '\0';
+    for (int k = 0; name && k < n; k++) {
+        if (strcmp(all[k].name, name) == 0) {
+            snprintf(text, RATIO_BYTES, "%.4g", rate_of(s) / rate_of(&all[k]));
+        }
+    }
+    return text;
+}
+
+/* A row of the table for people. */
+static void print_row(const charl__bench_table *t, const char *label, const charl__bench_subject *s,
+                      const char *ratio, const char *share)
+{
+    char median[32], best[32];
+
+    printf("%*s  %-14s %12s %12s %10.3f", CASE_WIDTH, label, s->name,
+           time_text(s->median_s, median, sizeof median), time_text(s->best_s, best, sizeof best),
+           rate_of(s));
+    if (t->rival) {
+        printf("  %s%-*s", ratio[0] ? ratio : "-", t->ceiling ? 16 - (int)strlen(ratio) : 0,
+               ratio[0] ? "x" : "");
+    }
+    printf("%s%s%s\n", t->ceiling ? "  " : "", share, share[0] ? "x" : "");
+}
+
+void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t size,
+                       const charl__bench_subject *s, int n)
+{
+    char ratio[RATIO_BYTES], share[RATIO_BYTES];
+
+    for (int k = 0; t->prints && k < n; k++) {
+        ratio_text(&s[k], s, n, t->rival, ratio);
+        ratio_text(&s[k], s, n, t->ceiling, share);
+        switch (t->format) {
+        case CHARL__BENCH_TABLE:
+            print_row(t, label, &s[k], ratio, share);
+            break;
+        case CHARL__BENCH_CSV:
+            printf("%s,%d,%s,%" PRId64 ",%s,%.9g,%.9g,%.6g,%s,%s,%s\n", t->bench, t->ranks, label,
+                   size, s[k].name, s[k].median_s, s[k].best_s, rate_of(&s[k]), t->unit, ratio,
+                   share);
+            break;
+        case CHARL__BENCH_JSONL:
+            printf("{\"bench\":\"%s\",\"ranks\":%d,\"case\":\"%s\",\"size\":%" PRId64
+                   ",\"subject\":\"%s\",\"median_s\":%.9g,\"best_s\":%.9g,\"rate\":%.6g,"
+                   "\"unit\":\"%s\",\"ratio\":%s,\"of_ceiling\":%s}\n",
+                   t->bench, t->ranks, label, size, s[k].name, s[k].median_s, s[k].best_s,
+                   rate_of(&s[k]), t->unit, ratio[0] ? ratio : "null", share[0] ? share : "null");
+            break;
+        }
+    }
+    fflush(stdout);
+}
+
+void charl__bench_note(const charl__bench_table *t, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (!t->prints) {
+        return;
+    }
+    va_start(ap, fmt);
+    vfprintf(t->format == CHARL__BENCH_TABLE ? stdout : stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', t->format == CHARL__BENCH_TABLE ? stdout : stderr);
+}
+
+error_t charl__bench_parse_format(const char *value, charl__bench_format *out)
+{
+    static const char *const names[] = {
+        [CHARL__BENCH_TABLE] = "table", [CHARL__BENCH_CSV] = "csv", [CHARL__BENCH_JSONL] = "jsonl"};
+
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++) {
+        if (strcmp(value, names[i]) == 0) {
+            *out = (charl__bench_format)i;
+            return 0;
+        }
+    }
+    return charl__cli_bad_option("--format", value, "must be table, csv or jsonl");
+}

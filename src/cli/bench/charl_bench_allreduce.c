@@ -1,0 +1,487 @@
+/* charl bench allreduce: the sum of gradients over ranks, by every algorithm that works on them,
+ * beside MPI_Allreduce and NCCL in the same run. Before anything is timed the sums of small whole
+ * numbers, exact in any order, are checked. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/tree.h"
+#include "cli/bench/charl_bench.h"
+#include "cli/charl_commands.h"
+#include "dist/allreduce_device.h"
+#include "dist/rival.h"
+
+enum { MOST = 16, KEY_MIN = 0x100, KEY_MAX, KEY_STEP, KEY_SLICES, KEY_ONLY };
+
+static const int64_t CALLS_BYTES = 1 << 20; /* shorter sums are called more times per sample */
+
+typedef struct bench_options {
+    int64_t min, max, step, repeats, slices;
+    const char *only; /* comma-separated names, or NULL */
+    charl__bench_format format;
+} bench_options;
+
+/* One of charl's algorithms or a rival. */
+typedef struct summer {
+    charl__bench_sum sum;
+    int64_t ticket; /* of the last sum that has been begun on the devices */
+    charl__rival *rival;
+    charl_buffer *lanes, *total; /* of algorithms that run on the devices */
+} summer;
+
+typedef struct bench {
+    const bench_options *o;
+    charl_comm *comm;
+    charl_device *dev; /* NULL: this rank has no GPU */
+    charl__bench_table table;
+    charl_slices mine;
+    summer summer[MOST];
+    charl__bench_subject subject[MOST];
+    int n;
+    float *values; /* of the largest size */
+} bench;
+
+/* What runs on devices is waited for at the end of a row. */
+static charl_status run_rival(void *ctx)
+{
+    const summer *s = ctx;
+
+    return charl__rival_sum(s->rival, s->sum.count);
+}
+
+static charl_status wait_rival(void *on)
+{
+    const summer *s = on;
+
+    return charl__rival_wait(s->rival);
+}
+
+static charl_status run_on_device(void *ctx)
+{
+    summer *s = ctx;
+
+    return charl_allreduce_begin(s->sum.ar, 0, s->sum.count, &s->ticket);
+}
+
+static charl_status wait_on_device(void *on)
+{
+    const summer *s = on;
+
+    return charl_allreduce_wait(s->sum.ar, s->ticket);
+}
+
+static bool is_wanted(const bench_options *o, const char *name)
+{
+    const size_t length = strlen(name);
+
+    for (const char *p = o->only; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) {
+        if (strncmp(p, name, length) == 0 && (p[length] == ',' || p[length] == '\0')) {
+            return true;
+        }
+    }
+    return !o->only;
+}
+
+/* By the ranks' GPUs; on CPU devices, where it only exists to be tested, when it is asked for. */
+static charl_status add_peer(bench *b, int64_t n, const charl_allreduce_options *options)
+{
+    charl_status st = CHARL_OK;
+    summer *s = &b->summer[b->n];
+
+    st = charl_allreduce_create(b->comm, n, &b->mine, options, &s->sum.ar);
+    if (st == CHARL_ERR_CONFIG) { /* the same on all ranks */
+        charl__bench_note(&b->table, "peer: not here: %s", charl_error_message());
+        charl_error_clear();
+        st = CHARL_OK;
+        goto cleanup;
+    }
+    CHARL_TRY(st);
+    charl__allreduce_buffers(s->sum.ar, &s->lanes, &s->total);
+    b->subject[b->n++].name = "peer";
+cleanup:
+    return st;
+}
+
+static charl_status add_algorithms(bench *b, int64_t n)
+{
+    charl_status st = CHARL_OK;
+    charl_allreduce_options options = {.reduce_dtype = CHARL_F32, .device = b->dev};
+    const char *name, *why;
+
+    for (int i = 0; (name = charl_allreduce_algorithm(b->comm, i, &why)) != NULL; i++) {
+        if (!is_wanted(b->o, name) || strcmp(name, "local") == 0) {
+            continue;
+        }
+        if (why) {
+            charl__bench_note(&b->table, "%s: not here: %s", name, why);
+            continue;
+        }
+        CHARL_INVARIANT(b->n < MOST);
+        options.algorithm = name;
+        if (strcmp(name, "peer") == 0) {
+            CHARL_TRY(add_peer(b, n, &options));
+            continue;
+        }
+        CHARL_TRY(charl_allreduce_create(b->comm, n, &b->mine, &options, &b->summer[b->n].sum.ar));
+        b->subject[b->n++].name = name;
+    }
+cleanup:
+    return st;
+}
+
+static charl_status add_rivals(bench *b, int64_t n)
+{
+    charl_status st = CHARL_OK;
+    const char *name;
+    char why[CHARL__RIVAL_WHY];
+
+    for (int i = 0; (name = charl__rival_name(i)) != NULL; i++) {
+        if (!is_wanted(b->o, name)) {
+            continue;
+        }
+        CHARL_INVARIANT(b->n < MOST);
+        CHARL_TRY(charl__rival_create(b->comm, i, n, &b->summer[b->n].rival, why));
+        if (!b->summer[b->n].rival) {
+            charl__bench_note(&b->table, "%s: not here: %s", name, why);
+            continue;
+        }
+        b->subject[b->n++].name = name;
+    }
+cleanup:
+    return st;
+}
+
+/* Element i of the lane that begins at slice `lo`; rivals have one lane, that of the rank. */
+static float value_of(int64_t i, int lo)
+{
+    return (float)(i % 1000 + lo);
+}
+
+/* b->values hold the sums of i % 1000 from `lanes` lanes, and of their `first` slices. */
+static charl_status check_values(const bench *b, const char *name, int64_t count, int64_t lanes,
+                                 int64_t first)
+{
+    charl_status st = CHARL_OK;
+
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t got = (int64_t)b->values[i], want = lanes * (i % 1000) + first;
+
+        CHARL_REQUIRE(got == want, CHARL_ERR_COMM,
+                      "%s of %" PRId64 " values: element %" PRId64 " is %" PRId64
+                      " and should be %" PRId64,
+                      name, count, i, got, want);
+    }
+cleanup:
+    return st;
+}
+
+static charl_status lane_write(const bench *b, const summer *s, int j)
+{
+    charl_status st = CHARL_OK;
+    const int64_t at = j * charl_allreduce_stride(s->sum.ar);
+    float *lane = s->lanes ? b->values : (float *)charl_allreduce_lanes(s->sum.ar) + at;
+
+    for (int64_t i = 0; i < s->sum.count; i++) {
+        lane[i] = value_of(i, b->mine.lane_lo[j]);
+    }
+    if (s->lanes) {
+        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, s->lanes, (size_t)at * sizeof *lane,
+                                      lane, (size_t)s->sum.count * sizeof *lane, true));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status check_algorithm(const bench *b, summer *s, const char *name)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = (size_t)s->sum.count * sizeof *b->values;
+    int64_t all[2] = {b->mine.n_lanes, 0};
+
+    for (int j = 0; j < b->mine.n_lanes; j++) {
+        all[1] += b->mine.lane_lo[j];
+        CHARL_TRY(lane_write(b, s, j));
+    }
+    CHARL_TRY(charl_comm_reduce_i64(b->comm, CHARL_COMM_SUM, all, 2));
+    CHARL_TRY(charl__bench_sum_run(&s->sum));
+    if (s->total) {
+        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, s->total, 0, b->values, bytes, true));
+    } else {
+        memcpy(b->values, charl_allreduce_sum(s->sum.ar), bytes);
+    }
+    CHARL_TRY(check_values(b, name, s->sum.count, all[0], all[1]));
+cleanup:
+    return st;
+}
+
+/* It sums in place, again and again: what is timed are zeros. */
+static charl_status check_rival(const bench *b, summer *s, const char *name)
+{
+    charl_status st = CHARL_OK;
+    const int64_t size = charl_comm_size(b->comm);
+
+    for (int64_t i = 0; i < s->sum.count; i++) {
+        b->values[i] = value_of(i, charl_comm_rank(b->comm));
+    }
+    CHARL_TRY(charl__rival_write(s->rival, b->values, s->sum.count));
+    CHARL_TRY(charl__rival_sum(s->rival, s->sum.count));
+    CHARL_TRY(charl__rival_wait(s->rival));
+    CHARL_TRY(charl__rival_read(s->rival, b->values, s->sum.count));
+    CHARL_TRY(check_values(b, name, s->sum.count, size, size * (size - 1) / 2));
+    memset(b->values, 0, (size_t)s->sum.count * sizeof *b->values);
+    CHARL_TRY(charl__rival_write(s->rival, b->values, s->sum.count));
+cleanup:
+    return st;
+}
+
+static charl_status check_all(bench *b)
+{
+    charl_status st = CHARL_OK;
+
+    for (int k = 0; k < b->n; k++) {
+        summer *s = &b->summer[k];
+
+        st = s->rival ? check_rival(b, s, b->subject[k].name)
+                      : check_algorithm(b, s, b->subject[k].name);
+        CHARL_TRY(charl_comm_agree(b->comm, st));
+    }
+cleanup:
+    return st;
+}
+
+static const char *size_text(int64_t bytes, char *text, size_t size)
+{
+    const int shift = bytes >= 1 << 20 && bytes % (1 << 20) == 0   ? 20
+                      : bytes >= 1 << 10 && bytes % (1 << 10) == 0 ? 10
+                                                                   : 0;
+
+    snprintf(text, size, "%" PRId64 " %s", bytes >> shift,
+             shift == 20   ? "MiB"
+             : shift == 10 ? "KiB"
+                           : "B");
+    return text;
+}
+
+/* Bus bandwidth: what each rank's link carries at least, 2 (n-1)/n of the bytes. */
+static charl_status measure_size(bench *b, int64_t bytes)
+{
+    charl_status st = CHARL_OK;
+    const double ranks = charl_comm_size(b->comm);
+    const int64_t wanted = CALLS_BYTES / bytes;
+    const charl__bench_effort effort = {
+        .repeats = (int)b->o->repeats,
+        .calls = wanted < 4    ? 4
+                 : wanted < 64 ? (int)wanted
+                               : 64,
+    };
+    char label[32];
+
+    for (int k = 0; k < b->n; k++) {
+        summer *s = &b->summer[k];
+
+        s->sum.count = bytes / (int64_t)sizeof(float);
+        b->subject[k].run = s->rival ? run_rival : s->lanes ? run_on_device : charl__bench_sum_run;
+        b->subject[k].wait = s->rival ? wait_rival : s->lanes ? wait_on_device : NULL;
+        b->subject[k].ctx = b->subject[k].on = s; /* begins with its sum */
+        b->subject[k].amount = 2 * (ranks - 1) / ranks * (double)bytes;
+    }
+    CHARL_TRY(check_all(b));
+    CHARL_TRY(charl__bench_measure(b->comm, b->subject, b->n, &effort));
+    charl__bench_rows(&b->table, size_text(bytes, label, sizeof label), bytes, b->subject, b->n);
+cleanup:
+    return st;
+}
+
+/* The largest size for which all subjects at once have room in the memory of every node. */
+static charl_status find_room(const bench *b, int64_t *room)
+{
+    charl_status st = CHARL_OK;
+    const int64_t local = charl_comm_local_size(b->comm), lanes = b->mine.n_lanes + 1;
+    const int64_t shared = charl_comm_shared_available() / 10 * 9 / (local * b->mine.n_lanes + 1);
+    const char *name, *why;
+    int64_t arenas = 1; /* of a rank, for the values to check */
+
+    for (int i = 0; (name = charl_allreduce_algorithm(b->comm, i, &why)) != NULL; i++) {
+        arenas += is_wanted(b->o, name) && !why ? lanes : 0;
+    }
+    for (int i = 0; (name = charl__rival_name(i)) != NULL; i++) {
+        arenas += is_wanted(b->o, name);
+    }
+    *room = charl__host_available() / 10 * 8 / (arenas * local);
+    *room = shared < *room ? shared : *room;
+    CHARL_TRY(charl_comm_reduce_i64(b->comm, CHARL_COMM_MIN, room, 1));
+cleanup:
+    return st;
+}
+
+static charl_status run_sizes(bench *b)
+{
+    charl_status st = CHARL_OK;
+    const bench_options *o = b->o;
+    int64_t room, largest = o->max;
+    char text[32];
+
+    CHARL_TRY(find_room(b, &room));
+    if (largest > room) {
+        for (largest = o->min; largest * o->step <= room;) {
+            largest *= o->step;
+        }
+    }
+    CHARL_REQUIRE(largest <= room, CHARL_ERR_NOMEM,
+                  "memory or /dev/shm of a node has room for %" PRId64
+                  " bytes per rank only; HINT a smaller --min, or fewer algorithms with --only",
+                  room);
+    if (largest < o->max) {
+        charl__bench_note(&b->table, "sizes above %s are left out: memory or /dev/shm has no room",
+                          size_text(largest, text, sizeof text));
+    }
+    largest -= largest % (int64_t)sizeof(float);
+    CHARL_TRY(charl_comm_agree(b->comm, charl_alloc_array(largest / 4 + 1, 4, &b->values)));
+    CHARL_TRY(add_algorithms(b, largest / 4));
+    CHARL_TRY(add_rivals(b, largest / 4));
+    CHARL_REQUIRE(b->n > 0, CHARL_ERR_CONFIG, "--only %s: nothing of it works here", o->only);
+    charl__bench_head(&b->table);
+    for (int64_t bytes = o->min; bytes < largest; bytes *= o->step) {
+        CHARL_TRY(measure_size(b, bytes));
+    }
+    CHARL_TRY(measure_size(b, largest));
+cleanup:
+    for (int k = 0; k < MOST; k++) {
+        charl_allreduce_destroy(b->summer[k].sum.ar);
+        charl__rival_destroy(b->summer[k].rival);
+    }
+    charl_free(b->values);
+    return st;
+}
+
+/* Without a GPU the device is opened only where "peer" is asked for by name. */
+static charl_status device_open(bench *b)
+{
+    charl_status st = CHARL_OK;
+    const bool is_asked = b->o->only && is_wanted(b->o, "peer");
+    const charl_device_request request = {.select = is_asked ? "auto" : "gpu",
+                                          .local_rank = charl_comm_local_rank(b->comm),
+                                          .local_size = charl_comm_local_size(b->comm)};
+
+    CHARL_TRY(charl_comm_cpu_limit(b->comm));
+    if (is_wanted(b->o, "peer") && charl_device_open(&request, &b->dev) != CHARL_OK) {
+        charl_error_clear(); /* then it is not measured */
+    }
+cleanup:
+    return st;
+}
+
+static int bench_run(void *ctx, charl_comm *comm)
+{
+    charl_status st = CHARL_OK;
+    const bench_options *o = ctx;
+    const int size = charl_comm_size(comm);
+    bench b = {.o = o,
+               .comm = comm,
+               .table = {.bench = "allreduce",
+                         .unit = "bus GB/s",
+                         .rival = charl__rival_name(0),
+                         .format = o->format,
+                         .ranks = size,
+                         .prints = charl_comm_rank(comm) == 0}};
+
+    CHARL_REQUIRE(size > 1, CHARL_ERR_CONFIG,
+                  "one rank has nothing to sum; HINT mpirun -n 2 charl bench allreduce");
+    CHARL_TRY(charl__slices_block(o->slices > 0 ? (int)o->slices : size, charl_comm_rank(comm),
+                                  size, &b.mine));
+    charl__bench_note(&b.table,
+                      "all-reduce of f32: %d ranks on %d node%s (rank 0 on %s), %" PRId64
+                      " slices, medians of %" PRId64 " repetitions taken in turn",
+                      size, charl_comm_node_count(comm), charl_comm_node_count(comm) > 1 ? "s" : "",
+                      charl_comm_host(comm, 0), (int64_t)b.mine.total, o->repeats);
+    CHARL_TRY(charl_comm_agree(comm, device_open(&b)));
+    CHARL_TRY(run_sizes(&b));
+cleanup:
+    charl_device_close(b.dev);
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
+}
+
+/* 4K, 25M, 1G */
+static error_t parse_size(const char *option, const char *value, int64_t *out)
+{
+    char digits[24];
+    const size_t length = strlen(value);
+    const char *unit = length ? strchr("KMG", value[length - 1]) : NULL;
+    const int shift = unit && *unit ? (*unit == 'K' ? 10 : *unit == 'M' ? 20 : 30) : 0;
+
+    if (length >= sizeof digits) {
+        return charl__cli_bad_option(option, value, "must be bytes, as 4096, 64K, 25M or 1G");
+    }
+    snprintf(digits, sizeof digits, "%.*s", (int)(shift ? length - 1 : length), value);
+    if (charl__cli_parse_int(option, digits, 1, (INT64_C(8) << 30) >> shift, out) != 0) {
+        return EINVAL;
+    }
+    *out <<= shift;
+    return *out >= 4 ? 0 : charl__cli_bad_option(option, value, "must be at least 4 bytes");
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    bench_options *o = state->input;
+
+    switch (key) {
+    case KEY_MIN:
+        return parse_size("--min", arg, &o->min);
+    case KEY_MAX:
+        return parse_size("--max", arg, &o->max);
+    case KEY_STEP:
+        return charl__cli_parse_int("--step", arg, 2, 1024, &o->step);
+    case KEY_SLICES:
+        return charl__cli_parse_int("--slices", arg, 1, CHARL_MAX_SLICES, &o->slices);
+    case KEY_ONLY:
+        o->only = arg;
+        return 0;
+    case 'r':
+        return charl__cli_parse_int("--repeat", arg, 1, 10000, &o->repeats);
+    case 'f':
+        return charl__bench_parse_format(arg, &o->format);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int charl__bench_allreduce_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option argp_options[] = {
+        {"min", KEY_MIN, "BYTES", 0, "Smallest size, as 4096, 64K, 25M or 1G (default: 4K)", 0},
+        {"max", KEY_MAX, "BYTES", 0,
+         "Largest size (default: 512M); what has no room in memory is left out", 0},
+        {"step", KEY_STEP, "FACTOR", 0, "From one size to the next (default: 4)", 0},
+        {"repeat", 'r', "N", 0, "Repetitions, of which the median counts (default: 20)", 0},
+        {"slices", KEY_SLICES, "N", 0, "Slices of the batch (default: one per rank)", 0},
+        {"only", KEY_ONLY, "NAME,...", 0, "These algorithms and rivals only", 0},
+        CHARL__BENCH_FORMAT_OPTION,
+        {0}};
+    static const struct argp argp = {
+        argp_options,
+        parse_option,
+        "",
+        "Time the all-reduce of gradients: every algorithm that works on these ranks, "
+        "MPI_Allreduce "
+        "in place on host memory, and NCCL where it is installed and every rank has an NVIDIA GPU. "
+        "Start it with mpirun. Bus bandwidth is 2(n-1)/n * bytes / time for n ranks; the ratio "
+        "compares the medians with MPI_Allreduce.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands none = {0};
+    bench_options o = {.min = 4 << 10, .max = 512 << 20, .step = 4, .repeats = 20};
+    const int code = charl__cli_parse(path, &argp, &none, argc, argv, &o);
+
+    if (code >= 0) {
+        return code;
+    }
+    if (o.min > o.max) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--min is more than --max");
+    }
+    return charl__with_ranks(NULL, bench_run, &o, &argc, &argv);
+}

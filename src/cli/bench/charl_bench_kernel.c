@@ -1,0 +1,308 @@
+/* The benchmarks of single kernels and operators: options, device, shapes, the ceiling. */
+#include "cli/bench/charl_bench_kernel.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "cli/charl_commands.h"
+#include "tensor/ceiling.h"
+
+enum { LABEL = 64 };
+
+static const char CEILING[] = "ceiling";
+
+typedef struct session {
+    const charl__bench_kind *kind;
+    const char *select;
+    int dtype; /* charl_dtype; -1: not told */
+    bool tf32; /* f32, multiplied so */
+    charl__bench_shape shape[CHARL__BENCH_SHAPES + 1];
+    int n_shapes;
+    int64_t repeats, ms;
+    charl__bench_format format;
+} session;
+
+static charl_status wait_device(void *on)
+{
+    return charl_device_sync(on);
+}
+
+charl__bench_subject *charl__bench_add(charl__bench_case *c, const char *name,
+                                       charl_status (*run)(void *ctx), void *ctx, double amount)
+{
+    charl__bench_subject *s = &c->subject[c->n++];
+
+    CHARL_INVARIANT(c->n <= CHARL__BENCH_SUBJECTS);
+    *s = (charl__bench_subject){
+        .name = name, .run = run, .ctx = ctx, .wait = wait_device, .on = c->dev, .amount = amount};
+    return s;
+}
+
+/* The type that matrices are multiplied in. */
+static const char *type_name(const charl__bench_case *c)
+{
+    return c->dtype == CHARL_F32 && charl__device_facts(c->dev)->tf32 ? "tf32"
+                                                                      : charl_dtype_name(c->dtype);
+}
+
+static charl_status run_ceiling(void *ctx)
+{
+    return charl__ceiling_run(ctx);
+}
+
+/* "512x784x256 nt f32" */
+static const char *case_text(const charl__bench_kind *k, const charl__bench_case *c, char *text)
+{
+    int used = 0;
+
+    for (int i = 0; i < k->n_extents; i++) {
+        used += snprintf(text + used, (size_t)(LABEL - used), "%s%" PRId64, i ? "x" : "",
+                         c->shape->x[i]);
+    }
+    if (k->forms) {
+        used += snprintf(text + used, (size_t)(LABEL - used), " %s", k->forms[c->shape->form]);
+    }
+    if (k->is_typed) {
+        snprintf(text + used, (size_t)(LABEL - used), " %s", type_name(c));
+    }
+    return text;
+}
+
+/* The ceiling beside the other subjects: of arithmetic, or of memory moving as much as they do. */
+static charl_status add_ceiling(const charl__bench_kind *k, charl__bench_case *c,
+                                charl__ceiling **out)
+{
+    charl_status st = CHARL_OK;
+
+    if (k->multiplies) {
+        CHARL_TRY(charl__ceiling_multiply(c->dev, c->dtype, out));
+    } else {
+        CHARL_TRY(charl__ceiling_copy(c->dev, (int64_t)(c->subject[0].amount / 2), out));
+    }
+    charl__bench_add(c, CEILING, run_ceiling, *out, charl__ceiling_amount(*out));
+cleanup:
+    return st;
+}
+
+static charl_status measure_case(const session *r, charl_device *dev, const charl__bench_table *t,
+                                 const charl__bench_shape *shape)
+{
+    charl_status st = CHARL_OK;
+    const charl__bench_kind *k = r->kind;
+    const charl__bench_effort effort = {.repeats = (int)r->repeats,
+                                        .sample_s = (double)r->ms * 1e-3};
+    charl__bench_case c = {.dev = dev, .dtype = (charl_dtype)r->dtype, .shape = shape};
+    charl__ceiling *ceiling = NULL;
+    char label[LABEL];
+
+    CHARL_TRY(k->begin(&c));
+    if (k->has_ceiling) {
+        CHARL_TRY(add_ceiling(k, &c, &ceiling));
+    }
+    CHARL_TRY(charl__bench_measure(NULL, c.subject, c.n, &effort));
+    charl__bench_rows(t, case_text(k, &c, label), shape->x[0], c.subject, c.n);
+cleanup:
+    k->end(&c);
+    charl__ceiling_destroy(ceiling);
+    return st;
+}
+
+static void print_about(const session *r, charl_device *dev, const charl__bench_table *t)
+{
+    const charl_device_info *info = charl_device_get_info(dev);
+    const char *about = r->kind->about ? r->kind->about() : NULL;
+
+    charl__bench_note(t,
+                      "%s on %s (driver %s, %d compute units): medians of %" PRId64
+                      " samples of %" PRId64 " ms, taken in turn",
+                      r->kind->name, info->name, info->driver, info->compute_units, r->repeats,
+                      r->ms);
+    if (about) {
+        charl__bench_note(t, "%s", about);
+    }
+}
+
+charl_dtype charl__bench_dtype(const charl_device *dev)
+{
+    const charl_device_facts *facts = charl__device_facts(dev);
+
+    return facts->wgmma || facts->mma ? CHARL_BF16 : CHARL_F32;
+}
+
+static charl_status measure_all(session *r, charl_device *dev)
+{
+    charl_status st = CHARL_OK;
+    const charl__bench_kind *k = r->kind;
+    const bool is_cpu = charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
+    const charl__bench_shape *shape = r->n_shapes > 0 ? r->shape : is_cpu ? k->cpu : k->gpu;
+    const charl__bench_table table = {.bench = k->name,
+                                      .unit = k->unit,
+                                      .rival = is_cpu ? k->rival : k->gpu_rival,
+                                      .ceiling = k->has_ceiling ? CEILING : NULL,
+                                      .format = r->format,
+                                      .ranks = 1,
+                                      .prints = true};
+
+    if (r->dtype < 0) {
+        r->dtype = k->is_typed ? (int)charl__bench_dtype(dev) : CHARL_F32;
+    }
+    print_about(r, dev, &table);
+    charl__bench_head(&table);
+    for (; shape->x[0] > 0; shape++) {
+        CHARL_TRY(measure_case(r, dev, &table, shape));
+    }
+cleanup:
+    return st;
+}
+
+/* An extent and the x after it. */
+static bool take_extent(const char **at, bool is_last, int64_t *out)
+{
+    char *end = NULL;
+
+    errno = 0;
+    *out = strtoll(*at, &end, 10);
+    if (errno != 0 || end == *at || *out < 1 || *out > INT32_MAX || (!is_last && *end != 'x')) {
+        return false;
+    }
+    *at = is_last ? end : end + 1;
+    return true;
+}
+
+/* The form after the extents: ":nt"; the first where none is given. */
+static bool take_form(const charl__bench_kind *k, const char *at, int *out)
+{
+    *out = 0;
+    if (*at == '\0') {
+        return true;
+    }
+    for (int i = 0; *at == ':' && k->forms && k->forms[i]; i++) {
+        if (strcmp(at + 1, k->forms[i]) == 0) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+error_t charl__bench_parse_shape(const charl__bench_kind *k, const char *value,
+                                 charl__bench_shape *shapes, int *n)
+{
+    charl__bench_shape *s = &shapes[*n];
+    const char *at = value;
+    char want[128];
+    bool ok = true;
+
+    if (*n == CHARL__BENCH_SHAPES) {
+        return charl__cli_bad_option("--shape", value, "too many shapes in one run");
+    }
+    for (int i = 0; ok && i < k->n_extents; i++) {
+        ok = take_extent(&at, i + 1 == k->n_extents, &s->x[i]);
+    }
+    if (!ok || !take_form(k, at, &s->form)) {
+        int used = snprintf(want, sizeof want, "must be %s", k->extents);
+
+        for (int i = 0; k->forms && k->forms[i]; i++) {
+            used += snprintf(want + used, sizeof want - (size_t)used, "%s:%s",
+                             i == 0 ? ", with " : " or ", k->forms[i]);
+        }
+        return charl__cli_bad_option("--shape", value, want);
+    }
+    (*n)++;
+    return 0;
+}
+
+error_t charl__bench_parse_dtype(const char *value, int *out, bool *tf32)
+{
+    static const charl_dtype types[] = {CHARL_F32, CHARL_BF16, CHARL_F16};
+
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(value, charl_dtype_name(types[i])) == 0) {
+            *out = types[i];
+            return 0;
+        }
+    }
+    if (strcmp(value, "tf32") == 0) {
+        *out = CHARL_F32;
+        *tf32 = true;
+        return 0;
+    }
+    return charl__cli_bad_option("--dtype", value, "must be f32, tf32, bf16 or f16");
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    session *r = state->input;
+
+    switch (key) {
+    case 'd':
+        r->select = arg;
+        return 0;
+    case 't':
+        return charl__bench_parse_dtype(arg, &r->dtype, &r->tf32);
+    case 's':
+        return charl__bench_parse_shape(r->kind, arg, r->shape, &r->n_shapes);
+    case 'r':
+        return charl__cli_parse_int("--repeat", arg, 1, 10000, &r->repeats);
+    case 'm':
+        return charl__cli_parse_int("--ms", arg, 1, 60000, &r->ms);
+    case 'f':
+        return charl__bench_parse_format(arg, &r->format);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static int fail_open(charl_status st)
+{
+    return charl__cli_error(charl__cli_exit_code(st), "`charl devices` lists the devices", "%s",
+                            charl_error_message());
+}
+
+int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, int argc, char **argv)
+{
+    static const struct argp_option typed = {
+        "dtype",
+        't',
+        "f32|tf32|bf16|f16",
+        0,
+        "Type of the operands; tf32: f32, as with device.allow_tf32 (default: bf16 where there are "
+        "tensor cores for it, else f32)",
+        0};
+    const struct argp_option options[] = {
+        {"device", 'd', "SELECT", 0,
+         "auto, gpu, cpu, a number, pci:ADDRESS, name:TEXT or platform:TEXT (`charl devices`)", 0},
+        {"shape", 's', kind->extents, 0, "This one; may be repeated (default: several)", 0},
+        {"repeat", 'r', "N", 0, "Samples, of which the median counts (default: 9)", 0},
+        {"ms", 'm', "N", 0, "Length of a sample (default: 40)", 0},
+        CHARL__BENCH_FORMAT_OPTION,
+        kind->is_typed ? typed : (struct argp_option){0},
+        {0}};
+    const struct argp argp = {options, parse_option, "", kind->doc, NULL, NULL, NULL};
+    charl__cli_operands none = {0};
+    session r = {.kind = kind, .dtype = -1, .repeats = 9, .ms = 40};
+    charl_device *dev = NULL;
+    charl_status st;
+    int code = charl__cli_parse(path, &argp, &none, argc, argv, &r);
+
+    if (code >= 0) {
+        return code;
+    }
+    st = charl_device_open(
+        &(charl_device_request){.select = r.select, .local_size = 1, .allow_tf32 = r.tf32}, &dev);
+    charl__cli_restore_signals();
+    if (st != CHARL_OK) {
+        return fail_open(st);
+    }
+    st = measure_all(&r, dev);
+    charl_device_close(dev);
+    if (st == CHARL_ERR_INVALID || st == CHARL_ERR_SHAPE) {
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "--shape: %s", charl_error_message());
+    }
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
+}

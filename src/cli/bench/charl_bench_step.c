@@ -1,0 +1,198 @@
+/* charl bench step: what a training step takes, and what part of the device's ceiling its products
+ * reach. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "charl/config.h"
+#include "cli/bench/charl_bench.h"
+#include "cli/bench/charl_bench_steps.h"
+#include "cli/charl_commands.h"
+#include "tensor/ceiling.h"
+
+enum { FEW_ROWS = 2, MOST_STEPS = 10000 };
+
+typedef struct step_bench {
+    charl__bench_config config;
+    int64_t repeats, ms;
+    charl__bench_format format;
+    charl__bench_steps found;
+    double ceiling; /* floating-point operations per second, of rank 0's device */
+} step_bench;
+
+static charl_status run_ceiling(void *ctx)
+{
+    return charl__ceiling_run(ctx);
+}
+
+static charl_status wait_device(void *on)
+{
+    return charl_device_sync(on);
+}
+
+/* What the device of this rank multiplies in the step's precision. */
+static charl_status measure_ceiling(step_bench *s)
+{
+    charl_status st = CHARL_OK;
+    static const charl_dtype dtypes[] = {[CHARL_PRECISION_F32] = CHARL_F32,
+                                         [CHARL_PRECISION_BF16] = CHARL_BF16,
+                                         [CHARL_PRECISION_F16] = CHARL_F16};
+    const charl__bench_effort effort = {.repeats = (int)s->repeats,
+                                        .sample_s = (double)s->ms * 1e-4};
+    charl__bench_subject subject = {.name = "ceiling", .run = run_ceiling, .wait = wait_device};
+    charl__ceiling *ceiling = NULL;
+    charl_device *dev = NULL;
+    char select[16];
+
+    snprintf(select, sizeof select, "%d", s->found.device);
+    CHARL_TRY(charl_device_open(&(charl_device_request){.select = select,
+                                                        .local_size = 1,
+                                                        .allow_tf32 = s->found.allow_tf32},
+                                &dev));
+    CHARL_TRY(charl__ceiling_multiply(dev, dtypes[s->found.precision], &ceiling));
+    subject.ctx = ceiling;
+    subject.on = dev;
+    CHARL_TRY(charl__bench_measure(NULL, &subject, 1, &effort));
+    s->ceiling = charl__ceiling_amount(ceiling) / subject.median_s;
+cleanup:
+    charl__ceiling_destroy(ceiling);
+    charl_device_close(dev);
+    return st;
+}
+
+/* Some steps say how many fill a row; then the rows that count. */
+static charl_status measure(step_bench *s, charl_comm *comm)
+{
+    charl_status st = CHARL_OK;
+    double steps;
+
+    CHARL_TRY(charl__bench_steps_run(&s->config, comm, FEW_ROWS, NULL, 0, &s->found));
+    steps = (double)s->ms * 1e-3 / s->found.step_s;
+    s->config.steps_per_row = steps < 1 ? 1 : steps > MOST_STEPS ? MOST_STEPS : (int)steps;
+    CHARL_TRY(
+        charl_comm_broadcast(comm, &s->config.steps_per_row, sizeof s->config.steps_per_row, 0));
+    CHARL_TRY(charl__bench_steps_run(&s->config, comm, (int)s->repeats, NULL, 0, &s->found));
+    if (charl_comm_rank(comm) == 0) {
+        st = measure_ceiling(s);
+    }
+    CHARL_TRY(charl_comm_agree(comm, st));
+cleanup:
+    return st;
+}
+
+static void print_table(const step_bench *s, int ranks)
+{
+    const charl__bench_steps *f = &s->found;
+    const double samples = (double)f->batch / f->median_s;
+
+    printf("%s: %" PRId64 " parameters in %s, batch %" PRId64 " = %d slices, %d rank%s\n",
+           s->config.path, f->parameters,
+           charl_config_choice_name("train", "precision", f->precision), f->batch, f->slices, ranks,
+           ranks > 1 ? "s" : "");
+    printf("  step      median %.4g ms, best %.4g ms of %" PRId64 " rows of %d steps; %d launches "
+           "each\n",
+           f->median_s * 1e3, f->step_s * 1e3, s->repeats, s->config.steps_per_row, f->launches);
+    printf("  rate      %.6g samples/s", samples);
+    if (f->window > 0) {
+        printf(", %.6g tokens/s", samples * (double)f->window);
+    }
+    printf("\n  products  %.4g GFLOP, %.4g GFLOP/s, %.3g of the ceiling of %.4g GFLOP/s\n",
+           f->flop * 1e-9, f->flop / f->median_s * 1e-9, f->flop / f->median_s / s->ceiling,
+           s->ceiling * 1e-9);
+}
+
+static void print_csv(const step_bench *s, int ranks)
+{
+    const charl__bench_steps *f = &s->found;
+    const double samples = (double)f->batch / f->median_s;
+
+    printf("bench,ranks,config,precision,parameters,batch,slices,launches,median_s,best_s,"
+           "samples_per_s,tokens_per_s,flop,of_ceiling\n");
+    printf("step,%d,%s,%s,%" PRId64 ",%" PRId64 ",%d,%d,%.9g,%.9g,%.6g,%.6g,%.6g,%.4g\n", ranks,
+           s->config.path, charl_config_choice_name("train", "precision", f->precision),
+           f->parameters, f->batch, f->slices, f->launches, f->median_s, f->step_s, samples,
+           samples * (double)f->window, f->flop, f->flop / f->median_s / s->ceiling);
+}
+
+static void print_jsonl(const step_bench *s, int ranks)
+{
+    const charl__bench_steps *f = &s->found;
+    const double samples = (double)f->batch / f->median_s;
+
+    printf("{\"bench\":\"step\",\"ranks\":%d,\"precision\":\"%s\",\"parameters\":%" PRId64
+           ",\"batch\":%" PRId64 ",\"slices\":%d,\"launches\":%d,\"median_s\":%.9g,\"best_s\":%.9g,"
+           "\"samples_per_s\":%.6g,\"tokens_per_s\":%.6g,\"flop\":%.6g,\"of_ceiling\":%.4g}\n",
+           ranks, charl_config_choice_name("train", "precision", f->precision), f->parameters,
+           f->batch, f->slices, f->launches, f->median_s, f->step_s, samples,
+           samples * (double)f->window, f->flop, f->flop / f->median_s / s->ceiling);
+}
+
+static int run(void *ctx, charl_comm *comm)
+{
+    static void (*const print[])(const step_bench *s,
+                                 int ranks) = {[CHARL__BENCH_TABLE] = print_table,
+                                               [CHARL__BENCH_CSV] = print_csv,
+                                               [CHARL__BENCH_JSONL] = print_jsonl};
+    charl_status st = CHARL_OK;
+    step_bench *s = ctx;
+
+    CHARL_TRY(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
+    CHARL_TRY(measure(s, comm));
+    if (charl_comm_rank(comm) == 0) {
+        print[s->format](s, charl_comm_size(comm));
+    }
+cleanup:
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    step_bench *s = state->input;
+
+    switch (key) {
+    case 'r':
+        return charl__cli_parse_int("--repeat", arg, 1, CHARL__BENCH_ROWS, &s->repeats);
+    case 'm':
+        return charl__cli_parse_int("--ms", arg, 1, 60000, &s->ms);
+    case 'f':
+        return charl__bench_parse_format(arg, &s->format);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int charl__bench_step_main(const char *path, int argc, char **argv)
+{
+    static const struct argp_option options[] = {
+        {"repeat", 'r', "N", 0, "Rows of steps, of which the median counts (default: 9)", 0},
+        {"ms", 'm', "N", 0, "Length of a row (default: 400)", 0},
+        CHARL__BENCH_FORMAT_OPTION,
+        {0}};
+    static const struct argp argp = {
+        options,
+        parse_option,
+        "CONFIG [SECTION.KEY=VALUE...]",
+        "Train some hundred milliseconds, again and again, and print the time of a step, samples "
+        "and tokens per second, and which part of what the device can multiply the step's matrix "
+        "products, convolutions and attention reach. Nothing is written.",
+        NULL,
+        NULL,
+        NULL};
+    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__BENCH_OVERRIDES};
+    step_bench s = {.repeats = 9, .ms = 400};
+    charl_config *config = NULL;
+    charl_status st;
+    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &s);
+
+    if (code >= 0) {
+        return code;
+    }
+    st = charl__bench_config_read(operands.count, operands.values, &s.config, &config);
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    code = charl__with_ranks(config, run, &s, &argc, &argv);
+    charl_config_destroy(config);
+    return code;
+}

@@ -1,0 +1,281 @@
+/* charl-train: one configuration file, one command.
+ *
+ * Order matters here: signals are blocked before any thread exists, the command line is read before
+ * MPI starts (so that help works without a launcher and prints once under one), and OpenCL comes
+ * after MPI_Init.
+ */
+#include "cli/train/charl_train.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "cli/cli.h"
+#include "train/phase.h"
+
+static charl_comm *watched; /* for the watching thread, which has nothing else to say goodbye to */
+
+static void on_death(void *ctx, const charl_comm_death *death)
+{
+    char text[1024];
+
+    (void)ctx;
+    snprintf(text, sizeof text,
+             "charl-train: error: %s\n  hint: the last checkpoint is whole; run the same command "
+             "to continue\n",
+             death->message);
+    charl_comm_exit(watched, CHARL__EXIT_COMM, text);
+}
+
+/* The ranks can agree on nothing more. */
+static void leave_torn(charl_comm *comm, charl_status st)
+{
+    char text[4096];
+
+    snprintf(text, sizeof text,
+             "charl-train: error: %s\n  hint: run the same command to continue from the last "
+             "checkpoint\n",
+             charl_error_message());
+    charl_comm_exit(comm, charl__cli_exit_code(st), text);
+}
+
+static void on_lost(void *ctx, charl_status st)
+{
+    const charl__output *o = ctx;
+
+    leave_torn(o->comm, st);
+}
+
+/* Messages that every rank has are said by the first. */
+static int fail(charl_status st, int rank)
+{
+    return rank == 0 ? charl__cli_fail(st) : charl__cli_exit_code(st);
+}
+
+static int load_config(const charl__train_args *args, charl_config **out)
+{
+    const int rank = charl__cli_launcher_rank();
+    const charl_status st =
+        charl_config_load(args->config, args->overrides, args->n_overrides, out);
+    const char *notice;
+
+    if (st != CHARL_OK) { /* rank 0 speaks for all, unless it found nothing wrong */
+        return fail(st, rank != 0 && charl__train_is_ended() ? rank : 0);
+    }
+    for (int i = 0; rank == 0 && (notice = charl_config_notice(*out, i)) != NULL; i++) {
+        fprintf(stderr, "charl-train: note: %s\n", notice);
+    }
+    return 0;
+}
+
+static int print_text(charl_status st, char **text)
+{
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    fputs(*text, stdout);
+    charl_free(*text);
+    return 0;
+}
+
+/* Everything that needs neither MPI nor a run. */
+static int inform(const charl__train_args *args)
+{
+    charl_config *config = NULL;
+    char *text = NULL;
+    int code;
+
+    if (charl__cli_launcher_rank() != 0) {
+        return 0;
+    }
+    switch (args->action) {
+    case CHARL__TRAIN_VERSION:
+        charl__train_print_version();
+        return 0;
+    case CHARL__TRAIN_LIST_DEVICES:
+        return charl__train_print_devices();
+    case CHARL__TRAIN_ENV:
+        return charl__train_print_env(args->json);
+    case CHARL__TRAIN_HELP_CONFIG:
+        return print_text(charl_config_help(args->section, &text), &text);
+    default:
+        code = load_config(args, &config);
+        if (code == 0) {
+            code = print_text(charl_config_print(config, true, &text), &text);
+        }
+        charl_config_destroy(config);
+        return code;
+    }
+}
+
+/* Why a training that wrote nothing stopped: 128 + the signal that any rank got, or 0. */
+static charl_status stop_code(charl_comm *comm, int *out)
+{
+    charl_status st = CHARL_OK;
+    int64_t sig = charl__train_first_signal();
+
+    CHARL_TRY(charl_comm_reduce_i64(comm, CHARL_COMM_MAX, &sig, 1));
+    *out = sig > 0 ? 128 + (int)sig : 0;
+cleanup:
+    return st;
+}
+
+/* What every rank of a run is given. */
+typedef struct job {
+    const charl__train_args *args;
+    const charl_config *config;
+    atomic_int *stop;
+} job;
+
+/* *leave: the ranks stop together, and a launcher that was asked to end the job gives them no time
+ * for more. */
+static int train(const job *j, charl_comm *comm, bool *leave)
+{
+    charl_status st = CHARL_OK;
+    const charl__train_args *args = j->args;
+    charl__output output;
+    charl_train_options options = {.comm = comm,
+                                   .stop = j->stop,
+                                   .dry_run = args->dry_run,
+                                   .fast_dev_run = args->fast_dev_run,
+                                   .overfit_batch = args->overfit_batch,
+                                   .overwrite = args->overwrite,
+                                   .init_from = args->init_from};
+    charl_train_result result;
+    int code = 0;
+
+    charl__output_init(&output, j->config, args, comm);
+    options.events = charl__output_events(&output);
+    options.events.lost = on_lost;
+    CHARL_TRY(charl_train_run(j->config, &options, &result));
+    charl__output_done(&output, &result);
+    *leave = result.stopped;
+    if (result.stopped && output.files) {
+        code = CHARL__EXIT_STOPPED;
+    } else if (result.stopped) {
+        CHARL_TRY(stop_code(comm, &code));
+    }
+cleanup:
+    charl__output_fini(&output);
+    if (st != CHARL_OK && charl_comm_is_broken(comm)) {
+        leave_torn(comm, st);
+    }
+    return st == CHARL_OK ? code : fail(st, charl_comm_rank(comm));
+}
+
+static int train_simulated(void *ctx, charl_comm *comm)
+{
+    bool leave; /* there is no launcher that they would have to leave for */
+
+    return train(ctx, comm, &leave);
+}
+
+/* Train as this rank of a job, or as all ranks of a simulated one. */
+static int work(job *j, charl_comm *comm, bool *leave)
+{
+    const int n = j->args->simulate_ranks;
+
+    if (n == 0) {
+        return train(j, comm, leave);
+    }
+    if (charl_comm_size(comm) == 1) {
+        return charl__train_simulate(j->args, comm, train_simulated, j);
+    }
+    if (charl_comm_rank(comm) == 0) {
+        charl__cli_error(0, "leave away mpirun, or --simulate-ranks",
+                         "--simulate-ranks=%d: all ranks are in one process, but the launcher has "
+                         "started %d",
+                         n, charl_comm_size(comm));
+    }
+    return CHARL__EXIT_USAGE;
+}
+
+/* What each rank starts for itself; one that cannot takes the others with it. */
+static charl_status start(const charl_config *config, charl_comm *comm, atomic_int *stop)
+{
+    charl_status st = CHARL_OK;
+    int cpus;
+
+    CHARL_TRY(charl__phase_mishap("start", NULL));
+    if (strcmp(config->device.cpu_bind, "none") != 0) {
+        CHARL_TRY(charl_comm_bind(comm, &cpus));
+    }
+    if (charl_comm_size(comm) > 1) {
+        CHARL_TRY(charl_comm_watch_begin(comm, on_death, NULL));
+    }
+    CHARL_TRY(charl__train_watch_signals(stop));
+cleanup:
+    return charl_comm_agree(comm, st);
+}
+
+static int run(const charl__train_args *args, int *argc, char ***argv)
+{
+    static atomic_int stop; /* outlives everything: the signal thread keeps it */
+    charl_config *config = NULL;
+    charl_comm *comm = NULL;
+    charl_comm_options wait = {0};
+    charl_status st;
+    bool leave = false;
+    int code = load_config(args, &config);
+    job j = {.args = args, .config = config, .stop = &stop};
+
+    if (code != 0) {
+        return code; /* every rank sees the same mistakes and leaves alike */
+    }
+    wait.timeout_s = config->dist.stage_timeout_s;
+    wait.still_s = 2 * config->dist.stage_timeout_s;
+    charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
+    st = charl__phase_mishap("init", NULL);
+    if (st == CHARL_OK) {
+        st = charl_comm_init(argc, argv);
+    }
+    if (st == CHARL_OK) {
+        st = charl_comm_create(&wait, &comm);
+    }
+    if (st != CHARL_OK) { /* the others may wait where this rank does not come: no MPI_Finalize */
+        charl_comm_exit(NULL, charl__cli_fail(st), NULL);
+    }
+    charl__cli_deadline_end();
+    watched = comm;
+    st = start(config, comm, &stop);
+    if (st != CHARL_OK && charl_comm_is_broken(comm)) {
+        leave_torn(comm, st);
+    }
+    code = st == CHARL_OK ? work(&j, comm, &leave) : fail(st, charl_comm_rank(comm));
+    charl_config_destroy(config);
+    code = charl__cli_end(code);
+    if (charl_comm_is_broken(comm) || (leave && charl_comm_barrier(comm) != CHARL_OK) || leave) {
+        charl_comm_exit(comm, code, NULL);
+    }
+    charl_comm_watch_end(comm);
+    charl__cli_deadline_begin(wait.timeout_s, "a rank has not ended, after everything was saved");
+    (void)!charl__phase_mishap("fini", NULL);
+    charl_comm_destroy(comm);
+    charl_comm_fini();
+    charl__cli_deadline_end();
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    charl__train_args args;
+    int code, real;
+
+    charl__train_block_signals();
+    real = charl__train_silence();
+    code = charl__cli_begin("charl-train");
+    if (code != 0) {
+        return code;
+    }
+    charl__train_parse(argc, argv, &args);
+    charl__train_speak(real);
+    if (args.action == CHARL__TRAIN_RUN) {
+        code = run(&args, &argc, &argv);
+    } else {
+        code = charl__cli_end(inform(&args));
+    }
+    charl__train_args_fini(&args);
+    return code;
+}
