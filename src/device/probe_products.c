@@ -155,9 +155,6 @@ charl_status charl__probe_products(charl_device *dev, bool allow_tf32)
     }
     if (has_mma && allow_tf32) {
         CHARL_TRY(try_kernel(dev, &tf32, "tf32", &dev->facts.tf32));
-    } else if (allow_tf32) {
-        charl__log(CHARL__LOG_INFO, "%s has no tensor cores for tf32: f32 is multiplied as f32",
-                   dev->info.name);
     }
     if (dev->facts.wgmma || dev->facts.mma || dev->facts.tf32) {
         CHARL_TRY(charl__device_keep(

@@ -160,6 +160,9 @@ says out "━"
 check "no color" sh -c "! grep -q '$(printf '\033')\[32m' '$dir/out'"
 expect quiet 0 "$train" -q -o "$dir/runs/quiet" "$dir/t.ini"
 check "quiet" test ! -s "$dir/out"
+expect tf32 0 "$train" --dry-run --simulate-ranks 2 "$dir/t.ini" device.select=cpu device.allow_tf32=yes
+says err "warning: "
+check "one line, no tensor cores" test "$(grep -c 'has no tensor cores for tf32: f32 is multiplied as f32' "$dir/err")" -eq 1
 expect full 8 sh -c "'$train' --print-config '$dir/t.ini' >/dev/full"
 
 # STOP: checkpoint, exit 75, and the same command continues.
