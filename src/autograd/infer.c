@@ -136,6 +136,12 @@ static bool runs_along_batch(const charl_shape *full, const charl_type *t)
     return t->batch == CHARL_REPLICATED && t->shape.ndim == full->ndim && t->shape.dim[0] != 1;
 }
 
+/* Whether s broadcasts to `full`: also [C] to the [1, C] of a rank with one sample. */
+static bool is_less(const charl_shape *s, const charl_shape *full)
+{
+    return charl_shape_count(s) < charl_shape_count(full) || s->ndim < full->ndim;
+}
+
 charl_status charl__infer_broadcast(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
@@ -159,11 +165,10 @@ charl_status charl__infer_broadcast(charl_infer *inf)
         const charl_dtype d = inf->in[i].dtype;
         int64_t inner, count;
 
-        CHARL_REQUIRE(
-            d == inf->out[0].dtype ||
-                (d == CHARL_F32 && charl_shape_count(&inf->in[i].shape) < charl_shape_count(f)),
-            CHARL_ERR_DTYPE, "operands are %s and %s", charl_dtype_name(inf->out[0].dtype),
-            charl_dtype_name(d));
+        CHARL_REQUIRE(d == inf->out[0].dtype ||
+                          (d == CHARL_F32 && is_less(&inf->in[i].shape, f)),
+                      CHARL_ERR_DTYPE, "operands are %s and %s",
+                      charl_dtype_name(inf->out[0].dtype), charl_dtype_name(d));
         CHARL_REQUIRE(charl__broadcast_index(f, &inf->in[i].shape, &inner, &count), CHARL_ERR_SHAPE,
                       "shapes %s and %s do not broadcast", charl_shape_format(f, a),
                       charl_shape_format(&inf->in[i].shape, b));

@@ -216,9 +216,9 @@ charl_status charl__infer_rows(charl_infer *inf);
 /** out[0] = type of in[0], which must be a float. */
 charl_status charl__infer_same(charl_infer *inf);
 /** out[0] of an elementwise operator: one operand has the full shape and gives the type; every
- * other operand has the same type, or is f32 and smaller (a vector, a statistic). It has the same
- * shape, is a scalar, or broadcasts: its shape without leading and trailing 1s is a contiguous run
- * of operand 0's extents, aligned as PyTorch aligns. */
+ * other operand has the same type, or is f32 and has fewer elements or extents (a vector, a
+ * statistic). It has the same shape, is a scalar, or broadcasts: its shape without leading and
+ * trailing 1s is a contiguous run of operand 0's extents, aligned as PyTorch aligns. */
 charl_status charl__infer_broadcast(charl_infer *inf);
 /** View of an operand for broadcasting over `full`: element i of full reads operand[(i / inner) %
  * count]. False if it does not fit. */

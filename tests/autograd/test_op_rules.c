@@ -73,6 +73,18 @@ static void test_half_operands(void **state)
     refused(charl_batch_sum(g, IN(BF16, BATCHED, 3)), CHARL_ERR_SHAPE, "batch extent");
 }
 
+/* A rank with one sample has as many values as the f32 vector beside them. */
+static void test_one_row_of_a_half_type(void **state)
+{
+    charl_var *y = charl_mul(g, IN(BF16, BATCHED, 1, 5), IN(F32, REPLICATED, 5));
+
+    (void)state;
+    assert_non_null(y);
+    assert_int_equal(charl_var_get_type(y).dtype, CHARL_BF16);
+    refused(charl_mul(g, IN(BF16, REPLICATED, 1, 5), IN(F32, REPLICATED, 1, 5)), CHARL_ERR_DTYPE,
+            "operands are bf16 and f32");
+}
+
 static void test_reductions(void **state)
 {
     (void)state;
@@ -377,6 +389,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_elementwise, begin, end),
         cmocka_unit_test_setup_teardown(test_half_operands, begin, end),
+        cmocka_unit_test_setup_teardown(test_one_row_of_a_half_type, begin, end),
         cmocka_unit_test_setup_teardown(test_reductions, begin, end),
         cmocka_unit_test_setup_teardown(test_losses, begin, end),
         cmocka_unit_test_setup_teardown(test_embedding, begin, end),

@@ -38,6 +38,11 @@ for p in bf16 f16; do
     rm -rf s
 done
 
+# One sample on each rank.
+expect 0 "batch norm over 4 samples" ranks 1 mlp.ini -q -o four model.batch_norm=yes train.batch_size=4 train.slices=4 train.max_steps=3 train.precision=bf16
+expect 0 "batch norm on 4 ranks of one sample" ranks 1 mlp.ini -q -o four-4 model.batch_norm=yes train.batch_size=4 train.slices=4 train.max_steps=3 train.precision=bf16 --simulate-ranks=4
+same "one sample on each rank" four four-4
+
 # Transformers and residual networks: their programs take a CPU a minute to build.
 if [ -n "$long" ]; then
     seq 1 1500 >text.txt
