@@ -101,12 +101,12 @@ kernel void charl_norm(global const float *last, ulong last_at, long n_last, glo
     const bool forgiven = false;
 #endif
     const float factor = max_norm / (norm + 1e-6f);
-    const bool bad = commits && !isfinite(norm), over = !SKIP && word[3] != 0;
+    const bool bad = commits && !isfinite(norm), over = !SKIP && word[3] != 0, counts = !(forgiven || over);
 
     if (get_local_id(0) != 0) {
         return;
     }
-    if (bad && !forgiven && !over) {
+    if (bad && counts) {
         const ulong at = first_bad(range + range_at, grad + grad_at, (ulong)n);
 
         word[3] += 1;

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Every kernel file is plain OpenCL C 1.2 and compiles with its default parameters; kernels/nvidia for that target, and also with each
-# parameter 1 whose default is 0, and with an epilogue or for rows that work-items share, for no other machine here compiles them. The others compile as OpenCL C 2.0 too, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2.
+# Every kernel file is plain OpenCL C 1.2 and compiles without a warning with its default parameters, with each parameter 1 whose default
+# is 0, and as a convolution; kernels/nvidia for that target, and also with an epilogue or for rows that work-items share, for no other
+# machine here compiles them. (Compilers in drivers print how many warnings there were to the terminal.) The others compile as OpenCL C 2.0 too, where a pointer without an address space is one into any, as NVIDIA's compiler has it in 1.2.
 # Usage: kernels.sh ROOT [CLANG]
 cd "$1" || exit 2
 clang=${2:-clang}
@@ -13,23 +14,15 @@ for f in common math memory rows quick; do
     [ -f kernels/$f.clh ] && prelude="$prelude -include kernels/$f.clh"
 done
 epilogue="CHARL_VEC=4 -DEXPR=a+b*c -DN_WITH=2 -DKEEP=1 -DPRODUCT_T=ushort -DWITH_B_T=half -DWITH_C_T=float"
+image="A_KIND=2 -DB_KIND=2"
 shared_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DCHUNKS=1 -DKEEP=4"
 # FILE and what it includes from nvidia: NAME=1 for each parameter whose default is 0, but for what FILE itself decides.
 parameters() {
     # shellcheck disable=SC2046
-    awk '/^#ifndef / { name = $2 }
-        /^#define / && $2 == name && $3 == "0" && !decided[$2] { print $2 "=1" }
+    awk 'BEGIN { more["PAIR"] = " -DA_KIND_2=0 -DB_KIND_2=0 -DFOLD_2=0 -DA_SUMS_2=0 -DBIAS_2=0" }
+        /^#ifndef / { name = $2 }
+        /^#define / && $2 == name && $3 == "0" && !decided[$2] { print $2 "=1" more[$2] }
         /^#define / && $2 != name && FNR == NR { decided[$2] = 1 }' "$1" $(sed -n 's,^#include "\(nvidia/.*\)",kernels/\1,p' "$1")
-}
-# compile FILE FLAG...: those for any device preprocessed first, as PoCL does it: some warnings spare what is still a macro
-compile() {
-    file=$1
-    shift
-    set -- "$@" -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -Wall -Wextra -Werror
-    case $file in
-    kernels/nvidia/*) "$clang" "$@" $prelude -fsyntax-only "$file" ;;
-    *) { "$clang" "$@" $prelude -E "$file" || echo "#error not preprocessed"; } | "$clang" "$@" -fsyntax-only - ;;
-    esac
 }
 failed=0
 if grep -n '^#include' $(find kernels -name '*.clh' ! -name common.clh ! -name math.clh ! -name memory.clh ! -name rows.clh ! -name quick.clh); then
@@ -42,20 +35,21 @@ for f in $(find kernels -name '*.cl' | sort); do
     *) target= ;;
     esac
     forms="IS_DEFAULT=1"
-    if [ -n "$target" ]; then
-        grep -q cross_entropy.clh "$f" && forms=$shared_rows
-        forms="$forms
+    [ -n "$target" ] && grep -q cross_entropy.clh "$f" && forms=$shared_rows
+    forms="$forms
 $(parameters "$f")"
+    [ "$f" = kernels/gemm_local.cl ] && forms="IS_DEFAULT=1 -DFOLD=1 -DCHARL_VEC=4" # sums of leaves are vectors
+    grep -q gemm_image.clh "$f" && forms="$forms
+$image"
+    if [ -n "$target" ]; then
         grep -q gemm_epilogue.clh "$f" && forms="$forms
 $epilogue"
-    elif grep -q gemm_image.clh "$f"; then
-        forms="$forms
-B_KIND=2"
     fi
     while read -r form; do
         [ -n "$form" ] || continue
         # shellcheck disable=SC2086
-        if ! compile "$f" $target -D$form; then
+        if ! "$clang" $target $prelude -D$form -x cl -cl-std=CL1.2 -fsyntax-only -Xclang -finclude-default-header \
+            -Wall -Wextra -Werror "$f"; then
             echo "$f: does not compile with $form"
             failed=1
         fi
