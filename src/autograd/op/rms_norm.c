@@ -1,6 +1,6 @@
 /* rms_norm (Zhang and Sennrich 2019), and add_rms_norm, which adds a residual first; rms_norm_grad
  * is the gradient of x, rms_norm_wgrad that of the weight. See row_norm.h. */
-#include "autograd/op_common/row_norm.h"
+#include "autograd/op_common/row_norm_samples.h"
 #include "charl/ops.h"
 
 static const charl_row_norm usual = {1e-5F, false}, large = {0.1F, false};
@@ -93,31 +93,7 @@ charl_var *charl_add_rms_norm(charl_graph *g, charl_var *a, charl_var *b, charl_
     return out[1];
 }
 
-static const charl_op_sample samples_grad[] = {
-    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_B(F32, 16, 5)},
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)},
-     .n_in = 2,
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 37},
-    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300), CHARL_R(F32, 300)},
-     .n_in = 3,
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 300},
-    {.in = {CHARL_R(F32, 3, 1), CHARL_R(F32, 3, 1), CHARL_R(F32, 1)},
-     .n_in = 3,
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 2},
-};
+static const charl_op_sample samples_grad[] = {CHARL_ROW_NORM_GRAD_SAMPLES(&usual, &large)};
 
 const charl_op charl_op_rms_norm_grad = {
     .name = "rms_norm_grad",
@@ -132,36 +108,7 @@ const charl_op charl_op_rms_norm_grad = {
     CHARL_SAMPLES(samples_grad),
 };
 
-static const charl_op_sample samples_wgrad[] = {
-    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5)},
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 16},
-    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 37},
-    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 300},
-    /* Blocks of 64 rows: whole ones and a ragged one, per slice; more than one launch adds up. */
-    {.in = {CHARL_B(F32, 8, 135, 37), CHARL_B(F32, 8, 135, 37)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 1080},
-    {.in = {CHARL_R(F32, 16449, 2), CHARL_R(F32, 16449, 2)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 16449},
-    {.in = {CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4)}, .attr = &usual, .lo = -1, .hi = 1},
-    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 2},
-};
+static const charl_op_sample samples_wgrad[] = {CHARL_ROW_NORM_WGRAD_SAMPLES(&usual, &large)};
 
 const charl_op charl_op_rms_norm_wgrad = {
     .name = "rms_norm_wgrad",
@@ -175,20 +122,7 @@ const charl_op charl_op_rms_norm_wgrad = {
     CHARL_SAMPLES(samples_wgrad),
 };
 
-static const charl_op_sample samples_grads[] = {
-    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_B(F32, 16, 5)},
-     .attr = &large,
-     .lo = -1,
-     .hi = 1,
-     .terms = 16},
-    /* In one pass where a device has groups: slices of a whole block of rows and a ragged one. */
-    {.in = {CHARL_B(F32, 8, 67, 16), CHARL_B(F32, 8, 67, 16), CHARL_R(F32, 16),
-            CHARL_B(F32, 8, 67, 16)},
-     .attr = &usual,
-     .lo = -1,
-     .hi = 1,
-     .terms = 536},
-};
+static const charl_op_sample samples_grads[] = {CHARL_ROW_NORM_GRADS_SAMPLES(&usual, &large)};
 
 const charl_op charl_op_rms_norm_grads = {
     .name = "rms_norm_grads",
