@@ -13,7 +13,7 @@
 #endif
 
 /* Exponentials wait in out for their sum, where it holds them exactly. */
-#define KEEPS (LOG ? 0 : sizeof(ACT) == sizeof(float))
+#define KEEPS (!LOG && sizeof(ACT) == sizeof(float))
 
 static inline void softmax_row(global const ACT *x, global ACT *out, int n, int t, local float *scratch)
 {

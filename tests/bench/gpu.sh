@@ -10,7 +10,7 @@ rivals=
 for python in "${@:-python3}"; do
     rivals="$rivals --rival $python"
 done
-for kind in gemm conv attention layernorm cross-entropy optimizer copy launch; do
+for kind in gemm conv attention layernorm cross-entropy embedding optimizer copy launch; do
     "$charl" bench $kind --device gpu
 done
 # shellcheck disable=SC2086

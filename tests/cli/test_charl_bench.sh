@@ -111,6 +111,7 @@ if "$charl" devices >out 2>err; then
     expect 0 '^attention,1,8x16x2x8 f32,8,gradient of x,.*,GFLOP/s,,[0-9]' bench attention $quick -s 8x16x2x8 -f csv
     expect 0 '^ *16x8 f32  of x and w ' bench layernorm $quick -s 16x8
     expect 0 '^ *6x10 f32  with gradient ' bench cross-entropy $quick -s 6x10
+    expect 0 '^ *16x8x5 f32  gradient of w ' bench embedding $quick -s 16x8x5
     expect 0 '^ *1000 sgd  charl ' bench optimizer $quick -s 1000:sgd
     expect 2 'a head of 512 elements is larger' bench attention $quick -s 1x8x1x512
     mkdir clblast # CLBlast, played by a library of the tests

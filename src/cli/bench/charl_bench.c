@@ -29,6 +29,7 @@ KERNEL_BENCH(conv)
 KERNEL_BENCH(attention)
 KERNEL_BENCH(layer_norm)
 KERNEL_BENCH(cross_entropy)
+KERNEL_BENCH(embedding)
 KERNEL_BENCH(optimizer)
 
 const charl__cli_command charl__bench_commands[] = {
@@ -43,6 +44,7 @@ const charl__cli_command charl__bench_commands[] = {
     {"attention", "", "causal attention and its gradient", attention_main, NULL},
     {"layernorm", "", "layer norm and its gradients", layer_norm_main, NULL},
     {"cross-entropy", "", "the loss of a classifier and its gradient", cross_entropy_main, NULL},
+    {"embedding", "", "rows of a table by token and the table's gradient", embedding_main, NULL},
     {"optimizer", "", "the update of all parameters", optimizer_main, NULL},
     {"copy", "", "copies in and to the device's memory", copy_main, NULL},
     {"launch", "", "what starting a kernel costs the host", launch_main, NULL},

@@ -63,6 +63,6 @@ error_t charl__bench_parse_dtype(const char *value, int *out, bool *tf32);
 
 extern const charl__bench_kind charl__bench_gemm, charl__bench_linear, charl__bench_conv,
     charl__bench_attention, charl__bench_layer_norm, charl__bench_cross_entropy,
-    charl__bench_optimizer, charl__bench_copy, charl__bench_launch;
+    charl__bench_embedding, charl__bench_optimizer, charl__bench_copy, charl__bench_launch;
 
 #endif

@@ -1,6 +1,6 @@
-/* charl bench linear, conv, attention, layernorm and cross-entropy: an operator and its gradients
- * as a training step runs them. Each gradient has a graph of its own, of which either half is
- * replayed alone where they are apart. */
+/* charl bench linear, conv, attention, layernorm, cross-entropy and embedding: an operator and
+ * its gradients as a training step runs them. Each gradient has a graph of its own, of which either
+ * half is replayed alone where they are apart. */
 #include <string.h>
 
 #include "autograd/graph.h"
@@ -19,8 +19,9 @@ typedef struct layer {
     charl_var *(*apply)(charl_graph *g, const int64_t *extent, charl_var *x, charl_var *w,
                         charl_var *bias);
     double amount[AMOUNTS];
-    bool fuses;    /* the gradient of x comes with the result in training */
-    bool together; /* the gradient of w is formed with that of x in training */
+    int64_t tokens; /* > 0: x are tokens below it, which have no gradient */
+    bool fuses;     /* the gradient of x comes with the result in training */
+    bool together;  /* the gradient of w is formed with that of x in training */
 } layer;
 
 typedef struct layer_graphs {
@@ -83,6 +84,24 @@ cleanup:
     return st;
 }
 
+/* Spread over 0 .. end - 1. */
+static charl_status fill_tokens(const charl_var *v, int64_t end)
+{
+    charl_status st = CHARL_OK;
+    const charl_type type = charl_var_get_type(v);
+    const int64_t n = charl_shape_count(&type.shape);
+    int32_t *token = NULL;
+
+    CHARL_TRY(charl_alloc_array(n, sizeof *token, &token));
+    for (int64_t i = 0; i < n; i++) {
+        token[i] = (int32_t)((uint64_t)i * 0x9e3779b97f4a7c15U % (uint64_t)end);
+    }
+    CHARL_TRY(charl_tensor_write(charl_var_get_tensor(v), token, (size_t)n * sizeof *token));
+cleanup:
+    charl_free(token);
+    return st;
+}
+
 /* A weight or bias that the layer has: a parameter, or an input. */
 static charl_status add_operand(const charl__bench_case *c, layer_graphs *l, charl_graph *g,
                                 const char *name, const charl_shape *shape, bool is_parameter,
@@ -106,7 +125,7 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
 {
     charl_status st = CHARL_OK;
     const bool of_w = pass == OF_W;
-    const bool of_x = pass == OF_X || (of_w && d->together);
+    const bool of_x = d->tokens == 0 && (pass == OF_X || (of_w && d->together));
     charl_var *x, *w = NULL, *bias = NULL, *y, *dy = NULL;
     charl_slices slices;
     charl_graph *g;
@@ -115,7 +134,7 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
     CHARL_TRY(charl_graph_create(c->dev, &slices, out));
     g = *out;
     charl_graph_set_precision(g, c->dtype);
-    x = charl_input(g, "x", c->dtype, d->x, CHARL_BATCHED);
+    x = charl_input(g, "x", d->tokens > 0 ? CHARL_I32 : c->dtype, d->x, CHARL_BATCHED);
     CHARL_TRY(add_operand(c, l, g, "weight", &d->w, of_w, &w));
     CHARL_TRY(add_operand(c, l, g, "bias", &d->bias, of_w, &bias));
     if (of_x) {
@@ -133,7 +152,7 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
         charl_graph_keep(g, charl_var_gradient(x));
     }
     CHARL_TRY(charl_graph_compile(g));
-    CHARL_TRY(fill_input(c->dev, x));
+    CHARL_TRY(d->tokens > 0 ? fill_tokens(x, d->tokens) : fill_input(c->dev, x));
     if (dy) {
         CHARL_TRY(fill_input(c->dev, dy));
     }
@@ -155,7 +174,15 @@ static charl_status begin(charl__bench_case *c, const layer *d)
 
     CHARL_TRY(charl_alloc(sizeof *l, &l));
     c->own = l;
-    CHARL_TRY(build(c, d, l, OF_X, &l->of_x));
+    if (d->tokens == 0) {
+        CHARL_TRY(build(c, d, l, OF_X, &l->of_x));
+    }
+    if (d->tokens > 0) {
+        CHARL_TRY(build(c, d, l, OF_W, &l->of_w));
+        charl__bench_add(c, "forward", run_forward, l->of_w, d->amount[FORWARD]);
+        charl__bench_add(c, "gradient of w", run_backward, l->of_w, d->amount[OF_W]);
+        goto cleanup;
+    }
     if (d->fuses) {
         CHARL_TRY(build(c, d, l, FORWARD, &l->forward));
         charl__bench_add(c, "forward", run_forward, l->forward, d->amount[FORWARD]);
@@ -293,6 +320,26 @@ static charl_status cross_entropy_begin(charl__bench_case *c)
                              .fuses = true});
 }
 
+static charl_var *apply_embedding(charl_graph *g, const int64_t *e, charl_var *x, charl_var *w,
+                                  charl_var *bias)
+{
+    (void)e, (void)bias;
+    return charl_embedding(g, x, w);
+}
+
+/* The gradient of the table is f32. */
+static charl_status embedding_begin(charl__bench_case *c)
+{
+    const int64_t *e = c->shape->x;
+    const double rows = (double)(e[0] * e[1]) * (double)charl_dtype_size(c->dtype);
+
+    return begin(c, &(layer){.x = {1, {e[0]}},
+                             .w = {2, {e[2], e[1]}},
+                             .apply = apply_embedding,
+                             .amount = {2 * rows, 0, rows + 4.0 * (double)(e[1] * e[2])},
+                             .tokens = e[2]});
+}
+
 /* launch/mnist-mlp.ini and shakespeare.ini; GPT-2 124M. */
 static const charl__bench_shape linear_cpu[] = {
     {{128, 784, 256}, 0}, {{768, 128, 512}, 0}, {{768, 512, 128}, 0}, {{0}, 0}};
@@ -328,6 +375,10 @@ static const charl__bench_shape layer_norm_gpu[] = {
 static const charl__bench_shape cross_entropy_cpu[] = {{{768, 65}, 0}, {{256, 50304}, 0}, {{0}, 0}};
 static const charl__bench_shape cross_entropy_gpu[] = {
     {{32768, 50304}, 0}, {{8192, 50257}, 0}, {{0}, 0}};
+
+static const charl__bench_shape embedding_cpu[] = {{{768, 128, 65}, 0}, {{0}, 0}};
+static const charl__bench_shape embedding_gpu[] = {
+    {{32768, 768, 50304}, 0}, {{16384, 384, 65}, 0}, {{0}, 0}};
 
 const charl__bench_kind charl__bench_linear = {
     .name = "linear",
@@ -411,4 +462,20 @@ const charl__bench_kind charl__bench_cross_entropy = {
         "loss, and once read and once written with the gradient. The ceiling is a loop that copies "
         "as much as the forward pass moves.",
     .begin = cross_entropy_begin,
+    .end = end};
+
+const charl__bench_kind charl__bench_embedding = {
+    .name = "embedding",
+    .unit = "GB/s",
+    .extents = "POSITIONSxCOLUMNSxTOKENS",
+    .n_extents = 3,
+    .cpu = embedding_cpu,
+    .gpu = embedding_gpu,
+    .is_typed = true,
+    .has_ceiling = true,
+    .doc =
+        "Time rows of a table by token, of tokens spread over it, and the gradient of the table. "
+        "Rows count once read and once written; for the gradient, rows read and the table in "
+        "f32 written. The ceiling is a loop that copies as much as the forward pass moves.",
+    .begin = embedding_begin,
     .end = end};
