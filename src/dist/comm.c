@@ -39,6 +39,10 @@ charl_status charl_comm_init(int *argc, char ***argv)
 
     /* Else MPI's topology library opens OpenCL before charl has limited its threads. */
     CHARL_REQUIRE(setenv("HWLOC_COMPONENTS", "-opencl", 0) == 0, CHARL_ERR_NOMEM, "setenv failed");
+    /* A process that no launcher has started gets a daemon from Open MPI, so that it may start
+     * others: charl does not. */
+    CHARL_REQUIRE(setenv("OMPI_MCA_ess_singleton_isolated", "1", 0) == 0, CHARL_ERR_NOMEM,
+                  "setenv failed");
     CHARL_MPI(MPI_Initialized(&is_started));
     CHARL_REQUIRE(!is_started, CHARL_ERR_INVALID, "MPI is started already");
     CHARL_MPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided));
