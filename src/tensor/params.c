@@ -9,7 +9,10 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/parallel.h"
 #include "base/rng.h"
+
+enum { DRAWN = 65536 /* initial values that a thread takes at a time */ };
 
 charl_status charl_params_create(charl_params **out)
 {
@@ -351,25 +354,44 @@ void charl__params_free_gradients(charl_params *set)
     set->grad = set->sum = NULL;
 }
 
-static void draw(const charl_param_spec *spec, uint64_t seed, float *v)
-{
-    const charl__rng rng = charl__rng_key(seed, 0, charl__fnv1a64_string(spec->name));
-    const charl_init init = spec->init;
-    const int64_t n = charl_shape_count(&spec->shape);
+/* Initial values of a parameter, a block at a time. */
+typedef struct drawing {
+    const charl_init *init;
+    charl__rng rng;
+    int64_t n;
+    float *v;
+} drawing;
 
-    for (int64_t i = 0; i < n; i++) {
-        switch (init.kind) {
+static void draw_block(void *ctx, int64_t block)
+{
+    const drawing *d = ctx;
+    const float a = d->init->a, b = d->init->b;
+    const int64_t begin = block * DRAWN, left = d->n - begin;
+    const int64_t end = begin + (left < DRAWN ? left : DRAWN);
+
+    for (int64_t i = begin; i < end; i++) {
+        switch (d->init->kind) {
         case CHARL_INIT_CONSTANT:
-            v[i] = init.a;
+            d->v[i] = a;
             break;
         case CHARL_INIT_UNIFORM:
-            v[i] = init.a + (init.b - init.a) * charl__rng_uniform(&rng, (uint64_t)i);
+            d->v[i] = a + (b - a) * charl__rng_uniform(&d->rng, (uint64_t)i);
             break;
         case CHARL_INIT_NORMAL:
-            v[i] = init.a + init.b * (float)charl__rng_normal(&rng, (uint64_t)i);
+            d->v[i] = a + b * (float)charl__rng_normal(&d->rng, (uint64_t)i);
             break;
         }
     }
+}
+
+static void draw(const charl_param_spec *spec, uint64_t seed, float *v)
+{
+    drawing d = {.init = &spec->init,
+                 .rng = charl__rng_key(seed, 0, charl__fnv1a64_string(spec->name)),
+                 .n = charl_shape_count(&spec->shape),
+                 .v = v};
+
+    charl__parallel((d.n + DRAWN - 1) / DRAWN, draw_block, &d);
 }
 
 charl_status charl_params_initialize(charl_params *set, uint64_t seed)

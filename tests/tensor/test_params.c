@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "tensor/params.h"
 
 static charl_device *dev;
@@ -230,6 +231,35 @@ static void test_initial_values(void **state)
     charl_params_destroy(reseeded);
 }
 
+/* As they have always been, also where several threads draw them. */
+static void test_initial_values_stay(void **state)
+{
+    static const struct {
+        charl_init init;
+        uint32_t crc;
+    } known[] = {{{CHARL_INIT_UNIFORM, -0.5F, 0.25F}, 0xfc3e0a89}, {{CHARL_INIT_NORMAL, 0.125F, 0.02F}, 0x892e549f}};
+    enum { DRAWN = 3 * 65536 + 5 };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const charl_param_spec spec = {
+            .name = "w", .shape = {1, {DRAWN}}, .trainable = true, .init = known[i].init};
+        charl_params *set;
+        charl_param *p;
+        float *v;
+
+        charl_assert_ok(charl_params_create(&set));
+        charl_assert_ok(charl_params_add(set, &spec, &p));
+        charl_assert_ok(charl__params_layout(set, NULL, 0));
+        charl_assert_ok(charl__params_allocate(set, dev));
+        charl_assert_ok(charl_params_initialize(set, 7));
+        v = values(set, "w");
+        assert_int_equal(charl__crc32c(0, v, DRAWN * sizeof *v), known[i].crc);
+        charl_free(v);
+        charl_params_destroy(set);
+    }
+}
+
 static void test_padding_is_zero(void **state)
 {
     charl_params *set;
@@ -365,7 +395,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_declaration),    cmocka_unit_test(test_refused_declarations),
         cmocka_unit_test(test_layout),         cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_initial_values), cmocka_unit_test(test_padding_is_zero),
+        cmocka_unit_test(test_initial_values), cmocka_unit_test(test_initial_values_stay), cmocka_unit_test(test_padding_is_zero),
         cmocka_unit_test(test_write_and_read), cmocka_unit_test(test_gradients_in_given_memory),
         cmocka_unit_test(test_values_move),    cmocka_unit_test(test_every_acquisition_may_fail),
     };
