@@ -216,10 +216,6 @@ static charl_status finish_alone(charl__trainer *t)
     if (!t->infers) {
         CHARL_TRY(create_optimizer(t));
     }
-    CHARL_TRY(charl_params_initialize(t->params, (uint64_t)t->config->run.seed));
-    if (!t->infers) {
-        CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));
-    }
 cleanup:
     return st;
 }

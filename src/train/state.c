@@ -405,16 +405,22 @@ cleanup:
     return st;
 }
 
-static charl_status start_from(charl__trainer *t, const char *path)
+/* Weights of another run, or drawn: what is only planned needs none. */
+static charl_status start_afresh(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
+    const char *path = t->options->init_from;
 
-    if (charl__is_safetensors(path)) {
-        CHARL_TRY(charl__import_safetensors(path, t->model, t->params));
-        CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));
-    } else {
+    if (path && !charl__is_safetensors(path)) {
         CHARL_TRY(charl__trainer_load(t, path, false));
+        goto cleanup;
     }
+    if (path) {
+        CHARL_TRY(charl__import_safetensors(path, t->model, t->params));
+    } else if (!t->options->dry_run) {
+        CHARL_TRY(charl_params_initialize(t->params, (uint64_t)t->config->run.seed));
+    }
+    CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));
 cleanup:
     return st;
 }
@@ -433,8 +439,8 @@ charl_status charl__trainer_resume(charl__trainer *t)
     if (path[0]) {
         st = charl__trainer_load(t, path, true);
         t->supersedes = is_named(t->config->run.resume);
-    } else if (t->options->init_from) {
-        st = start_from(t, t->options->init_from);
+    } else {
+        st = start_afresh(t);
     }
     CHARL_TRY(charl__trainer_agree(t, st));
     /* After the weights to begin with were read: they may lie there. */
