@@ -26,11 +26,10 @@ static const charl__cli_command commands[] = {
      NULL},
     {"predict", "CONFIG CHECKPOINT", "what the model says of every sample of a split",
      charl__predict_main, NULL},
-    {"version", "", "print the version", version, NULL},
     {"generate", "CONFIG CHECKPOINT --prompt TEXT", "text from a trained language model",
      charl__generate_main, NULL},
-    {"report", "", "", NULL, NULL},
     {"bench", "", "", NULL, charl__bench_commands},
+    {"version", "", "print the version", version, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

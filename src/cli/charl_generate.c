@@ -153,7 +153,7 @@ int charl__generate_main(const char *path, int argc, char **argv)
         {"prompt", 'p', "TEXT", 0, "The text to continue", 1},
         {"tokens", 'n', "N", 0, "How many tokens (default 200)", 1},
         {"temperature", KEY_TEMPERATURE, "T", 0,
-         "Below 1 bolder, above 1 wilder; 0: always the most probable token (default 0.8)", 2},
+         "Below 1 safer, above 1 wilder; 0: always the most probable token (default 0.8)", 2},
         {"top-k", KEY_TOP_K, "K", 0, "Only the K most probable tokens (default: all)", 2},
         {"top-p", KEY_TOP_P, "P", 0,
          "Only the most probable tokens that together reach the probability P (default 1: all)", 2},

@@ -61,8 +61,7 @@ void charl__cli_restore_signals(void);
  * the terminal. With `indent` every line begins with that many spaces. */
 void charl__cli_put(const char *text, int indent);
 
-/** A node of the tree of commands: either `run` or `sub`, the end of a table has no name. A command
- * with neither is known but not available in this version; the list of commands leaves it out. */
+/** A node of the tree of commands: either `run` or `sub`, the end of a table has no name. */
 typedef struct charl__cli_command {
     const char *name;
     const char *args; /* of `run`, for the list of commands */

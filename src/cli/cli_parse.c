@@ -167,19 +167,11 @@ static int distance(const char *a, const char *b)
     return row[m];
 }
 
-static bool is_available(const charl__cli_command *c)
-{
-    return c->run || c->sub;
-}
-
 static void list_commands(const char *path, const charl__cli_command *table)
 {
     for (const charl__cli_command *c = table; c->name; c++) {
         char name[HINT_BYTES];
 
-        if (!is_available(c)) {
-            continue;
-        }
         snprintf(name, sizeof name, "%s %s", path, c->name);
         if (c->sub) {
             list_commands(name, c->sub);
@@ -199,7 +191,7 @@ static int unknown_command(const char *path, const charl__cli_command *table, co
     for (const charl__cli_command *c = table; c->name; c++) {
         const int d = distance(word, c->name);
 
-        if (d < best && is_available(c)) {
+        if (d < best) {
             best = d;
             nearest = c;
         }
@@ -232,10 +224,6 @@ int charl__cli_dispatch(const char *path, const charl__cli_command *table, int a
             char deeper[HINT_BYTES];
 
             snprintf(deeper, sizeof deeper, "%s %s", path, c->name);
-            if (!is_available(c)) {
-                return charl__cli_error(CHARL__EXIT_USAGE, NULL,
-                                        "%s is not available in this version", deeper);
-            }
             return c->sub ? charl__cli_dispatch(deeper, c->sub, argc - 1, argv + 1)
                           : c->run(deeper, argc - 1, argv + 1);
         }

@@ -126,12 +126,13 @@ static int64_t estimate(const charl_checkpoint *c)
     return bytes;
 }
 
-static charl_status check_space(const char *path, int64_t needed)
+/* A tenth of the disk's last room is left to others. */
+static charl_status check_space(const char *path, int64_t bytes)
 {
     charl_status st = CHARL_OK;
-    const int64_t left = charl__disk_free(path);
+    const int64_t left = charl__disk_free(path), needed = bytes + bytes / 10;
 
-    CHARL_REQUIRE(left < 0 || left / 11 * 10 >= needed, CHARL_ERR_DISK,
+    CHARL_REQUIRE(left < 0 || left >= needed, CHARL_ERR_DISK,
                   "%s: not enough room on the disk: %lld bytes needed, %lld free", path,
                   (long long)needed, (long long)left);
 cleanup:

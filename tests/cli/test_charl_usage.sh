@@ -25,11 +25,6 @@ for command in 'data import' 'data make' 'data info' 'data verify' 'checkpoint s
     hint "charl $command --help"
 done
 
-expect 2 'charl report is not available in this version' report x
-if "$charl" --help | grep -q 'charl report'; then
-    echo 'help lists charl report'
-    failed=1
-fi
 expect 2 'no such command: benchh' benchh
 hint 'did you mean `charl bench`'
 

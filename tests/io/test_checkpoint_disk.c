@@ -247,6 +247,23 @@ static int save_on_full_disk(void)
     return 0;
 }
 
+/* Less and less room until a save is refused: the message's numbers say why. 0, or a number. */
+static int save_until_refused(const char *folder)
+{
+    int64_t spare = 500 << 10;
+    long long needed = 0, left = 0;
+    const char *numbers;
+
+    while (fill(folder, spare) == 0 && charl_checkpoint_save(path, &s.c) == CHARL_OK) {
+        spare -= 4096;
+    }
+    numbers = strstr(charl_error_message(), "disk: ");
+    return numbers && sscanf(numbers, "disk: %lld bytes needed, %lld free", &needed, &left) == 2 &&
+                   needed > left
+               ? 0
+               : 5;
+}
+
 /* The test program again, inside a small file system of its own: 0, or a number that says what went
  * wrong. */
 static int on_full_disk(const char *folder)
@@ -267,6 +284,7 @@ static int on_full_disk(const char *folder)
                     charl_checkpoint_save(path, &s.c) != CHARL_OK || sample_load(path) != 8)) {
         rc = 4;
     }
+    rc = rc ? rc : save_until_refused(folder);
     if (rc) {
         fprintf(stderr, "%d: %s\n", rc, charl_error_message());
     }
