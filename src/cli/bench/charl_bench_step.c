@@ -11,8 +11,6 @@
 #include "cli/charl_commands.h"
 #include "tensor/ceiling.h"
 
-enum { FEW_ROWS = 2, MOST_STEPS = 10000 };
-
 typedef struct step_bench {
     charl__bench_config config;
     int64_t repeats, ms;
@@ -61,17 +59,11 @@ cleanup:
     return st;
 }
 
-/* Some steps say how many fill a row; then the rows that count. */
 static charl_status measure(step_bench *s, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
-    double steps;
 
-    CHARL_TRY(charl__bench_steps_run(&s->config, comm, FEW_ROWS, NULL, 0, &s->found));
-    steps = (double)s->ms * 1e-3 / s->found.step_s;
-    s->config.steps_per_row = steps < 1 ? 1 : steps > MOST_STEPS ? MOST_STEPS : (int)steps;
-    CHARL_TRY(
-        charl_comm_broadcast(comm, &s->config.steps_per_row, sizeof s->config.steps_per_row, 0));
+    s->config.row_s = (double)s->ms * 1e-3;
     CHARL_TRY(charl__bench_steps_run(&s->config, comm, (int)s->repeats, NULL, 0, &s->found));
     if (charl_comm_rank(comm) == 0) {
         st = measure_ceiling(s);
@@ -92,7 +84,7 @@ static void print_table(const step_bench *s, int ranks)
            ranks > 1 ? "s" : "");
     printf("  step      median %.4g ms, best %.4g ms of %" PRId64 " rows of %d steps; %d launches "
            "each\n",
-           f->median_s * 1e3, f->step_s * 1e3, s->repeats, s->config.steps_per_row, f->launches);
+           f->median_s * 1e3, f->step_s * 1e3, s->repeats, f->steps_per_row, f->launches);
     printf("  rate      %.6g samples/s", samples);
     if (f->window > 0) {
         printf(", %.6g tokens/s", samples * (double)f->window);

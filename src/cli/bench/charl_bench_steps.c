@@ -2,6 +2,8 @@
 #include "cli/bench/charl_bench_steps.h"
 
 #include <inttypes.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,13 +12,17 @@
 #include "cli/bench/charl_bench.h"
 #include "cli/charl_commands.h"
 
-enum { STEPS_PER_ROW = 8, AROUND = 3 /* rows that do not count */, OWN = 8, TEXT = 64 };
+enum { STEPS_PER_ROW = 8, FEW_ROWS = 2, MOST_STEPS = 10000, OWN = 8, TEXT = 64 };
 
 typedef struct watch {
     charl_comm *comm;
     charl__bench_steps *out;
-    int steps_per_row, rows, counted;
+    charl_config *config; /* its log.interval is the length of a row */
+    double length_s;      /* that rows shall have, as soon as it is known how many steps that are */
+    int64_t last;         /* step of the row before */
+    int rows, counted;
     double row_s[CHARL__BENCH_ROWS];
+    atomic_int stop;
 } watch;
 
 static charl_status on_started(void *ctx, const charl_train_info *info)
@@ -35,16 +41,33 @@ static charl_status on_started(void *ctx, const charl_train_info *info)
     return CHARL_OK;
 }
 
-/* The first row has touched memory, and the last two are written when all steps are done, so that
- * one's time is the other's. Of those between the best counts: what else a machine does makes
+/* The rows so far say how many steps are as long as a row shall be: rank 0's, for all. */
+static charl_status lengthen(watch *w)
+{
+    charl_status st = CHARL_OK;
+    const double steps = w->length_s / w->out->step_s;
+    int n = steps < 1 ? 1 : steps > MOST_STEPS ? MOST_STEPS : (int)steps;
+
+    CHARL_TRY(charl_comm_broadcast(w->comm, &n, sizeof n, 0));
+    w->config->log.interval = w->out->steps_per_row = n;
+    w->out->step_s = w->length_s = 0;
+    w->counted = 0;
+cleanup:
+    return st;
+}
+
+/* Called for the same rows on all ranks. The first has touched memory, and the first of another
+ * length began before that was known. Of the others the best counts: what else a machine does makes
  * steps longer, never shorter. */
 static charl_status on_trained(void *ctx, const charl_train_row *row)
 {
     watch *w = ctx;
     charl__bench_steps *out = w->out;
     const double step_s = row->step_ms / 1e3;
+    const bool is_whole = w->last > 0 && row->step - w->last == w->config->log.interval;
 
-    if (row->step <= w->steps_per_row || w->counted == w->rows) {
+    w->last = row->step;
+    if (!is_whole || (w->length_s <= 0 && w->counted == w->rows)) {
         return CHARL_OK;
     }
     if (out->step_s <= 0 || step_s < out->step_s) {
@@ -52,6 +75,12 @@ static charl_status on_trained(void *ctx, const charl_train_row *row)
         out->exposed_s = row->comm_exposed_ms / 1e3;
     }
     w->row_s[w->counted++] = step_s;
+    if (w->length_s > 0) {
+        return w->counted == FEW_ROWS ? lengthen(w) : CHARL_OK;
+    }
+    if (w->counted == w->rows) {
+        atomic_store(&w->stop, CHARL_STOP_SAVE); /* stop: there is nothing to save */
+    }
     return CHARL_OK;
 }
 
@@ -116,16 +145,20 @@ charl_status charl__bench_steps_run(const charl__bench_config *config, charl_com
 {
     charl_status st = CHARL_OK;
     charl_config *c = NULL;
-    watch w = {.comm = comm, .out = out, .steps_per_row = steps_of(config), .rows = rows};
+    watch w = {.comm = comm, .out = out, .length_s = config->row_s, .rows = rows};
     const charl_train_options options = {
         .comm = comm,
-        .fast_dev_run = (rows + AROUND) * w.steps_per_row,
+        .stop = &w.stop,
+        .fast_dev_run = INT_MAX,
         .events = {.ctx = &w, .started = on_started, .trained = on_trained, .warned = on_warned}};
     charl_train_result result;
 
     CHARL_INVARIANT(rows <= CHARL__BENCH_ROWS);
+    atomic_init(&w.stop, CHARL_STOP_NONE);
     memset(out, 0, sizeof *out);
     CHARL_TRY(charl_comm_agree(comm, load(config, whole, share, &c)));
+    w.config = c;
+    out->steps_per_row = (int)c->log.interval;
     out->overlaps = c->dist.overlap;
     out->precision = c->train.precision;
     out->allow_tf32 = c->device.allow_tf32;

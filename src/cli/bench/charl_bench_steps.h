@@ -12,10 +12,12 @@ typedef struct charl__bench_config {
     charl_config_override override[CHARL__BENCH_OVERRIDES];
     int n;
     int steps_per_row; /* 0: 8 */
+    double row_s;      /* > 0: such rows only to find out how many steps take so many seconds */
 } charl__bench_config;
 
 typedef struct charl__bench_steps {
     int64_t parameters, batch; /* trained elements; samples per step */
+    int steps_per_row;         /* of the rows that count */
     int slices, device;        /* device: its index in `charl devices` */
     bool is_cpu;
     bool bf16;        /* gradients travel in it */
