@@ -2,6 +2,7 @@
 #include "support/support.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/parallel.h"
 
