@@ -1,23 +1,48 @@
 /* fold: out[i] = sum over s < M of part[s * n + i], in the fixed binary tree of src/base/tree.h.
  *
- * Specialised by   M      number of leaves: slices of a lane times parts of a slice, up to 64 * 64 (default 2)
- *                  ROUND  nodes of so many levels and more are rounded to bf16: see tree.clh
- * Launch           one work-item per element, rounded up to the work-group.
+ * Specialised by   M          number of leaves: slices of a lane times parts of a slice, up to 64 * 64 (default 2)
+ *                  ROUND      nodes of so many levels and more are rounded to bf16: see tree.clh
+ *                  CHARL_VEC  4: n is a multiple of 4, and all begin at multiples of 16 bytes (default 1)
+ *                  TWO        1: further results from as many leaves (default 0)
+ * Launch           one work-item per CHARL_VEC elements, rounded up to the work-group; then as many as the further results need.
  * Numerics         M - 1 additions; the order depends on M only. With ROUND every node of whole slices is rounded to bf16.
  */
 #include "tree.clh"
 
-kernel void charl_fold(global const float *part, ulong part_at, global float *out, ulong out_at, long n)
+#ifndef TWO
+#define TWO 0
+#endif
+#if TWO
+#define FURTHER_ARGS , global const float *part2, ulong part2_at, global float *out2, ulong out2_at, long n2
+#else
+#define FURTHER_ARGS
+#endif
+
+/* The elements from `at` on. */
+static inline void fold(global const float *part, global float *out, ulong at, ulong n)
 {
-    const size_t i = get_global_id(0);
     charl_real level[CHARL_TREE_LEVELS];
 
-    if (i >= (ulong)n) {
+    if (at >= n) {
         return;
     }
-    part += part_at + i;
     for (int s = 0; s < M; s++) {
-        charl_tree_add(level, s, part[(ulong)s * (ulong)n]);
+        charl_tree_add(level, s, *(global const charl_real *)(part + (ulong)s * n + at));
     }
-    out[out_at + i] = charl_tree_sum(level);
+    *(global charl_real *)(out + at) = charl_tree_sum(level);
+}
+
+kernel void charl_fold(global const float *part, ulong part_at, global float *out, ulong out_at, long n FURTHER_ARGS)
+{
+    const ulong at = (ulong)get_global_id(0) * CHARL_VEC;
+
+#if TWO
+    const ulong group = get_local_size(0) * CHARL_VEC, first = ((ulong)n + group - 1) / group * group;
+
+    if (at >= first) {
+        fold(part2 + part2_at, out2 + out2_at, at - first, (ulong)n2);
+        return;
+    }
+#endif
+    fold(part + part_at, out + out_at, at, (ulong)n);
 }

@@ -264,6 +264,16 @@ charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, 
 /** The same for partial results that begin anywhere in a buffer, which `part` names without
  * checks. */
 charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n, int k);
+/** Partial results of output k: n elements of every leaf. */
+typedef struct charl__fold_input {
+    charl_arg part;
+    int64_t n;
+    int k;
+} charl__fold_input;
+/** The same of one output or two, in one launch per lane where both are rounded or neither. Not
+ * where charl__fold_is_direct. */
+charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input *in,
+                                int n_in) CHARL_MUST_CHECK;
 bool charl__fold_is_direct(const charl_enqueue *e); /* one slice, one lane */
 /** What kernels/tree.clh is specialised by to fold so many leaves into a lane of output k. */
 void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, size_t bytes);

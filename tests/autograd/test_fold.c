@@ -2,6 +2,7 @@
 #include "support/on_device.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/bf16.h"
@@ -103,10 +104,57 @@ static void test_rounded_nodes(void **state)
     }
 }
 
+/* Two results in one launch, one element or four to a work-item. */
+static void test_two_results(void **state)
+{
+    enum { LEAVES = 7, FIRST = 4 * N, SECOND = 4 * (N + 60), BOTH = FIRST + SECOND };
+    static float part[LEAVES * BOTH], tree[LEAVES * BOTH], got[BOTH];
+    float *first[LEAVES], *second[LEAVES];
+    charl_buffer *in, *sum;
+
+    (void)state;
+    charl_test_fill(part, LEAVES * BOTH, -1.0F, 3.0F, 9);
+    memcpy(tree, part, sizeof part);
+    for (int s = 0; s < LEAVES; s++) {
+        first[s] = tree + (ptrdiff_t)s * FIRST;
+        second[s] = tree + LEAVES * FIRST + (ptrdiff_t)s * SECOND;
+    }
+    charl__tree_fold(first, LEAVES, FIRST);
+    charl__tree_fold(second, LEAVES, SECOND);
+    charl_assert_ok(charl__buffer_create(dev, sizeof part, "leaves", &in));
+    charl_assert_ok(charl__buffer_create(dev, sizeof got, "sums", &sum));
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, in, 0, part, sizeof part, true));
+    for (int vec = 1; vec <= 4; vec += 3) {
+        const int groups = (FIRST / vec + GROUP - 1) / GROUP + (SECOND / vec + GROUP - 1) / GROUP;
+        charl_arg from = charl__raw(CHARL_ARG_IN, in), to = charl__raw(CHARL_ARG_OUT, sum);
+        charl_arg from2 = from, to2 = to;
+        char defines[96];
+
+        from2.v.offset = (int64_t)LEAVES * FIRST;
+        to2.v.offset = FIRST;
+        snprintf(defines, sizeof defines, "#define M %d\n#define CHARL_VEC %d\n#define TWO 1\n",
+                 LEAVES, vec);
+        charl_assert_ok(
+            charl__launch(dev, &(charl_launch){.file = "fold",
+                                               .entry = "charl_fold",
+                                               .defines = defines,
+                                               .global = {(size_t)(groups * GROUP)},
+                                               .local = {GROUP},
+                                               .args = {from, to, charl__i64(FIRST), from2, to2,
+                                                        charl__i64(SECOND)}}));
+        charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, 0, got, sizeof got, true));
+        charl_assert_same_bits(got, first[0], FIRST);
+        charl_assert_same_bits(got + FIRST, second[0], SECOND);
+    }
+    charl__buffer_release(in);
+    charl__buffer_release(sum);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_tree),
-                                       cmocka_unit_test(test_rounded_nodes)};
+                                       cmocka_unit_test(test_rounded_nodes),
+                                       cmocka_unit_test(test_two_results)};
 
     return charl_test_on_device(tests, &dev);
 }

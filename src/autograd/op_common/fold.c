@@ -25,26 +25,58 @@ void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, 
     }
 }
 
-static charl_status fold_lane(const charl_enqueue *e, charl_arg in, int64_t n, int k, int j)
+/* Every work-item of a GPU may move 16 bytes at a time. Compilers for CPUs join work-items. */
+static bool is_in_fours(const charl_enqueue *e, const charl__fold_input *in)
+{
+    const int64_t places = in->n | in->part.v.offset | e->out[in->k]->offset |
+                           (e->slices->n_lanes > 1 ? e->lane_stride[in->k] : 0);
+
+    return charl_device_get_info(e->dev)->kind != CHARL_DEVICE_CPU && places % 4 == 0;
+}
+
+static charl_status fold_lane(const charl_enqueue *e, const charl__fold_input *in, int n_in, int j)
 {
     const charl_slices *s = e->slices;
-    const size_t group = 64;
+    const int group = 64, vec = is_in_fours(e, &in[0]) && is_in_fours(e, &in[n_in - 1]) ? 4 : 1;
     const int64_t leaf = s->lane_lo[j] - s->first; /* first leaf among this rank's */
-    char defines[64];
-    charl_arg out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
+    char defines[128];
+    const int n =
+        snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define TWO %d\n", vec, n_in == 2);
+    charl_launch l = {.file = "fold",
+                      .entry = "charl_fold",
+                      .defines = defines,
+                      .local = {(size_t)group},
+                      .label = e->label};
 
-    charl__fold_defines(e, k, s->lane_hi[j] - s->lane_lo[j], defines, sizeof defines);
-    in.v.offset += leaf * n;
-    out.v.offset = e->out[k]->offset + j * e->lane_stride[k];
-    return charl__launch(e->dev, &(charl_launch){
-                                     .file = "fold",
-                                     .entry = "charl_fold",
-                                     .defines = defines,
-                                     .global = {((size_t)n + group - 1) / group * group},
-                                     .local = {group},
-                                     .args = {in, out, charl__i64(n)},
-                                     .label = e->label,
-                                 });
+    charl__fold_defines(e, in[0].k, s->lane_hi[j] - s->lane_lo[j], defines + n,
+                        sizeof defines - (size_t)n);
+    for (int i = 0; i < n_in; i++) {
+        charl_arg part = in[i].part, out = charl__raw(CHARL_ARG_OUT, e->out[in[i].k]->buffer);
+
+        part.v.offset += leaf * in[i].n;
+        out.v.offset = e->out[in[i].k]->offset + j * e->lane_stride[in[i].k];
+        charl__launch_add(&l, part);
+        charl__launch_add(&l, out);
+        charl__launch_add(&l, charl__i64(in[i].n));
+        l.global[0] += (size_t)((in[i].n / vec + group - 1) / group * group);
+    }
+    return charl__launch(e->dev, &l);
+}
+
+charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input *in, int n_in)
+{
+    charl_status st = CHARL_OK;
+
+    const int each = e->rounds[in[0].k] == e->rounds[in[n_in - 1].k] ? n_in : 1; /* to a launch */
+
+    CHARL_INVARIANT(!charl__fold_is_direct(e));
+    for (int j = 0; j < e->slices->n_lanes; j++) {
+        for (int i = 0; i < n_in; i += each) {
+            CHARL_TRY(fold_lane(e, &in[i], each, j));
+        }
+    }
+cleanup:
+    return st;
 }
 
 charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n, int k)
@@ -53,12 +85,9 @@ charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n,
 
     if (charl__fold_is_direct(e)) {
         CHARL_INVARIANT(part.buffer == e->out[k]->buffer && part.v.offset == e->out[k]->offset);
-        goto cleanup;
+    } else if (n > 0) {
+        st = charl__fold_inputs(e, &(charl__fold_input){part, n, k}, 1);
     }
-    for (int j = 0; j < e->slices->n_lanes && n > 0; j++) {
-        CHARL_TRY(fold_lane(e, part, n, k, j));
-    }
-cleanup:
     return st;
 }
 

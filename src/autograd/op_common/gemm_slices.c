@@ -1,6 +1,7 @@
 /* Where the sums of slices meet: inside the kernel, or as partial results in the workspace. The
  * bits are the same. */
 #include "autograd/op_common/gemm_slices.h"
+#include "autograd/op_common/rows.h"
 
 enum { MOST_PARTS = 64 };
 
@@ -110,17 +111,6 @@ cleanup:
     return st;
 }
 
-/* Where the partial results of output k begin: itself where there is one only, else the workspace
- * from float `at` on. */
-static charl_arg partial_results(const charl_enqueue *e, int k, int64_t at)
-{
-    const charl_tensor *t = charl__fold_target(e, k);
-    charl_arg a = charl__raw(CHARL_ARG_IN, t->buffer);
-
-    a.v.offset = t->offset + (charl__fold_is_direct(e) ? 0 : at);
-    return a;
-}
-
 /* The products of `leaves`, then the fold; sums of A, where wanted, likewise into output 1. */
 static charl_status fold_after(const charl_enqueue *leaves, const charl_gemm *p, int64_t elements,
                                int k, bool with_a_sums)
@@ -135,9 +125,12 @@ static charl_status fold_after(const charl_enqueue *leaves, const charl_gemm *p,
         q.a_sums_at = charl__fold_is_direct(leaves) ? 0 : behind;
     }
     CHARL_TRY(charl__gemm(leaves->dev, &q));
-    CHARL_TRY(charl__fold(leaves, charl__fold_target(leaves, k), elements, k));
-    if (with_a_sums) {
-        CHARL_TRY(charl__fold_from(leaves, partial_results(leaves, 1, behind), p->m, 1));
+    if (elements > 0 && !charl__fold_is_direct(leaves)) {
+        const charl__fold_input in[] = {
+            {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, 0), elements, k},
+            {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, behind), p->m, 1}};
+
+        CHARL_TRY(charl__fold_inputs(leaves, in, with_a_sums ? 2 : 1));
     }
 cleanup:
     return st;
