@@ -4,6 +4,7 @@
  * one "what = choice" per line. It is read when the device is opened and written by rename. Whoever
  * asks checks what it gets: a line that says nothing sensible costs speed, nothing else. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -230,6 +231,8 @@ static bool write_file(const charl__choices *c, const char *about, const char *t
     return ok;
 }
 
+static atomic_int n_saved; /* ranks that are threads may save at once */
+
 charl_status charl__choices_save(charl_device *dev)
 {
     charl_status st = CHARL_OK;
@@ -241,7 +244,8 @@ charl_status charl__choices_save(charl_device *dev)
                   "one");
     CHARL_TRY(read_file(c)); /* what another process has found meanwhile */
     CHARL_TRY(describe(dev, &about));
-    CHARL_TRY(charl__text_printf(&temporary, "%s.%ld.tmp", c->path, (long)getpid()));
+    CHARL_TRY(charl__text_printf(&temporary, "%s.%ld-%d.tmp", c->path, (long)getpid(),
+                                 atomic_fetch_add(&n_saved, 1)));
     CHARL_REQUIRE(write_file(c, charl__text_string(&about), charl__text_string(&temporary)),
                   CHARL_ERR_IO, "cannot write %s: %s", c->path, strerror(errno));
 cleanup:

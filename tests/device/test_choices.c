@@ -1,6 +1,8 @@
 /* Choices between kernels: the file that keeps them, and what is no such file. */
 #include "device/suite.h"
 
+#include <pthread.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,6 +50,39 @@ static void are_kept(void **state)
     dev = open_device();
     assert_false(charl__choices_any(dev));
     charl_device_close(dev);
+}
+
+static void *save_often(void *device)
+{
+    intptr_t failed = 0;
+
+    for (int i = 0; i < 200; i++) {
+        failed += charl__choices_save(device) != CHARL_OK;
+    }
+    return (void *)failed;
+}
+
+/* Ranks may be threads of one process. */
+static void are_kept_by_threads_at_once(void **state)
+{
+    charl_device *dev[2] = {open_device(), open_device()};
+    pthread_t thread[2];
+    void *failed = NULL;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        charl_assert_ok(charl__choice_set(dev[i], i == 0 ? "x" : "y", "1"));
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&thread[i], NULL, save_often, dev[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(thread[i], &failed), 0);
+        assert_null(failed);
+    }
+    charl_assert_ok(charl__choices_clear(dev[0]));
+    charl_device_close(dev[0]);
+    charl_device_close(dev[1]);
 }
 
 static void other_lines_are_skipped(void **state)
@@ -108,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(are_kept),
+        cmocka_unit_test(are_kept_by_threads_at_once),
         cmocka_unit_test(other_lines_are_skipped),
         cmocka_unit_test(failures_say_why),
     };
