@@ -31,15 +31,17 @@ typedef struct charl_device_facts {
      * promises; PoCL's CPU device does it. Only CPU devices that say they share memory are asked,
      * by filling a buffer and looking; all others copy. */
     bool zero_copy;
-    bool fp16;          /* half arithmetic compiles and runs */
-    bool local_is_fast; /* local memory is its own memory, not the host cache: tiles go there */
-    bool wgmma;         /* kernels with local_bytes run, and matrix products on the tensor cores of
-                           NVIDIA's compute capability 9.0 are right */
-    bool mma;           /* else: matrix products of half types on those of 8.0 and higher are */
-    bool tf32;          /* f32 may be multiplied there too, rounded to tf32 */
-    bool ptx;           /* kernels may use inline PTX of compute capability 8.0: they are built with
-                           CHARL_PTX defined */
-    int vector_width;   /* preferred floats per vector */
+    bool fp16;           /* half arithmetic compiles and runs */
+    bool tiles_in_local; /* tiles go to local memory: not on CPUs, whose caches hold them. Also on
+                            GPUs that have none of their own (Arm Mali), where it is slower: what
+                            suits CPUs wants a megabyte for each work-item */
+    bool wgmma;          /* kernels with local_bytes run, and matrix products on the tensor cores of
+                            NVIDIA's compute capability 9.0 are right */
+    bool mma;            /* else: matrix products of half types on those of 8.0 and higher are */
+    bool tf32;           /* f32 may be multiplied there too, rounded to tf32 */
+    bool ptx;         /* kernels may use inline PTX of compute capability 8.0: they are built with
+                         CHARL_PTX defined */
+    int vector_width; /* preferred floats per vector */
     int group; /* a work-group size that suits simple kernels: 1 on CPUs that vectorise inside a
                   work-item */
 } charl_device_facts;

@@ -88,12 +88,10 @@ charl_status charl__device_probe(charl_device *dev, bool allow_tf32)
 {
     charl_status st = CHARL_OK;
     const bool cpu = dev->info.kind == CHARL_DEVICE_CPU;
-    cl_device_local_mem_type local = CL_GLOBAL;
     cl_uint width = 1;
 
-    clGetDeviceInfo(dev->id, CL_DEVICE_LOCAL_MEM_TYPE, sizeof local, &local, NULL);
     clGetDeviceInfo(dev->id, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT, sizeof width, &width, NULL);
-    dev->facts.local_is_fast = local == CL_LOCAL && !cpu;
+    dev->facts.tiles_in_local = !cpu;
     dev->facts.vector_width = width > 0 ? (int)width : 1;
     /* On a CPU a work-item is a loop over vectors; elsewhere 256 fills every known GPU and is
      * allowed on almost all. */

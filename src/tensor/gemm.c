@@ -34,7 +34,7 @@ bool charl__gemm_is_local(charl_device *dev, const charl_gemm *p)
     case CHARL_GEMM_CORES_PADDED:
         break;
     }
-    return charl__device_facts(dev)->local_is_fast &&
+    return charl__device_facts(dev)->tiles_in_local &&
            charl_device_get_info(dev)->max_group >= GROUP;
 }
 

@@ -429,6 +429,17 @@ static void every_plan(void **state)
     release(&p);
 }
 
+/* Whatever a GPU says of its local memory. */
+static void vectors_are_for_cpus(void **state)
+{
+    const charl_device_info *info = charl_device_get_info(dev);
+    const charl_gemm like = {.m = 300, .n = 300, .k = 300};
+
+    (void)state;
+    assert_int_equal(charl__gemm_is_local(dev, &like),
+                     info->kind != CHARL_DEVICE_CPU && info->max_group >= 256);
+}
+
 static void refuses_what_does_not_fit(void **state)
 {
     (void)state;
@@ -483,6 +494,7 @@ int main(void)
         cmocka_unit_test(folds_like_the_tree),
         cmocka_unit_test(position_does_not_matter),
         cmocka_unit_test(every_plan),
+        cmocka_unit_test(vectors_are_for_cpus),
         cmocka_unit_test(refuses_what_does_not_fit),
         cmocka_unit_test(rate),
     };
