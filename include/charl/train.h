@@ -25,6 +25,8 @@ typedef struct charl_train_info {
     bool mixed;            /* ranks have devices of different models: equal up to rounding only */
     int layers;
     int64_t parameters;           /* trained elements */
+    int64_t gradients;            /* that travel between ranks: one per element and use of it ... */
+    int64_t last_gradients;       /* ... those in the last bucket; 0: all are sent at the end */
     int64_t train_rows, val_rows; /* samples */
     int64_t window;               /* tokens per sample; 0: the samples are no tokens */
     bool data_on_device;

@@ -8,6 +8,17 @@
 #include "train/shard.h"
 #include "train/trainer.h"
 
+/* Elements of the bucket of gradients that is final last. */
+static int64_t last_bucket(const charl_graph *g)
+{
+    int64_t begin, count = 0;
+
+    if (g) {
+        charl__graph_bucket(g, charl__graph_bucket_count(g) - 1, &begin, &count);
+    }
+    return count;
+}
+
 charl_status charl__trainer_report(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
@@ -24,6 +35,8 @@ charl_status charl__trainer_report(charl__trainer *t)
         .mixed = t->mixed.on,
         .layers = charl_model_get_count(t->model),
         .parameters = charl_params_get_elements(t->params),
+        .gradients = t->params->gradient_elements,
+        .last_gradients = last_bucket(t->train.g),
         .train_rows = t->data.rows[CHARL_SPLIT_TRAIN],
         .val_rows = t->data.rows[CHARL_SPLIT_VAL],
         .window = t->data.kind == CHARL_DATASET_TOKENS ? t->data.x_shape.dim[0] : 0,

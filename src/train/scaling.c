@@ -32,12 +32,15 @@ charl__link charl__scaling_fit(int ranks, double few, double few_s, double many,
 
 double charl__scaling_exposed_s(const charl__cluster *c, int ranks, const charl__step_work *w)
 {
-    const double each_s = charl__scaling_allreduce_s(c, ranks, w->bytes / w->buckets);
+    const double each_s = charl__scaling_allreduce_s(c, ranks, (w->bytes - w->last) / w->buckets);
     const double backward_s = w->backward * w->compute_s;
     double done_s = 0; /* since backward began */
 
     for (int i = 1; i <= w->buckets; i++) {
         done_s = max(done_s, backward_s * i / w->buckets) + each_s;
+    }
+    if (w->last > 0) {
+        done_s = max(done_s, backward_s) + charl__scaling_allreduce_s(c, ranks, w->last);
     }
     return done_s - backward_s;
 }

@@ -27,7 +27,8 @@ typedef struct charl__cluster {
 typedef struct charl__step_work {
     double compute_s;
     double bytes;    /* of gradients */
-    int buckets;     /* in which they are sent */
+    double last;     /* of these in the bucket that is ready last, when all is computed */
+    int buckets;     /* in which the others are sent */
     double backward; /* the share of compute_s in which buckets become ready; 0: none is hidden */
 } charl__step_work;
 
@@ -50,7 +51,8 @@ double charl__scaling_allreduce_s(const charl__cluster *c, int ranks, double byt
 charl__link charl__scaling_fit(int ranks, double few, double few_s, double many, double many_s);
 
 /** Seconds that a step waits for its gradients after it has computed: bucket i of m is ready when
- * i/m of backward is done, and is sent when the one before it has been. */
+ * i/m of backward is done, the last one when all is, and is sent when the one before it has been.
+ */
 double charl__scaling_exposed_s(const charl__cluster *c, int ranks, const charl__step_work *w);
 
 /** compute_s for a number of slices, by straight lines between and beyond the points of the curve

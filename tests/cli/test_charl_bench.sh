@@ -154,6 +154,8 @@ if "$charl" devices >out 2>err; then
     expect 0 '^step,1,mlp.ini,f32,.*,64,8,' bench step mlp.ini -r 1 --ms 1 -f csv
     expect 0 '"flop":[1-9]' bench step mlp.ini -r 1 --ms 1 -f jsonl
     python3 -c 'import json; json.loads(open("out").read())' || failed=1
+    flop=$(sed 's/.*"flop":\([^,]*\),.*/\1/' out)
+    on 2 0 "\"ranks\":2,.*\"flop\":$flop," bench step mlp.ini -r 1 --ms 1 -f jsonl
     expect 2 'one rank has no link to measure' bench scaling mlp.ini -r 1
     hint 'mpirun -n 2 .* or --near'
     expect 0 '^weak,512,32768,' bench scaling mlp.ini -r 1 -f csv --near 2,20 --far 5,12 --node 4

@@ -57,6 +57,14 @@ static void test_exposed(void **state)
     assert_close(charl__scaling_exposed_s(&cluster, 8, &w),
                  0.005 + 10 * charl__scaling_allreduce_s(&cluster, 8, 1e8) - 0.05);
     assert_close(charl__scaling_exposed_s(&cluster, 1, &w), 0);
+    /* What is ready last, and the ninth of the others before it, which takes as long. */
+    w = (charl__step_work){
+        .compute_s = 0.3, .bytes = 1e9, .last = 1e8, .buckets = 9, .backward = 2.0 / 3};
+    assert_close(charl__scaling_exposed_s(&cluster, 4, &w), 2 * tenth);
+    w.last = 0.91e9;
+    assert_close(charl__scaling_exposed_s(&cluster, 4, &w),
+                 charl__scaling_allreduce_s(&cluster, 4, 0.91e9) +
+                     charl__scaling_allreduce_s(&cluster, 4, 0.01e9));
 }
 
 static void test_compute(void **state)

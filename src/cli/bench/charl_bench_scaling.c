@@ -22,7 +22,8 @@ enum {
     FEW_BYTES = 4096,
     MANY_BYTES = 25 << 20,
     SUMS = 20,
-    ROWS = 6
+    ROWS = 6,
+    CPU_ROUNDS = 3
 };
 
 static const double BACKWARD = 2.0 / 3; /* of the computing time: two products of three */
@@ -36,7 +37,7 @@ typedef struct link_option {
 typedef struct scaling {
     charl__bench_config config;
     link_option near, far;
-    int64_t node, repeats;
+    int64_t node, repeats; /* 0: by the devices */
     charl__bench_format format;
     /* found */
     charl__bench_steps here; /* on all ranks that there are */
@@ -99,13 +100,17 @@ static charl_status measure_steps(scaling *s, charl_comm *comm)
     charl_status st = CHARL_OK;
     charl_team *team = NULL;
     charl_comm *alone = NULL;
+    int64_t rounds;
 
     st = charl_team_create(1, &team);
     if (st == CHARL_OK) {
         st = charl_comm_create(&(charl_comm_options){.team = team}, &alone);
     }
     CHARL_TRY(charl_comm_agree(comm, st));
-    for (int64_t r = 0; r < s->repeats; r++) {
+    CHARL_TRY(measure_round(s, comm, alone));
+    rounds = s->repeats > 0 ? s->repeats : s->here.is_cpu ? CPU_ROUNDS : 1;
+    CHARL_TRY(charl_comm_reduce_i64(comm, CHARL_COMM_MAX, &rounds, 1));
+    for (int64_t r = 1; r < rounds; r++) {
         CHARL_TRY(measure_round(s, comm, alone));
     }
 cleanup:
@@ -183,11 +188,13 @@ cleanup:
 static prediction predict(const scaling *s, const char *kind, int ranks, double share)
 {
     const charl__bench_steps *h = &s->here;
-    const double bytes = (double)h->parameters * (h->bf16 ? 2 : 4);
-    const double buckets = h->overlaps ? bytes / h->bucket : 1;
+    const double element = h->bf16 ? 2 : 4, bytes = (double)h->gradients * element;
+    const double last = h->overlaps ? (double)h->last_gradients * element : 0;
+    const double buckets = h->overlaps ? (bytes - last) / h->bucket : 1;
     const double alone_s = charl__scaling_compute_s(&s->curve, h->slices);
     const charl__step_work w = {.compute_s = charl__scaling_compute_s(&s->curve, share),
                                 .bytes = bytes,
+                                .last = last,
                                 .buckets = buckets > 1 ? (int)(buckets + 0.999) : 1,
                                 .backward = h->overlaps && !h->is_cpu ? BACKWARD : 0};
     prediction p = {.kind = kind,
@@ -365,7 +372,9 @@ int charl__bench_scaling_main(const char *path, int argc, char **argv)
         {"far", KEY_FAR, "US,GB/S", 0,
          "Link of a node to others (default: measured where there are several)", 0},
         {"node", KEY_NODE, "N", 0, "Ranks per node to predict for (default: 8, or those here)", 0},
-        {"repeat", 'r', "N", 0, "Rounds of measurements, of which the best counts (default: 3)", 0},
+        {"repeat", 'r', "N", 0,
+         "Rounds of measurements, of which the best counts (default: 3 on processors, 1 on GPUs)",
+         0},
         CHARL__BENCH_FORMAT_OPTION,
         {0}};
     static const struct argp argp = {
@@ -380,7 +389,7 @@ int charl__bench_scaling_main(const char *path, int argc, char **argv)
         NULL,
         NULL};
     charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__BENCH_OVERRIDES};
-    scaling s = {.repeats = 3};
+    scaling s = {0};
     charl_config *config = NULL;
     charl_status st;
     int code = charl__cli_parse(path, &argp, &operands, argc, argv, &s);

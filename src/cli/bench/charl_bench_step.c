@@ -16,7 +16,7 @@ typedef struct step_bench {
     int64_t repeats, ms;
     charl__bench_format format;
     charl__bench_steps found;
-    double ceiling; /* floating-point operations per second, of rank 0's device */
+    double ceiling; /* floating-point operations per second, of all ranks' devices */
 } step_bench;
 
 static charl_status run_ceiling(void *ctx)
@@ -29,7 +29,7 @@ static charl_status wait_device(void *on)
     return charl_device_sync(on);
 }
 
-/* What the device of this rank multiplies in the step's precision. */
+/* What the device of this rank multiplies in the step's precision, beside those of the others. */
 static charl_status measure_ceiling(step_bench *s)
 {
     charl_status st = CHARL_OK;
@@ -65,10 +65,8 @@ static charl_status measure(step_bench *s, charl_comm *comm)
 
     s->config.row_s = (double)s->ms * 1e-3;
     CHARL_TRY(charl__bench_steps_run(&s->config, comm, (int)s->repeats, NULL, 0, &s->found));
-    if (charl_comm_rank(comm) == 0) {
-        st = measure_ceiling(s);
-    }
-    CHARL_TRY(charl_comm_agree(comm, st));
+    CHARL_TRY(charl_comm_agree(comm, measure_ceiling(s)));
+    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_SUM, &s->ceiling, 1));
 cleanup:
     return st;
 }

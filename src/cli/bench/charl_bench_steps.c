@@ -30,6 +30,8 @@ static charl_status on_started(void *ctx, const charl_train_info *info)
     const watch *w = ctx;
 
     w->out->parameters = info->parameters;
+    w->out->gradients = info->gradients;
+    w->out->last_gradients = info->last_gradients;
     w->out->batch = info->batch_size;
     w->out->slices = info->slices;
     w->out->launches = info->launches;
@@ -166,6 +168,7 @@ charl_status charl__bench_steps_run(const charl__bench_config *config, charl_com
     out->bf16 = c->dist.reduce_dtype == CHARL_REDUCE_BF16;
     CHARL_TRY(charl_train_run(c, &options, &result));
     CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &out->step_s, 1));
+    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_SUM, &out->flop, 1));
     out->median_s = charl__bench_median(w.row_s, w.counted);
 cleanup:
     charl_config_destroy(c);

@@ -16,16 +16,17 @@ typedef struct charl__bench_config {
 } charl__bench_config;
 
 typedef struct charl__bench_steps {
-    int64_t parameters, batch; /* trained elements; samples per step */
-    int steps_per_row;         /* of the rows that count */
-    int slices, device;        /* device: its index in `charl devices` */
+    int64_t parameters, batch;         /* trained elements; samples per step */
+    int64_t gradients, last_gradients; /* as in charl_train_info */
+    int steps_per_row;                 /* of the rows that count */
+    int slices, device;                /* device: its index in `charl devices` */
     bool is_cpu;
     bool bf16;        /* gradients travel in it */
     bool overlaps;    /* dist.overlap */
     double bucket;    /* bytes, dist.bucket_mb */
     int launches;     /* of a step, as far as graphs know: without the update */
     int64_t window;   /* tokens per sample, or 0 */
-    double flop;      /* of the products of a step on this rank */
+    double flop;      /* of the products of a step on all ranks */
     int precision;    /* charl_precision */
     bool allow_tf32;  /* device.allow_tf32 */
     double step_s;    /* of the best row, on the slowest rank */
