@@ -4,7 +4,8 @@
  *                  SPLIT       1: the last tiles are shared out in equal parts: see tile_order.clh
  *                  WHOLE_ROWS  1: out, of a half type, is stored through local memory: see tile_rows.clh; not with A_SUMS
  *                  ROWS_BY_16  with it, 1: every row of out begins at a multiple of 16 bytes
- * Launch           groups of 384 work-items, one per compute unit or fewer: group g computes tiles g, g + groups, ...
+ * Launch           groups of 384 work-items, one per compute unit or fewer, which share the tiles out as they go: see
+ *                  roles_deal.clh. The word COUNT of `passed` is 0 before and after.
  * Building         for the target sm_90a, with charl_launch.groups 1 and the local array enlarged to LOCAL_BYTES + WORDS_BYTES, with A_SUMS
  *                  A_SUMS_BYTES more, with WHOLE_ROWS 8 * ROWS_BYTES.
  * Algorithm        gemm_wgmma.cl's, but the last four warps copy, as far ahead as there are stages, and add up A where that is wanted, while
@@ -48,22 +49,33 @@
 #define COPY_ROWS (COPIERS / 8)
 #define BARRIER ASM volatile("bar.sync %0, 128;" ::"r"(1 + (lane >> 7)) : "memory") /* of four warps that multiply */
 #define COPIERS_BARRIER ASM volatile("bar.sync 3, 128;" ::: "memory")
-#define WORDS_BYTES 128
+#define WORDS_BYTES 256 /* of stages, 64, and DEALS_BYTES */
 #define FULL(s) (base + LOCAL_BYTES + 8 * (s))
 #define FREE(s) (base + LOCAL_BYTES + 8 * STAGES + 8 * (s))
 #define WARP_ROWS (base + LOCAL_BYTES + WORDS_BYTES + (uint)(lane >> 5) * ROWS_BYTES) /* never with A_SUMS */
 #include "nvidia/tile_copy.clh"
 #include "nvidia/roles_copy.clh"
 #include "nvidia/tile_order.clh"
+#include "nvidia/roles_deal.clh"
 #include "nvidia/tile_next.clh"
 #include "nvidia/tile_epilogue.clh"
 #include "nvidia/tile_end.clh"
 #include "nvidia/roles_sums.clh"
 
-/* The next stage; nothing once they are through. */
+/* The next stage; nothing once they are through. Whoever deals does so when at most one more stage of the piece is left. */
 #define COPY_NEXT                                                                                                      \
-    FIND_NEXT                                                                                                          \
-    if (coming < pieces) {                                                                                             \
+    if (lane == 0 && k_left <= BK && dealt == coming && is_more) {                                                     \
+        dealt = deal(deals, dealt, COUNT, steps, tiles, rounds);                                                       \
+    }                                                                                                                  \
+    if (k_left <= 0 && is_more) {                                                                                      \
+        const piece next = piece_dealt(deals, coming++);                                                               \
+                                                                                                                       \
+        is_more = next.tile >= 0;                                                                                      \
+        if (is_more) {                                                                                                 \
+            FIND_PIECE(next);                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    if (is_more) {                                                                                                     \
         wait_phase(FREE(fill), fill_parity ^ 1);                                                                       \
         COPY_A(mine + fill * STAGE_BYTES);                                                                             \
         COPY_B(mine + fill * STAGE_BYTES + A_BLOCKS * BLOCK);                                                          \
@@ -80,8 +92,8 @@ kernel __attribute__((reqd_work_group_size(LANES + COPIERS, 1, 1))) void
 gemm_roles(PRODUCT_ARGS)
 {
     local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
-    const uint base = (uint)(ulong)stages;
-    const int steps = max((k + BK - 1) / BK, 1), pieces = PIECES;
+    const uint base = (uint)(ulong)stages, deals = base + LOCAL_BYTES + 16 * STAGES;
+    const int steps = max((k + BK - 1) / BK, 1);
     uint use = 0, use_parity = 0; /* the stage that is used next, and its parity */
 
     if (get_local_id(0) == 0) {
@@ -89,14 +101,18 @@ gemm_roles(PRODUCT_ARGS)
             begin_phases(FULL(s), ALL_BY_16 ? COPIERS : 2 * COPIERS);
             begin_phases(FREE(s), LANES / 32 + (A_SUMS ? COPIERS / 32 : 0));
         }
+        for (uint i = 0; i < DEALS; i++) {
+            begin_phases(DEALT(i), 1);
+        }
         ASM volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     ASM volatile("bar.sync 0;" ::: "memory");
     if (warp_number() >= LANES / 32) {
         const int lane = (int)get_local_id(0) - LANES, chunk = lane & 7, row = lane >> 3;
         const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
-        int coming = -1; /* piece of the next copy */
+        int coming = 0, dealt = 0; /* pieces that copying has begun, and that are dealt */
         int k_left = 0;
+        bool is_more = true;
         uint fill = 0, fill_parity = 0;
         place corner = {0, 0, 0, 0};
         CHUNKS_OF_A;
@@ -110,9 +126,12 @@ gemm_roles(PRODUCT_ARGS)
         for (int t = 0; t < AHEAD; t++) {
             COPY_NEXT;
         }
-        for (int q = 0; q < pieces; q++) {
-            const piece now = PIECE(q);
+        for (int q = 0;; q++) {
+            const piece now = piece_dealt(deals, q);
 
+            if (now.tile < 0) {
+                break;
+            }
             BEGIN_A_SUMS(now);
 #pragma nounroll
             for (int t = now.from; t < now.to; t++) {
@@ -129,9 +148,13 @@ gemm_roles(PRODUCT_ARGS)
         ASM volatile("setmaxnreg.inc.sync.aligned.u32 " LANES_REGISTERS ";");
         out += out_at;
         EPILOGUE_MOVE(0);
-        for (int q = 0; q < pieces; q++) {
-            const piece now = PIECE(q);
+        for (int q = 0;; q++) {
+            const piece now = piece_dealt(deals, q);
             uint last = STAGES;
+
+            if (now.tile < 0) {
+                break;
+            }
 
             PREFETCH_BESIDE(now);
             BEGIN_SUMS(now);

@@ -11,6 +11,7 @@ enum {
     STAGE_BYTES = 128, /* of a row of tiles for wgmma */
     CHUNK_BYTES = 16,
     SPLIT_COST = 16,
+    NARROW_TILES = 4, /* of a group, where that is enough of them */
     SHORT_K = 1536,
     A_SUMS_BYTES = 4096,
     ROWS_BYTES = 32768
@@ -24,7 +25,7 @@ typedef struct tile {
 } tile;
 
 static const tile narrow = {"nvidia/gemm_wgmma", "gemm_wgmma", 128, 3, 256, 2, 0};
-static const tile wide = {"nvidia/gemm_roles", "gemm_roles", 256, 4, 384, 1, 128};
+static const tile wide = {"nvidia/gemm_roles", "gemm_roles", 256, 4, 384, 1, 256};
 static const tile of_mma = {"nvidia/gemm_mma", "gemm_mma", 128, 3, 128, 2, 0};
 
 /* Whether they take products of this type. */
@@ -101,7 +102,11 @@ typedef struct deal {
     int rounds; /* of whole tiles, before those that are shared out */
 } deal;
 
-/* Sharing the last tiles out spares the idle part of the last round. It costs each group the time
+/* Something else may hold compute units, sums of gradients over ranks for one: a group that starts
+ * late must not delay the launch by its share of it. So the narrow tile's groups are many and
+ * short; those of the wide one, for which beginning costs more, draw tiles as they go.
+ *
+ * Sharing the last tiles out spares the idle part of the last round. It costs each group the time
  * of about SPLIT_COST steps, in which sums go through memory, and what runs at a time shares less
  * in the cache: not worth it for a few percent. */
 static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, int64_t tiles)
@@ -119,6 +124,9 @@ static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, in
 
         d.is_split = d.groups <= CHARL_PASSED_GROUPS && 12 * idle > tiles &&
                      idle * steps > SPLIT_COST * d.groups;
+    }
+    if (t == &narrow && d.groups < charl__ceil_div(tiles, NARROW_TILES)) {
+        d.groups = charl__ceil_div(tiles, NARROW_TILES);
     }
     d.rounds = d.is_split ? (int)(tiles / d.groups) - 1 : 0;
     return d;
@@ -251,7 +259,7 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
     if (is_by_rows(p, t)) {
         l.local_bytes += ROWS_BYTES;
     }
-    if (x->deal.is_split) {
+    if (x->deal.is_split || t == &wide) { /* where its groups draw tiles from a count */
         charl__launch_add(&l, charl__i32(x->deal.rounds));
         charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, charl__device_passed(dev)));
     }
