@@ -18,7 +18,8 @@ typedef charl_status (*charl__ready_fn)(void *ctx, int64_t begin, int64_t count)
 void charl__graph_set_steps(charl_graph *g,
                             charl_steps *steps); /* borrowed; without it the graph has its own */
 void charl__graph_on_collective(charl_graph *g, charl__collective_fn fn, void *ctx);
-/** Report gradients in buckets of at least bucket_elements, in the order of the arena. */
+/** Report gradients in buckets, of at least bucket_elements where they are neighbours in the arena,
+ * each as soon as all of it is final. */
 void charl__graph_on_ready(charl_graph *g, charl__ready_fn fn, void *ctx, int64_t bucket_elements);
 
 /** Leave gradients in the lanes of `gradients` (borrowed), as many as the graph's slices have,
@@ -56,5 +57,8 @@ charl_status charl__graph_measure(charl_graph *g, int64_t *bytes) CHARL_MUST_CHE
  * only. */
 int charl__graph_bucket_count(const charl_graph *g);
 void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *count);
+/** The part of the launches of the backward pass that follows behind its report, 0 to 1. It may
+ * differ between ranks. */
+double charl__graph_bucket_left(const charl_graph *g, int i);
 
 #endif

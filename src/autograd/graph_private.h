@@ -71,6 +71,7 @@ typedef struct charl_action {
     int first, last;      /* launches */
     charl_node *node;     /* the collective */
     int64_t begin, count; /* elements of the gradient arena that are final on this rank */
+    double left;          /* part of the launches of the backward pass that follows */
 } charl_action;
 
 enum { CHARL_MAX_SCOPES = 16 };

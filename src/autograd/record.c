@@ -206,13 +206,12 @@ cleanup:
     return st;
 }
 
-typedef struct bucket_walk {
-    int64_t begin; /* of the bucket being filled */
-    int64_t end;
+typedef struct bucket {
+    int64_t begin, end;
     int closing; /* node that finishes what is in it */
-} bucket_walk;
+} bucket;
 
-/* Node that finishes what lies in [begin, end) of a lane; -1 when nothing does. */
+/* Node that finishes what lies in [begin, end) of a lane; -1 when nothing does: reported last. */
 static int finish_of(const charl_graph *g, int64_t begin, int64_t end)
 {
     int last = -1;
@@ -232,42 +231,73 @@ static int finish_of(const charl_graph *g, int64_t begin, int64_t end)
     return last;
 }
 
-static void next_bucket(const charl_graph *g, bucket_walk *w)
-{
-    w->begin = w->end;
-    w->end = charl__params_range(g->params, &w->begin, g->bucket_elements);
-    w->closing = finish_of(g, w->begin, w->end);
-}
-
-static charl_status close_buckets(charl_graph *g, bucket_walk *w, int position, int *from)
+/* In the order of the arena. */
+static charl_status find_buckets(const charl_graph *g, bucket **out, int *n)
 {
     charl_status st = CHARL_OK;
+    int64_t begin = 0, end;
 
-    while (g->ready && g->has_gradients && w->end > w->begin && position >= w->closing) {
-        CHARL_TRY(close_stretch(g, from));
-        CHARL_TRY(add_action(
-            g,
-            (charl_action){.kind = CHARL_DO_READY, .begin = w->begin, .count = w->end - w->begin}));
-        next_bucket(g, w);
+    *n = 0;
+    if (!g->ready || !g->params || !g->has_gradients) {
+        goto cleanup;
+    }
+    for (; (end = charl__params_range(g->params, &begin, g->bucket_elements)) > begin;
+         begin = end) {
+        CHARL_TRY(charl_realloc((size_t)(*n + 1) * sizeof **out, out));
+        (*out)[*n] = (bucket){begin, end, finish_of(g, begin, end)};
+        (*n)++;
     }
 cleanup:
     return st;
 }
 
+/* Report what node number `position` finishes. The first gradients of a backward pass may lie last:
+ * a share of a table that the output layer uses, too. */
+static charl_status close_buckets(charl_graph *g, const bucket *b, int n, int position, int *from)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < n; i++) {
+        if (b[i].closing == position) {
+            CHARL_TRY(close_stretch(g, from));
+            CHARL_TRY(add_action(g, (charl_action){.kind = CHARL_DO_READY,
+                                                   .begin = b[i].begin,
+                                                   .count = b[i].end - b[i].begin}));
+        }
+    }
+cleanup:
+    return st;
+}
+
+/* Behind each report, of the launches from number `backward` on. */
+static void tell_what_is_left(charl_graph *g, int backward)
+{
+    const int all = charl__recording_count(g->recording);
+    int last = 0;
+
+    for (int i = 0; i < g->n_actions; i++) {
+        charl_action *a = &g->action[i];
+
+        last = a->kind == CHARL_DO_REPLAY ? a->last : last;
+        if (a->kind == CHARL_DO_READY && all > backward) {
+            a->left = (double)(all - last) / (all - backward);
+        }
+    }
+}
+
 static charl_status record_nodes(charl_graph *g)
 {
     charl_status st = CHARL_OK;
-    bucket_walk walk = {0};
-    int from = 0;
+    bucket *buckets = NULL;
+    int n_buckets = 0, from = 0, backward = 0;
 
-    if (g->params && g->has_gradients) {
-        next_bucket(g, &walk);
-    }
+    CHARL_TRY(find_buckets(g, &buckets, &n_buckets));
     for (int i = 0; i < g->nodes.count; i++) {
         charl_node *n = charl__node(g, i);
 
         if (g->has_gradients && i == g->first_backward) {
             charl__recording_mark(g->recording); /* the halves can be replayed one by one */
+            backward = charl__recording_count(g->recording);
         }
         if (n->live && n->op == &charl__op_batch_sum && !charl__graph_is_whole(g)) {
             CHARL_REQUIRE(g->collective, CHARL_ERR_INVALID,
@@ -278,11 +308,13 @@ static charl_status record_nodes(charl_graph *g)
         } else if (n->live && charl__op_launches(n->op)) {
             CHARL_TRY(enqueue_node(g, n));
         }
-        CHARL_TRY(close_buckets(g, &walk, i, &from));
+        CHARL_TRY(close_buckets(g, buckets, n_buckets, i, &from));
     }
-    CHARL_TRY(close_buckets(g, &walk, g->nodes.count, &from));
+    CHARL_TRY(close_buckets(g, buckets, n_buckets, -1, &from));
     CHARL_TRY(close_stretch(g, &from));
+    tell_what_is_left(g, backward);
 cleanup:
+    charl_free(buckets);
     return st;
 }
 
@@ -329,14 +361,28 @@ int charl__graph_bucket_count(const charl_graph *g)
     return n;
 }
 
-void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *count)
+/* NULL where there are fewer. */
+static const charl_action *bucket_of(const charl_graph *g, int i)
 {
     for (int a = 0; a < g->n_actions; a++) {
         if (g->action[a].kind == CHARL_DO_READY && i-- == 0) {
-            *begin = g->action[a].begin;
-            *count = g->action[a].count;
-            return;
+            return &g->action[a];
         }
     }
-    *begin = *count = 0;
+    return NULL;
+}
+
+void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *count)
+{
+    const charl_action *a = bucket_of(g, i);
+
+    *begin = a ? a->begin : 0;
+    *count = a ? a->count : 0;
+}
+
+double charl__graph_bucket_left(const charl_graph *g, int i)
+{
+    const charl_action *a = bucket_of(g, i);
+
+    return a ? a->left : 0;
 }

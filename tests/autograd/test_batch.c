@@ -203,17 +203,34 @@ static charl_status refuse_bucket(void *ctx, int64_t begin, int64_t count)
     return CHARL_ERR_COMM;
 }
 
-static void bucket_graph(rank *r, charl__ready_fn fn, void *ctx, int64_t elements)
+/* A weight at both ends, whose gradients are the first and the last but one of a backward pass. */
+static charl_var *tied_ends(charl_graph *g, charl_params *set, charl_var *x)
 {
-    charl_assert_ok(charl__slices_block(TOTAL, 0, 1, &r->slices));
+    charl_var *w1 = param(g, set, "fc1.weight", (charl_shape){2, {10, 72}});
+    charl_var *tied = param(g, set, "tied.weight", (charl_shape){2, {10, 10}});
+    charl_var *middle = param(g, set, "middle.weight", (charl_shape){2, {10, 10}});
+    charl_var *h = charl_linear(g, charl_flatten(g, x), w1, NULL);
+
+    h = charl_tanh(g, charl_linear(g, h, tied, NULL));
+    h = charl_tanh(g, charl_linear(g, h, middle, NULL));
+    return charl_linear(g, h, tied, NULL);
+}
+
+/* Of rank 0 of `ranks`. */
+static void bucket_graph(rank *r, model_fn model, int ranks, charl__ready_fn fn, void *ctx,
+                         int64_t elements)
+{
+    charl_assert_ok(charl__slices_block(TOTAL, 0, ranks, &r->slices));
     charl_assert_ok(charl_params_create(&r->params));
     charl_assert_ok(charl_graph_create(dev, &r->slices, &r->g));
     charl__graph_set_steps(r->g, steps);
     charl__graph_on_ready(r->g, fn, ctx, elements);
-    r->x = charl_input(r->g, "x", CHARL_F32, (charl_shape){4, {ROWS, 2, 6, 6}}, CHARL_BATCHED);
-    r->y = charl_input(r->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
-    r->loss = charl_batch_mean(
-        r->g, charl_cross_entropy(r->g, mlp(r->g, r->params, r->x), r->y, NULL, 0.0F));
+    charl__graph_on_collective(r->g, no_collective, NULL);
+    r->x =
+        charl_input(r->g, "x", CHARL_F32, (charl_shape){4, {ROWS / ranks, 2, 6, 6}}, CHARL_BATCHED);
+    r->y = charl_input(r->g, "y", CHARL_I32, (charl_shape){1, {ROWS / ranks}}, CHARL_BATCHED);
+    r->loss = charl_cross_entropy(r->g, model(r->g, r->params, r->x), r->y, NULL, 0.0F);
+    r->loss = charl_batch_mean(r->g, r->loss);
     charl_graph_backward(r->g, r->loss, NULL);
     charl_assert_ok(charl_graph_compile(r->g));
     charl_assert_ok(charl_params_initialize(r->params, 7));
@@ -228,7 +245,7 @@ static void check_buckets(int64_t elements, int least)
     float *final;
     int64_t end = 0;
 
-    bucket_graph(&r, log_bucket, &log, elements);
+    bucket_graph(&r, mlp, 1, log_bucket, &log, elements);
     log.params = r.params;
     charl_assert_ok(charl_alloc_array(r.params->elements, sizeof(float), &log.seen));
     charl_assert_ok(charl__steps_push(steps, &(charl_step){.seed_lo = 1, .commit = 1}));
@@ -274,7 +291,7 @@ static void test_buckets_close_early(void **state)
     int first = -1, last_replay = -1;
 
     (void)state;
-    bucket_graph(&r, log_bucket, &log, 1);
+    bucket_graph(&r, mlp, 1, log_bucket, &log, 1);
     for (int a = 0; a < r.g->n_actions; a++) {
         if (r.g->action[a].kind == CHARL_DO_READY && first < 0) {
             first = a;
@@ -287,12 +304,51 @@ static void test_buckets_close_early(void **state)
     rank_fini(&r);
 }
 
+/* What is final first goes first: the share of a weight that lies behind all others in the arena.
+ */
+static void test_first_final_first_reported(void **state)
+{
+    bucket_log log = {0};
+    rank r;
+    const charl_param *tied, *middle;
+    float *final;
+    int n;
+
+    (void)state;
+    bucket_graph(&r, tied_ends, 2, log_bucket, &log, 1);
+    log.params = r.params;
+    n = charl__graph_bucket_count(r.g);
+    charl_assert_ok(charl_alloc_array(r.params->gradient_elements, sizeof(float), &log.seen));
+    charl_assert_ok(charl_alloc_array(r.params->gradient_elements, sizeof(float), &final));
+    charl_assert_ok(charl__steps_push(steps, &(charl_step){.loss_seed = 1, .commit = 1}));
+    charl_assert_ok(charl_graph_run(r.g));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, r.params->grad, 0, final,
+                                       (size_t)r.params->gradient_elements * sizeof *final, true));
+    assert_int_equal(n, 4);
+    assert_int_equal(log.n, n);
+    for (int i = 0; i < n; i++) {
+        assert_true(i == 0 ||
+                    charl__graph_bucket_left(r.g, i) <= charl__graph_bucket_left(r.g, i - 1));
+        charl_assert_same_bits(log.seen + log.begin[i], final + log.begin[i], log.count[i]);
+    }
+    tied = charl_params_find(r.params, "tied.weight");
+    middle = charl_params_find(r.params, "middle.weight");
+    assert_true(middle->offset < tied->offset);
+    assert_int_equal(log.begin[0], tied->offset);
+    assert_int_equal(log.begin[1], middle->offset);
+    assert_true(charl__graph_bucket_left(r.g, 0) > 0.5);
+    assert_true(charl__graph_bucket_left(r.g, n - 1) < 0.5);
+    charl_free(final);
+    charl_free(log.seen);
+    rank_fini(&r);
+}
+
 static void test_callback_failure_ends_the_run(void **state)
 {
     rank r;
 
     (void)state;
-    bucket_graph(&r, refuse_bucket, NULL, 1);
+    bucket_graph(&r, mlp, 1, refuse_bucket, NULL, 1);
     charl_assert_ok(charl__steps_push(steps, &(charl_step){.commit = 1}));
     charl_assert_status(charl_graph_run(r.g), CHARL_ERR_COMM);
     rank_fini(&r);
@@ -348,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_part_of_the_batch_needs_a_collective),
         cmocka_unit_test(test_buckets),
         cmocka_unit_test(test_buckets_close_early),
+        cmocka_unit_test(test_first_final_first_reported),
         cmocka_unit_test(test_callback_failure_ends_the_run),
         cmocka_unit_test(test_spread_is_exact),
     };
