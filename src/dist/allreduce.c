@@ -361,6 +361,11 @@ bool charl__allreduce_buffers(const charl_allreduce *ar, charl_buffer **lanes, c
     return ar->algorithm->join != NULL;
 }
 
+void charl__allreduce_share(charl_allreduce *ar, bool with_launches)
+{
+    ar->shares = with_launches;
+}
+
 charl_status charl__allreduce_join(charl_allreduce *ar)
 {
     charl_status st = CHARL_OK;

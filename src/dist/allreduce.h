@@ -42,6 +42,7 @@ struct charl_allreduce {
     void *lanes, *sum;
     float *gathered;                         /* stride floats, or NULL */
     charl_buffer *device_lanes, *device_sum; /* of algorithms that run on the devices */
+    bool shares;                             /* ... beside launches of the compute queue */
     int64_t begun, completed;
     charl__range range[CHARL__RANGES];
     float *scratch; /* for charl__tree_apply */

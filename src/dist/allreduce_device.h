@@ -15,10 +15,16 @@ bool charl__allreduce_buffers(const charl_allreduce *ar, charl_buffer **lanes, c
  * Errors: ERR_COMM, ERR_DEVICE. */
 charl_status charl__allreduce_join(charl_allreduce *ar) CHARL_MUST_CHECK;
 
+/** Ranges begun from now on are summed while the compute queue has work: by few work-groups, which
+ * leave the other processors to it, or not: by as many as make it short, as at first. Equally on
+ * all ranks; changes no bit. */
+void charl__allreduce_share(charl_allreduce *ar, bool with_launches);
+
 /* How the kernel works; preset by create, changed for tests and measurements: equally on all ranks,
  * while nothing is on its way. */
 typedef struct charl__peer_tuning {
     int groups;        /* work-groups, at most as many as create has made room for */
+    int groups_beside; /* ... of sums that share the device with launches of the compute queue */
     int64_t all_bytes; /* up to here every rank adds everything, above it a part */
     double patience_s; /* of the kernel; 0: the communicator's */
 } charl__peer_tuning;

@@ -9,6 +9,8 @@
  *
  * Where the devices add up by themselves, ready() enqueues the all-reduce of a bucket, finish()
  * orders what follows behind it on the device, and verify() is where the host hears of a lost rank.
+ * Such an all-reduce takes few processors, and its time, as long as backward goes on for a part of
+ * itself as large as the bucket is of all gradients; those at the end take all processors.
  */
 #include "train/sync.h"
 
@@ -54,10 +56,12 @@ struct charl__sync {
     charl_allreduce *ar;
     charl_reducer *reducer;
     int n_lanes;
-    bool on_device;        /* the devices add up, the host copies and waits for nothing */
-    int64_t last_ticket;   /* ... of what they were given; -1: nothing yet */
-    charl_event *computed; /* ... all of it, in the last step */
-    bool in_place;         /* the device writes lanes where the all-reduce reads them ... */
+    bool on_device;              /* the devices add up, the host copies and waits for nothing */
+    bool is_beside[MAX_BUCKETS]; /* ... this bucket of a step while backward goes on */
+    int n_ready;                 /* ... of this step's buckets given to them */
+    int64_t last_ticket;         /* ... of what they were given; -1: nothing yet */
+    charl_event *computed;       /* ... all of it, in the last step */
+    bool in_place;               /* the device writes lanes where the all-reduce reads them ... */
     bool sum_in_place;     /* ... and reads sums where it writes them, for all ranks of the node */
     bool shares_values;    /* the parameters lie in the memory of the all-reduce */
     charl__narrow *narrow; /* NULL: gradients travel in f32 */
@@ -208,6 +212,12 @@ charl_status charl__sync_check(charl__sync *s, const charl_graph *g)
     hash = charl__fnv1a64(range, (size_t)n * sizeof range[0]);
     CHARL_TRY(charl_comm_compare(s->comm, "the buckets of gradients", &hash, sizeof hash,
                                  CHARL_ERR_CONFIG));
+    /* One rank decides: with other slices or another device a graph has other launches. */
+    for (int i = 0; i < n; i++) {
+        s->is_beside[i] = (double)range[i][1] <=
+                          charl__graph_bucket_left(g, i) * (double)s->set->gradient_elements;
+    }
+    CHARL_TRY(charl_comm_broadcast(s->comm, s->is_beside, sizeof s->is_beside, 0));
 cleanup:
     return st;
 }
@@ -275,6 +285,8 @@ charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count)
     const int first = s->n_chunks;
 
     if (s->on_device) {
+        charl__allreduce_share(s->ar, s->n_ready < MAX_BUCKETS && s->is_beside[s->n_ready]);
+        s->n_ready++;
         return enqueue(s, begin, count);
     }
     if (s->narrow) {
@@ -457,6 +469,7 @@ charl_status charl__sync_finish(charl__sync *s)
     if (s->on_device) {
         charl__event_release(s->computed);
         s->computed = NULL;
+        s->n_ready = 0;
         CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &s->computed));
         CHARL_TRY(charl__allreduce_join(s->ar));
         s->n_unseen++;

@@ -76,7 +76,8 @@ static void rounds_run(charl_allreduce *ar, const charl_slices *mine, int64_t n,
     for (int64_t round = 0; round < rounds; round++) {
         pause_randomly(round);
         lanes_write(ar, mine, round, n, leaf);
-        for (int b = 0; b < 4; b++) {
+        for (int b = 0; b < 4; b++) { /* by all work-groups and by few */
+            charl__allreduce_share(ar, (round + b) % 2 == 1);
             charl_assert_ok(charl_allreduce_begin(ar, cut[b], cut[b + 1] - cut[b], &ticket));
         }
         sums_check(ar, mine->total, round, n, leaf);

@@ -41,6 +41,8 @@ for n in 1 3 8; do
 done
 expect 0 "small buckets on 2 ranks" ranks 2 gpt.ini -q -o gpt-2 dist.bucket_mb=0.01 data.cache=none
 same "small buckets on 2 ranks" gpt-1 gpt-2
+expect 0 "small buckets, summed by the devices of 3 ranks" ranks 3 gpt.ini -q -o gpt-p dist.bucket_mb=0.01 dist.allreduce=peer
+same "small buckets, summed by the devices of 3 ranks" gpt-1 gpt-p
 for n in 1 2; do
     expect 0 "llama on $n ranks" ranks $n llama.ini -q -o llama-$n
 done
