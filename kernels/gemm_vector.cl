@@ -27,10 +27,11 @@
 #include "gemm.clh"
 
 #define KC 256 /* depth of a packed block */
-/* A block is mi * MR rows and nj * NR columns, as large as a level-2 cache holds with its operands, so that these are seldom read. */
+/* A block is mi * MR rows and nj * NR columns: its rows of A, packed, are what a level-2 cache holds; a panel of B is packed when its turn
+ * comes and lies in the level-1 cache while all rows are multiplied with it; sums come and go. All are on the stack of a thread, which may
+ * have no more than 2 MiB. */
 #define MI (384 / MR)
-#define NJ (384 / NR)
-#define TILES (FOLD ? 3 * MI : MI * NJ) /* mi * nj is at most this */
+#define TILES (FOLD ? 3 * MI : 24 * MI) /* mi * nj is at most this */
 #define KEPT  (6 * MI * FOLD) /* and, times the levels that `leaves` need, at most this */
 #define SIZE (MR * NR)
 #define ALIGNED __attribute__((aligned(64)))
@@ -86,7 +87,7 @@ static inline void finish(const float *acc, const target *t EPILOGUE_ARGS)
 
 kernel void gemm_vector(GEMM_ARGS)
 {
-    float bp[NJ * KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED, level[KEPT * SIZE + 1] ALIGNED;
+    float bp[KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED, level[KEPT * SIZE + 1] ALIGNED;
 #if !IN_PLACE
     float ap[MI * PANEL] ALIGNED;
 #endif
@@ -117,7 +118,9 @@ kernel void gemm_vector(GEMM_ARGS)
 #if !IN_PLACE
             pack_a(ap, sa, i0, mm, k0, kc, m, k_all);
 #endif
-            pack_b(bp, sb, j0, mj, k0, kc, n, k_all, ih, iw, pw, &px);
+#if B_KIND == 3
+            find_pixels(&px, k0, kc, k_all, ih, iw, pw);
+#endif
             for (int tile = 0; tile < mj * mm; tile++) {
                 const int i = tile % mm, j = tile / mm, first = i0 + i * MR, row = IN_PLACE ? min(first, m - MR) : first;
                 const target t = {row, j0 + j * NR, first - row, min(MR, m - row), n - j0 - j * NR, n, out,
@@ -125,12 +128,20 @@ kernel void gemm_vector(GEMM_ARGS)
                 const bool whole = known && t.skip == 0 && t.rows == MR && t.left >= NR;
                 float *const sums = acc + (single ? 0 : tile * SIZE);
 
+#if B_KIND == 0
+                if (j + 1 < mj) {
+                    fetch_panel(sb, t.col + NR, k0, kc, n, i, mm);
+                }
+#endif
+                if (i == 0) {
+                    pack_panel(bp, sb, t.col, k0, kc, n, k_all, ih, iw, pw, &px);
+                }
 #if IN_PLACE
                 micro(sa + (long)row * k_all + k0, k_all,
 #else
                 micro(ap + i * PANEL, KC,
 #endif
-                      bp + j * KC * NR, sums, kc, step == 0, ends, level + tile * levels * SIZE, to, whole, &t);
+                      bp, sums, kc, step == 0, ends, level + tile * levels * SIZE, to, whole, &t);
 #ifdef EXPR
                 if (known) {
                     finish(sums, &t EPILOGUE_OPERANDS);

@@ -9,7 +9,8 @@ enum {
     BLOCK_ARG = 21,
     GROUP = 256,
     PANEL = 32,
-    BLOCK = 384, /* rows and columns */
+    BLOCK = 384,       /* rows */
+    BLOCK_PANELS = 24, /* of columns, beside that many rows */
     LONGEST_LINE = 1024,
     LONGEST_IN_PLACE = 512, /* elements of a row */
     LOCAL_SUM = 256,        /* elements of all leaves */
@@ -176,12 +177,12 @@ static bool reads_in_place(const charl_gemm *p, micro_tile t)
 }
 
 /* Micro-tiles for which a work-item of gemm_vector.cl has memory, and for the levels of a fold. */
-static int most_tiles(const charl_gemm *p, int most, int most_columns)
+static int most_tiles(const charl_gemm *p, int most)
 {
     int levels = 0;
 
     if (p->leaves <= 1) {
-        return most * most_columns;
+        return BLOCK_PANELS * most;
     }
     while ((p->leaves - 1) >> levels != 0) {
         levels++;
@@ -197,11 +198,10 @@ static void choose_block(charl_device *dev, const charl_gemm *p, micro_tile t, i
     const int64_t row_panels = charl__ceil_div(p->m, t.rows),
                   col_panels = charl__ceil_div(p->n, t.columns);
     const int64_t z = charl__at_least_one(p->count), units = charl__gemm_units(dev);
-    const int most = BLOCK / t.rows, most_columns = BLOCK / t.columns;
-    const int tiles = most_tiles(p, most, most_columns);
+    const int most = BLOCK / t.rows, tiles = most_tiles(p, most);
     const int row_cost = reads_in_place(p, t) ? 1 : packing(p->a_kind) / 4;
     const int rows = (int)(row_panels < most ? row_panels : most);
-    const int columns = (int)(col_panels < most_columns ? col_panels : most_columns);
+    const int columns = (int)(col_panels < tiles ? col_panels : tiles);
     int64_t least = INT64_MAX;
 
     *mi = *nj = 1;
@@ -224,10 +224,10 @@ static void choose_block(charl_device *dev, const charl_gemm *p, micro_tile t, i
 bool charl__gemm_block_fits(charl_device *dev, const charl_gemm *p, int mi, int nj)
 {
     const micro_tile t = tile_of(dev, p);
-    const int most = BLOCK / t.rows, most_columns = BLOCK / t.columns;
+    const int most = BLOCK / t.rows;
 
-    return mi <= most && nj <= most_columns && mi * nj <= most_tiles(p, most, most_columns) &&
-           mi <= charl__ceil_div(p->m, t.rows) && nj <= charl__ceil_div(p->n, t.columns);
+    return mi <= most && mi * nj <= most_tiles(p, most) && mi <= charl__ceil_div(p->m, t.rows) &&
+           nj <= charl__ceil_div(p->n, t.columns);
 }
 
 static void shape_vector(charl_device *dev, const charl_gemm *p, const charl__gemm_plan *plan,

@@ -26,7 +26,7 @@ static const charl__gemm_plan tiles[] = {
 };
 
 /* Micro-tiles of a work-item of gemm_vector.cl. */
-static const int down[] = {2, 6, 12, 24, 48}, across[] = {1, 3, 6, 12};
+static const int down[] = {2, 6, 12, 24, 48}, across[] = {1, 3, 8, 24};
 
 bool charl__gemm_fits_small(const charl_gemm *p)
 {
