@@ -6,12 +6,12 @@
  *                  ROWS       rows of the table for each group (default 8)
  *                  M          slices to add (default 2)
  *                  ROUND      0: nodes of the tree over slices are rounded to bf16 (default: not)
- *                  MANY       positions of a token from which on its slices are added side by side (default 16)
  *                  ACT        type of the rows added; sums are float
  *                  CHARL_VEC  see math.clh
  * Launch           a group of GROUP for each ROWS rows of the table.
- * Algorithm        most tokens of a large table have no position or a few: their rows are shared out among all work-items. A token with many
- *                  gets the whole group, which has for each slice some work-items with a chain each, and a tree over the slices at the end.
+ * Algorithm        most tokens of a large table have no position or a few: their rows are shared out among all work-items, which then read
+ *                  one or two rows of g and write one. A token with more gets the whole group, which has for each slice some work-items
+ *                  with a chain each, and a tree over the slices at the end.
  * Numerics         one chain of additions for each token, slice and column, from 0; the slices in the fixed tree.
  */
 #ifndef GROUP
@@ -20,12 +20,10 @@
 #ifndef ROWS
 #define ROWS 8
 #endif
-#ifndef MANY
-#define MANY 16
-#endif
 #include "tree.clh"
 
 #define AHEAD 4 /* rows that are read before they are added */
+#define FEW   2 /* positions of a token, at most, whose tree is one addition */
 #define SIDE  (GROUP / M) /* work-items of a slice, where slices are added side by side */
 
 /* What all work-items know: rows of the slices and their places in `order`. */
@@ -63,19 +61,27 @@ static inline charl_real chain_of(const source in, ulong s, int i, int stop, ulo
     return in.whole ? sum_of(true, in, s, i, stop, c) : sum_of(false, in, s, i, stop, c);
 }
 
-/* Columns from c on of a row of the table; begin and stop: places of its token in the M slices. */
-static inline charl_real row_of(const source in, ulong first, local const int *begin, local const int *stop, ulong c)
+static inline charl_real load_of(const source in, int at, ulong c)
 {
-    charl_real level[CHARL_TREE_LEVELS];
+    global const ACT *g = in.g + (ulong)at * in.size + c;
 
-    for (int i = 0; i < M; i++) {
-        charl_tree_add(level, i, chain_of(in, first + (ulong)i, begin[i], stop[i], c));
-    }
-    return charl_tree_sum(level);
+    return in.whole ? charl_read(true, g, 0) : charl_read(false, g, (long)(in.size - c));
 }
 
-/* The same for all columns, by the whole group. */
-static inline void add_side_by_side(const source in, ulong first, local const int *begin, local const int *stop, global float *out,
+/* Columns from c on of a row of the table whose token has one or two positions; apart: in different slices. The rest of the tree, and what
+ * every chain begins with, is 0. */
+CHARL_IN_KERNEL charl_real few_of(const source in, local const int *at, int total, bool apart, ulong c)
+{
+    const charl_real a = load_of(in, at[0], c) + CHARL_SPLAT(0.0f), b = load_of(in, at[total - 1], c) + CHARL_SPLAT(0.0f);
+
+    if (total == 1 || !apart) {
+        return charl_tree_node(total == 1 ? a : a + b, 0);
+    }
+    return charl_tree_node(charl_tree_node(a, 0) + charl_tree_node(b, 0), 1);
+}
+
+/* All columns of a row of the table, by the whole group; begin and stop: places of its token in the M slices. */
+CHARL_IN_KERNEL void add_side_by_side(const source in, ulong first, local const int *begin, local const int *stop, global float *out,
                                     local float *sums)
 {
     const int t = (int)get_local_id(0), leaf = t / SIDE;
@@ -108,8 +114,15 @@ static inline void add_side_by_side(const source in, ulong first, local const in
     }
 }
 
-/* Where the tokens of the group's rows stand in each slice, and how many positions each has in all. */
-static inline void find_places(global const int *ends, ulong v0, ulong rows, local int *begin, local int *stop, local int *total)
+/* What a group knows of the tokens of its rows. */
+typedef struct {
+    int begin[ROWS * M], stop[ROWS * M]; /* places in each slice */
+    int total[ROWS];                     /* positions in all */
+    int at[ROWS * FEW];                  /* where there are few: the rows of g */
+    int apart[ROWS];                     /* and whether they are in different slices */
+} places;
+
+CHARL_IN_KERNEL void find_places(const source in, global const int *ends, ulong first, ulong v0, ulong rows, local places *p)
 {
     const int t = (int)get_local_id(0);
 
@@ -117,17 +130,25 @@ static inline void find_places(global const int *ends, ulong v0, ulong rows, loc
         const ulong v = min(v0 + (ulong)(u / M), rows - 1);
         global const int *end = ends + (ulong)(u % M) * (rows + 1);
 
-        begin[u] = v > 0 ? end[v - 1] : 0;
-        stop[u] = end[v];
+        p->begin[u] = v > 0 ? end[v - 1] : 0;
+        p->stop[u] = end[v];
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int k = t; k < ROWS; k += GROUP) {
         int sum = 0;
 
-        for (int u = k * M; u < k * M + M; u++) {
-            sum += stop[u] - begin[u];
+        p->apart[k] = 0;
+        for (int m = 0; m < M; m++) {
+            const ulong s = (first + (ulong)m) * in.positions;
+            const int begin = p->begin[k * M + m], count = p->stop[k * M + m] - begin;
+
+            p->apart[k] |= sum == 1 && count == 1;
+            for (int i = 0; i < count && sum + i < FEW; i++) {
+                p->at[k * FEW + sum + i] = (int)s + in.order[s + (ulong)(begin + i)];
+            }
+            sum += count;
         }
-        total[k] = sum;
+        p->total[k] = sum;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 }
@@ -135,7 +156,7 @@ static inline void find_places(global const int *ends, ulong v0, ulong rows, loc
 kernel void charl_sum_rows(global const ACT *g, ulong g_at, global const int *scratch, ulong scratch_at, global float *out,
                            ulong out_at, ulong first, ulong slices, ulong positions, ulong rows, ulong size)
 {
-    local int begin[ROWS * M], stop[ROWS * M], total[ROWS];
+    local places p;
     local float sums[GROUP * CHARL_VEC];
     const uint pieces = (uint)((size + CHARL_VEC - 1) / CHARL_VEC);
     const ulong v0 = get_group_id(0) * ROWS;
@@ -143,20 +164,20 @@ kernel void charl_sum_rows(global const ACT *g, ulong g_at, global const int *sc
                        .whole = CHARL_VEC == 8 && size % 8 == 0 && CHARL_IS_ALIGNED(g + g_at)};
 
     out += out_at + v0 * size;
-    find_places(scratch + scratch_at + first * (rows + 1), v0, rows, begin, stop, total);
+    find_places(in, scratch + scratch_at + first * (rows + 1), first, v0, rows, &p);
     for (uint u = (uint)get_local_id(0); u < ROWS * pieces; u += GROUP) {
-        const int k = (int)(u / pieces);
+        const int k = (int)(u / pieces), total = p.total[k];
         const ulong c = (ulong)(u % pieces) * CHARL_VEC;
 
-        if (v0 + (ulong)k < rows && total[k] < MANY) {
-            const charl_real sum = total[k] > 0 ? row_of(in, first, begin + k * M, stop + k * M, c) : CHARL_SPLAT(0.0f);
+        if (v0 + (ulong)k < rows && total <= FEW) {
+            const charl_real sum = total > 0 ? few_of(in, p.at + k * FEW, total, p.apart[k] != 0, c) : CHARL_SPLAT(0.0f);
 
             charl_store(sum, out + (ulong)k * size + c, (long)(size - c));
         }
     }
     for (int k = 0; k < ROWS && v0 + (ulong)k < rows; k++) {
-        if (total[k] >= MANY) {
-            add_side_by_side(in, first, begin + k * M, stop + k * M, out + (ulong)k * size, sums);
+        if (p.total[k] > FEW) {
+            add_side_by_side(in, first, p.begin + k * M, p.stop + k * M, out + (ulong)k * size, sums);
         }
     }
 }

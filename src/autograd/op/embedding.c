@@ -16,7 +16,7 @@
 #include "charl/ops.h"
 
 enum { MOST_COMPARED = 1 << 16 }; /* positions of a slice */
-enum { ROWS = 8, MANY = 16 };     /* see kernels/embedding_sum.cl */
+enum { ROWS = 8 };                /* of a group of kernels/embedding_sum.cl in a large table */
 
 static charl_status infer(charl_infer *inf)
 {
@@ -165,23 +165,23 @@ static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
                                          charl__i32((int32_t)vocab)}});
 }
 
-/* A work-group has ROWS rows of the table. */
+/* A work-group has some rows of the table: one where there would be too few groups. */
 static charl_status launch_shared(const charl_enqueue *e, charl_launch *l, const char *defines,
                                   int64_t vocab, int64_t columns)
 {
     const int group = charl__device_facts(e->dev)->group;
+    const int rows = vocab < ROWS * charl_device_get_info(e->dev)->compute_units ? 1 : ROWS;
     char text[256];
 
-    snprintf(text, sizeof text,
-             "%s%s#define GROUP %d\n#define ROWS %d\n#define MANY %d\n#define CHARL_VEC %d\n",
-             defines, charl__act_define(e->in[0]->dtype), group, ROWS, MANY, CHARL_GPU_VEC);
+    snprintf(text, sizeof text, "%s%s#define GROUP %d\n#define ROWS %d\n#define CHARL_VEC %d\n",
+             defines, charl__act_define(e->in[0]->dtype), group, rows, CHARL_GPU_VEC);
     l->file = "embedding_sum";
     l->entry = "charl_sum_rows";
     l->defines = text;
     l->label = e->label;
     l->args[6] = charl__i64(vocab);
     l->args[7] = charl__i64(columns);
-    l->global[0] = (size_t)((vocab + ROWS - 1) / ROWS * group);
+    l->global[0] = (size_t)((vocab + rows - 1) / rows * group);
     l->local[0] = (size_t)group;
     return vocab * columns > 0 ? charl__launch(e->dev, l) : CHARL_OK;
 }
