@@ -46,6 +46,7 @@ static inline uint4 words_at(bool whole, local const ushort *x, int j)
 #define WORDS                 uint4
 #define VALUES(kept)          charl_of_words(kept, (global const ACT *)0)
 #define AWAIT(left)           await_copies(left)
+#define TEAMS_PART            1
 #include "cross_entropy.clh"
 #include "cross_entropy_grad.clh"
 #include "row_weight.clh"

@@ -422,11 +422,13 @@ static void test_op(void **state)
 
 static int print_bits(void)
 {
+    const char *only = getenv("CHARL_TEST_OP");
+
     for (int o = 0; o < charl__op_count; o++) {
         const charl_op *op = charl__op_table[o];
         uint64_t hash = 0;
 
-        if (half != CHARL_F32 && !op->half) {
+        if ((half != CHARL_F32 && !op->half) || (only && strcmp(only, op->name) != 0)) {
             continue;
         }
         for (int i = 0; i < op->n_samples; i++) {
