@@ -78,7 +78,7 @@ charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
     const charl_row_norm *t = e->attr;
     const int64_t n = charl__row_norm_length(&x->shape), rows = charl__row_norm_count(&x->shape);
     const int width = charl__row_norm_width(e->dev, n, x->dtype);
-    char extra[128];
+    char extra[192];
 
     snprintf(extra, sizeof extra, "#define CENTRED %d\n#define KEEP %d\n%s", t->centred,
              charl__row_norm_kept(e->dev, n, x->dtype), defines);

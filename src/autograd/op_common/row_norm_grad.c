@@ -2,6 +2,7 @@
  * blocks of rows: one work-item for each block and a few columns, or in the pass that forms the
  * gradient of x the work-items of four rows for each block. */
 #include <stdio.h>
+#include <string.h>
 
 #include "autograd/op_common/map.h"
 #include "autograd/op_common/row_norm.h"
@@ -288,32 +289,22 @@ static bool takes_one_pass(const charl_enqueue *e)
            charl_shape_count(&x->shape) > 0 && local <= charl_device_get_info(e->dev)->local_bytes;
 }
 
-/* How many groups shall find room on a compute unit: what a half type keeps of a row and its sums
- * allow. Short rows read ahead, and floats take twice as many registers. */
-static int groups_of(const charl_tensor *x, const charl_device *dev)
-{
-    const int64_t n = charl__row_norm_length(&x->shape);
-    const int kept = charl__row_norm_kept(dev, n, x->dtype);
-    const bool is_short = charl__row_norm_width(dev, n, x->dtype) < charl__rows_width(n);
-
-    return charl_dtype_size(x->dtype) > 2 || is_short || kept > 4 ? 2 : kept > 3 ? 3 : 4;
-}
-
 static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
 {
     charl_status st = CHARL_OK;
     const charl_row_norm *t = e->attr;
-    char defines[64];
+    char defines[96];
     charl_launch l = grad_launch(e, defines, sizeof defines);
     const int64_t n = charl__row_norm_length(&e->in[1]->shape);
     charl_rows plan;
     int64_t per_group; /* blocks of rows */
 
+    snprintf(defines + strlen(defines), sizeof defines - strlen(defines), "#define FULL %d\n",
+             n % charl__row_norm_width(e->dev, n, e->in[1]->dtype) == 0 ? 2 : 1);
     CHARL_TRY(charl__row_norm_plan(e, e->in[1], defines, &plan));
     per_group = GROUP / (TEAMS * charl__row_norm_width(e->dev, n, e->in[1]->dtype) / CHARL_GPU_VEC);
     l.file = "row_norm_grads";
     l.entry = "charl_gradients";
-    l.groups = groups_of(e->in[1], e->dev);
     l.defines = plan.defines;
     l.label = e->label;
     charl__launch_add(&l, blocks_arg(e, p, 1));
