@@ -9,7 +9,7 @@
 #include <jpeglib.h> /* needs stdio.h before it */
 #include <png.h>
 
-#include "support/support.h"
+#include "io/scratch.h"
 
 /* What a PNG file is to be; pixels are whole bytes of the colour type and depth. */
 typedef struct png_sample {
@@ -102,15 +102,6 @@ static inline size_t get_file(const char *path, unsigned char *data, size_t room
     assert_true(n < room);
     fclose(f);
     return n;
-}
-
-static inline void put_file(const char *path, const void *data, size_t bytes)
-{
-    FILE *f = fopen(path, "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    assert_int_equal(fclose(f), 0);
 }
 
 #endif

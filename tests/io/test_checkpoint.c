@@ -9,24 +9,14 @@
 #include "base/fault.h"
 #include "io/checkpoint_sample.h"
 #include "io/h5.h"
+#include "io/scratch.h"
 
-static char *dir;
 static sample s;
 
 static int setup(void **state)
 {
-    (void)state;
-    dir = charl_test_tempdir();
+    setup_dir(state);
     sample_init(&s, 7);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    charl_assert_ok(charl__fault_set(NULL));
-    assert_int_equal(charl__live(), 0);
     return 0;
 }
 
@@ -558,19 +548,19 @@ static void test_golden(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_minimal_and_same_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_many_tensors, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_invalid_descriptions, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_not_a_checkpoint, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_tampered_attributes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_tampered_links, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_tampered_storage, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_tampered_contents, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_read_errors, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_every_acquisition, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_diff, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_golden, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_minimal_and_same_bytes, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_many_tensors, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_invalid_descriptions, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_not_a_checkpoint, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_tampered_attributes, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_tampered_links, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_tampered_storage, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_tampered_contents, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_read_errors, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_every_acquisition, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_diff, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_golden, setup, teardown_dir),
     };
 
     if (argc == 3 && strcmp(argv[1], "--golden") == 0) {

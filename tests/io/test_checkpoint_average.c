@@ -1,10 +1,10 @@
 /* The mean of checkpoints: exact sums, the newest state, and nothing left behind by failures. What
  * is refused: tests/cli/test_charl_checkpoint.sh. */
 #include "io/checkpoint_sample.h"
+#include "io/scratch.h"
 
 enum { FILES = 3, WEIGHTS = 2 };
 
-static char *dir;
 static char path[FILES][512], out[512];
 static const char *const paths[FILES] = {path[0], path[1], path[2]};
 static const int64_t steps[FILES] = {4, 9, 2};
@@ -13,8 +13,7 @@ static int setup(void **state)
 {
     static sample s;
 
-    (void)state;
-    dir = charl_test_tempdir();
+    setup_dir(state);
     for (int k = 0; k < FILES; k++) {
         snprintf(path[k], sizeof path[k], "%s/%d.h5", dir, k);
         sample_init(&s, steps[k]);
@@ -22,13 +21,6 @@ static int setup(void **state)
         charl_assert_ok(charl_checkpoint_save(path[k], &s.c));
     }
     snprintf(out, sizeof out, "%s/mean.h5", dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
     return 0;
 }
 
@@ -76,5 +68,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_mean), cmocka_unit_test(test_faults)};
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, teardown_dir);
 }

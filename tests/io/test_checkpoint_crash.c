@@ -15,27 +15,11 @@
 #include "base/env.h"
 #include "base/rng.h"
 #include "io/checkpoint_sample.h"
+#include "io/scratch.h"
 
 typedef struct tally {
     int kills, loaded, fresh, stale, wrong, older;
 } tally;
-
-static char *dir;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = charl_test_tempdir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    assert_int_equal(charl__live(), 0);
-    return 0;
-}
 
 /* What a trainer does, for ever: save, acknowledge on `out`, tidy up. */
 static void save_for_ever(int64_t step, bool background, int out)
@@ -157,7 +141,7 @@ static void test_crash_points(void **state)
         int status = 0;
         pid_t pid;
 
-        assert_int_equal(setup(NULL), 0);
+        assert_int_equal(setup_dir(NULL), 0);
         pid = fork();
         if (pid == 0) {
             static sample s;
@@ -182,14 +166,14 @@ static void test_crash_points(void **state)
         charl_run_found_fini(&found);
         charl_test_tempdir_remove(dir);
     }
-    assert_int_equal(setup(NULL), 0);
+    assert_int_equal(setup_dir(NULL), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_kills, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_crash_points, NULL, teardown),
+        cmocka_unit_test_setup_teardown(test_kills, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_crash_points, NULL, teardown_dir),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,30 +15,20 @@
 #include "base/fault.h"
 #include "io/checkpoint_sample.h"
 #include "io/commit.h"
+#include "io/scratch.h"
 
 enum { MANY = 400 };
 
-static char *dir;
 static sample s;
 static char path[512];
 
 static int setup(void **state)
 {
-    (void)state;
-    dir = charl_test_tempdir();
+    setup_dir(state);
     snprintf(path, sizeof path, "%s/a.h5", dir);
     sample_init(&s, 7);
     charl_assert_ok(charl_checkpoint_save(path, &s.c));
     sample_init(&s, 8);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    charl_assert_ok(charl__fault_set(NULL));
-    assert_int_equal(charl__live(), 0);
     return 0;
 }
 
@@ -315,14 +305,14 @@ static void test_full_disk(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_every_write, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_every_write_from_then_on, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_many_tensors, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_other_steps, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_wrong_bit_is_read_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_size_limit, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_not_enough_room, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_every_write, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_every_write_from_then_on, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_many_tensors, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_other_steps, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_wrong_bit_is_read_back, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_size_limit, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_not_enough_room, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown_dir),
     };
 
     if (argc == 3 && strcmp(argv[1], "--full-disk") == 0) {

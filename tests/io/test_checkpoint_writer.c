@@ -7,26 +7,16 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "io/checkpoint_sample.h"
+#include "io/scratch.h"
 
-static char *dir;
 static sample s;
 static char path[512];
 
 static int setup(void **state)
 {
-    (void)state;
-    dir = charl_test_tempdir();
+    setup_dir(state);
     snprintf(path, sizeof path, "%s/a.h5", dir);
     sample_init(&s, 7);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    charl_assert_ok(charl__fault_set(NULL));
-    assert_int_equal(charl__live(), 0);
     return 0;
 }
 
@@ -170,12 +160,12 @@ static void test_every_acquisition(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_background, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_foreground, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_grows, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_errors_come_out, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_destroy_waits, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_every_acquisition, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_background, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_foreground, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_grows, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_errors_come_out, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_destroy_waits, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_every_acquisition, setup, teardown_dir),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,25 +14,14 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "io/commit.h"
-#include "support/support.h"
+#include "io/scratch.h"
 
-static char *dir;
 static char path[512];
 
 static int setup(void **state)
 {
-    (void)state;
-    dir = charl_test_tempdir();
+    setup_dir(state);
     snprintf(path, sizeof path, "%s/file", dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    charl_assert_ok(charl__fault_set(NULL));
-    assert_int_equal(charl__live(), 0);
     return 0;
 }
 
@@ -284,16 +273,16 @@ static void test_disk_free(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_replaces, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_every_step_can_fail, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_verify_decides, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refuses_targets, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_two_writers, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_sweep, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_takes_over_own_stale_temporary, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_crash_at_every_step, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_every_acquisition, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_disk_free, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_replaces, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_every_step_can_fail, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_verify_decides, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_refuses_targets, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_two_writers, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_sweep, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_takes_over_own_stale_temporary, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_crash_at_every_step, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_every_acquisition, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_disk_free, setup, teardown_dir),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* Reading datasets: what was written comes back, in any order, from several threads, through pread
  * and through HDF5; damage is found. What must be refused is in test_dataset_refuse.c. */
-#include "support/support.h"
+#include "io/scratch.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,22 +24,6 @@ const char *__lsan_default_suppressions(void)
 }
 
 enum { ROWS = 1000, VAL = 200, PIXELS = 2 * 3 * 4 };
-
-static char *dir;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = charl_test_tempdir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    return 0;
-}
 
 static unsigned char pixel(int64_t row, int64_t i)
 {
@@ -571,5 +555,5 @@ int main(void)
         cmocka_unit_test(every_acquisition_may_fail),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup_dir, teardown_dir);
 }

@@ -1,6 +1,6 @@
 /* Files that charl did not write: those it reads, at their price, and those it refuses, with file,
  * array and reason. */
-#include "support/support.h"
+#include "io/scratch.h"
 
 #include <hdf5.h>
 #include <math.h>
@@ -16,22 +16,13 @@
 
 enum { ROWS = 50, COLUMNS = 6 };
 
-static char *dir;
 static char path[512];
 static const charl_dataset_options named = {.x = "/x", .y = "/y"};
 
 static int setup(void **state)
 {
-    (void)state;
-    dir = charl_test_tempdir();
+    setup_dir(state);
     snprintf(path, sizeof path, "%s", charl_test_path(dir, "f.h5"));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
     return 0;
 }
 
@@ -562,5 +553,5 @@ int main(void)
         cmocka_unit_test(every_acquisition_may_fail),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, teardown_dir);
 }

@@ -10,27 +10,9 @@
 #include "base/fault.h"
 #include "io/h5.h"
 #include "io/h5_driver.h"
-#include "support/support.h"
+#include "io/scratch.h"
 
 enum { COUNT = 5000 };
-
-static char *dir;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = charl_test_tempdir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    charl_assert_ok(charl__fault_set(NULL));
-    assert_int_equal(charl__live(), 0);
-    return 0;
-}
 
 /* Write `path` with one dataset of 0..COUNT-1; the driver's verdict is in *io. */
 static charl_status write_one(const char *path, charl__h5_io *io)
@@ -221,14 +203,15 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_writes_and_reads, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_given_descriptor, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_signals_and_short_counts, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_first_error_sticks, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nothing_is_written_after_an_error, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_flip, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refuses_what_is_no_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_out_of_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_writes_and_reads, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_given_descriptor, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_signals_and_short_counts, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_first_error_sticks, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_nothing_is_written_after_an_error, setup_dir,
+                                        teardown_dir),
+        cmocka_unit_test_setup_teardown(test_flip, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_refuses_what_is_no_file, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_out_of_memory, setup_dir, teardown_dir),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

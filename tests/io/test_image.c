@@ -1,5 +1,5 @@
 /* Image files: every kind of PNG and JPEG, bringing to size, and what is refused. */
-#include "support/support.h"
+#include "io/scratch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,22 +9,6 @@
 
 #include "charl/image.h"
 #include "io/image_sample.h"
-
-static char *dir;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = charl_test_tempdir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    return 0;
-}
 
 static const char *path_of(const char *name)
 {
@@ -401,5 +385,5 @@ int main(void)
         cmocka_unit_test(every_acquisition_may_fail),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup_dir, teardown_dir);
 }

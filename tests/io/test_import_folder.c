@@ -1,5 +1,5 @@
 /* Folders of images: classes, lists, order, splits, and what is refused. */
-#include "support/support.h"
+#include "io/import_sample.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,25 +8,7 @@
 #include "charl/image.h"
 #include "io/image_sample.h"
 
-static char *dir;
-static char out[512];
-static const charl_import_options replace = {.overwrite = true};
 static const charl_image_format tiny = {1, 2, 2, CHARL_FIT_STRETCH};
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = charl_test_tempdir();
-    snprintf(out, sizeof out, "%s", charl_test_path(dir, "out.h5"));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    return 0;
-}
 
 static const char *make_folder(const char *name)
 {
@@ -248,5 +230,5 @@ int main(void)
         cmocka_unit_test(bad_formats_are_refused), cmocka_unit_test(every_acquisition_may_fail),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, teardown_dir);
 }

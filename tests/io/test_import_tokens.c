@@ -1,57 +1,11 @@
 /* Importers of tokens. */
-#include "support/support.h"
+#include "io/import_sample.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "charl/dataset.h"
-
-static char *dir;
-static char out[512];
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = charl_test_tempdir();
-    snprintf(out, sizeof out, "%s", charl_test_path(dir, "out.h5"));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    return 0;
-}
-
-static const charl_import_options replace = {.overwrite = true};
-
-static void put_file(const char *path, const void *data, size_t bytes)
-{
-    FILE *f = fopen(path, "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    assert_int_equal(fclose(f), 0);
-}
-
-static const char *text_file(const char *name, const char *text)
-{
-    const char *path = charl_test_path(dir, name);
-
-    put_file(path, text, strlen(text));
-    return path;
-}
-
-static charl_dataset *open_out(const charl_dataset_options *opt, charl_dataset_info *info)
-{
-    charl_dataset *ds = NULL;
-
-    charl_assert_ok(charl_dataset_open(out, opt, &ds));
-    charl_dataset_get_info(ds, info);
-    return ds;
-}
 
 static void bytes_become_tokens(void **state)
 {
@@ -144,5 +98,5 @@ int main(void)
         cmocka_unit_test(every_acquisition_may_fail),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, teardown_dir);
 }

@@ -1,6 +1,6 @@
 /* Synthetic sets: the same bytes from the same seed, all classes, independent splits, and not
  * solvable by looking at means. */
-#include "support/support.h"
+#include "io/scratch.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -11,22 +11,6 @@
 #include "charl/dataset.h"
 
 enum { PIXELS = 28 * 28 };
-
-static char *dir;
-
-static int setup(void **state)
-{
-    (void)state;
-    dir = charl_test_tempdir();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    return 0;
-}
 
 static charl_dataset *make(const char *name, const char *kind, int64_t n_train, uint64_t seed,
                            charl_dataset_info *info)
@@ -228,5 +212,5 @@ int main(void)
         cmocka_unit_test(every_acquisition_may_fail),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup_dir, teardown_dir);
 }

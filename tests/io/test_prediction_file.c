@@ -1,5 +1,5 @@
 /* Files of predictions: more rows than a block, what is abandoned, what cannot be written. */
-#include "support/support.h"
+#include "io/scratch.h"
 
 #include <hdf5.h>
 #include <stdio.h>
@@ -9,21 +9,12 @@
 
 enum { ROWS = 600 };
 
-static char *dir;
 static char path[512];
 
 static int setup(void **state)
 {
-    (void)state;
-    dir = charl_test_tempdir();
+    setup_dir(state);
     snprintf(path, sizeof path, "%s", charl_test_path(dir, "p.h5"));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
     return 0;
 }
 
@@ -114,5 +105,5 @@ int main(void)
         cmocka_unit_test(every_acquisition_may_fail),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, teardown_dir);
 }

@@ -9,27 +9,17 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "io/checkpoint_sample.h"
+#include "io/scratch.h"
 
-static char *dir;
 static sample s;
 
 static int setup(void **state)
 {
     char folder[600];
 
-    (void)state;
-    dir = charl_test_tempdir();
+    setup_dir(state);
     snprintf(folder, sizeof folder, "%s/checkpoints", dir);
     assert_int_equal(mkdir(folder, 0777), 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
-    charl_assert_ok(charl__fault_set(NULL));
-    assert_int_equal(charl__live(), 0);
     return 0;
 }
 
@@ -345,18 +335,18 @@ static void test_sweeps_stale_temporaries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_find, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_find_ignores_other_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_find_refuses_a_renamed_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_find_errors, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_find_every_acquisition, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_retain, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_retain_errors, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_links, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_lock, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_open_errors, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_open_every_acquisition, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_sweeps_stale_temporaries, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_find, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_find_ignores_other_names, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_find_refuses_a_renamed_file, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_find_errors, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_find_every_acquisition, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_retain, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_retain_errors, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_links, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_lock, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_open_errors, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_open_every_acquisition, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_sweeps_stale_temporaries, setup, teardown_dir),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

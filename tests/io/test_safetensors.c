@@ -7,11 +7,10 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "charl/safetensors.h"
-#include "support/support.h"
+#include "io/scratch.h"
 
 enum { FILE_BYTES = 1 << 16, MUTATIONS = 3000 };
 
-static char *dir;
 static const float weight[6] = {1, -2, 3.5F, 0, 1e-38F, 3e38F};
 static const uint16_t half[3] = {0x3c00, 0x8001, 0x7bff};
 static const int64_t steps = 1234567890123LL;
@@ -30,8 +29,7 @@ static int setup(void **state)
 {
     charl_safetensors *s = NULL;
 
-    (void)state;
-    dir = charl_test_tempdir();
+    setup_dir(state);
     charl_assert_ok(
         charl_safetensors_save(charl_test_path(dir, "m.safetensors"), tensors, N_TENSORS));
     charl_assert_status(charl_safetensors_open(charl_test_path(dir, "m.safetensors"), &s),
@@ -43,13 +41,6 @@ static int setup(void **state)
         exit(77);
     }
     charl_safetensors_close(s);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
     return 0;
 }
 
@@ -330,5 +321,5 @@ int main(void)
         cmocka_unit_test(test_lengths),      cmocka_unit_test(test_deep_nesting),
         cmocka_unit_test(test_damage),       cmocka_unit_test(test_faults)};
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, teardown_dir);
 }

@@ -1,6 +1,6 @@
 /* Tokenizers: what they learn, against plain references; decoding what was encoded gives the same
  * bytes, whatever they are; what a file may say. */
-#include "support/support.h"
+#include "io/scratch.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,21 +13,12 @@
 #include "io/bpe.h"
 #include "io/tokenizer_private.h"
 
-static char *dir;
 static char file[512];
 
 static int setup(void **state)
 {
-    (void)state;
-    dir = charl_test_tempdir();
+    setup_dir(state);
     snprintf(file, sizeof file, "%s", charl_test_path(dir, "t.h5"));
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    charl_test_tempdir_remove(dir);
     return 0;
 }
 
@@ -573,5 +564,5 @@ int main(void)
         cmocka_unit_test(every_acquisition_may_fail),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, teardown_dir);
 }
