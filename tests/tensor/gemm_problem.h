@@ -1,6 +1,6 @@
 #ifndef CHARL_TESTS_GEMM_PROBLEM_H
 #define CHARL_TESTS_GEMM_PROBLEM_H
-/** Matrix products in guarded, poisoned memory, for the tests of half types and of epilogues. */
+/** Matrix products in guarded, poisoned memory. */
 #include "support/on_device.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/gemm.h"
+#include "tensor/gemm_private.h"
 
 enum { GUARD = 40, POISON = 0xFF }; /* elements: rows stay at multiples of 16 bytes; NaN */
 
@@ -17,17 +17,19 @@ static bool is_tf32; /* f32 is multiplied as tf32, where dev can */
 
 typedef struct problem {
     int64_t m, n, k, count;
+    int64_t segments; /* stretches of k elements that a product is summed over; 0: one */
     bool ta, tb;
     charl_gemm_bias bias;
     charl_dtype type, out;
     float *a, *b, *c; /* c: bias */
     const charl_gemm_epilogue *epilogue;
-    float *a_sums; /* NULL, or [count, m]: to be computed as well */
+    float *a_sums;                /* NULL, or [count, m]: to be computed as well */
+    const charl__gemm_plan *plan; /* NULL: the form's own */
     charl_gemm_form form;
     int64_t shift; /* of tensors in memory, elements */
 } problem;
 
-static bool has_tensor_cores(void)
+static inline bool has_tensor_cores(void)
 {
     const charl_device_facts *facts = charl__device_facts(dev);
 
@@ -90,14 +92,19 @@ static void fetch(charl_tensor *t, int64_t n, int64_t shift, float *out)
     charl_free(image);
 }
 
+static int64_t depth_of(const problem *p)
+{
+    return p->k * (p->segments ? p->segments : 1);
+}
+
 static int64_t a_size(const problem *p)
 {
-    return p->m * p->k * p->count;
+    return p->m * depth_of(p) * p->count;
 }
 
 static int64_t b_size(const problem *p)
 {
-    return p->n * p->k * p->count;
+    return p->n * depth_of(p) * p->count;
 }
 
 static int64_t out_size(const problem *p)
@@ -110,13 +117,16 @@ static int64_t bias_size(const problem *p)
     return p->m > p->n ? p->m : p->n;
 }
 
+/* integers in [-4, 4], or fractions that round at every step; may be called again */
 static void draw(problem *p, bool integers)
 {
     float **const to[] = {&p->a, &p->b, &p->c};
     const int64_t n[] = {a_size(p), b_size(p), bias_size(p)};
 
     for (int i = 0; i < 3; i++) {
-        charl_assert_ok(charl_alloc_array(n[i], sizeof(float), to[i]));
+        if (!*to[i]) {
+            charl_assert_ok(charl_alloc_array(n[i], sizeof(float), to[i]));
+        }
         charl_test_fill(*to[i], n[i], integers ? -4.0F : -1.0F, integers ? 5.0F : 1.0F,
                         20U + (uint64_t)i);
         for (int64_t e = 0; integers && e < n[i]; e++) {
@@ -149,16 +159,19 @@ static void run_form(const problem *p, charl_gemm_form form, int64_t shift, floa
                     .a_kind = p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
                     .b_kind = p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
                     .bias_kind = p->bias,
+                    .segments = p->segments,
+                    .a_segment = p->m * p->k,
+                    .b_segment = p->k * p->n,
                     .count = p->count,
-                    .a_outer = p->m * p->k,
-                    .b_outer = p->k * p->n,
+                    .a_outer = p->m * depth_of(p),
+                    .b_outer = depth_of(p) * p->n,
                     .out_outer = p->m * p->n,
                     .a_sums = sums,
                     .epilogue = p->epilogue,
                     .form = form,
                     .label = "test"};
 
-    charl_assert_ok(charl__gemm(dev, &g));
+    charl_assert_ok(p->plan ? charl__gemm_launch(dev, &g, p->plan) : charl__gemm(dev, &g));
     fetch(o, out_size(p), shift, out);
     if (sums) {
         fetch(sums, p->m * p->count, 0, p->a_sums);
@@ -170,7 +183,8 @@ static void run_form(const problem *p, charl_gemm_form form, int64_t shift, floa
     charl_tensor_release(o);
 }
 
-static void expect_same(const problem *p, const float *got, const float *want, const char *what)
+static inline void expect_same(const problem *p, const float *got, const float *want,
+                               const char *what)
 {
     for (int64_t e = 0; e < out_size(p); e++) {
         if (memcmp(&got[e], &want[e], sizeof *got) != 0) {
@@ -197,7 +211,7 @@ static const struct {
 
 /* Layout t of four, in bf16 and f16 by turns, or in f32; sums are small enough to be exact in any
  * output. */
-static problem make(const int64_t shape[3], int t, int64_t count)
+static inline problem make(const int64_t shape[3], int t, int64_t count)
 {
     return (problem){.m = shape[0],
                      .n = shape[1],

@@ -3,115 +3,18 @@
  * Operands lie at odd offsets inside guarded memory, outputs and guards are poisoned. The rate that
  * is printed is for people.
  */
-#include "support/on_device.h"
+#include "tensor/gemm_problem.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/tree.h"
 #include "tensor/gemm_private.h"
 
-enum { GUARD = 37 };
-
-static const float poison = -12345.75F;
-static charl_device *dev;
-
-/* n floats from `src` (poison where NULL) at element GUARD + shift of a buffer of their own. */
-static charl_tensor *place(const float *src, int64_t n, int64_t shift)
-{
-    charl_buffer *b;
-    charl_tensor *t;
-    float *image;
-    const int64_t all = n + 2 * GUARD + shift;
-
-    charl_assert_ok(charl_alloc_array(all, sizeof *image, &image));
-    for (int64_t i = 0; i < all; i++) {
-        image[i] = poison;
-    }
-    if (src) {
-        memcpy(image + GUARD + shift, src, (size_t)n * sizeof *src);
-    }
-    charl_assert_ok(charl__buffer_create(dev, (size_t)all * sizeof *image, "test", &b));
-    charl_assert_ok(
-        charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, image, (size_t)all * sizeof *image, true));
-    charl_assert_ok(charl__tensor_view(b, CHARL_F32, &(charl_shape){1, {n}}, GUARD + shift, &t));
-    charl__buffer_release(b);
-    charl_free(image);
-    return t;
-}
-
-/* The tensor's elements into `out`; nothing around them may have changed. */
-static void fetch(charl_tensor *t, int64_t n, int64_t shift, float *out)
-{
-    const int64_t all = n + 2 * GUARD + shift;
-    float *image;
-
-    charl_assert_ok(charl_alloc_array(all, sizeof *image, &image));
-    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer, 0, image,
-                                       (size_t)all * sizeof *image, true));
-    for (int64_t i = 0; i < all; i++) {
-        if ((i < GUARD + shift || i >= GUARD + shift + n) &&
-            memcmp(&image[i], &poison, sizeof poison) != 0) {
-            fail_msg("element %lld beside the output was written", (long long)(i - GUARD - shift));
-        }
-    }
-    memcpy(out, image + GUARD + shift, (size_t)n * sizeof *out);
-    charl_free(image);
-}
-
-typedef struct problem {
-    int64_t m, n, k, segments, count;
-    bool ta, tb;
-    charl_gemm_bias bias;
-    float *a, *b, *c; /* c: bias */
-} problem;
-
-static int64_t a_size(const problem *p)
-{
-    return p->m * p->k * p->segments * p->count;
-}
-
-static int64_t b_size(const problem *p)
-{
-    return p->n * p->k * p->segments * p->count;
-}
-
-/* integers in [-4, 4], or fractions that round at every step */
-static void draw(problem *p, bool integers)
-{
-    float *const to[] = {p->a, p->b, p->c};
-    const int64_t n[] = {a_size(p), b_size(p), p->m > p->n ? p->m : p->n};
-
-    for (int i = 0; i < 3; i++) {
-        charl_test_fill(to[i], n[i], integers ? -4.0F : -1.0F, integers ? 5.0F : 1.0F,
-                        10U + (uint64_t)i);
-        for (int64_t e = 0; integers && e < n[i]; e++) {
-            to[i][e] = floorf(to[i][e]);
-        }
-    }
-}
-
-static problem make(int64_t m, int64_t n, int64_t k)
+static problem plain(int64_t m, int64_t n, int64_t k)
 {
     return (problem){.m = m, .n = n, .k = k, .segments = 1, .count = 1};
-}
-
-static void allocate(problem *p)
-{
-    charl_assert_ok(charl_alloc_array(a_size(p), sizeof(float), &p->a));
-    charl_assert_ok(charl_alloc_array(b_size(p), sizeof(float), &p->b));
-    charl_assert_ok(charl_alloc_array(p->m > p->n ? p->m : p->n, sizeof(float), &p->c));
-}
-
-static void release(problem *p)
-{
-    charl_free(p->a);
-    charl_free(p->b);
-    charl_free(p->c);
 }
 
 /* The definition, with one fma per step: the same bits as the kernels', not only the same number.
@@ -135,47 +38,6 @@ static void reference(const problem *p, float *out)
                  : p->bias == CHARL_GEMM_BIAS_ROWS  ? sum + p->c[i]
                                                     : sum;
     }
-}
-
-/* By a form, or by a plan of one. */
-static void run_plan(const problem *p, charl_gemm_form form, const charl__gemm_plan *plan,
-                     int64_t shift, float *out)
-{
-    charl_tensor *a = place(p->a, a_size(p), shift), *b = place(p->b, b_size(p), plan ? shift : 0);
-    charl_tensor *c = place(p->c, p->m > p->n ? p->m : p->n, shift),
-                 *o = place(NULL, p->count * p->m * p->n, shift);
-
-    const charl_gemm gemm = {.a = a,
-                             .b = b,
-                             .bias = p->bias ? c : NULL,
-                             .out = o,
-                             .m = p->m,
-                             .n = p->n,
-                             .k = p->k,
-                             .a_kind = p->ta ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                             .b_kind = p->tb ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                             .bias_kind = p->bias,
-                             .segments = p->segments,
-                             .a_segment = p->m * p->k,
-                             .b_segment = p->k * p->n,
-                             .count = p->count,
-                             .a_outer = p->segments * p->m * p->k,
-                             .b_outer = p->segments * p->k * p->n,
-                             .out_outer = p->m * p->n,
-                             .form = form,
-                             .label = "test"};
-
-    charl_assert_ok(plan ? charl__gemm_launch(dev, &gemm, plan) : charl__gemm(dev, &gemm));
-    fetch(o, p->count * p->m * p->n, shift, out);
-    charl_tensor_release(a);
-    charl_tensor_release(b);
-    charl_tensor_release(c);
-    charl_tensor_release(o);
-}
-
-static void run_form(const problem *p, charl_gemm_form form, int64_t shift, float *out)
-{
-    run_plan(p, form, NULL, shift, out);
 }
 
 static const struct {
@@ -219,7 +81,6 @@ static void check(problem p)
     const int64_t n = p.count * p.m * p.n;
     float *want, *got;
 
-    allocate(&p);
     charl_assert_ok(charl_alloc_array(n, sizeof *want, &want));
     charl_assert_ok(charl_alloc_array(n, sizeof *got, &got));
     for (int integers = 0; integers < 2; integers++) {
@@ -229,7 +90,7 @@ static void check(problem p)
             if (!can_run(forms[f].form, &p)) {
                 continue;
             }
-            run_form(&p, forms[f].form, integers ? 0 : 5, got);
+            run_form(&p, forms[f].form, integers ? 5 : 0, got);
             if (memcmp(got, want, (size_t)n * sizeof *got) != 0) {
                 print_error("%s, %lld x %lld x %lld, ta %d, tb %d\n", forms[f].name, (long long)p.m,
                             (long long)p.n, (long long)p.k, p.ta, p.tb);
@@ -252,7 +113,7 @@ static void every_shape_and_transpose(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
         for (int t = 0; t < 4; t++) {
-            problem p = make(shape[i][0], shape[i][1], shape[i][2]);
+            problem p = plain(shape[i][0], shape[i][1], shape[i][2]);
 
             p.ta = t & 1;
             p.tb = t & 2;
@@ -266,7 +127,7 @@ static void many_products_and_segments(void **state)
 {
     (void)state;
     for (int t = 0; t < 4; t++) {
-        problem p = make(19, 35, 21);
+        problem p = plain(19, 35, 21);
 
         p.ta = t & 1;
         p.tb = t & 2;
@@ -297,21 +158,20 @@ static void folds_like_the_tree(void **state)
     enum { M = 70, N = 45, K = 19, LEAVES = 13 };
     static const charl_gemm_form folding[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL,
                                               CHARL_GEMM_LOCAL_SMALL};
-    problem p = make(M, N, K);
+    problem p = plain(M, N, K);
     float *part, *leaf[LEAVES], *got, sums[LEAVES][M];
     charl_tensor *a, *b, *o, *s;
 
     (void)state;
     p.count = LEAVES;
     p.ta = true;
-    allocate(&p);
     draw(&p, false);
     charl_assert_ok(charl_alloc_array(LEAVES * M * N, sizeof *part, &part));
     charl_assert_ok(charl_alloc_array(M * N, sizeof *got, &got));
-    a = place(p.a, a_size(&p), 3);
-    b = place(p.b, b_size(&p), 0);
-    o = place(NULL, M * N, 1);
-    s = place(NULL, M, 2);
+    a = place(p.a, a_size(&p), CHARL_F32, 0);
+    b = place(p.b, b_size(&p), CHARL_F32, 5);
+    o = place(NULL, M * N, CHARL_F32, 1);
+    s = place(NULL, M, CHARL_F32, 2);
     for (int leaves = 1; leaves <= LEAVES; leaves++) {
         reference(&p, part);
         for (int i = 0; i < LEAVES; i++) {
@@ -356,12 +216,11 @@ static void folds_like_the_tree(void **state)
 /* A product's bits are the same alone and as one of many, and as part of a larger matrix. */
 static void position_does_not_matter(void **state)
 {
-    problem many = make(40, 50, 60), one;
+    problem many = plain(40, 50, 60), one;
     float *all, *alone;
 
     (void)state;
     many.count = 4;
-    allocate(&many);
     draw(&many, false);
     charl_assert_ok(charl_alloc_array(4 * 40 * 50, sizeof *all, &all));
     charl_assert_ok(charl_alloc_array(40 * 50, sizeof *alone, &alone));
@@ -393,13 +252,12 @@ static void every_plan(void **state)
 {
     static const charl_gemm_form form[] = {CHARL_GEMM_VECTOR, CHARL_GEMM_LOCAL};
     charl__gemm_plan plans[CHARL__GEMM_PLANS];
-    problem p = make(276, 76, 44); /* 18 rows of the tile that is always tried: two bands */
+    problem p = plain(276, 76, 44); /* 18 rows of the tile that is always tried: two bands */
     char text[CHARL__GEMM_TEXT];
     float *want, *got;
 
     (void)state;
     p.segments = 2;
-    allocate(&p);
     charl_assert_ok(charl_alloc_array(p.m * p.n, sizeof *want, &want));
     charl_assert_ok(charl_alloc_array(p.m * p.n, sizeof *got, &got));
     for (int t = has_room(form[0]) ? 0 : 4; t < 8; t++) {
@@ -416,7 +274,8 @@ static void every_plan(void **state)
             if (!is_tried(&plans[i], &p)) {
                 continue;
             }
-            run_plan(&p, form[t / 4], &plans[i], 3, got);
+            p.plan = &plans[i];
+            run_form(&p, form[t / 4], 0, got);
             if (memcmp(got, want, (size_t)(p.m * p.n) * sizeof *got) != 0) {
                 print_error("%s, ta %d, tb %d\n", charl__gemm_plan_text(&plans[i], text), p.ta,
                             p.tb);
@@ -456,8 +315,9 @@ static void rate(void **state)
     for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
         for (int t = 0; t < 4; t += 3) {
             const int64_t m = shape[i][0], n = shape[i][1], k = shape[i][2];
-            charl_tensor *a = place(NULL, m * k, 0), *b = place(NULL, k * n, 0),
-                         *o = place(NULL, m * n, 0);
+            charl_tensor *a = place(NULL, m * k, CHARL_F32, 0),
+                         *b = place(NULL, k * n, CHARL_F32, 0),
+                         *o = place(NULL, m * n, CHARL_F32, 0);
             double best = 1e9;
 
             for (int r = 0; r < 4; r++) {
