@@ -133,3 +133,23 @@ interval = 1
 [device]
 share = yes
 INI
+
+# make_gpt: text.h5, numbers as text, and gpt.ini, a small transformer on it; the caller appends its [train].
+make_gpt() {
+    seq 1 1500 >text.txt
+    "$bin/charl" data import text text.txt -o text.h5 --val-split 0.1 >/dev/null || exit 1
+    cat >gpt.ini <<'INI'
+[run]
+output_dir = run
+seed = 6
+[data]
+path = text.h5
+[model]
+type = gpt
+n_layer = 2
+n_head = 4
+n_embd = 32
+block_size = 16
+dropout = 0.1
+INI
+}

@@ -4,21 +4,8 @@
 here=$(dirname "$0")
 . "$here/common.sh"
 
-seq 1 1500 >text.txt
-"$bin/charl" data import text text.txt -o text.h5 --val-split 0.1 >/dev/null || exit 1
-cat >gpt.ini <<'INI'
-[run]
-output_dir = run
-seed = 6
-[data]
-path = text.h5
-[model]
-type = gpt
-n_layer = 2
-n_head = 4
-n_embd = 32
-block_size = 16
-dropout = 0.1
+make_gpt
+cat >>gpt.ini <<'INI'
 [train]
 max_steps = 24
 batch_size = 8
