@@ -165,8 +165,7 @@ charl_status charl__infer_broadcast(charl_infer *inf)
         const charl_dtype d = inf->in[i].dtype;
         int64_t inner, count;
 
-        CHARL_REQUIRE(d == inf->out[0].dtype ||
-                          (d == CHARL_F32 && is_less(&inf->in[i].shape, f)),
+        CHARL_REQUIRE(d == inf->out[0].dtype || (d == CHARL_F32 && is_less(&inf->in[i].shape, f)),
                       CHARL_ERR_DTYPE, "operands are %s and %s",
                       charl_dtype_name(inf->out[0].dtype), charl_dtype_name(d));
         CHARL_REQUIRE(charl__broadcast_index(f, &inf->in[i].shape, &inner, &count), CHARL_ERR_SHAPE,

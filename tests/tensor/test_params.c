@@ -237,7 +237,8 @@ static void test_initial_values_stay(void **state)
     static const struct {
         charl_init init;
         uint32_t crc;
-    } known[] = {{{CHARL_INIT_UNIFORM, -0.5F, 0.25F}, 0xfc3e0a89}, {{CHARL_INIT_NORMAL, 0.125F, 0.02F}, 0x892e549f}};
+    } known[] = {{{CHARL_INIT_UNIFORM, -0.5F, 0.25F}, 0xfc3e0a89},
+                 {{CHARL_INIT_NORMAL, 0.125F, 0.02F}, 0x892e549f}};
     enum { DRAWN = 3 * 65536 + 5 };
 
     (void)state;
@@ -393,11 +394,17 @@ static void test_every_acquisition_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_declaration),    cmocka_unit_test(test_refused_declarations),
-        cmocka_unit_test(test_layout),         cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_initial_values), cmocka_unit_test(test_initial_values_stay), cmocka_unit_test(test_padding_is_zero),
-        cmocka_unit_test(test_write_and_read), cmocka_unit_test(test_gradients_in_given_memory),
-        cmocka_unit_test(test_values_move),    cmocka_unit_test(test_every_acquisition_may_fail),
+        cmocka_unit_test(test_declaration),
+        cmocka_unit_test(test_refused_declarations),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_initial_values),
+        cmocka_unit_test(test_initial_values_stay),
+        cmocka_unit_test(test_padding_is_zero),
+        cmocka_unit_test(test_write_and_read),
+        cmocka_unit_test(test_gradients_in_given_memory),
+        cmocka_unit_test(test_values_move),
+        cmocka_unit_test(test_every_acquisition_may_fail),
     };
 
     return charl_test_on_device(tests, &dev);
