@@ -1,28 +1,24 @@
 /* peer: the sum over all lanes of all ranks of a node, by their devices alone, over memory that they map into each other.
  *
- * Every rank has a box that all ranks can write. Work-group g of a rank works with the work-groups g of the others and with no other
- * one: it writes tiles of its lanes into their boxes, raises a flag there, waits for their flags in its own box and adds. A device
- * reads its own memory only, what crosses the link is stores.
+ * Rank r adds part r of every range: it gets that part of all lanes and gives the sum to all. Work-group g of a rank works through
+ * tiles 0, 1, ... of its share with the work-groups g of the others:
  *
- *     charl_peer_sum_all     every rank gets all lanes and adds everything: one meeting per tile
- *     charl_peer_sum_parts   rank r gets part r of all lanes, adds it, and gives the sum to all: two meetings, fewer bytes with
- *                            three ranks and more, and half the additions
+ *     lanes_send(i)   its lanes of tile i of each part into the boxes of the ranks that add it
+ *     lanes_add(i)    the lanes of its own tile i, from its box; and the sum into the boxes of the others
+ *     sums_keep(i)    the sums of the others' tiles i, from its box
  *
- * A box             flags: a ulong per work-group and rank, 128 bytes per work-group; then per work-group slots of a tile each: LANES
- *                   that come for a part, RANKS parts that come summed, 2 * LANES that come for sum_all.
- * Why a slot may    A flag at e says that its rank has read what came before e - 1. For parts: lanes are written after the second
- * be written again  meeting of the tile before, sums after the first of this one. sum_all has one meeting, so the parity of the
- *                   epoch selects one of two sets; sum_parts uses two epochs, and every launch as many in every work-group.
- *                   Where a launch has fewer work-groups than another, flags stay behind; a slot is free all the same, as launches of
- *                   a device run one after another and each of them meets.
- * Launch            1 to GROUPS work-groups of LOCAL, as many on all ranks, the same arguments but for rank, first and mine. A
- *                   work-group waits for none of its own device, so if a device starts them in order they need not all be resident.
- *                   Waiting is bounded: `patience` is ns (PTX) or polls. state[0] gets a bit per rank that did not come, state[1]
- *                   is set by the host to end all waiting; then and from then on no sum is valid.
- * Numerics          the tree of src/base/tree.h over the lanes: LANES - 1 additions, as ADDS lists them, the same on every rank.
+ * A flag at epoch + i says that its rank has sent tiles up to i + 1 and added those before i. As tiles are sent two ahead and sums kept
+ * one late, a work-group goes on storing while flags are on their way: it waits only for ranks that are a whole tile behind.
+ *
+ * Why a slot may be    Lanes and sums have SETS sets of slots each. When a work-group adds tile i and sends tile i + 2, it has seen
+ * written again        flags at epoch + i - 1: of ranks that have added tile i - 2 and kept tile i - 4, which had those slots. A launch
+ *                      ends with flags that say that every tile is added, and stores sums only after flags of its own, raised by
+ *                      ranks whose launch before has ended: launches of a device run one after another. Every work-group of a launch
+ *                      uses as many epochs; where there are fewer than in another launch, flags stay behind.
  */
 #ifndef RANKS
 #define RANKS 2 /* 2 to 8 */
+#define EACH_RANK(X) X(0) X(1)
 #define LANES 2
 #define ADDS ADD(0, 1) /* ADD(dst, src)...: lane dst += lane src; the sum is lane 0 */
 #define LOCAL 64
@@ -31,28 +27,30 @@
 #endif
 #include "peer_access.clh"
 #include "peer_tiles.clh"
-
-#define FLAGS 16
-#define TILE (LOCAL * PACKS) /* packs */
-#define SLOTS (3 * LANES + RANKS)
-#define POLLS 256 /* between two looks at the clock and at state[1] */
+#include "peer_box.clh"
 
 /* All that the work-items of a group share. */
 typedef struct {
-    global uchar *const *box;
-    global const float *lanes;
-    global float *sum;
-    global uint *state;
+    peers p;
     local int *is_lost;
-    int rank, first, mine; /* lanes first .. first + mine of all are this rank's */
-    ulong stride, patience;
-} peers;
+    int size;
+} group;
 
-static inline global float4 *slot_of(const peers *p, int rank, int slot)
+static inline global float4 *slot_of(const group *g, int rank, int slot)
 {
     const ulong at = (ulong)get_group_id(0) * SLOTS + slot;
 
-    return (global float4 *)(p->box[rank] + GROUPS * FLAGS * sizeof(ulong)) + at * TILE;
+    return (global float4 *)(g->p.box[rank] + GROUPS * FLAGS * sizeof(ulong)) + at * TILE;
+}
+
+static inline int lanes_slot(int i)
+{
+    return i % SETS * LANES;
+}
+
+static inline int sums_slot(int i)
+{
+    return SETS * LANES + i % SETS * RANKS;
 }
 
 static inline global ulong *flag_of(const peers *p, int owner, int from)
@@ -60,38 +58,44 @@ static inline global ulong *flag_of(const peers *p, int owner, int from)
     return (global ulong *)p->box[owner] + get_group_id(0) * FLAGS + from;
 }
 
-/* Who has once lost another rank writes no more: its boxes may still be read. */
-static inline void start(const peers *p)
+/* The r-th of the others: each rank begins with another one, so that no link has to carry everything at once. */
+static inline int partner(const peers *p, int r)
 {
-    if (get_local_id(0) == 0) {
-        *p->is_lost = (word_read(p->state) | word_read(p->state + 1)) != 0;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    return (p->rank + r) % RANKS;
 }
 
-/* Work-item t waits for rank t. On a CPU they do so one after another, which ends: of the ranks that wait for each other in a circle
- * the one that waits for the lowest would be waited for by a rank that has raised its flag already. */
-static inline void meet(const peers *p, ulong epoch)
+static inline tile tile_at(const group *g, int rank, int i)
+{
+    return part_of(g->p.offset, g->p.count, rank, (ulong)i * get_num_groups(0) + get_group_id(0), g->size);
+}
+
+/* What the work-group has stored so far, others see before the flag `raised`; what others had stored before they raised `awaited`, it
+ * sees afterwards. 0: none. Work-item t is for rank t. On a CPU they wait one after another, which ends: of the ranks that wait for each
+ * other in a circle the one that waits for the lowest would be waited for by a rank that has raised its flag already. */
+static inline void meet(const group *g, ulong raised, ulong awaited)
 {
     const int t = (int)get_local_id(0);
+    const bool is_other = t < RANKS && t != g->p.rank;
 
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (t < RANKS && t != p->rank) {
+    if (is_other && raised > 0) {
+        flag_raise(flag_of(&g->p, t, g->p.rank), raised);
+    }
+    if (is_other && awaited > 0) {
         const ulong begin = moment(0);
         ulong polls = 0;
 
-        flag_raise(flag_of(p, t, p->rank), epoch);
-        while ((long)(flag_read(flag_of(p, p->rank, t)) - epoch) < 0) {
+        while (flag_read(flag_of(&g->p, g->p.rank, t)) < awaited) {
             if (++polls % POLLS != 0) {
                 continue;
             }
-            if (moment(polls) - begin > p->patience) {
-                atomic_or(p->state, 1u << t);
-                *p->is_lost = 1;
+            if (moment(polls) - begin > g->p.patience) {
+                atomic_or(g->p.state, 1u << t);
+                *g->is_lost = 1;
                 break;
             }
-            if (word_read(p->state + 1) != 0) {
-                *p->is_lost = 1;
+            if (word_read(g->p.state + 1) != 0) {
+                *g->is_lost = 1;
                 break;
             }
         }
@@ -99,147 +103,130 @@ static inline void meet(const peers *p, ulong epoch)
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 }
 
-static inline global const float4 *lane_of(const peers *p, const tile *t, int j)
+static inline void packs_write(global float4 *to, const float4 *v, int n)
 {
-    return (global const float4 *)(p->lanes + j * p->stride) + t->first;
-}
-
-/* This rank's lanes of a tile into the slots of another one. Reads past the end repeat the last pack, so that none waits for a branch. */
-static inline void tile_send(const peers *p, const tile *t, int to, int slot)
-{
-    for (int j = 0; j < p->mine && t->n > 0; j++) {
-        global const float4 *from = lane_of(p, t, j);
-        global float4 *at = slot_of(p, to, slot + p->first + j);
-        float4 v[PACKS];
-
 #pragma unroll
-        for (int k = 0; k < PACKS; k++) {
-            v[k] = from[min(k * LOCAL + (int)get_local_id(0), t->n - 1)];
-        }
-#pragma unroll
-        for (int k = 0; k < PACKS; k++) {
-            if (k * LOCAL + (int)get_local_id(0) < t->n) {
-                pack_write(at + k * LOCAL + get_local_id(0), v[k]);
-            }
+    for (int k = 0; k < PACKS; k++) {
+        const int at = k * LOCAL + (int)get_local_id(0);
+
+        if (at < n) {
+            pack_write(to + at, v[k]);
         }
     }
 }
 
-static inline void sum_write(const peers *p, const tile *t, int i, float4 v)
+static inline void sums_write(const group *g, const tile *t, const float4 *v)
 {
-    const ulong at = (t->first + i) * 4;
+#pragma unroll
+    for (int k = 0; k < PACKS; k++) {
+        const int at = k * LOCAL + (int)get_local_id(0);
 
-    if (at >= t->from && at + 4 <= t->to) {
-        vstore4(v, 0, p->sum + at);
-    } else {
-        const float s[4] = {v.x, v.y, v.z, v.w};
-
-        for (int e = 0; e < 4; e++) {
-            if (at + e >= t->from && at + e < t->to) {
-                p->sum[at + e] = s[e];
-            }
+        if (at < t->n) {
+            sum_write(&g->p, t, at, v[k]);
         }
     }
 }
 
-/* Add the lanes of a tile, this rank's from its arena and the others' from slots; also into slot `give` of the others, unless -1. */
-static inline void tile_add(const peers *p, const tile *t, int slot, int give)
+/* Of all parts at once: what is read of all is on its way before the first is stored. Reads past the end repeat the last pack, so that
+ * none waits for a branch. */
+static inline void lanes_send(const group *g, int i)
 {
+    const int id = (int)get_local_id(0);
+
+    for (int j = 0; j < g->p.mine; j++) {
+        float4 v[RANKS][PACKS];
+
+#pragma unroll
+        for (int r = 1; r < RANKS; r++) {
+            const tile t = tile_at(g, partner(&g->p, r), i);
+
+#pragma unroll
+            for (int k = 0; k < PACKS && t.n > 0; k++) {
+                v[r][k] = lane_of(&g->p, &t, j)[min(k * LOCAL + id, t.n - 1)];
+            }
+        }
+#pragma unroll
+        for (int r = 1; r < RANKS; r++) {
+            const int to = partner(&g->p, r);
+
+            packs_write(slot_of(g, to, lanes_slot(i) + g->p.first + j), v[r], tile_at(g, to, i).n);
+        }
+    }
+}
+
+/* This rank's lanes are read from its arena, the others' from its box. */
+static inline void lanes_add(const group *g, int i)
+{
+    const tile t = tile_at(g, g->p.rank, i);
+    const int id = (int)get_local_id(0);
     float4 v[LANES][PACKS];
 
-    if (t->n <= 0) {
+    if (t.n <= 0) {
         return;
     }
 #pragma unroll
     for (int l = 0; l < LANES; l++) {
-        const bool is_mine = l >= p->first && l < p->first + p->mine;
-        global const float4 *from = is_mine ? lane_of(p, t, l - p->first) : slot_of(p, p->rank, slot + l);
+        const bool is_mine = l >= g->p.first && l < g->p.first + g->p.mine;
+        global const float4 *from =
+            is_mine ? lane_of(&g->p, &t, l - g->p.first) : slot_of(g, g->p.rank, lanes_slot(i) + l);
 
 #pragma unroll
         for (int k = 0; k < PACKS; k++) {
-            v[l][k] = pack_read(from + min(k * LOCAL + (int)get_local_id(0), t->n - 1));
+            v[l][k] = pack_read(from + min(k * LOCAL + id, t.n - 1));
         }
     }
 #pragma unroll
     for (int k = 0; k < PACKS; k++) {
-        const int i = k * LOCAL + (int)get_local_id(0);
-
 #define ADD(dst, src) v[dst][k] += v[src][k];
         ADDS
 #undef ADD
-        if (i < t->n) {
-            sum_write(p, t, i, v[0][k]);
-            for (int r = 1; r < RANKS && give >= 0; r++) {
-                pack_write(slot_of(p, (p->rank + r) % RANKS, give) + i, v[0][k]);
-            }
-        }
     }
+#pragma unroll
+    for (int r = 1; r < RANKS; r++) {
+        packs_write(slot_of(g, partner(&g->p, r), sums_slot(i) + g->p.rank), v[0], t.n);
+    }
+    sums_write(g, &t, v[0]);
 }
 
-static inline void tile_keep(const peers *p, const tile *t, int slot)
+static inline void sums_keep(const group *g, int i)
 {
-    global const float4 *from = slot_of(p, p->rank, slot);
+    float4 v[RANKS][PACKS];
 
-    for (int i = (int)get_local_id(0); i < t->n; i += LOCAL) {
-        sum_write(p, t, i, pack_read(from + i));
+#pragma unroll
+    for (int r = 1; r < RANKS; r++) {
+        const int from = partner(&g->p, r), n = tile_at(g, from, i).n;
+
+#pragma unroll
+        for (int k = 0; k < PACKS && n > 0; k++) {
+            v[r][k] = pack_read(slot_of(g, g->p.rank, sums_slot(i) + from) + min(k * LOCAL + (int)get_local_id(0), n - 1));
+        }
+    }
+#pragma unroll
+    for (int r = 1; r < RANKS; r++) {
+        const tile t = tile_at(g, partner(&g->p, r), i);
+
+        sums_write(g, &t, v[r]);
     }
 }
 
-#define PARAMETERS                                                                                                                      \
-    global uchar *b0, ulong b0_at, global uchar *b1, ulong b1_at, global uchar *b2, ulong b2_at, global uchar *b3, ulong b3_at,         \
-        global uchar *b4, ulong b4_at, global uchar *b5, ulong b5_at, global uchar *b6, ulong b6_at, global uchar *b7, ulong b7_at,     \
-        global const float *lanes, ulong lanes_at, global float *sum, ulong sum_at, global uint *state, ulong state_at, int rank,       \
-        int first, int mine, ulong stride, ulong offset, ulong count, int size, int rounds, ulong epoch, ulong patience
-#define BOXES {b0 + b0_at, b1 + b1_at, b2 + b2_at, b3 + b3_at, b4 + b4_at, b5 + b5_at, b6 + b6_at, b7 + b7_at}
-#define PEERS {box, lanes + lanes_at, sum + sum_at, state + state_at, &is_lost, rank, first, mine, stride, patience}
-
-__attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_peer_sum_all(PARAMETERS)
-{
-    local int is_lost;
-    global uchar *const box[8] = BOXES;
-    const peers p = PEERS;
-
-    start(&p);
-    for (int i = 0; i < rounds && !is_lost; i++) {
-        const tile t = tile_of(offset, offset + count, (ulong)i * get_num_groups(0) + get_group_id(0), size);
-        const ulong now = epoch + i;
-        const int slot = LANES + RANKS + (now & 1) * LANES;
-
-        for (int r = 1; r < RANKS; r++) {
-            tile_send(&p, &t, (rank + r) % RANKS, slot);
-        }
-        meet(&p, now);
-        if (!is_lost) {
-            tile_add(&p, &t, slot, -1);
-        }
-    }
-}
-
-__attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_peer_sum_parts(PARAMETERS)
+__attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_peer_sum(PARAMETERS, int rounds)
 {
     local int is_lost;
-    global uchar *const box[8] = BOXES;
-    const peers p = PEERS;
+    global uchar *const box[RANKS] = BOXES;
+    const group g = {PEERS, &is_lost, size};
 
-    start(&p);
-    for (int i = 0; i < rounds && !is_lost; i++) {
-        const ulong at = (ulong)i * get_num_groups(0) + get_group_id(0);
-        const tile own = part_of(offset, count, rank, at, size);
-
-        for (int r = 1; r < RANKS; r++) {
-            const tile t = part_of(offset, count, (rank + r) % RANKS, at, size);
-
-            tile_send(&p, &t, (rank + r) % RANKS, 0);
+    if (get_local_id(0) == 0) {
+        is_lost = is_over(&g.p);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = -2; i <= rounds && !is_lost; i++) { /* tiles from `rounds` on are empty */
+        if (i >= 0) {
+            lanes_add(&g, i);
         }
-        meet(&p, epoch + 2 * i);
-        if (!is_lost) {
-            tile_add(&p, &own, 0, LANES + rank);
-        }
-        meet(&p, epoch + 2 * i + 1);
-        for (int r = 1; r < RANKS && !is_lost; r++) {
-            const tile t = part_of(offset, count, (rank + r) % RANKS, at, size);
-
-            tile_keep(&p, &t, LANES + (rank + r) % RANKS);
+        lanes_send(&g, i + 2);
+        meet(&g, i == -2 || i == rounds ? 0 : epoch + i + 1, i == -2 ? 0 : epoch + (i < 0 ? 0 : i));
+        if (i > 0 && !is_lost) {
+            sums_keep(&g, i - 1);
         }
     }
 }

@@ -245,6 +245,12 @@ bool charl__device_drop_kept(charl_device *dev);
 charl_status charl__probe_products(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
 
 /* launch.c, recording.c */
+/** Checks l; all of *out but its kernel. */
+charl_status charl__ready_init(const charl_device *dev, const charl_launch *l,
+                               charl__ready *out) CHARL_MUST_CHECK;
+/** Argument *at, and of a buffer the one behind it; *at moves on. */
+charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg *a,
+                            cl_uint *at) CHARL_MUST_CHECK;
 charl_status charl__args_set(cl_kernel kernel, const charl_launch *l) CHARL_MUST_CHECK;
 charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r) CHARL_MUST_CHECK;
 /** Record l, alone or together with the launch recorded last; r has everything but a kernel. What

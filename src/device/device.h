@@ -9,9 +9,10 @@
 #include "base/error.h"
 #include "charl/device.h"
 
-typedef struct charl_buffer charl_buffer;       /* counted device memory */
-typedef struct charl_event charl_event;         /* a point in a queue; counted by hand */
-typedef struct charl_pinned charl_pinned;       /* host memory that transfers at full speed */
+typedef struct charl_buffer charl_buffer; /* counted device memory */
+typedef struct charl_event charl_event;   /* a point in a queue; counted by hand */
+typedef struct charl_pinned charl_pinned; /* host memory that transfers at full speed */
+typedef struct charl_prepared charl_prepared;
 typedef struct charl_recording charl_recording; /* launches with arguments set, to be replayed */
 typedef struct charl_export charl_export; /* memory that other processes map into their devices */
 typedef struct charl_ring charl_ring;     /* a small device buffer rewritten before every step */
@@ -235,6 +236,17 @@ void charl__launch_add(charl_launch *l, charl_arg arg);
  * operand's bytes it may not (an OUT buffer range equal to an IN one is allowed: elementwise in
  * place). */
 charl_status charl__launch(charl_device *dev, const charl_launch *l) CHARL_MUST_CHECK;
+
+/** A launch to be made many times, not while recording: its kernel is built now, and all arguments
+ * but the last n, which are no buffers, stay as they are. Buffers, entry and label are borrowed.
+ * Errors: as charl__launch. */
+charl_status charl__prepared_create(charl_device *dev, const charl_launch *l, int n,
+                                    charl_prepared **out) CHARL_MUST_CHECK;
+/** Enqueue it as `groups` work-groups, in one dimension, with n new arguments; after NULL or an
+ * event as charl_launch has it. Async. Errors: ERR_DEVICE. */
+charl_status charl__prepared_launch(charl_prepared *p, size_t groups, const charl_event *after,
+                                    const charl_arg *args) CHARL_MUST_CHECK;
+void charl__prepared_destroy(charl_prepared *p); /* NULL is a no-op */
 
 /* Recordings: between begin and end, launches are kept with their own kernel objects and not
  * executed. A recording retains the buffers it names. */

@@ -3,6 +3,30 @@
 
 #include "device/cl_private.h"
 
+charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg *a, cl_uint *at)
+{
+    charl_status st = CHARL_OK;
+    const cl_uint first = *at;
+    const cl_ulong offset = (cl_ulong)a->v.offset;
+    cl_int err = CL_SUCCESS;
+
+    if (charl__arg_is_buffer(a->kind)) {
+        err = clSetKernelArg(kernel, (*at)++, sizeof(cl_mem), a->buffer ? &a->buffer->mem : NULL);
+        if (err == CL_SUCCESS) {
+            err = clSetKernelArg(kernel, (*at)++, sizeof offset, &offset);
+        }
+    } else if (a->kind == CHARL_ARG_LOCAL) {
+        err = clSetKernelArg(kernel, (*at)++, a->v.bytes, NULL);
+    } else { /* every member of the union starts at its first byte */
+        err = clSetKernelArg(kernel, (*at)++, a->kind == CHARL_ARG_I64 ? 8 : 4, &a->v);
+    }
+    CHARL_REQUIRE(err == CL_SUCCESS,
+                  err == CL_INVALID_ARG_SIZE ? CHARL_ERR_INVALID : charl__cl_status(err),
+                  "argument %u of kernel %s: %s", first, entry, charl__cl_name(err));
+cleanup:
+    return st;
+}
+
 charl_status charl__args_set(cl_kernel kernel, const charl_launch *l)
 {
     charl_status st = CHARL_OK;
@@ -16,23 +40,7 @@ charl_status charl__args_set(cl_kernel kernel, const charl_launch *l)
                   "kernel %s of %s.cl takes %u arguments, %u are given (a buffer counts as two)",
                   l->entry, l->file, wanted, given);
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
-        const charl_arg *a = &l->args[i];
-        const cl_ulong offset = (cl_ulong)a->v.offset;
-        cl_int err = CL_SUCCESS;
-
-        if (charl__arg_is_buffer(a->kind)) {
-            err = clSetKernelArg(kernel, at++, sizeof(cl_mem), a->buffer ? &a->buffer->mem : NULL);
-            if (err == CL_SUCCESS) {
-                err = clSetKernelArg(kernel, at++, sizeof offset, &offset);
-            }
-        } else if (a->kind == CHARL_ARG_LOCAL) {
-            err = clSetKernelArg(kernel, at++, a->v.bytes, NULL);
-        } else { /* every member of the union starts at its first byte */
-            err = clSetKernelArg(kernel, at++, a->kind == CHARL_ARG_I64 ? 8 : 4, &a->v);
-        }
-        CHARL_REQUIRE(err == CL_SUCCESS,
-                      err == CL_INVALID_ARG_SIZE ? CHARL_ERR_INVALID : charl__cl_status(err),
-                      "argument %d of kernel %s: %s", i, l->entry, charl__cl_name(err));
+        CHARL_TRY(charl__arg_set(kernel, l->entry, &l->args[i], &at));
     }
 cleanup:
     return st;
@@ -173,20 +181,30 @@ cleanup:
     return st;
 }
 
+charl_status charl__ready_init(const charl_device *dev, const charl_launch *l, charl__ready *out)
+{
+    charl_status st = CHARL_OK;
+
+    *out = (charl__ready){.entry = l->entry,
+                          .label = l->label ? l->label : l->file,
+                          .queue = l->queue,
+                          .after = l->after};
+    CHARL_TRY(check_geometry(dev, l, out));
+    CHARL_TRY(check_args(dev, l));
+cleanup:
+    return st;
+}
+
 charl_status charl__launch(charl_device *dev, const charl_launch *l)
 {
     charl_status st = CHARL_OK;
-    charl__ready r = {.entry = l->entry,
-                      .label = l->label ? l->label : l->file,
-                      .queue = l->queue,
-                      .after = l->after};
+    charl__ready r;
     charl__program *program = NULL;
 
     if (l->global[0] == 0) {
         goto cleanup;
     }
-    CHARL_TRY(check_geometry(dev, l, &r));
-    CHARL_TRY(check_args(dev, l));
+    CHARL_TRY(charl__ready_init(dev, l, &r));
     if (dev->recording) {
         CHARL_INVARIANT(!l->after); /* of one moment, a recording is for many */
         CHARL_TRY(charl__recording_add(dev->recording, l, r));

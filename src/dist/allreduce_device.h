@@ -23,10 +23,11 @@ void charl__allreduce_share(charl_allreduce *ar, bool with_launches);
 /* How the kernel works; preset by create, changed for tests and measurements: equally on all ranks,
  * while nothing is on its way. */
 typedef struct charl__peer_tuning {
-    int groups;        /* work-groups, at most as many as create has made room for */
-    int groups_beside; /* ... of sums that share the device with launches of the compute queue */
-    int64_t all_bytes; /* up to here every rank adds everything, above it a part */
-    double patience_s; /* of the kernel; 0: the communicator's */
+    int groups;          /* work-groups, at most as many as create has made room for */
+    int groups_beside;   /* ... of sums that share the device with launches of the compute queue */
+    int64_t words_bytes; /* ranges up to here go in words that are marked, others in tiles */
+    int64_t words_left;  /* so many ranges may: their marks, this number, are never used twice */
+    double patience_s;   /* of the kernel; 0: the communicator's */
 } charl__peer_tuning;
 
 /** Borrowed; NULL unless ar is a "peer". */

@@ -1,5 +1,6 @@
 /* The all-reduce "peer": the devices of a node add the gradients themselves, by one kernel per
- * range (kernels/peer.cl) over memory that they map into each other.
+ * range (kernels/peer.cl, of few values kernels/peer_words.cl) over memory that they map into each
+ * other.
  *
  * The lanes and the sum are this device's own memory. What is shared is a box per rank: flags, and
  * slots through which tiles pass, some tens of megabytes however large the model is. Begin enqueues
@@ -17,9 +18,9 @@
 #include "dist/allreduce_device.h"
 #include "dist/peer.h"
 
-enum { FLAG_BYTES = 128 };          /* of a work-group: FLAGS of peer.cl */
-enum { MAX_BOX_BYTES = 256 << 20 }; /* what the driver imports safely */
-static const double grace_s = 5;    /* the host speaks before the kernel gives up */
+enum { FLAG_BYTES = 128, SETS = 4 }; /* of a work-group: FLAGS and SETS of peer_box.clh */
+enum { MAX_BOX_BYTES = 256 << 20 };  /* what the driver imports safely */
+static const double grace_s = 5;     /* the host speaks before the kernel gives up */
 static const double try_s = 20; /* where stores to other devices go astray, waiting is in vain */
 
 /* A rank's progress, for the others' hosts. */
@@ -27,13 +28,26 @@ typedef struct peer_page {
     _Alignas(CHARL__LINE) atomic_int_least64_t begun;
 } peer_page;
 
+/* The kernels. */
+enum { WORDS, TILES, WAYS };
+
+/* Arguments that are not the same for every range: the last ones, of which `rounds` is for tiles.
+ */
+static int changing_of(int way)
+{
+    return way == TILES ? 6 : 5;
+}
+
 typedef struct peer_state {
     charl_device *dev;
     charl_export *export;
     charl_buffer *box[CHARL__MAX_PEERS];
-    charl_buffer *state; /* of the kernel: [0] ranks lost, [1] end all waiting */
-    atomic_uint *words;  /* state, where the host may look at it at any time; or NULL */
-    void *host;          /* lanes and sum, where the device works in place */
+    charl_prepared *way[WAYS];
+    charl_buffer *state;      /* of the kernels: [0] ranks lost, [1] end all waiting */
+    atomic_uint *words;       /* state, where the host may look at it at any time; or NULL: */
+    charl_pinned *seen_owner; /* then it is copied at the end of ranges */
+    uint32_t *seen;
+    void *host; /* lanes and sum, where the device works in place */
     charl__window page;
     charl_event *end; /* of the ranges before `ended`; NULL until somebody asks */
     int64_t ended;
@@ -50,37 +64,43 @@ static const char *peer_unavailable(const charl_comm *c)
     return c->size == 1 ? "there is one rank" : NULL;
 }
 
+static size_t box_bytes(const charl_allreduce *ar, const peer_state *s)
+{
+    const size_t local = (size_t)s->local, both = (size_t)(ar->map.n + ar->c->size);
+    const size_t slots = SETS * both * local * (size_t)s->packs * 16, words = 2 * both * local * 32;
+
+    return charl__round_up((size_t)s->tuning.groups * (FLAG_BYTES + slots + words), CHARL__PAGE);
+}
+
 /* The more lanes are added at once, the fewer packs of each fit into registers. On a GPU what
- * counts is how many bytes are on their way: two of these work-groups fit on each of an H200's 132
- * processors, and none waits for another one of its own device. Beside products, fewer hold fewer
- * processors for longer: 32 and 64 cost a step on four H200 the least. */
+ * counts is how many bytes are on their way. None of these work-groups waits for another one of its
+ * own device, but they should all run at once: on each of an H200's 132 processors there is room
+ * for one, or for two when there are two ranks. Beside products, fewer hold fewer processors for
+ * longer: 32 and 64 cost a step on four H200 the least (with an earlier form of the kernel). */
 static void shape_choose(charl_allreduce *ar, peer_state *s)
 {
     const bool gpu = charl_device_get_info(s->dev)->kind == CHARL_DEVICE_GPU;
     const int lanes = ar->map.n;
-    size_t group_bytes;
 
     s->local = 256;
-    s->packs = lanes <= 2 ? 8 : lanes <= 4 ? 4 : lanes <= 8 ? 2 : 1;
-    group_bytes = (size_t)(3 * lanes + ar->c->size) * (size_t)(s->local * s->packs) * 16;
-    s->tuning = (charl__peer_tuning){
-        .groups = gpu ? 256 : 2, .groups_beside = gpu ? 64 : 1, .all_bytes = 256 << 10};
-    while (s->tuning.groups > 1 &&
-           (size_t)s->tuning.groups * (group_bytes + FLAG_BYTES) > MAX_BOX_BYTES) {
+    s->packs = lanes <= 4 ? 4 : lanes <= 8 ? 2 : 1;
+    s->tuning = (charl__peer_tuning){.groups = !gpu               ? 2
+                                               : ar->c->size == 2 ? 256
+                                                                  : 128,
+                                     .groups_beside = gpu ? 64 : 1,
+                                     .words_bytes = 1 << 20,
+                                     .words_left = UINT32_MAX};
+    for (int r = 0; r < ar->c->size; r++) {
+        if (ar->map.first[r] == ar->map.first[r + 1]) { /* it has no lanes, see peer_words.cl */
+            s->tuning.words_left = 0;
+        }
+    }
+    while (s->tuning.groups > 1 && box_bytes(ar, s) > MAX_BOX_BYTES) {
         s->tuning.groups /= 2;
     }
     if (s->tuning.groups_beside > s->tuning.groups) {
         s->tuning.groups_beside = s->tuning.groups;
     }
-}
-
-static size_t box_bytes(const charl_allreduce *ar, const peer_state *s)
-{
-    const size_t slots = (size_t)(3 * ar->map.n + ar->c->size);
-
-    return charl__round_up((size_t)s->tuning.groups *
-                               (FLAG_BYTES + slots * (size_t)(s->local * s->packs) * 16),
-                           CHARL__PAGE);
 }
 
 static charl_status defines_write(const charl_allreduce *ar, peer_state *s)
@@ -92,9 +112,20 @@ static charl_status defines_write(const charl_allreduce *ar, peer_state *s)
     CHARL_TRY(charl__text_printf(
         &t,
         "%s#define RANKS %d\n#define LANES %d\n#define LOCAL %d\n"
-        "#define PACKS %d\n#define GROUPS %d\n#define ADDS",
+        "#define PACKS %d\n#define GROUPS %d\n#define EACH_RANK(X)",
         charl__export_kind(s->dev, &why) == CHARL_SHARED_CUDA ? "#define CHARL_PTX\n" : "",
         ar->c->size, ar->map.n, s->local, s->packs, s->tuning.groups));
+    for (int r = 0; r < ar->c->size; r++) {
+        CHARL_TRY(charl__text_printf(&t, " X(%d)", r));
+    }
+    CHARL_TRY(charl__text_printf(&t, "\n#define OWNERS"));
+    for (int l = 0; l < ar->map.n; l++) {
+        CHARL_TRY(charl__text_printf(&t, " %d,", ar->map.rank[l]));
+    }
+    for (int r = 0; r < ar->c->size; r++) {
+        CHARL_TRY(charl__text_printf(&t, " %d,", r));
+    }
+    CHARL_TRY(charl__text_printf(&t, "\n#define ADDS"));
     for (int k = 0; k < ar->map.n - 1; k++) {
         CHARL_TRY(charl__text_printf(&t, " ADD(%d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
     }
@@ -116,8 +147,10 @@ static charl_status buffer_make(charl_device *dev, size_t bytes, const char *wha
 static charl_status memory_create(charl_allreduce *ar, peer_state *s)
 {
     charl_status st = CHARL_OK;
-    const size_t one = (size_t)ar->stride * sizeof(float), own = one * (size_t)ar->my_lanes;
+    const size_t one = (size_t)ar->stride * sizeof(float);
+    const size_t own = one * (size_t)(ar->my_lanes > 0 ? ar->my_lanes : 1); /* no memory is empty */
     const bool in_place = charl__device_facts(s->dev)->zero_copy;
+    void *seen = NULL;
 
     if (in_place) {
         CHARL_TRY(charl_alloc_aligned(CHARL__PAGE, own + one, &s->host));
@@ -128,6 +161,10 @@ static charl_status memory_create(charl_allreduce *ar, peer_state *s)
     CHARL_TRY(buffer_make(s->dev, own, "gradients", ar->lanes, &ar->device_lanes));
     CHARL_TRY(buffer_make(s->dev, one, "summed gradients", ar->sum, &ar->device_sum));
     CHARL_TRY(buffer_make(s->dev, CHARL__PAGE, "state of the all-reduce", s->words, &s->state));
+    if (!in_place) {
+        CHARL_TRY(charl__pinned_create(s->dev, 2 * sizeof *s->seen, &s->seen_owner, &seen));
+        s->seen = seen;
+    }
     CHARL_TRY(defines_write(ar, s));
     CHARL_TRY(charl__export_create(s->dev, box_bytes(ar, s), "all-reduce", &s->export));
 cleanup:
@@ -147,47 +184,10 @@ cleanup:
     return st;
 }
 
-typedef struct launch_plan {
-    bool in_parts;
-    int size; /* packs of a tile */
-    int groups, rounds;
-} launch_plan;
-
-/* Small ranges in small tiles, so that many work-groups have one; without a tile no work-group is
- * started, as it would still raise its flags. */
-static launch_plan plan(const charl_allreduce *ar, const peer_state *s, charl__range range)
+/* Arguments as all kernels have them. */
+static void way_args(const charl_allreduce *ar, const peer_state *s, int way, charl_launch *l)
 {
-    const int ranks = ar->c->size, groups = ar->shares ? s->tuning.groups_beside : s->tuning.groups;
-    const bool in_parts = range.count * 4 > s->tuning.all_bytes;
-    const int64_t blocks = (range.count + CHARL__PART - 1) / CHARL__PART;
-    const int64_t packs =
-        (in_parts ? (blocks + ranks - 1) / ranks : blocks) * (CHARL__PART / 4) + 1;
-    const int64_t share = (packs + groups - 1) / groups;
-    const int64_t most = s->local * s->packs;
-    const int64_t size = (int64_t)charl__round_up((size_t)share, (size_t)s->local);
-    launch_plan p = {.in_parts = in_parts, .size = (int)(size < most ? size : most)};
-
-    p.groups = (int)(size < most ? (packs + size - 1) / size : groups);
-    p.rounds = (int)((packs + p.size * groups - 1) / (p.size * groups));
-    return p;
-}
-
-static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__range range,
-                                 const charl_event *written)
-{
-    charl_status st = CHARL_OK;
     const charl_comm *c = ar->c;
-    const launch_plan p = plan(ar, s, range);
-    const double patience_s =
-        s->tuning.patience_s > 0 ? s->tuning.patience_s : c->timeout_s + grace_s;
-    charl_launch l = {.file = "peer",
-                      .entry = p.in_parts ? "charl_peer_sum_parts" : "charl_peer_sum_all",
-                      .defines = s->defines,
-                      .queue = CHARL_QUEUE_COMM,
-                      .after = written,
-                      .label = "all-reduce",
-                      .global = {(size_t)(p.groups * s->local)},
-                      .local = {(size_t)s->local}};
     const charl_arg rest[] = {
         charl__raw(CHARL_ARG_IN, ar->device_lanes),
         charl__raw(CHARL_ARG_OUT, ar->device_sum),
@@ -196,20 +196,93 @@ static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__rang
         charl__i32(ar->map.first[c->rank]),
         charl__i32(ar->my_lanes),
         charl__i64(ar->stride),
-        charl__i64(range.offset),
-        charl__i64(range.count),
-        charl__i32(p.size),
-        charl__i32(p.rounds),
-        charl__i64(s->epoch),
-        charl__i64((int64_t)(patience_s * 1e9)),
+        charl__i64(0), /* from here on they change */
+        charl__i64(0),
+        charl__i64(0),
+        charl__i64(0),
+        charl__i32(0),
+        charl__i32(0),
     };
 
-    for (int r = 0; r < CHARL__MAX_PEERS; r++) {
-        l.args[r] = charl__raw(CHARL_ARG_INOUT, s->box[r < c->size ? r : c->rank]);
+    for (int r = 0; r < c->size; r++) {
+        l->args[r] = charl__raw(CHARL_ARG_INOUT, s->box[r]);
     }
-    memcpy(l.args + CHARL__MAX_PEERS, rest, sizeof rest);
-    CHARL_TRY(charl__launch(s->dev, &l));
-    s->epoch += (int64_t)p.rounds * (p.in_parts ? 2 : 1);
+    memcpy(l->args + c->size, rest, sizeof rest - (way == TILES ? 0 : sizeof *rest));
+}
+
+static charl_status ways_prepare(charl_allreduce *ar, peer_state *s)
+{
+    charl_status st = CHARL_OK;
+
+    for (int w = 0; w < WAYS; w++) {
+        charl_launch l = {.file = w == TILES ? "peer" : "peer_words",
+                          .entry = w == TILES ? "charl_peer_sum" : "charl_peer_words",
+                          .defines = s->defines,
+                          .queue = CHARL_QUEUE_COMM,
+                          .label = "all-reduce",
+                          .global = {(size_t)s->local},
+                          .local = {(size_t)s->local}};
+
+        way_args(ar, s, w, &l);
+        CHARL_TRY(charl__prepared_create(s->dev, &l, changing_of(w), &s->way[w]));
+    }
+cleanup:
+    return st;
+}
+
+typedef struct launch_plan {
+    int way;
+    int size; /* packs of a tile */
+    int groups, rounds;
+} launch_plan;
+
+static int64_t divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Few values in words, if each work-item gets no more than one pack of every part. Tiles are as
+ * small as their number in a row allows, so that many work-groups have one; without a tile no
+ * work-group is started, as it would still raise its flags. */
+static launch_plan plan(const charl_allreduce *ar, const peer_state *s, charl__range range)
+{
+    const charl__peer_tuning *t = &s->tuning;
+    const int64_t blocks = divide_up(range.count, CHARL__PART);
+    const int64_t part = divide_up(blocks, ar->c->size) * (CHARL__PART / 4) +
+                         (range.offset % 4 != 0); /* packs, at most */
+    const int64_t groups = ar->shares ? t->groups_beside : t->groups, room = groups * s->local;
+    const bool in_words = range.count * 4 <= t->words_bytes && t->words_left > 0 && part <= room;
+    const int64_t rounds = divide_up(part, room * s->packs);
+    const int64_t share = divide_up(part, rounds * groups);
+    launch_plan p = {.way = in_words ? WORDS : TILES, .rounds = (int)rounds};
+
+    p.size = (int)charl__round_up((size_t)share, (size_t)s->local);
+    p.groups = (int)divide_up(part, p.size * rounds);
+    return p;
+}
+
+static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__range range,
+                                 const charl_event *written)
+{
+    charl_status st = CHARL_OK;
+    const launch_plan p = plan(ar, s, range);
+    const double patience_s =
+        s->tuning.patience_s > 0 ? s->tuning.patience_s : ar->c->timeout_s + grace_s;
+    const charl_arg changing[] = {
+        charl__i64((int64_t)(patience_s * 1e9)),
+        charl__i64(range.offset),
+        charl__i64(range.count),
+        charl__i64(p.way == TILES ? s->epoch : s->tuning.words_left),
+        charl__i32(p.size),
+        charl__i32(p.rounds),
+    };
+
+    CHARL_TRY(charl__prepared_launch(s->way[p.way], (size_t)p.groups, written, changing));
+    if (p.way == TILES) {
+        s->epoch += p.rounds + 1;
+    } else {
+        s->tuning.words_left--;
+    }
 cleanup:
     return st;
 }
@@ -244,6 +317,10 @@ static charl_status end_mark(charl_allreduce *ar, peer_state *s)
 
     charl__event_release(s->end);
     s->end = NULL;
+    if (s->seen) {
+        CHARL_TRY(
+            charl__buffer_read(CHARL_QUEUE_COMM, s->state, 0, s->seen, 2 * sizeof *s->seen, false));
+    }
     CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, &s->end));
     s->ended = ar->begun;
 cleanup:
@@ -305,11 +382,8 @@ static charl_status peer_verify(charl_allreduce *ar)
     char text[1024] = "", name[160];
     size_t used = 0;
 
-    if (s->words) {
-        word[0] = atomic_load(&s->words[0]);
-        word[1] = atomic_load(&s->words[1]);
-    } else {
-        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, s->state, 0, word, sizeof word, true));
+    for (int i = 0; i < 2; i++) {
+        word[i] = s->words ? atomic_load(&s->words[i]) : s->seen[i];
     }
     for (int r = 0; r < ar->c->size; r++) {
         if (word[0] >> r & 1) {
@@ -404,18 +478,19 @@ static charl_status try_out(charl_allreduce *ar, peer_state *s)
 {
     charl_status st = CHARL_OK;
     const int64_t most = 5003, count = ar->n < most ? ar->n : most;
-    const charl__peer_tuning tuning = s->tuning;
+    const int64_t words_bytes = s->tuning.words_bytes;
     int64_t ms = 0;
     float *v = NULL;
 
     s->tuning.patience_s = charl__fault_arg("peer.patience", &ms) ? (double)ms / 1e3 : try_s;
     st = charl_alloc_array(count + 1, sizeof *v, &v);
     CHARL_TRY(charl_comm_agree(ar->c, st));
-    for (int k = 0; k < 2; k++) {
-        s->tuning.all_bytes = k == 0 ? INT64_MAX : 0;
+    for (int w = 0; w < WAYS; w++) {
+        s->tuning.words_bytes = w == TILES ? 0 : INT64_MAX;
         CHARL_TRY(charl_comm_agree(ar->c, try_once(ar, v, count)));
     }
-    s->tuning = tuning;
+    s->tuning.words_bytes = words_bytes;
+    s->tuning.patience_s = 0;
     s->is_trusted = true;
 cleanup:
     charl_free(v);
@@ -438,6 +513,7 @@ static charl_status peer_create(charl_allreduce *ar)
     CHARL_TRY(charl_comm_agree(c, memory_create(ar, s)));
     CHARL_TRY(charl__descriptors_exchange(c, charl__export_fd(s->export), fds));
     CHARL_TRY(charl_comm_agree(c, boxes_import(ar, s, fds)));
+    CHARL_TRY(charl_comm_agree(c, ways_prepare(ar, s)));
     CHARL_TRY(charl__window_create(c, (size_t)c->size * sizeof(peer_page),
                                    "the progress of the all-reduce", &s->page));
     CHARL_TRY(try_out(ar, s));
@@ -455,11 +531,15 @@ static void peer_destroy(charl_allreduce *ar)
     }
     peer_abandon(ar);
     charl__event_release(s->end);
+    for (int w = 0; w < WAYS; w++) {
+        charl__prepared_destroy(s->way[w]);
+    }
     for (int r = 0; r < ar->c->size; r++) {
         charl__buffer_release(s->box[r]); /* waits for what is on its way */
     }
     charl__buffer_release(ar->device_lanes);
     charl__buffer_release(ar->device_sum);
+    charl__pinned_destroy(s->seen_owner);
     charl__buffer_release(s->state);
     charl__export_destroy(s->export);
     charl__window_destroy(ar->c, &s->page);

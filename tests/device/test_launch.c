@@ -97,6 +97,44 @@ static void check_commands(charl_device *dev)
     charl__buffer_release(b);
 }
 
+/* The last argument of charl_fill changes from launch to launch, and the number of work-groups. */
+static void check_prepared(charl_device *dev)
+{
+    charl_buffer *b = charl_test_buffer(dev, 4 * WORDS);
+    charl_launch fill = charl_test_fill_launch(b, 100, 7, 50);
+    charl_event *last = NULL;
+    charl_prepared *p = NULL;
+
+    fill.queue = CHARL_QUEUE_COMM;
+    charl_assert_ok(charl__prepared_create(dev, &fill, 1, &p));
+    for (int n = 40; n <= 1000; n += 960) {
+        const charl_arg count = charl__i64(n);
+
+        charl__event_release(last);
+        charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &last));
+        charl_assert_ok(charl__prepared_launch(p, ((size_t)n + 63) / 64, last, &count));
+        charl__event_release(last);
+        charl_assert_ok(charl__event_record(dev, CHARL_QUEUE_COMM, &last));
+        charl_assert_ok(charl__event_wait(last));
+        expect_words(b, 100, n, 7);
+        expect_words(b, 100 + n, WORDS - 100 - n, 0);
+    }
+    expect_words(b, 0, 100, 0);
+    charl__event_release(last);
+    charl__prepared_destroy(p);
+    fill.args[2] = (charl_arg){.kind = CHARL_ARG_END};
+    charl_assert_status(charl__prepared_create(dev, &fill, 1, &p), CHARL_ERR_INVALID);
+    assert_null(p);
+    charl__prepared_destroy(p);
+    charl__buffer_release(b);
+}
+
+static void test_prepared(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_prepared);
+}
+
 static void test_order(void **state)
 {
     (void)state;
@@ -470,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_ring),      cmocka_unit_test(test_events),
         cmocka_unit_test(test_order),     cmocka_unit_test(test_commands),
         cmocka_unit_test(test_sync),      cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_prepared),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,7 +87,7 @@ static void rounds_run(charl_allreduce *ar, const charl_slices *mine, int64_t n,
 }
 
 /* Odd sizes: ranges that begin and end inside a pack, tiles that are not full, empty parts. */
-static void sums(int total, int64_t n, bool in_parts, int rounds)
+static void sums(int total, int64_t n, bool in_words, int rounds)
 {
     charl_allreduce *ar = NULL;
     charl_slices mine;
@@ -95,7 +95,7 @@ static void sums(int total, int64_t n, bool in_parts, int rounds)
     charl_assert_ok(create(comm, total, n, &mine, &ar));
     assert_string_equal(charl_allreduce_name(ar), "peer");
     assert_true(charl_allreduce_is_invariant(ar));
-    charl__peer_tuning_of(ar)->all_bytes = in_parts ? 0 : INT64_MAX;
+    charl__peer_tuning_of(ar)->words_bytes = in_words ? INT64_MAX : 0;
     rounds_run(ar, &mine, n, rounds);
     charl_allreduce_destroy(ar);
 }
@@ -107,8 +107,8 @@ static void test_sums_equal_the_serial_fold(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         sums(8, sizes[i], i % 2 == 0, 1);
+        sums(8, sizes[i], i % 2 == 1, 1);
     }
-    sums(8, 60001, true, 1);
     if (charl_comm_size(comm) % 2 ==
         0) { /* several lanes of a rank; three ranks have them anyway */
         sums(11, 5003, false, 1);
@@ -124,10 +124,47 @@ static void test_meetings_in_a_row_and_in_turn(void **state)
 
     (void)state;
     charl_assert_ok(create(comm, 8, 700, &mine, &ar));
-    for (int turn = 0; turn < 6; turn++) { /* both kernels by turns share flags and slots */
-        charl__peer_tuning_of(ar)->all_bytes = turn % 2 == 1 ? 0 : INT64_MAX;
+    for (int turn = 0; turn < 6; turn++) { /* both kernels by turns */
+        charl__peer_tuning_of(ar)->words_bytes = turn % 2 == 1 ? 0 : INT64_MAX;
         rounds_run(ar, &mine, 700, is_long ? 5000 : 2);
     }
+    charl_allreduce_destroy(ar);
+}
+
+/* No mark is used twice: when they are spent, ranges go in tiles. Also several tiles in a row, so
+ * that each set of slots is used again. */
+static void test_marks_come_to_an_end(void **state)
+{
+    const int64_t n = 100001; /* its half is more than SETS tiles of every part */
+    charl_allreduce *ar = NULL;
+    charl__peer_tuning *tuning;
+    charl_slices mine;
+
+    (void)state;
+    charl_assert_ok(create(comm, 8, n, &mine, &ar));
+    tuning = charl__peer_tuning_of(ar);
+    tuning->groups = 1;
+    tuning->words_left = 4 + tuning->words_left % 2; /* marks in a row are odd and even by turns */
+    rounds_run(ar, &mine, 700, 3);
+    assert_int_equal(tuning->words_left, 0);
+    rounds_run(ar, &mine, n, 1);
+    charl_assert_ok(charl_comm_barrier(comm));
+    charl_allreduce_destroy(ar);
+}
+
+/* A rank that brings nothing and gets all: it cannot be heard by words. */
+static void test_a_rank_without_lanes(void **state)
+{
+    const int rank = charl_comm_rank(comm), last = charl_comm_size(comm) - 1;
+    charl_allreduce *ar = NULL;
+    charl_slices mine;
+
+    (void)state;
+    charl_assert_ok(charl__slices_range(last, rank, rank < last, &mine));
+    charl_assert_ok(charl_allreduce_create(
+        comm, 700, &mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, &ar));
+    assert_int_equal(charl__peer_tuning_of(ar)->words_left, 0);
+    rounds_run(ar, &mine, 700, 5);
     charl_allreduce_destroy(ar);
 }
 
@@ -308,6 +345,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_equal_the_serial_fold),
         cmocka_unit_test(test_meetings_in_a_row_and_in_turn),
+        cmocka_unit_test(test_marks_come_to_an_end),
+        cmocka_unit_test(test_a_rank_without_lanes),
         cmocka_unit_test(test_where_it_does_not_work),
         cmocka_unit_test(test_the_survey_says_why),
         cmocka_unit_test(test_auto_falls_back),

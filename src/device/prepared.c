@@ -1,0 +1,63 @@
+/* A launch that is made again and again with few arguments that change: its kernel object is its
+ * own, and of arguments that stay nothing is said twice. */
+#include "base/alloc.h"
+#include "device/cl_private.h"
+
+struct charl_prepared {
+    charl_device *dev; /* retained */
+    charl__ready ready;
+    cl_uint first; /* OpenCL's number of the first argument that changes */
+    int n;
+};
+
+charl_status charl__prepared_create(charl_device *dev, const charl_launch *l, int n,
+                                    charl_prepared **out)
+{
+    charl_status st = CHARL_OK;
+    charl__program *program = NULL;
+    charl_prepared *p = NULL;
+    int args = 0;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    p->dev = charl__device_retain(dev);
+    p->n = n;
+    CHARL_TRY(charl__ready_init(dev, l, &p->ready));
+    CHARL_TRY(charl__program_get(dev, l, &program));
+    CHARL_TRY(charl__kernel_create(dev, program, l->entry, &p->ready.kernel));
+    CHARL_TRY(charl__args_set(p->ready.kernel, l));
+    while (l->args[args].kind != CHARL_ARG_END) {
+        p->first += charl__arg_is_buffer(l->args[args++].kind) ? 2 : 1;
+    }
+    p->first -= (cl_uint)n; /* they are no buffers */
+    *out = p;
+    p = NULL;
+cleanup:
+    charl__prepared_destroy(p);
+    return st;
+}
+
+charl_status charl__prepared_launch(charl_prepared *p, size_t groups, const charl_event *after,
+                                    const charl_arg *args)
+{
+    charl_status st = CHARL_OK;
+    cl_uint at = p->first;
+
+    for (int i = 0; i < p->n; i++) {
+        CHARL_TRY(charl__arg_set(p->ready.kernel, p->ready.entry, &args[i], &at));
+    }
+    p->ready.global[0] = groups * p->ready.local[0];
+    p->ready.after = after;
+    CHARL_TRY(charl__ready_enqueue(p->dev, &p->ready));
+cleanup:
+    return st;
+}
+
+void charl__prepared_destroy(charl_prepared *p)
+{
+    if (p) {
+        charl__kernel_release(p->ready.kernel);
+        charl__device_release(p->dev);
+        charl_free(p);
+    }
+}
