@@ -152,12 +152,14 @@ charl_status charl__program_fail(charl_device *dev, cl_program program, const ch
     charl_status st = CHARL_OK;
     size_t bytes = 0;
     char *log = NULL;
+    const char *said = "";
 
     clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
     CHARL_TRY(charl_alloc(bytes + 1, &log));
     clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
-    CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s\n%.1500s", file,
-               dev->info.name, charl__cl_name(err), log);
+    said = log + strspn(log, " \t\r\n"); /* nothing, where not the source is at fault */
+    CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s%s%.1500s", file,
+               dev->info.name, charl__cl_name(err), said[0] ? "\n" : "", said);
 cleanup:
     charl_free(log);
     return st;
