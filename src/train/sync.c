@@ -134,7 +134,9 @@ static charl_status place(charl__sync *s)
     }
     s->sum = (arena){.device = s->narrow ? s->narrow->sum : s->set->sum,
                      .host = charl_allreduce_sum(s->ar)};
-    if (!charl__device_facts(s->dev)->zero_copy && !s->on_device) {
+    /* Ranks that are threads have one copy of the sum between them: one process would pin the same
+     * pages for a context of each. Of such jobs on an H200 some lost their contexts just there. */
+    if (!charl__device_facts(s->dev)->zero_copy && !s->on_device && !charl_comm_is_team(s->comm)) {
         pin(s, s->lanes.host, s->n_lanes * stride, &s->pinned_lanes);
         pin(s, s->sum.host, stride, &s->pinned_sum);
     }
