@@ -45,6 +45,7 @@ typedef struct charl_device_request {
     int local_rank;     /* rank among the ranks of this node, and their number; several processes
                            that share CPUs call charl_comm_cpu_limit first */
     int local_size;
+    bool exact;           /* CHARL_DEVICE does not override `select` */
     bool share;           /* several ranks may use one GPU */
     bool allow_tf32;      /* products of f32 matrices may round their elements to tf32 (8 bits of
                              exponent, 10 behind the point), where tensor cores take that */

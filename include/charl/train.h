@@ -131,6 +131,8 @@ typedef struct charl_train_options {
     charl_comm *comm; /* borrowed */
     charl_train_events events;
     atomic_int *stop;      /* one of CHARL_STOP_...; reset to NONE when taken. May be NULL */
+    const char *device;    /* `select` of charl_device_request: this one for this rank, whatever
+                              device.select and CHARL_DEVICE say. NULL: as configured */
     bool dry_run;          /* plan only */
     int fast_dev_run;      /* > 0: that many training and validation steps, nothing written */
     bool overfit_batch;    /* train on the first batch only; nothing written */

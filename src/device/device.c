@@ -61,7 +61,7 @@ static charl_status pick_device(const charl_device_request *request, charl__foun
     charl__pick pick = {0, 1};
     int count = 0;
 
-    if (charl__env(CHARL_ENV_DEVICE)) {
+    if (charl__env(CHARL_ENV_DEVICE) && !r.exact) {
         r.select = charl__env(CHARL_ENV_DEVICE);
     }
     CHARL_TRY(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));

@@ -68,13 +68,17 @@ static charl_status open_device(charl__trainer *t)
     charl_status st = CHARL_OK;
     const bool is_team =
         charl_comm_is_team(t->comm); /* simulated: all on the devices of this node */
-    const charl_device_request r = {
+    charl_device_request r = {
         .select = t->config->device.select,
         .local_rank = is_team ? charl_comm_rank(t->comm) : charl_comm_local_rank(t->comm),
         .local_size = is_team ? charl_comm_size(t->comm) : charl_comm_local_size(t->comm),
         .share = t->config->device.share || is_team,
         .allow_tf32 = t->config->device.allow_tf32};
 
+    if (t->options->device) {
+        r.select = t->options->device;
+        r.exact = true;
+    }
     CHARL_TRY(charl_comm_cpu_limit(t->comm));
     CHARL_TRY(charl_device_open(&r, &t->dev));
     CHARL_TRY(charl__steps_create_with(

@@ -213,6 +213,13 @@ static void test_environment_overrides(void **state)
     charl_assert_status(charl_device_open(&cpu, &dev), CHARL_ERR_CONFIG);
     charl_assert_message("bogus");
     assert_null(dev);
+    if (charl_test_device_count() > 0) {
+        charl__env_set(CHARL_ENV_DEVICE, "bogus");
+        charl_assert_ok(charl_device_open(
+            &(charl_device_request){.select = "0", .exact = true, .local_size = 1, .share = true},
+            &dev));
+        charl_device_close(dev);
+    }
     charl__env_set(CHARL_ENV_DEVICE, NULL);
     charl_assert_status(
         charl_device_open(&(charl_device_request){.local_size = 1, .memory_limit = -1}, &dev),

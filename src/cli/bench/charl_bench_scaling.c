@@ -167,7 +167,8 @@ static charl_status measure_link(scaling *s, charl_comm *comm)
     }
     snprintf(select, sizeof select, "%d", s->here.device);
     if (!s->here.is_cpu) {
-        st = charl_device_open(&(charl_device_request){.select = select, .share = true}, &dev);
+        st = charl_device_open(
+            &(charl_device_request){.select = select, .exact = true, .share = true}, &dev);
     }
     CHARL_TRY(charl_comm_agree(comm, st));
     options.device = dev;

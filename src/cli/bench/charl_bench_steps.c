@@ -113,6 +113,7 @@ static charl_status load(const charl__bench_config *config, const charl__bench_s
     memcpy(all, config->override, (size_t)config->n * sizeof *all);
     snprintf(text[n++], TEXT, "eval.interval=0");
     snprintf(text[n++], TEXT, "train.early_stopping_patience=0");
+    snprintf(text[n++], TEXT, "train.max_steps=-1");
     snprintf(text[n++], TEXT, "train.epochs=1000000");
     snprintf(text[n++], TEXT, "log.interval=%d", steps_of(config));
     snprintf(text[n++], TEXT, "dist.balance=even");
@@ -120,7 +121,6 @@ static charl_status load(const charl__bench_config *config, const charl__bench_s
         snprintf(text[n++], TEXT, "train.slices=%d", share);
         snprintf(text[n++], TEXT, "train.batch_size=%" PRId64,
                  whole->batch / whole->slices * share);
-        snprintf(text[n++], TEXT, "device.select=%d", whole->device);
     }
     for (int i = 0; i < n; i++) {
         all[config->n + i] = (charl_config_override){text[i], "charl bench"};
@@ -148,9 +148,11 @@ charl_status charl__bench_steps_run(const charl__bench_config *config, charl_com
     charl_status st = CHARL_OK;
     charl_config *c = NULL;
     watch w = {.comm = comm, .out = out, .length_s = config->row_s, .rows = rows};
+    char device[16];
     const charl_train_options options = {
         .comm = comm,
         .stop = &w.stop,
+        .device = share > 0 ? device : NULL,
         .fast_dev_run = INT_MAX,
         .events = {.ctx = &w, .started = on_started, .trained = on_trained, .warned = on_warned}};
     charl_train_result result;
@@ -158,6 +160,7 @@ charl_status charl__bench_steps_run(const charl__bench_config *config, charl_com
     CHARL_INVARIANT(rows <= CHARL__BENCH_ROWS);
     atomic_init(&w.stop, CHARL_STOP_NONE);
     memset(out, 0, sizeof *out);
+    snprintf(device, sizeof device, "%d", share > 0 ? whole->device : 0);
     CHARL_TRY(charl_comm_agree(comm, load(config, whole, share, &c)));
     w.config = c;
     out->steps_per_row = (int)c->log.interval;
@@ -167,9 +170,10 @@ charl_status charl__bench_steps_run(const charl__bench_config *config, charl_com
     out->bucket = c->dist.bucket_mb * 1048576.0;
     out->bf16 = c->dist.reduce_dtype == CHARL_REDUCE_BF16;
     CHARL_TRY(charl_train_run(c, &options, &result));
-    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &out->step_s, 1));
-    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_SUM, &out->flop, 1));
     out->median_s = charl__bench_median(w.row_s, w.counted);
+    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &out->step_s, 1));
+    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &out->median_s, 1));
+    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_SUM, &out->flop, 1));
 cleanup:
     charl_config_destroy(c);
     return st;
