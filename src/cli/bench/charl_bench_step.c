@@ -169,20 +169,7 @@ int charl__bench_step_main(const char *path, int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__BENCH_OVERRIDES};
     step_bench s = {.repeats = 9, .ms = 400};
-    charl_config *config = NULL;
-    charl_status st;
-    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &s);
 
-    if (code >= 0) {
-        return code;
-    }
-    st = charl__bench_config_read(operands.count, operands.values, &s.config, &config);
-    if (st != CHARL_OK) {
-        return charl__cli_fail(st);
-    }
-    code = charl__with_ranks(config, run, &s, &argc, &argv);
-    charl_config_destroy(config);
-    return code;
+    return charl__bench_config_main(path, &argp, argc, argv, &s, &s.config, run);
 }

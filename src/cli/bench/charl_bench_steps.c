@@ -141,6 +141,27 @@ charl_status charl__bench_config_read(int n, char **values, charl__bench_config 
     return charl_config_load(out->path, out->override, out->n, config);
 }
 
+int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv,
+                             void *input, charl__bench_config *config,
+                             int (*work)(void *ctx, charl_comm *comm))
+{
+    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__BENCH_OVERRIDES};
+    charl_config *read = NULL;
+    charl_status st;
+    int code = charl__cli_parse(path, argp, &operands, argc, argv, input);
+
+    if (code >= 0) {
+        return code;
+    }
+    st = charl__bench_config_read(operands.count, operands.values, config, &read);
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    code = charl__with_ranks(read, work, input, &argc, &argv);
+    charl_config_destroy(read);
+    return code;
+}
+
 charl_status charl__bench_steps_run(const charl__bench_config *config, charl_comm *comm, int rows,
                                     const charl__bench_steps *whole, int share,
                                     charl__bench_steps *out)

@@ -1,6 +1,8 @@
 #ifndef CHARL_CLI_BENCH_CHARL_BENCH_STEPS_H
 #define CHARL_CLI_BENCH_CHARL_BENCH_STEPS_H
 /** Training steps of a configuration, timed without writing anything. */
+#include <argp.h>
+
 #include "charl/comm.h"
 #include "charl/config.h"
 
@@ -30,7 +32,7 @@ typedef struct charl__bench_steps {
     int precision;    /* charl_precision */
     bool allow_tf32;  /* device.allow_tf32 */
     double step_s;    /* of the best row, on the slowest rank */
-    double median_s;  /* of the rows, on this rank */
+    double median_s;  /* of the rows, on the slowest rank */
     double exposed_s; /* of it, on this rank */
 } charl__bench_steps;
 
@@ -38,6 +40,13 @@ typedef struct charl__bench_steps {
  * charl_config_load. */
 charl_status charl__bench_config_read(int n, char **values, charl__bench_config *out,
                                       charl_config **config) CHARL_MUST_CHECK;
+
+/** A command of the operands CONFIG KEY=VALUE...: read the command line into `input` and the
+ * configuration into config, which is a part of it, and run work(input, comm) on all ranks. Returns
+ * the exit code. */
+int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv,
+                             void *input, charl__bench_config *config,
+                             int (*work)(void *ctx, charl_comm *comm));
 
 /** Train `rows` rows of some steps, and a few around them that are not counted, on the ranks of
  * comm. share > 0: with so many of the configured slices as the whole batch, on device `device`; 0:
