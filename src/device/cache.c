@@ -116,26 +116,6 @@ cleanup:
     return st;
 }
 
-/* What the driver says of a program; nothing where it says nothing. */
-static charl_status log_build(charl_device *dev, cl_program p)
-{
-    charl_status st = CHARL_OK;
-    size_t bytes = 0;
-    char *text = NULL;
-
-    if (!charl__log_enabled(CHARL__LOG_DEBUG) ||
-        clGetProgramBuildInfo(p, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS ||
-        bytes <= 2) {
-        goto cleanup;
-    }
-    CHARL_TRY(charl_alloc(bytes + 1, &text));
-    clGetProgramBuildInfo(p, dev->id, CL_PROGRAM_BUILD_LOG, bytes, text, NULL);
-    charl__log(CHARL__LOG_DEBUG, "%s: %s", dev->info.name, text);
-cleanup:
-    charl_free(text);
-    return st;
-}
-
 charl_status charl__program_of_binary(charl_device *dev, const unsigned char *data, size_t bytes,
                                       const char *options, cl_program *out)
 {
@@ -148,7 +128,7 @@ charl_status charl__program_of_binary(charl_device *dev, const unsigned char *da
     p = clCreateProgramWithBinary(dev->context, 1, &dev->id, &bytes, &data, &status, &err);
     if (err == CL_SUCCESS && status == CL_SUCCESS) {
         err = clBuildProgram(p, 1, &dev->id, options, NULL, NULL);
-        st = log_build(dev, p);
+        st = charl__program_log(dev, p, "binary");
         *out = err == CL_SUCCESS && st == CHARL_OK ? p : NULL;
     }
     if (!*out) {

@@ -183,6 +183,9 @@ charl_status charl__program_create(charl_device *dev, const char *file, const ch
 /** ERR_KERNEL with the build log. */
 charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file,
                                  cl_int err) CHARL_MUST_CHECK;
+/** Logs, at level debug, what the driver says of the program's last build, if anything. */
+charl_status charl__program_log(charl_device *dev, cl_program program,
+                                const char *what) CHARL_MUST_CHECK;
 void charl__program_release(cl_program program); /* NULL is a no-op */
 void charl__programs_release(charl_device *dev);
 /** A kernel object of one's own: release with charl__kernel_release. */

@@ -146,20 +146,49 @@ cleanup:
     return st;
 }
 
+/* What the driver says of the last build, without blanks around it; *out is the caller's. */
+static charl_status build_log(charl_device *dev, cl_program program, char **out)
+{
+    charl_status st = CHARL_OK;
+    size_t bytes = 0, blank;
+    char *log = NULL;
+
+    *out = NULL;
+    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
+    CHARL_TRY(charl_alloc(bytes + 1, &log));
+    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
+    blank = strspn(log, " \t\r\n");
+    memmove(log, log + blank, strlen(log + blank) + 1);
+    *out = log;
+cleanup:
+    return st;
+}
+
 charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file,
                                  cl_int err)
 {
     charl_status st = CHARL_OK;
-    size_t bytes = 0;
     char *log = NULL;
-    const char *said = "";
 
-    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
-    CHARL_TRY(charl_alloc(bytes + 1, &log));
-    clGetProgramBuildInfo(program, dev->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
-    said = log + strspn(log, " \t\r\n"); /* nothing, where not the source is at fault */
+    CHARL_TRY(build_log(dev, program, &log)); /* nothing, where not the source is at fault */
     CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s%s%.1500s", file,
-               dev->info.name, charl__cl_name(err), said[0] ? "\n" : "", said);
+               dev->info.name, charl__cl_name(err), log[0] ? "\n" : "", log);
+cleanup:
+    charl_free(log);
+    return st;
+}
+
+charl_status charl__program_log(charl_device *dev, cl_program program, const char *what)
+{
+    charl_status st = CHARL_OK;
+    char *log = NULL;
+
+    if (charl__log_enabled(CHARL__LOG_DEBUG)) {
+        CHARL_TRY(build_log(dev, program, &log));
+        if (log[0]) {
+            charl__log(CHARL__LOG_DEBUG, "%s built on %s: %s", what, dev->info.name, log);
+        }
+    }
 cleanup:
     charl_free(log);
     return st;
@@ -205,6 +234,7 @@ static charl_status compile(charl_device *dev, const char *file, const char *con
     if (err != CL_SUCCESS) {
         CHARL_TRY(charl__program_fail(dev, program, file, err));
     }
+    CHARL_TRY(charl__program_log(dev, program, file));
     dev->counters.programs_built++;
     *out = program;
     program = NULL;

@@ -52,6 +52,7 @@ static charl_status compile(charl_device *dev, const char *file, const char *con
     if (!text[0]) {
         CHARL_TRY(charl__program_fail(dev, program, file, err));
     }
+    CHARL_TRY(charl__program_log(dev, program, file));
     *out = text;
     text = NULL;
 cleanup:
