@@ -106,6 +106,7 @@ static charl_status tune_shapes(tuning *t, charl_device *dev)
                                       : is_cpu        ? charl__bench_gemm.cpu
                                                       : charl__bench_gemm.gpu;
 
+    CHARL_TRY(charl__choices_check());
     if (t->dtype < 0) {
         t->dtype = (int)charl__bench_dtype(dev);
     }
@@ -162,6 +163,7 @@ static int train(void *ctx, charl_comm *comm)
     char select[16];
 
     CHARL_TRY(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
+    CHARL_TRY(charl_comm_agree(comm, charl__choices_check()));
     charl__env_set(CHARL_ENV_TUNE, "first");
     CHARL_TRY(charl__bench_steps_run(&t->config, comm, 1, NULL, 0, &t->found));
     if (charl_comm_rank(comm) == 0) {

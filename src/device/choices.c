@@ -213,25 +213,59 @@ cleanup:
     return st;
 }
 
-static bool write_file(const charl__choices *c, const char *about, const char *temporary)
+/* errno says why not. */
+static bool write_file(const charl__choices *c, const char *about, const char *path)
 {
-    FILE *f = fopen(temporary, "w");
+    FILE *f = fopen(path, "w");
     bool ok = f && fprintf(f, "%s%s\n", mark, about) > 0;
 
     for (int i = 0; ok && i < c->count; i++) {
         ok = fprintf(f, "%s = %s\n", c->item[i].what, c->item[i].choice) > 0;
     }
-    if (f) {
-        ok = fclose(f) == 0 && ok;
-        ok = ok && rename(temporary, c->path) == 0;
-        if (!ok) {
-            remove(temporary);
-        }
-    }
-    return ok;
+    return f && fclose(f) == 0 && ok;
 }
 
 static atomic_int n_saved; /* ranks that are threads may save at once */
+
+static charl_status name_temporary(charl__text *out, const char *path)
+{
+    return charl__text_printf(out, "%s.%ld-%d.tmp", path, (long)getpid(),
+                              atomic_fetch_add(&n_saved, 1));
+}
+
+static charl_status require_directory(const char *dir)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(dir, CHARL_ERR_DISK,
+                  "choices cannot be kept: no directory can be written to; CHARL_CACHE_DIR names "
+                  "one");
+cleanup:
+    return st;
+}
+
+charl_status charl__choices_check(void)
+{
+    charl_status st = CHARL_OK;
+    const charl__choices none = {0};
+    charl__text path = {0}, temporary = {0};
+    char *dir = NULL;
+    int err;
+
+    CHARL_TRY(charl__cache_open(&dir));
+    CHARL_TRY(require_directory(dir));
+    CHARL_TRY(charl__text_printf(&path, "%s/choices", dir));
+    CHARL_TRY(name_temporary(&temporary, charl__text_string(&path)));
+    err = write_file(&none, "check", charl__text_string(&temporary)) ? 0 : errno;
+    remove(charl__text_string(&temporary));
+    CHARL_REQUIRE(err == 0, CHARL_ERR_DISK, "choices cannot be kept: cannot write to %s: %s", dir,
+                  strerror(err));
+cleanup:
+    charl__text_fini(&path);
+    charl__text_fini(&temporary);
+    charl_free(dir);
+    return st;
+}
 
 charl_status charl__choices_save(charl_device *dev)
 {
@@ -239,15 +273,17 @@ charl_status charl__choices_save(charl_device *dev)
     charl__choices *c = dev->choices;
     charl__text about = {0}, temporary = {0};
 
-    CHARL_REQUIRE(c->path, CHARL_ERR_IO,
-                  "choices cannot be kept: no directory can be written to; CHARL_CACHE_DIR names "
-                  "one");
+    CHARL_TRY(require_directory(c->path));
     CHARL_TRY(read_file(c)); /* what another process has found meanwhile */
     CHARL_TRY(describe(dev, &about));
-    CHARL_TRY(charl__text_printf(&temporary, "%s.%ld-%d.tmp", c->path, (long)getpid(),
-                                 atomic_fetch_add(&n_saved, 1)));
-    CHARL_REQUIRE(write_file(c, charl__text_string(&about), charl__text_string(&temporary)),
-                  CHARL_ERR_IO, "cannot write %s: %s", c->path, strerror(errno));
+    CHARL_TRY(name_temporary(&temporary, c->path));
+    if (!write_file(c, charl__text_string(&about), charl__text_string(&temporary)) ||
+        rename(charl__text_string(&temporary), c->path) != 0) {
+        const int err = errno;
+
+        remove(charl__text_string(&temporary));
+        CHARL_FAIL(CHARL_ERR_DISK, "cannot write %s: %s", c->path, strerror(err));
+    }
 cleanup:
     charl__text_fini(&about);
     charl__text_fini(&temporary);
@@ -259,7 +295,7 @@ charl_status charl__choices_clear(charl_device *dev)
     charl_status st = CHARL_OK;
     charl__choices *c = dev->choices;
 
-    CHARL_REQUIRE(!c->path || remove(c->path) == 0 || errno == ENOENT, CHARL_ERR_IO,
+    CHARL_REQUIRE(!c->path || remove(c->path) == 0 || errno == ENOENT, CHARL_ERR_DISK,
                   "cannot remove %s: %s", c->path, strerror(errno));
     while (c->count > 0) {
         c->count--;

@@ -301,10 +301,13 @@ charl_status charl__choice_set(charl_device *dev, const char *what,
                                const char *choice) CHARL_MUST_CHECK;
 /** All of them; borrowed until the next is set. */
 const charl__choice *charl__choices_list(const charl_device *dev, int *count);
-/** Keep them for other runs, with those that other processes have kept meanwhile. Errors: ERR_IO,
+/** Whether any can be kept for other runs: before the work of finding them. Errors: ERR_DISK,
+ * ERR_NOMEM. */
+charl_status charl__choices_check(void) CHARL_MUST_CHECK;
+/** Keep them for other runs, with those that other processes have kept meanwhile. Errors: ERR_DISK,
  * ERR_NOMEM. */
 charl_status charl__choices_save(charl_device *dev) CHARL_MUST_CHECK;
-/** Forget them here and in the file. Errors: ERR_IO. */
+/** Forget them here and in the file. Errors: ERR_DISK. */
 charl_status charl__choices_clear(charl_device *dev) CHARL_MUST_CHECK;
 /** The file; NULL where there is no directory for one. Borrowed. */
 const char *charl__choices_path(const charl_device *dev);

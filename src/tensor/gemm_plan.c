@@ -194,7 +194,7 @@ static charl_status keep(charl_device *dev)
 {
     charl_status st = charl__choices_save(dev);
 
-    if (st == CHARL_ERR_IO) {
+    if (st == CHARL_ERR_DISK) {
         charl__log(CHARL__LOG_INFO, "%s", charl_error_message());
         charl_error_clear();
         st = CHARL_OK;

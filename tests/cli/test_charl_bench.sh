@@ -150,6 +150,7 @@ expect 2 'far 5,0: must be microseconds and GB per second' bench scaling mlp.ini
 expect 2 'type: "nonsense" is not one of' bench scaling mlp.ini --near 1,1 optimizer.type=nonsense
 if "$charl" devices >out 2>err; then
     expect 0 '^  rate  *[0-9.e+]* samples/s$' bench step mlp.ini -r 1 --ms 1
+    CHARL_CACHE_DIR=/dev/null/x expect 8 'choices cannot be kept: .*CHARL_CACHE_DIR' tune mlp.ini
     CHARL_CACHE_DIR=$dir/tuned expect 0 '^[1-9][0-9]* choices* for ' tune mlp.ini
     expect 0 '^step,1,mlp.ini,f32,.*,64,8,' bench step mlp.ini -r 1 --ms 1 -f csv
     # However few steps a configuration trains, a bench has as many as it needs.

@@ -41,6 +41,11 @@ tune 2 'shape 3: must be MxNxK' '--shape 3'
 tune 2 'a CONFIG says what is tuned' 'x.ini --list'
 tune 2 'dtype i8: must be f32' '--dtype i8'
 tune 4 'device.select = 99' '--list --device 99'
+CHARL_CACHE_DIR=/dev/null/x expect 8 'choices cannot be kept: .*CHARL_CACHE_DIR' tune --shape 24x100x9:nn
+if grep -q 24x100x9 out; then
+    echo "a product was timed although its choice cannot be kept"
+    failed=1
+fi
 CHARL_TUNE=maybe expect 2 'CHARL_TUNE=maybe: expected stored, first or no' tune --list
 
 # A kernel that computes something else is noticed.

@@ -2,8 +2,10 @@
 #include "device/suite.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,6 +107,25 @@ static void other_lines_are_skipped(void **state)
     charl_device_close(dev);
 }
 
+/* That there is room for a file, not only a directory, is tried with one, which is not left. */
+static void a_check_leaves_nothing(void **state)
+{
+    const char *own = charl_test_path(cache, "own");
+    struct rlimit limit, none = {0, 0};
+
+    (void)state;
+    charl__env_set(CHARL_ENV_CACHE_DIR, own);
+    charl_assert_ok(charl__choices_check());
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    none.rlim_max = limit.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    charl_assert_status(charl__choices_check(), CHARL_ERR_DISK);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    charl_assert_message("choices cannot be kept: cannot write to ");
+    assert_int_equal(rmdir(own), 0); /* it is empty */
+}
+
 static void failures_say_why(void **state)
 {
     charl_device *dev = open_device(), *none = NULL;
@@ -116,9 +137,9 @@ static void failures_say_why(void **state)
     assert_int_equal(mkdir(path, 0777), 0); /* a folder in the file's place */
     charl_test_write_text(charl_test_path(path, "x"), "x");
     charl_assert_ok(charl__choice_set(dev, "a", "1"));
-    charl_assert_status(charl__choices_save(dev), CHARL_ERR_IO);
+    charl_assert_status(charl__choices_save(dev), CHARL_ERR_DISK);
     charl_assert_message("cannot write");
-    charl_assert_status(charl__choices_clear(dev), CHARL_ERR_IO);
+    charl_assert_status(charl__choices_clear(dev), CHARL_ERR_DISK);
     charl_assert_message("cannot remove");
     assert_int_equal(unlink(charl_test_path(path, "x")), 0);
     assert_int_equal(rmdir(path), 0);
@@ -127,10 +148,14 @@ static void failures_say_why(void **state)
     charl__env_set(CHARL_ENV_CACHE_DIR, "/dev/null/x");
     dev = charl_test_open(0, 0);
     assert_null(charl__choices_path(dev));
-    charl_assert_status(charl__choices_save(dev), CHARL_ERR_IO);
+    charl_assert_status(charl__choices_save(dev), CHARL_ERR_DISK);
     charl_assert_message("CHARL_CACHE_DIR");
     charl_assert_ok(charl__choices_clear(dev));
     charl_device_close(dev);
+    charl_assert_status(charl__choices_check(), CHARL_ERR_DISK);
+    charl_assert_message("CHARL_CACHE_DIR");
+    charl__env_set(CHARL_ENV_CACHE_DIR, cache);
+    charl_assert_ok(charl__choices_check());
 
     charl__env_set(CHARL_ENV_TUNE, "maybe");
     charl_assert_status(charl_device_open(&(charl_device_request){.local_size = 1}, &none),
@@ -145,6 +170,7 @@ int main(void)
         cmocka_unit_test(are_kept),
         cmocka_unit_test(are_kept_by_threads_at_once),
         cmocka_unit_test(other_lines_are_skipped),
+        cmocka_unit_test(a_check_leaves_nothing),
         cmocka_unit_test(failures_say_why),
     };
     int failed;
