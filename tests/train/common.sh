@@ -134,10 +134,15 @@ interval = 1
 share = yes
 INI
 
-# make_gpt: text.h5, numbers as text, and gpt.ini, a small transformer on it; the caller appends its [train].
-make_gpt() {
+# make_text: text.h5, numbers as text.
+make_text() {
     seq 1 1500 >text.txt
     "$bin/charl" data import text text.txt -o text.h5 --val-split 0.1 >/dev/null || exit 1
+}
+
+# make_gpt: gpt.ini, a small transformer on text.h5; the caller appends its [train].
+make_gpt() {
+    make_text
     cat >gpt.ini <<'INI'
 [run]
 output_dir = run

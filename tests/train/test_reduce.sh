@@ -47,8 +47,7 @@ if [ -n "$long" ]; then
         variant "$n ranks" $n cnn
     done
     variant "three passes" 1 mlp train.passes=3
-    seq 1 1500 >text.txt
-    "$bin/charl" data import text text.txt -o text.h5 --val-split 0.1 >/dev/null || exit 1
+    make_text
     sed 's/digits.h5/text.h5/; s/^type = mlp/type = gpt\nn_layer = 2\nn_head = 4\nn_embd = 32\nblock_size = 16/; /^hidden/d' mlp.ini >gpt.ini
     expect 0 "gpt on 1 rank" ranks 1 gpt.ini -q -o gpt-1 dist.reduce_dtype=bf16
     variant "3 ranks" 3 gpt

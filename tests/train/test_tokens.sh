@@ -4,8 +4,7 @@
 here=$(dirname "$0")
 . "$here/common.sh"
 
-seq 1 1500 >text.txt
-"$bin/charl" data import text text.txt -o text.h5 --val-split 0.1 >/dev/null || exit 1
+make_text
 cat >lm.ini <<'INI'
 [run]
 output_dir = run
