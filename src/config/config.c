@@ -130,6 +130,9 @@ static charl_status on_section(void *ctx, const char *section, int line)
     l->section[0] = '\0';
     l->in_section = true;
     l->layer = -1;
+    if (!section) {
+        goto cleanup;
+    }
     if (strncmp(section, "layer ", 6) == 0) {
         CHARL_TRY(add_layer(l, section, origin));
         if (l->layer >= 0) {
@@ -470,14 +473,6 @@ static charl_status apply_all(loader *l)
             CHARL_TRY(apply_layer(l, &l->items[i]));
         } else if (l->items[i].key != name) {
             CHARL_TRY(apply(l, l->items[i].key, l->items[i].value, l->items[i].origin));
-        }
-    }
-    for (int i = 0; i < charl__key_count; i++) {
-        const charl__key *key = &charl__keys[i];
-
-        if (!key->fallback && !l->cfg->detail->origins[i].label) {
-            CHARL_TRY(add_mistake(l, (charl__origin){l->label, 0}, key->section, key->name,
-                                  "is missing and has no default"));
         }
     }
     CHARL_TRY(charl__config_check(l->cfg, &l->mistakes));

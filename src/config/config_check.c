@@ -26,20 +26,34 @@ static const charl__origin *origin_of(const charl_config *cfg, const char *secti
 static void wrong(checker *c, const char *section, const char *key, const char *reason)
 {
     charl__origin origin = *origin_of(c->cfg, section, key);
-    char mark[64];
 
-    snprintf(mark, sizeof mark, ": [%s]", section);
-    for (int i = 0; i < c->n_before; i++) {
-        if (strstr(c->mistakes->items[i].text, mark)) {
-            return;
-        }
+    if (charl__mistakes_in(c->mistakes, c->n_before, section)) {
+        return;
     }
-
     if (!origin.label) {
         origin = (charl__origin){c->cfg->detail->strings.items[0], 0}; /* the label, kept first */
     }
     if (c->st == CHARL_OK) {
         c->st = charl__mistake_add(c->mistakes, origin, section, key, reason);
+    }
+}
+
+/* Nothing is known to be missing while a line is that nobody understands. */
+static void missing(checker *c, const char *section, const char *key, const char *reason)
+{
+    if (!charl__mistakes_in(c->mistakes, c->n_before, NULL)) {
+        wrong(c, section, key, reason);
+    }
+}
+
+static void check_needed(checker *c)
+{
+    for (int i = 0; i < charl__key_count; i++) {
+        const charl__key *key = &charl__keys[i];
+
+        if (!key->fallback && !c->cfg->detail->origins[i].label) {
+            missing(c, key->section, key->name, "is missing and has no default");
+        }
     }
 }
 
@@ -146,7 +160,7 @@ static void check_model(checker *c)
     const charl_config_detail *d = cfg->detail;
 
     if (cfg->model.type == CHARL_MODEL_SEQUENTIAL && d->n_layers == 0) {
-        wrong(c, "model", "type", "sequential needs at least one [layer NAME] section");
+        missing(c, "model", "type", "sequential needs at least one [layer NAME] section");
     }
     if (cfg->model.type == CHARL_MODEL_CNN && cfg->model.kernel % 2 == 0) {
         wrong(c, "model", "kernel", "must be odd");
@@ -235,6 +249,7 @@ charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
     charl_status st = CHARL_OK;
     checker c = {.cfg = cfg, .mistakes = mistakes, .n_before = mistakes->count};
 
+    check_needed(&c);
     check_batch(&c);
     check_precision(&c);
     check_optimizer(&c);

@@ -48,6 +48,7 @@ struct charl_config_detail {
 /** A mistake or a notice: where and what. */
 typedef struct charl__mistake {
     charl__origin origin;
+    const char *section; /* of the keys' table, "layer", or NULL: in none that is known */
     int order;
     char *text;
 } charl__mistake;
@@ -65,6 +66,9 @@ void charl__config_strings_fini(charl__config_strings *list);
 /** Note "[section] key: reason". section NULL: only the reason; key NULL: without it. */
 charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section,
                                 const char *key, const char *reason) CHARL_MUST_CHECK;
+/** Whether one of the first n mistakes is in `section`, NULL: in none that is known. What follows
+ * from it need not be said. */
+bool charl__mistakes_in(const charl__mistakes *list, int n, const char *section);
 /** OK for none, else ERR_CONFIG with one line per mistake in the order of the lines, as many as a
  * message holds. */
 charl_status charl__mistakes_report(charl__mistakes *list) CHARL_MUST_CHECK;

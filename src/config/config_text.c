@@ -29,6 +29,19 @@ void charl__config_strings_fini(charl__config_strings *list)
     *list = (charl__config_strings){0};
 }
 
+static const char *known_section(const char *section)
+{
+    if (section && strncmp(section, "layer ", 6) == 0) {
+        return "layer";
+    }
+    for (int i = 0; section && i < charl__key_count; i++) {
+        if (strcmp(charl__keys[i].section, section) == 0) {
+            return charl__keys[i].section;
+        }
+    }
+    return NULL;
+}
+
 charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, const char *section,
                                 const char *key, const char *reason)
 {
@@ -46,11 +59,24 @@ charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, con
         CHARL_TRY(charl__text_printf(&text, ": [%s]%s%s", section, key ? " " : "", key ? key : ""));
     }
     CHARL_TRY(charl__text_printf(&text, ": %s", reason));
-    list->items[list->count] = (charl__mistake){origin, list->count, charl__text_steal(&text)};
+    list->items[list->count] =
+        (charl__mistake){origin, known_section(section), list->count, charl__text_steal(&text)};
     list->count++;
 cleanup:
     charl__text_fini(&text);
     return st;
+}
+
+bool charl__mistakes_in(const charl__mistakes *list, int n, const char *section)
+{
+    for (int i = 0; i < n; i++) {
+        const char *s = list->items[i].section;
+
+        if (s && section ? strcmp(s, section) == 0 : s == section) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static int compare_mistakes(const void *a, const void *b)

@@ -180,6 +180,14 @@ static void give_piece(reader *r, const char *prefix, char *line, int size)
     r->pending = more ? r->pending + n : NULL;
 }
 
+static void bad_section(reader *r, const char *reason)
+{
+    mistake(r, reason);
+    if (r->st == CHARL_OK) {
+        keep(r, r->events->section(r->events->ctx, NULL, r->line));
+    }
+}
+
 /* "[ layer   conv1 ]" -> "layer conv1", or a mistake. */
 static void take_section(reader *r, char *s, char *line, int size)
 {
@@ -191,13 +199,13 @@ static void take_section(reader *r, char *s, char *line, int size)
     flush(r);
     r->key = KEY_BAD; /* until it is known that the section is good, swallow what is indented */
     if (!close) {
-        mistake(r, "section without ]");
+        bad_section(r, "section without ]");
         return;
     }
     *close = '\0';
     close = trim(close + 1);
     if (*close != '\0' && *close != '#' && *close != ';') {
-        mistake(r, "text after ]");
+        bad_section(r, "text after ]");
         return;
     }
     name = trim(s + 1);
@@ -209,7 +217,7 @@ static void take_section(reader *r, char *s, char *line, int size)
     for (const char *p = layer ? layer : name; *p != '\0'; p++) {
         if (!is_name_char(*p, layer != NULL) ||
             strlen(name) + (layer ? strlen(layer) : 0) > CHARL__INI_NAME) {
-            mistake(r, "section names have at most 40 letters, digits and underscores");
+            bad_section(r, "section names have at most 40 letters, digits and underscores");
             return;
         }
     }
