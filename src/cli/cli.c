@@ -122,7 +122,6 @@ int charl__cli_begin(const char *program)
 
     program_name = program;
     charl__fault_rank_set(charl__cli_launcher_rank());
-    argp_err_exit_status = CHARL__EXIT_USAGE;
     for (int i = 0; i < N_SIGNALS; i++) {
         sigaction(driver_signals[i], NULL, &first_actions[i]);
     }

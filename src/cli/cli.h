@@ -80,10 +80,14 @@ typedef struct charl__cli_operands {
     int max;              /* at most; 0: as many as are required */
     int count;
     char **values; /* into argv */
+    /* What else they must be, or NULL: 0, or EINVAL after saying what is wrong. `input` is the
+     * parser's. */
+    error_t (*take)(const struct charl__cli_operands *operands, void *input);
 } charl__cli_operands;
 
 /** Read options with `argp` (its parser sees options only) and operands. --help prints and leaves.
- * Returns -1 to go on, else the code to leave with; what is wrong has been said. */
+ * Returns -1 to go on, else the code to leave with; what is wrong has been said. What is printed
+ * here is the same on all ranks that a launcher has started, and the first prints it. */
 int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands,
                      int argc, char **argv, void *input);
 

@@ -2,9 +2,11 @@
  * programs look alike: getopt prints argv[0], which therefore reads "charl: error" while options
  * are parsed, and argp prints nothing, because its error stream is NULL. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "charl/checkpoint.h"
 #include "cli/cli.h"
@@ -37,7 +39,7 @@ static error_t take_operands(parse *p, int count, char **values)
                          values[o->max > 0 ? o->max : required]);
         return EINVAL;
     }
-    return 0;
+    return o->take ? o->take(o, p->input) : 0;
 }
 
 static error_t parse_common(int key, char *arg, struct argp_state *state)
@@ -51,6 +53,9 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = p->input;
         return 0;
     case 'h':
+        if (charl__cli_launcher_rank() != 0) {
+            exit(CHARL__EXIT_OK);
+        }
         state->name = (char *)(uintptr_t)p->path;
         argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
         return 0;
@@ -65,25 +70,49 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
     }
 }
 
+/* Standard error goes nowhere on all ranks but the first. Returns what speak takes. */
+static int silence(void)
+{
+    const int real = charl__cli_launcher_rank() != 0 ? dup(STDERR_FILENO) : -1;
+    const int nowhere = real >= 0 ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+
+    if (nowhere >= 0) {
+        dup2(nowhere, STDERR_FILENO);
+        close(nowhere);
+    }
+    return real;
+}
+
+static void speak(int real)
+{
+    if (real >= 0) {
+        fflush(stderr);
+        dup2(real, STDERR_FILENO);
+        close(real);
+    }
+}
+
 int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_operands *operands,
                      int argc, char **argv, void *input)
 {
     static const struct argp_option options[] = {{"help", 'h', NULL, 0, "Show this help", -1}, {0}};
     const struct argp_child children[] = {{argp, 0, NULL, 0}, {0}};
     const struct argp common = {options, parse_common, NULL, NULL, children, NULL, NULL};
-    static char getopt_name[] = "charl: error";
     parse p = {path, argp, operands, input};
+    char getopt_name[32];
     char *const own_name = argv[0];
+    const int real = silence();
     error_t err;
 
+    snprintf(getopt_name, sizeof getopt_name, "%s: error", charl__cli_program());
     argv[0] = getopt_name;
     err = argp_parse(&common, argc, argv, ARGP_NO_HELP, NULL, &p);
     argv[0] = own_name;
     if (err != 0) {
         fprintf(stderr, "  hint: see `%s --help`\n", path);
-        return CHARL__EXIT_USAGE;
     }
-    return -1;
+    speak(real);
+    return err != 0 ? CHARL__EXIT_USAGE : -1;
 }
 
 error_t charl__cli_bad_option(const char *option, const char *value, const char *want)

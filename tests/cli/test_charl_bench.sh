@@ -55,6 +55,12 @@ on 2 0 '^allreduce,2,1 MiB,1048576,tree,' bench allreduce --format csv --min 1M 
 lines 1 '^bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio,of_ceiling$'
 lines 2 ''
 on 2 0 '^ *4 KiB  peer ' bench allreduce --only peer --max 4K --repeat 1
+on 2 2 "unrecognized option '--nonsense'" bench allreduce --nonsense
+if [ "$(grep -c "'--nonsense'" err)" -ne 1 ]; then
+    echo "every rank said what is wrong with the command line:"
+    cat err
+    failed=1
+fi
 on 2 2 'only nonsense: nothing of it works here' bench allreduce --only nonsense
 
 # What has no room is left out; where nothing has, that is an error.

@@ -41,13 +41,22 @@ says out "charl-train "
 says out "onnx: written"
 expect no-config 2 "$train"
 says err "which configuration?"
+says err "  hint: see \`charl-train --help\`"
 expect bad-option 2 "$train" --bogus
-says err "unrecognized option '--bogus'"
+says err "charl-train: error: unrecognized option '--bogus'"
+says err "  hint: see \`charl-train --help\`"
 expect two-configs 2 "$train" a.ini b.ini
-says err "one configuration file, please"
+says err "one configuration file, please: after a.ini, \"b.ini\" is no SECTION.KEY=VALUE"
 expect bad-style 2 "$train" --progress=fancy a.ini
-says err "--progress"
+says err "charl-train: error: --progress fancy: must be auto, bar, plain or none"
+expect bad-color 2 "$train" --color=red a.ini
+says err "--color red: must be auto, always or never"
 expect bad-count 2 "$train" --fast-dev-run=x a.ini
+says err "--fast-dev-run x: must be an integer from 1 to 1000000"
+expect bad-env 2 "$train" --env=xml
+says err "--env xml: must be json"
+expect bad-ranks 2 "$train" --simulate-ranks=2x a.ini
+says err "--simulate-ranks 2x: must be 1 to "
 expect missing 2 "$train" "$dir/none.ini"
 says err "charl-train: error: $dir/none.ini: No such file or directory"
 expect help-config 0 "$train" --help-config

@@ -261,17 +261,17 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
 int main(int argc, char **argv)
 {
     charl__train_args args;
-    int code, real;
+    int code;
 
     charl__train_block_signals();
-    real = charl__train_silence();
     code = charl__cli_begin("charl-train");
     if (code != 0) {
         return code;
     }
-    charl__train_parse(argc, argv, &args);
-    charl__train_speak(real);
-    if (args.action == CHARL__TRAIN_RUN) {
+    code = charl__train_parse(argc, argv, &args);
+    if (code >= 0) {
+        /* what is wrong with the command line has been said */
+    } else if (args.action == CHARL__TRAIN_RUN) {
         code = run(&args, &argc, &argv);
     } else {
         code = charl__cli_end(inform(&args));

@@ -47,15 +47,9 @@ typedef struct charl__train_args {
     int verbosity; /* -1 quiet, 0, 1 verbose */
 } charl__train_args;
 
-/** Read the command line before anything else starts. Prints and leaves for --help and usage errors
- * (status 2), silently on ranks other than 0. */
-void charl__train_parse(int argc, char **argv, charl__train_args *out);
+/** Read the command line before anything else starts. Returns as charl__cli_parse does. */
+int charl__train_parse(int argc, char **argv, charl__train_args *out);
 void charl__train_args_fini(charl__train_args *a);
-
-/** Between these two only the first rank writes to stderr: what is wrong before MPI starts is wrong
- * on every rank. Returns what speak takes. */
-int charl__train_silence(void);
-void charl__train_speak(int real);
 
 /** First thing in main: block TERM, INT, HUP, USR1 and USR2 (and CONT under Open MPI), because
  * OpenCL drivers replace handlers, and ignore PIPE and XFSZ. */

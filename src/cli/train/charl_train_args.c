@@ -1,10 +1,9 @@
 /* The command line of charl-train. */
 #include <argp.h>
-#include <fcntl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/tree.h"
@@ -29,96 +28,95 @@ enum {
 static const struct argp_option options[] = {
     {0, 0, 0, 0, "Running", 1},
     {"set", 's', "SECTION.KEY=VALUE", 0,
-     "override one value (same as the bare form; repeatable; last wins)", 1},
-    {"output-dir", 'o', "DIR", 0, "run directory (run.output_dir)", 1},
+     "Override one value (same as the bare form; repeatable; last wins)", 1},
+    {"output-dir", 'o', "DIR", 0, "Run directory (run.output_dir)", 1},
     {"resume", 'r', "WHAT", OPTION_ARG_OPTIONAL,
      "auto (when WHAT is left out), never, must, or a checkpoint file", 1},
     {"init-from", OPT_INIT_FROM, "FILE", 0,
-     "start from the weights of this checkpoint or .safetensors file only", 1},
-    {"overwrite", OPT_OVERWRITE, 0, 0, "start afresh in a directory that holds a run", 1},
-    {"max-time", OPT_MAX_TIME, "[D-]HH:MM:SS", 0, "checkpoint and stop (exit 75) when reached", 1},
+     "Start from the weights of this checkpoint or .safetensors file only", 1},
+    {"overwrite", OPT_OVERWRITE, 0, 0, "Start afresh in a directory that holds a run", 1},
+    {"max-time", OPT_MAX_TIME, "[D-]HH:MM:SS", 0, "Checkpoint and stop (exit 75) when reached", 1},
     {0, 0, 0, 0, "Checking", 2},
     {"dry-run", 'n', 0, 0,
-     "open the data, pick devices, build and compile the model, print the plan; train nothing", 2},
+     "Open the data, pick devices, build and compile the model, print the plan; train nothing", 2},
     {"fast-dev-run", OPT_FAST_DEV_RUN, "N", OPTION_ARG_OPTIONAL,
      "N (default 5) training and validation steps, nothing written", 2},
     {"overfit-batch", OPT_OVERFIT, 0, 0,
-     "train on the first batch only (the loss must go to about 0), nothing written", 2},
+     "Train on the first batch only (the loss must go to about 0), nothing written", 2},
     {"simulate-ranks", OPT_SIMULATE, "N", 0,
-     "run N ranks as threads of this process on its device, with the bits of N real ones; 2x4: on "
-     "2 "
-     "nodes of 4 ranks",
+     "Run N ranks as threads of this process on its device, with the bits of N real ones; "
+     "2x4: on 2 nodes of 4 ranks",
      2},
     {"print-config", OPT_PRINT_CONFIG, 0, 0,
-     "the effective configuration with the origin of each value", 2},
+     "The effective configuration with the origin of each value", 2},
     {"help-config", OPT_HELP_CONFIG, "SECTION", OPTION_ARG_OPTIONAL,
-     "every key: type, default, meaning", 2},
+     "Every key: type, default, meaning", 2},
     {"list-devices", OPT_LIST_DEVICES, 0, 0, "OpenCL devices as charl numbers them", 2},
-    {"env", OPT_ENV, "json", OPTION_ARG_OPTIONAL, "environment report", 2},
+    {"env", OPT_ENV, "json", OPTION_ARG_OPTIONAL, "Environment report", 2},
     {0, 0, 0, 0, "Output", 3},
     {"progress", OPT_PROGRESS, "STYLE", 0, "auto, bar, plain or none", 3},
     {"color", OPT_COLOR, "WHEN", 0, "auto, always or never (NO_COLOR is honoured)", 3},
-    {"quiet", 'q', 0, 0, "errors and warnings only", 3},
-    {"verbose", 'v', 0, 0, "say more", 3},
+    {"quiet", 'q', 0, 0, "Errors and warnings only", 3},
+    {"verbose", 'v', 0, 0, "Say more", 3},
     {0, 0, 0, 0, 0, 4},
-    {"help", 'h', 0, 0, "this text", 4},
-    {"version", 'V', 0, 0, "versions and features", 4},
+    {"version", 'V', 0, 0, "Versions and features", 4},
     {0},
 };
 
-static void add_override(struct argp_state *state, charl__train_args *a, const char *text,
-                         const char *origin)
+static error_t add_override(charl__train_args *a, const char *text, const char *origin)
 {
     if (a->n_overrides == CHARL__MAX_OVERRIDES) {
-        argp_error(state, "more than %d values are overridden", CHARL__MAX_OVERRIDES);
-        return;
+        charl__cli_error(0, NULL, "more than %d values are overridden", CHARL__MAX_OVERRIDES);
+        return EINVAL;
     }
     a->overrides[a->n_overrides++] = (charl_config_override){text, origin};
+    return 0;
 }
 
 /* An option that stands for a key. */
-static void add_key(struct argp_state *state, charl__train_args *a, const char *key,
-                    const char *value, const char *origin)
+static error_t add_key(charl__train_args *a, const char *key, const char *value, const char *origin)
 {
     const size_t bytes = strlen(key) + strlen(value) + 2;
     char *text = NULL;
 
+    if (a->n_made == CHARL__MAX_OVERRIDES) {
+        return add_override(a, "", origin); /* there are that many already */
+    }
     if (charl_alloc(bytes, &text) != CHARL_OK) {
-        argp_failure(state, CHARL__EXIT_DEVICE, 0, "out of memory");
-        return;
+        charl__cli_error(0, NULL, "%s", charl_error_message());
+        return ENOMEM;
     }
     snprintf(text, bytes, "%s=%s", key, value);
-    if (a->n_made < CHARL__MAX_OVERRIDES) {
-        a->made[a->n_made++] = text;
-        add_override(state, a, text, origin);
-    }
+    a->made[a->n_made++] = text;
+    return add_override(a, text, origin);
 }
 
-static int choice(struct argp_state *state, const char *option, const char *value,
-                  const char *const *names, int n)
+/* *out: the value's place in names, which `want` lists. */
+static error_t choose(const char *option, const char *value, const char *const *names, int n,
+                      const char *want, int *out)
 {
     for (int i = 0; i < n; i++) {
         if (strcmp(names[i], value) == 0) {
-            return i;
+            *out = i;
+            return 0;
         }
     }
-    argp_error(state, "--%s: %s is not one of its values", option, value);
+    return charl__cli_bad_option(option, value, want);
+}
+
+static error_t set_fast_dev_run(charl__train_args *a, const char *arg)
+{
+    int64_t n = 5;
+
+    if (arg && charl__cli_parse_int("--fast-dev-run", arg, 1, 1000000, &n) != 0) {
+        return EINVAL;
+    }
+    a->fast_dev_run = (int)n;
     return 0;
 }
 
-static void set_fast_dev_run(struct argp_state *state, charl__train_args *a, const char *arg)
-{
-    char *end = NULL;
-    const long n = arg ? strtol(arg, &end, 10) : 5;
-
-    if (arg && (*end || end == arg || n < 1 || n > 1000000)) {
-        argp_error(state, "--fast-dev-run: %s is not a number of steps", arg);
-    }
-    a->fast_dev_run = (int)n;
-}
-
 /* "6", or "2x3". */
-static void set_simulated(struct argp_state *state, charl__train_args *a, const char *arg)
+static error_t set_simulated(charl__train_args *a, const char *arg)
 {
     char *end = NULL;
     const char *number = arg;
@@ -132,34 +130,55 @@ static void set_simulated(struct argp_state *state, charl__train_args *a, const 
     }
     if (*end || end == number || nodes < 1 || each < 1 || nodes > CHARL_MAX_SLICES ||
         each > CHARL_MAX_SLICES / nodes) {
-        argp_error(state, "--simulate-ranks: %s is not 1 to %d ranks, as in 6 or 2x3", arg,
-                   CHARL_MAX_SLICES);
+        char want[64];
+
+        snprintf(want, sizeof want, "must be 1 to %d ranks, as in 6 or 2x3", CHARL_MAX_SLICES);
+        return charl__cli_bad_option("--simulate-ranks", arg, want);
     }
     a->simulate_ranks = (int)(nodes * each);
     a->simulate_ranks_per_node = has_nodes ? (int)each : 0;
+    return 0;
 }
 
-static void take_operand(struct argp_state *state, charl__train_args *a, const char *arg)
+/* CONFIG and overrides, in any order. */
+static error_t take_operands(const charl__cli_operands *o, void *input)
 {
-    if (strchr(arg, '=')) {
-        add_override(state, a, arg, NULL);
-    } else if (!a->config) {
-        a->config = arg;
-    } else {
-        argp_error(state, "one configuration file, please: %s and %s", a->config, arg);
+    charl__train_args *a = input;
+
+    for (int i = 0; i < o->count; i++) {
+        const char *arg = o->values[i];
+
+        if (strchr(arg, '=')) {
+            if (add_override(a, arg, NULL) != 0) {
+                return EINVAL;
+            }
+        } else if (a->config) {
+            charl__cli_error(0, NULL,
+                             "one configuration file, please: after %s, \"%s\" is no "
+                             "SECTION.KEY=VALUE",
+                             a->config, arg);
+            return EINVAL;
+        } else {
+            a->config = arg;
+        }
     }
+    if (!a->config && (a->action == CHARL__TRAIN_RUN || a->action == CHARL__TRAIN_PRINT_CONFIG)) {
+        charl__cli_error(0, NULL, "which configuration? Give an INI file (launch/ has examples)");
+        return EINVAL;
+    }
+    return 0;
 }
 
-static error_t parse_check(int key, char *arg, struct argp_state *state, charl__train_args *a)
+static error_t parse_check(int key, const char *arg, charl__train_args *a)
 {
     static const char *const styles[] = {"auto", "bar", "plain", "none"};
     static const char *const colors[] = {"never", "always", "auto"};
-    int color;
+    int at = 0;
+    error_t err;
 
     switch (key) {
     case OPT_SIMULATE:
-        set_simulated(state, a, arg);
-        return 0;
+        return set_simulated(a, arg);
     case OPT_PRINT_CONFIG:
         a->action = CHARL__TRAIN_PRINT_CONFIG;
         return 0;
@@ -173,17 +192,15 @@ static error_t parse_check(int key, char *arg, struct argp_state *state, charl__
     case OPT_ENV:
         a->action = CHARL__TRAIN_ENV;
         a->json = arg && strcmp(arg, "json") == 0;
-        if (arg && !a->json) {
-            argp_error(state, "--env: %s is not json", arg);
-        }
-        return 0;
+        return arg && !a->json ? charl__cli_bad_option("--env", arg, "must be json") : 0;
     case OPT_PROGRESS:
-        a->progress = (charl__progress_style)choice(state, "progress", arg, styles, 4);
-        return 0;
+        err = choose("--progress", arg, styles, 4, "must be auto, bar, plain or none", &at);
+        a->progress = (charl__progress_style)at;
+        return err;
     case OPT_COLOR:
-        color = choice(state, "color", arg, colors, 3);
-        a->color = color == 2 ? -1 : color;
-        return 0;
+        err = choose("--color", arg, colors, 3, "must be auto, always or never", &at);
+        a->color = at == 2 ? -1 : at;
+        return err;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -195,14 +212,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 's':
-        add_override(state, a, arg, "--set");
-        return 0;
+        return add_override(a, arg, "--set");
     case 'o':
-        add_key(state, a, "run.output_dir", arg, "--output-dir");
-        return 0;
+        return add_key(a, "run.output_dir", arg, "--output-dir");
     case 'r':
-        add_key(state, a, "run.resume", arg ? arg : "auto", "--resume");
-        return 0;
+        return add_key(a, "run.resume", arg ? arg : "auto", "--resume");
     case OPT_INIT_FROM:
         a->init_from = arg;
         return 0;
@@ -210,14 +224,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         a->overwrite = true;
         return 0;
     case OPT_MAX_TIME:
-        add_key(state, a, "run.max_time", arg, "--max-time");
-        return 0;
+        return add_key(a, "run.max_time", arg, "--max-time");
     case 'n':
         a->dry_run = true;
         return 0;
     case OPT_FAST_DEV_RUN:
-        set_fast_dev_run(state, a, arg);
-        return 0;
+        return set_fast_dev_run(a, arg);
     case OPT_OVERFIT:
         a->overfit_batch = true;
         return 0;
@@ -227,51 +239,15 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case 'v':
         a->verbosity = 1;
         return 0;
-    case 'h':
-        if (charl__cli_launcher_rank() != 0) {
-            exit(0); /* the first rank has it printed */
-        }
-        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
-        return 0;
     case 'V':
         a->action = CHARL__TRAIN_VERSION;
         return 0;
-    case ARGP_KEY_ARG:
-        take_operand(state, a, arg);
-        return 0;
-    case ARGP_KEY_END:
-        if (!a->config &&
-            (a->action == CHARL__TRAIN_RUN || a->action == CHARL__TRAIN_PRINT_CONFIG)) {
-            argp_error(state, "which configuration? Give an INI file (launch/ has examples)");
-        }
-        return 0;
     default:
-        return parse_check(key, arg, state, a);
+        return parse_check(key, arg, a);
     }
 }
 
-int charl__train_silence(void)
-{
-    const int real = charl__cli_launcher_rank() != 0 ? dup(STDERR_FILENO) : -1;
-    const int nowhere = real >= 0 ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
-
-    if (nowhere >= 0) {
-        dup2(nowhere, STDERR_FILENO);
-        close(nowhere);
-    }
-    return real;
-}
-
-void charl__train_speak(int real)
-{
-    if (real >= 0) {
-        fflush(stderr);
-        dup2(real, STDERR_FILENO);
-        close(real);
-    }
-}
-
-void charl__train_parse(int argc, char **argv, charl__train_args *out)
+int charl__train_parse(int argc, char **argv, charl__train_args *out)
 {
     static const struct argp argp = {
         .options = options,
@@ -283,9 +259,10 @@ void charl__train_parse(int argc, char **argv, charl__train_args *out)
                "diverged, 7 a rank died, "
                "8 disk, 75 stopped on purpose (the same command continues).",
     };
+    charl__cli_operands operands = {.max = 1 + CHARL__MAX_OVERRIDES, .take = take_operands};
 
     *out = (charl__train_args){.color = -1};
-    argp_parse(&argp, argc, argv, ARGP_NO_HELP, NULL, out);
+    return charl__cli_parse("charl-train", &argp, &operands, argc, argv, out);
 }
 
 void charl__train_args_fini(charl__train_args *a)
