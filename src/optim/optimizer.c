@@ -282,20 +282,23 @@ static bool is_kept(const charl_optimizer *o, const charl_arg *a)
     return is;
 }
 
-enum { VEC = 8, GROUP = 256, OWN = 7 }; /* elements of a work-item; arguments before a rule's own */
+enum { GROUP = 256, OWN = 7 }; /* arguments before a rule's own */
 
-static bool is_in_vectors(const charl_optimizer *o, const charl_optimizer_update *u)
+/* Elements of a work-item, by which CHARL_PARAM_ALIGN can be divided. */
+static int vector_of(const charl_optimizer *o, const charl_optimizer_update *u)
 {
-    return u->elementwise && charl__device_facts(o->set->dev)->group > 1;
+    const bool grouped = charl__device_facts(o->set->dev)->group > 1;
+
+    return !u->elementwise ? 1 : grouped ? 8 : 16;
 }
 
 static void write_defines(const charl_optimizer *o, const charl_optimizer_update *u, bool copies,
                           char *text, size_t bytes)
 {
-    const int n = snprintf(text, bytes, "%s#define COPIES %d\n#define HALF %s\n%s",
-                           u->defines ? u->defines : "", copies,
-                           charl__kernel_type(copies ? o->set->half_type : CHARL_BF16),
-                           is_in_vectors(o, u) ? "#define CHARL_VEC 8\n" : "");
+    const int n =
+        snprintf(text, bytes, "%s#define COPIES %d\n#define HALF %s\n#define CHARL_VEC %d\n",
+                 u->defines ? u->defines : "", copies,
+                 charl__kernel_type(copies ? o->set->half_type : CHARL_BF16), vector_of(o, u));
 
     CHARL_INVARIANT(n > 0 && (size_t)n < bytes);
 }
@@ -304,13 +307,13 @@ static void write_defines(const charl_optimizer *o, const charl_optimizer_update
 static void set_extent(const charl_optimizer *o, int64_t count, const charl_optimizer_update *u,
                        charl_launch *l)
 {
-    const size_t items = (size_t)count / VEC;
+    const size_t items = (size_t)(count / vector_of(o, u));
 
     l->global[0] = (size_t)count;
     l->local[0] = CHARL_PARAM_ALIGN;
     if (u->global[0]) {
         memcpy(l->global, u->global, sizeof l->global);
-    } else if (is_in_vectors(o, u)) {
+    } else if (u->elementwise) {
         l->local[0] =
             charl_device_get_info(o->set->dev)->max_group < GROUP ? CHARL_PARAM_ALIGN : GROUP;
         l->global[0] = (items + l->local[0] - 1) / l->local[0] * l->local[0];
