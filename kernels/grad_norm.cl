@@ -6,7 +6,8 @@
  * Specialised by   SQUARE 0|1 (default 1): square the elements first
  *                  SCALED 0|1 (default 0): there is a loss scale
  *                  SKIP 0|1 (default 0): a bad step is left out instead of being the last that counts
- * Launch           charl_range_sum: 16 work-items per range, work-group 64. charl_norm: one work-group of 16. charl_restore: one per element.
+ *                  CHARL_VEC 16: a work-item of charl_range_sum has all lanes of a range, for CPUs
+ * Launch           charl_range_sum: 16 work-items per range, work-group 64, or one. charl_norm: one work-group of 16. charl_restore: one per element.
  * Numerics         fma per square; the order depends on the number of elements only.
  */
 #ifndef SQUARE
@@ -46,6 +47,22 @@ static inline float sum_range(global const float *x, ulong range, ulong n, bool 
     return part[item];
 }
 
+#if CHARL_VEC == LANES
+kernel void charl_range_sum(global const float *x, ulong x_at, global float *out, ulong out_at, long n)
+{
+    const ulong range = get_global_id(0);
+    charl_real acc = CHARL_SPLAT(0.0f);
+
+    x += x_at;
+    for (int k = 0; k < RANGE; k += LANES) {
+        const ulong i = range * RANGE + (ulong)k;
+        const charl_real v = charl_load(x + min(i, (ulong)n), n - (long)i);
+
+        acc = SQUARE ? fma(v, v, acc) : acc + v;
+    }
+    out[out_at + range] = charl_row_sum(&acc, 0);
+}
+#else
 kernel void charl_range_sum(global const float *x, ulong x_at, global float *out, ulong out_at, long n)
 {
     const ulong range = get_global_id(0) / LANES;
@@ -56,6 +73,7 @@ kernel void charl_range_sum(global const float *x, ulong x_at, global float *out
         out[out_at + range] = sum;
     }
 }
+#endif
 
 /* Position of the first element that is not finite; ~0: there is none, the squares overflow. */
 static ulong first_bad(global const float *range, global const float *grad, ulong n)

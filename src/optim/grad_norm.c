@@ -25,19 +25,23 @@ int64_t charl__grad_norm_scratch(int64_t elements)
 static charl_status sum_ranges(const charl_optimizer *o, charl_arg in, int64_t n, int64_t out_at)
 {
     charl_arg out = charl__raw(CHARL_ARG_OUT, o->partial);
+    const bool in_lanes = charl__device_facts(o->set->dev)->group > 1;
     const size_t items = (size_t)ranges(n) * LANES;
+    char defines[48];
 
     out.v.offset = out_at;
-    return charl__launch(o->set->dev, &(charl_launch){
-                                          .file = "grad_norm",
-                                          .entry = "charl_range_sum",
-                                          .defines = in.buffer == o->partial ? "#define SQUARE 0\n"
-                                                                             : "#define SQUARE 1\n",
-                                          .global = {(items + GROUP - 1) / GROUP * GROUP},
-                                          .local = {GROUP},
-                                          .args = {in, out, charl__i64(n)},
-                                          .label = "grad_norm",
-                                      });
+    snprintf(defines, sizeof defines, "#define SQUARE %d\n#define CHARL_VEC %d\n",
+             in.buffer != o->partial, in_lanes ? 1 : LANES);
+    return charl__launch(
+        o->set->dev, &(charl_launch){
+                         .file = "grad_norm",
+                         .entry = "charl_range_sum",
+                         .defines = defines,
+                         .global = {in_lanes ? (items + GROUP - 1) / GROUP * GROUP : items / LANES},
+                         .local = {in_lanes ? GROUP : 1},
+                         .args = {in, out, charl__i64(n)},
+                         .label = "grad_norm",
+                     });
 }
 
 /* Norm, clip factor and finiteness from the last n sums of squares. */
