@@ -64,6 +64,24 @@ static bool check_share(charl_graph *g, const charl_node *n, int i, const charl_
     return true;
 }
 
+/* Gradients of half-size values without rows are f32 (charl__gradient_dtype), and most operators
+ * take operands of one type: there the rule works in f32 on the values as they are. */
+static void widen(charl_graph *g, const charl_node *n, charl_var **in, charl_var **out)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        if (n->op->moves || n->in[i]->type.batch == CHARL_BATCHED) {
+            return;
+        }
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        in[i] = charl__is_float(in[i]->type.dtype) ? charl__as_dtype(g, in[i], CHARL_F32) : in[i];
+    }
+    for (int k = 0; k < n->n_out; k++) {
+        out[k] =
+            charl__is_float(out[k]->type.dtype) ? charl__as_dtype(g, out[k], CHARL_F32) : out[k];
+    }
+}
+
 static void visit(charl_graph *g, charl_node *n)
 {
     charl_var *gout[CHARL_OP_MAX_OUT] = {0}, *gin[CHARL_OP_MAX_IN] = {0};
@@ -102,6 +120,10 @@ static void visit(charl_graph *g, charl_node *n)
         out[k] = n->out[k]->again ? n->out[k]->again : n->out[k];
     }
     snprintf(g->scope, sizeof g->scope, "%s", n->name);
+    widen(g, n, in, out);
+    if (g->status != CHARL_OK) {
+        return;
+    }
     if (!n->op->backward) {
         charl__graph_fail(g, CHARL_ERR_INVALID, "%s is not differentiable", n->op->name);
         return;

@@ -64,6 +64,9 @@ typedef struct charl_enqueue {
     charl_tensor *step; /* u32 [16]: charl_step, for kernels `global const charl_step *` */
 } charl_enqueue;
 
+/** What a gradient rule sees. Operands and outputs have the types that they have in the graph;
+ * where none has rows of the batch, half-size ones are given in f32, as their gradients are
+ * (charl__gradient_dtype), unless the operator only moves data. */
 typedef struct charl_backward {
     charl_graph *g;
     const void *attr;

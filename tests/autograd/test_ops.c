@@ -3,10 +3,10 @@
  *
  * The table is the list of tests, so an operator without samples fails, and a new one is tested by
  * being there. Rerun one with CHARL_TEST_OP=tanh. With bf16 or f16 those that take such operands
- * run with them, at their BATCHED samples: a gradient of half-size values belongs to rows. With
- * even or odd every other one runs, so that two processes share the work. With --bits the program
- * only prints a hash of all outputs of each operator: test_op_bits runs it with different numbers
- * of compute units and compares.
+ * run with them, at their BATCHED samples and the first of the others: each needs programs of its
+ * own. With even or odd every other one runs, so that two processes share the work. With --bits the
+ * program only prints a hash of all outputs of each operator: test_op_bits runs it with different
+ * numbers of compute units and compares.
  */
 #include "support/support.h"
 
@@ -46,10 +46,13 @@ static bool is_batched(const charl_op_case *c)
     return false;
 }
 
-/* With half-size operands the samples that have rows: each needs programs of its own. */
-static bool is_chosen(const charl_op_case *c)
+/* Whether to take the sample; *alone: of those without rows one has been taken. */
+static bool is_chosen(const charl_op_case *c, bool *alone)
 {
-    return half == CHARL_F32 || is_batched(c);
+    const bool chosen = half == CHARL_F32 || is_batched(c) || !*alone;
+
+    *alone = *alone || !is_batched(c);
+    return chosen;
 }
 
 static bool divides(const charl_op_case *c)
@@ -383,7 +386,7 @@ static void check_gradient(charl_op_case *c, int sample)
 static void test_op(void **state)
 {
     const charl_op *op = *state;
-    bool sliced = false, batched = false;
+    bool sliced = false, alone = false;
 
     if (op->n_samples < 1) {
         fail_msg("%s declares no samples, so nothing tests it", op->name);
@@ -396,14 +399,13 @@ static void test_op(void **state)
         }
         charl_assert_ok(
             charl__op_case_create(op, &op->samples[i], half, charl_test_seed() + (uint64_t)i, &c));
-        if (!is_chosen(&c)) {
+        if (!is_chosen(&c, &alone)) {
             charl__op_case_destroy(&c);
             continue;
         }
         check_against_reference(&c, "forward", i);
         check_nan(&c, i);
         check_offsets_and_repeats(&c);
-        batched = batched || is_batched(&c);
         if (divides(&c)) {
             sliced = true;
             check_slices(&c);
@@ -427,6 +429,7 @@ static int print_bits(void)
     for (int o = 0; o < charl__op_count; o++) {
         const charl_op *op = charl__op_table[o];
         uint64_t hash = 0;
+        bool alone = false;
 
         if ((half != CHARL_F32 && !op->half) || (only && strcmp(only, op->name) != 0)) {
             continue;
@@ -434,13 +437,17 @@ static int print_bits(void)
         for (int i = 0; i < op->n_samples; i++) {
             charl_op_case c;
             void *raw[CHARL_OP_MAX_OUT] = {NULL};
+            charl_status st = charl__op_case_create(op, &op->samples[i], half, 1, &c);
+            const bool chosen = st == CHARL_OK && is_chosen(&c, &alone);
 
-            if (charl__op_case_create(op, &op->samples[i], half, 1, &c) != CHARL_OK ||
-                (is_chosen(&c) && charl__op_case_run(dev, &c, &whole, 0, raw) != CHARL_OK)) {
+            if (chosen) {
+                st = charl__op_case_run(dev, &c, &whole, 0, raw);
+            }
+            if (st != CHARL_OK) {
                 fprintf(stderr, "%s\n", charl_error_message());
                 return 1;
             }
-            for (int k = 0; is_chosen(&c) && k < c.n_out; k++) {
+            for (int k = 0; chosen && k < c.n_out; k++) {
                 hash = hash * 1099511628211U ^
                        charl__fnv1a64(raw[k], charl__op_case_bytes(&c, &whole, k));
             }
