@@ -166,7 +166,13 @@ says err "hidden"
 expect bar 0 "$train" --progress=bar --color=never -o "$dir/runs/bar" "$dir/t.ini"
 says out "epoch 2/2 "
 says out "━"
+says out "done at step 8 after 0:00:0"
 check "no color" sh -c "! grep -q '$(printf '\033')\[32m' '$dir/out'"
+# Epochs end within a step: 256 rows in batches of 48. Each has its whole line before its evaluation.
+expect epochs 0 "$train" --progress=bar --color=never -o "$dir/runs/epochs" "$dir/t.ini" train.batch_size=48 train.epochs=3
+tr '\r' '\n' <"$dir/out" | sed -n 's/.*epoch \(.\)\/3 .* \([0-9]*\)\/\2 .*/epoch \1: \2/p; s/^ *val .*/val/p' >"$dir/a"
+printf 'epoch 1: 6\nval\nepoch 2: 5\nval\nepoch 3: 5\nval\n' >"$dir/b"
+check "lines of epochs: $(tr '\n' ' ' <"$dir/a")" cmp -s "$dir/a" "$dir/b"
 expect quiet 0 "$train" -q -o "$dir/runs/quiet" "$dir/t.ini"
 check "quiet" test ! -s "$dir/out"
 expect tf32 0 "$train" --dry-run --simulate-ranks 2 "$dir/t.ini" device.select=cpu device.allow_tf32=yes

@@ -12,7 +12,7 @@ other='train.model@1:1'
 
 export CHARL_FAULT="$other"
 expect 0 "two models" ranks 3 mlp.ini -o c device.select="$cpu, cpu" dist.balance=speed
-says 1 "steps .2 epochs.; equal up to rounding, as the devices differ"
+says 1 "^  bits +equal up to rounding, as the devices differ"
 export CHARL_FAULT="$other,train.optimizer.flip@1:8"
 expect 0 "one that rounds differently" ranks 2 mlp.ini -q -o d
 # Where devices are alike that is damage.

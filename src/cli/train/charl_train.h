@@ -79,9 +79,9 @@ typedef struct charl__output {
     bool bar;   /* a terminal */
     bool color;
     bool bar_drawn;
-    double drawn_s, said_s; /* last bar, last line */
-    int64_t steps, steps_per_epoch;
-    int64_t window; /* tokens per sample; 0: not tokens */
+    double drawn_s, said_s;     /* last bar, last line */
+    int64_t steps, rows, batch; /* rows: of an epoch; batch: those of a step */
+    int64_t window;             /* tokens per sample; 0: not tokens */
     double last_loss, rate, lr, eta_s;
     double row_s, epoch_s; /* when the last row came, when the epoch began */
     FILE *log;             /* train.log */

@@ -133,7 +133,8 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
     }
     o->steps = i->steps;
     o->window = i->window;
-    o->steps_per_epoch = (i->train_rows + i->batch_size - 1) / i->batch_size;
+    o->rows = i->train_rows;
+    o->batch = i->batch_size;
     if (!is_quiet(o) || o->args->dry_run) {
         charl__train_print_plan(o, i, devices);
     }
@@ -236,15 +237,26 @@ static void bar_suffix(const charl__output *o, int64_t done, int64_t length, cha
     }
 }
 
+/* The epoch, from 0, that step takes its first row from. */
+static int64_t epoch_of(const charl__output *o, int64_t step)
+{
+    return (step - 1) * o->batch / o->rows;
+}
+
+/* The step that takes the last row of an epoch; it may take some of the next. */
+static int64_t last_step(const charl__output *o, int64_t epoch)
+{
+    const int64_t last = ((epoch + 1) * o->rows + o->batch - 1) / o->batch;
+
+    return last < o->steps ? last : o->steps;
+}
+
 /* One line that never wraps: the bar gives way first, then the end of the text. */
 static void draw_bar(charl__output *o, int64_t step)
 {
-    const int64_t epoch = o->steps_per_epoch > 0 ? (step - 1) / o->steps_per_epoch : 0;
-    const int64_t epochs =
-        o->steps_per_epoch > 0 ? (o->steps + o->steps_per_epoch - 1) / o->steps_per_epoch : 1;
-    const int64_t first = epoch * o->steps_per_epoch;
-    const int64_t length =
-        o->steps - first < o->steps_per_epoch ? o->steps - first : o->steps_per_epoch;
+    const int64_t epoch = epoch_of(o, step), epochs = epoch_of(o, o->steps) + 1;
+    const int64_t first = epoch > 0 ? last_step(o, epoch - 1) : 0;
+    const int64_t length = last_step(o, epoch) - first;
     const int columns = terminal_columns() > 0 ? terminal_columns() : 80;
     char prefix[64], suffix[256];
     int cells, room, filled;
@@ -277,13 +289,12 @@ static charl_status on_progressed(void *ctx, int64_t step, double loss)
 {
     charl__output *o = ctx;
     const double now = charl__clock_s();
-    const bool epoch_ends =
-        o->steps_per_epoch > 0 && (step % o->steps_per_epoch == 0 || step == o->steps);
 
     if (!isnan(loss)) {
         o->last_loss = loss;
     }
-    if (o->rank == 0 && o->bar && !is_quiet(o) && (epoch_ends || now - o->drawn_s > 0.1)) {
+    if (o->rank == 0 && o->bar && !is_quiet(o) &&
+        (now - o->drawn_s > 0.1 || step == last_step(o, epoch_of(o, step)))) {
         o->drawn_s = now;
         draw_bar(o, step);
     }
@@ -426,7 +437,7 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
              r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped,
              r->early ? " early_stopping=yes" : "", r->wall_s, r->samples_per_s, tokens);
     if (o->bar && !is_quiet(o)) {
-        printf("%s after %" PRId64 " steps in %s%s\n", r->stopped ? "stopped" : "done", r->step,
+        printf("%s at step %" PRId64 " after %s%s\n", r->stopped ? "stopped" : "done", r->step,
                charl__duration_short(r->wall_s, wall, sizeof wall),
                r->stopped && o->files ? "; the same command continues" : "");
     }

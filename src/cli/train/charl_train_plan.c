@@ -98,6 +98,20 @@ static void print_launches(const charl_train_info *i)
     printf("\n");
 }
 
+static void print_batch(const charl_train_info *i)
+{
+    const double epochs = (double)i->steps * (double)i->batch_size / (double)i->train_rows;
+    char a[32], b[32], c[32];
+
+    printf("  batch    %s = %d slice%s, %s on rank 0; %s step%s (%.3g epoch%s)\n",
+           grouped(i->batch_size, a), i->slices, i->slices == 1 ? "" : "s",
+           grouped(i->local_rows, b), grouped(i->steps, c), i->steps == 1 ? "" : "s", epochs,
+           epochs == 1 ? "" : "s");
+    printf("  bits     %s\n", i->mixed       ? "equal up to rounding, as the devices differ"
+                              : i->invariant ? "the same with any number of ranks up to the slices"
+                                             : "they depend on the number of ranks");
+}
+
 static void print_memory(const charl_train_info *i)
 {
     char a[32], b[32], c[32];
@@ -114,9 +128,8 @@ static void print_memory(const charl_train_info *i)
 void charl__train_print_plan(const charl__output *o, const charl_train_info *i,
                              const charl__device_text *devices)
 {
-    char a[32], b[32], c[32], windows[64] = "";
+    char a[32], b[32], windows[64] = "";
     const bool half = o->config->train.precision != CHARL_PRECISION_F32;
-    const double epochs = (double)i->steps * (double)i->batch_size / (double)i->train_rows;
 
     print_title(o);
     printf("  config   %s", o->args->config);
@@ -137,12 +150,7 @@ void charl__train_print_plan(const charl__output *o, const charl_train_info *i,
     printf("  data     %s train / %s val%s, %s\n", grouped(i->train_rows, a),
            grouped(i->val_rows, b), windows,
            i->data_on_device ? "on device" : "read while training");
-    printf("  batch    %s = %d slices, %s on rank 0; %s steps (%.3g epochs); %s\n",
-           grouped(i->batch_size, a), i->slices, grouped(i->local_rows, b), grouped(i->steps, c),
-           epochs,
-           i->mixed       ? "equal up to rounding, as the devices differ"
-           : i->invariant ? "same bits with any number of ranks up to the slices"
-                          : "the bits depend on the number of ranks");
+    print_batch(i);
     if (o->size > 1) {
         printf("  ranks    all-reduce by %s\n", i->allreduce);
     }
