@@ -6,6 +6,8 @@
  */
 #define _GNU_SOURCE /* memfd_create */
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -70,7 +72,7 @@ static charl_status host_export(size_t bytes, int *fd)
 
     *fd = memfd_create("charl", MFD_CLOEXEC);
     CHARL_REQUIRE(*fd >= 0 && ftruncate(*fd, (off_t)bytes) == 0, CHARL_ERR_NOMEM,
-                  "no shared memory of %zu bytes", bytes);
+                  "no shared memory of %zu bytes: %s", bytes, strerror(errno));
 cleanup:
     return st;
 }
@@ -131,8 +133,8 @@ static charl_status import_host(charl_device *dev, int fd, size_t bytes, charl_b
     charl_status st = CHARL_OK;
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-    CHARL_REQUIRE(at != MAP_FAILED, CHARL_ERR_NOMEM, "shared memory of %zu bytes cannot be mapped",
-                  bytes);
+    CHARL_REQUIRE(at != MAP_FAILED, CHARL_ERR_NOMEM,
+                  "shared memory of %zu bytes cannot be mapped: %s", bytes, strerror(errno));
     st = charl__buffer_wrap(dev, at, bytes, out);
     if (st != CHARL_OK) {
         munmap(at, bytes);
@@ -143,18 +145,19 @@ cleanup:
     return st;
 }
 
-/* The driver takes the descriptor that it imports. */
+/* The driver takes the descriptor that it imports, unless it fails. */
 static charl_status import_cuda(charl_device *dev, int fd, size_t bytes, charl_buffer **out)
 {
     charl_status st = CHARL_OK;
-    create_function *create = create_with_properties();
-    const int own = dup(fd);
+    create_function *create = create_with_properties(); /* it is there: charl__export_kind */
+    const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     const uint64_t properties[] = {
         OPAQUE_FD, (uint64_t)own, DEVICE_HANDLE_LIST, (uint64_t)(uintptr_t)dev->id, 0, 0};
     cl_int err = CL_SUCCESS;
     cl_mem mem = NULL;
 
-    CHARL_REQUIRE(own >= 0 && create, CHARL_ERR_DEVICE, "a descriptor cannot be imported");
+    CHARL_REQUIRE(own >= 0, CHARL_ERR_DEVICE, "a descriptor cannot be imported: %s",
+                  strerror(errno));
     mem = create(dev->context, properties, CL_MEM_READ_WRITE, bytes, NULL, &err);
     if (err != CL_SUCCESS) {
         close(own);

@@ -31,6 +31,17 @@ charl_status charl__peer_ask(charl_comm *c, charl_device *dev,
 /** Give fd to the other ranks of the node, which is the whole job, and get theirs: fds[r], owned by
  * the caller, -1 for this rank. On failure all are closed. Collective on c; agreed. */
 charl_status charl__descriptors_exchange(charl_comm *c, int fd, int *fds) CHARL_MUST_CHECK;
+
+/* What travels beside a descriptor. */
+typedef struct charl__descriptor_note {
+    uint64_t proof;
+    int rank;
+} charl__descriptor_note;
+
+/** One message of a socket that passes credentials: *m, whose rank is -1 unless a process of this
+ * user sent it whole, and its first descriptor, the caller's to close; -1: it has none, with
+ * *is_cut because this process could not open it. False: there is no message. */
+bool charl__descriptor_take(int socket, charl__descriptor_note *m, int *fd, bool *is_cut);
 void charl__descriptors_close(const charl_comm *c, int *fds);
 
 #endif

@@ -1,6 +1,9 @@
-/* Descriptors between the processes of a node: each rank binds a datagram socket to a name that
- * nobody can guess, tells the others by MPI, and sends its descriptor to each of them. A datagram
- * between local sockets has arrived when it is sent, so after one agreement nothing is waited for.
+/* Descriptors between the processes of a node: each rank binds a datagram socket to a name drawn at
+ * random, tells the others by MPI, and sends its descriptor to each of them. A datagram between
+ * local sockets has arrived when it is sent, so after one agreement nothing is waited for.
+ *
+ * Any process of the machine can read the names of such sockets and send to them, so a message
+ * counts only with its rank's proof, which has travelled by MPI alone, and from this user.
  */
 #define _GNU_SOURCE /* struct ucred */
 #include <errno.h>
@@ -19,11 +22,6 @@
 typedef struct key {
     uint64_t name, proof;
 } key;
-
-typedef struct message {
-    uint64_t proof;
-    int rank;
-} message;
 
 typedef union control { /* aligned for the header of its first item */
     struct cmsghdr header;
@@ -59,7 +57,8 @@ cleanup:
     return st;
 }
 
-static charl_status descriptor_send(int from, const key *to, const message *m, int fd)
+static charl_status descriptor_send(int from, const key *to, const charl__descriptor_note *m,
+                                    int fd)
 {
     charl_status st = CHARL_OK;
     struct sockaddr_un a;
@@ -84,8 +83,24 @@ cleanup:
     return st;
 }
 
-/* One message: *fd and, when sent by a process of this user, *m. False: there is none. */
-static bool descriptor_take(int socket, message *m, int *fd)
+/* The control buffer has room for two, as it is aligned; nobody here sends more than one. */
+static void keep_first(const struct cmsghdr *i, int *fd)
+{
+    const size_t n = (i->cmsg_len - CMSG_LEN(0)) / sizeof *fd;
+
+    for (size_t k = 0; k < n; k++) {
+        int one;
+
+        memcpy(&one, CMSG_DATA(i) + k * sizeof one, sizeof one);
+        if (*fd < 0) {
+            *fd = one;
+        } else {
+            close(one);
+        }
+    }
+}
+
+bool charl__descriptor_take(int socket, charl__descriptor_note *m, int *fd, bool *is_cut)
 {
     struct iovec text = {m, sizeof *m};
     control c = {.bytes = {0}};
@@ -97,17 +112,19 @@ static bool descriptor_take(int socket, message *m, int *fd)
     ssize_t got;
 
     *fd = -1;
+    *is_cut = false;
     got = recvmsg(socket, &h, MSG_CMSG_CLOEXEC);
     if (got < 0) {
         return false;
     }
     for (struct cmsghdr *i = CMSG_FIRSTHDR(&h); i; i = CMSG_NXTHDR(&h, i)) {
         if (i->cmsg_level == SOL_SOCKET && i->cmsg_type == SCM_RIGHTS) {
-            memcpy(fd, CMSG_DATA(i), sizeof *fd);
+            keep_first(i, fd);
         } else if (i->cmsg_level == SOL_SOCKET && i->cmsg_type == SCM_CREDENTIALS) {
             memcpy(&sender, CMSG_DATA(i), sizeof sender);
         }
     }
+    *is_cut = (h.msg_flags & MSG_CTRUNC) != 0;
     m->rank = got == (ssize_t)sizeof *m && sender.uid == geteuid() ? m->rank : -1;
     return true;
 }
@@ -117,13 +134,15 @@ static charl_status descriptors_take(const charl_comm *c, int socket, const key 
 {
     charl_status st = CHARL_OK;
     int left = c->size - 1, fd;
-    message m;
+    bool is_cut, is_full = false;
+    charl__descriptor_note m;
 
-    while (left > 0 && descriptor_take(socket, &m, &fd)) {
-        const bool is_ours = fd >= 0 && m.rank >= 0 && m.rank < c->size && m.rank != c->rank &&
+    while (left > 0 && charl__descriptor_take(socket, &m, &fd, &is_cut)) {
+        const bool is_ours = m.rank >= 0 && m.rank < c->size && m.rank != c->rank &&
                              m.proof == all[m.rank].proof && fds[m.rank] < 0;
 
-        if (is_ours && (st = charl__acquire("descriptor")) == CHARL_OK) {
+        is_full = is_full || (is_ours && is_cut);
+        if (is_ours && fd >= 0 && (st = charl__acquire("descriptor")) == CHARL_OK) {
             fds[m.rank] = fd;
             left--;
         } else if (fd >= 0) {
@@ -131,8 +150,8 @@ static charl_status descriptors_take(const charl_comm *c, int socket, const key 
         }
         CHARL_TRY(st);
     }
-    CHARL_REQUIRE(left == 0, CHARL_ERR_COMM, "%d of %d descriptors did not come", left,
-                  c->size - 1);
+    CHARL_REQUIRE(left == 0, CHARL_ERR_COMM, "%d of %d descriptors did not come%s", left,
+                  c->size - 1, is_full ? ": this process may open no more files (ulimit -n)" : "");
 cleanup:
     return st;
 }
@@ -150,7 +169,7 @@ charl_status charl__descriptors_exchange(charl_comm *c, int fd, int *fds)
     CHARL_TRY(charl_comm_allgather(c, &mine, sizeof mine, all));
     for (int r = 0; r < c->size && st == CHARL_OK; r++) {
         if (r != c->rank) {
-            st = descriptor_send(s, &all[r], &(message){mine.proof, c->rank}, fd);
+            st = descriptor_send(s, &all[r], &(charl__descriptor_note){mine.proof, c->rank}, fd);
         }
     }
     CHARL_TRY(charl_comm_agree(c, st));

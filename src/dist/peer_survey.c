@@ -37,21 +37,19 @@ void charl__peer_compare(const charl__peer_fact *f, int n, charl__peer_survey *o
 }
 
 /* Each rank asks its own driver; the first that has something to say is quoted. */
-static charl_status reach(charl_comm *c, charl_device *dev, const charl__peer_fact *f,
+static charl_status reach(charl_comm *c, charl_device *dev, charl__peer_fact *all,
                           charl__peer_survey *out)
 {
     charl_status st = CHARL_OK;
-    char mine[CHARL__PEER_WHY] = "", all[CHARL__MAX_PEERS][CHARL__PEER_WHY];
+    charl__peer_fact mine = all[c->rank];
 
-    for (int r = 0; r < c->size && !mine[0]; r++) {
-        const char *why = charl__export_unreachable(dev, f[r].pci);
+    for (int r = 0; r < c->size && !mine.why[0]; r++) {
+        const char *why = charl__export_unreachable(dev, all[r].pci);
 
-        snprintf(mine, sizeof mine, "%s", why ? why : "");
+        snprintf(mine.why, sizeof mine.why, "%s", why ? why : "");
     }
-    CHARL_TRY(charl_comm_allgather(c, mine, sizeof mine, all));
-    for (int r = 0; r < c->size && !out->why[0]; r++) {
-        snprintf(out->why, sizeof out->why, "%.*s", CHARL__PEER_WHY - 1, all[r]);
-    }
+    CHARL_TRY(charl_comm_allgather(c, &mine, sizeof mine, all));
+    charl__peer_compare(all, c->size, out);
 cleanup:
     return st;
 }

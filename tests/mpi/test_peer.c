@@ -1,10 +1,13 @@
 /* The all-reduce that the devices of a node do alone: on GPUs of NVIDIA over the link between them,
  * else the same kernel between CPU devices of several processes. */
+#define _GNU_SOURCE /* SO_PASSCRED */
 #include "support/support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -251,6 +254,90 @@ static void test_the_survey_says_why(void **state)
     assert_string_equal(s.why, "ranks 0 and 2 have devices of different kinds");
 }
 
+static int lowest_free(void)
+{
+    const int fd = dup(0);
+
+    assert_true(fd >= 0);
+    close(fd);
+    return fd;
+}
+
+static void descriptors_send(int socket, const void *text, size_t bytes, const int *fds, size_t n)
+{
+    union {
+        struct cmsghdr header;
+        unsigned char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } control = {.bytes = {0}};
+    struct iovec io = {(void *)(uintptr_t)text, bytes};
+    struct msghdr h = {.msg_iov = &io, .msg_iovlen = 1};
+
+    if (n > 0) {
+        h.msg_control = control.bytes;
+        h.msg_controllen = CMSG_SPACE(n * sizeof *fds);
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(n * sizeof *fds);
+        memcpy(CMSG_DATA(&control.header), fds, n * sizeof *fds);
+    }
+    assert_int_equal(sendmsg(socket, &h, 0), bytes);
+}
+
+/* What strangers can send: other lengths, no descriptor, several. */
+static void test_a_message_leaves_no_descriptor_behind(void **state)
+{
+    const charl__descriptor_note sent = {77, 1};
+    const int two[] = {0, 0}, on = 1;
+    charl__descriptor_note m;
+    int pair[2], fd, before;
+    bool is_cut;
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+    assert_int_equal(setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
+    before = lowest_free();
+    for (size_t n = 0; n <= 2; n++) {
+        descriptors_send(pair[1], &sent, sizeof sent, two, n);
+        assert_true(charl__descriptor_take(pair[0], &m, &fd, &is_cut));
+        assert_true(m.proof == 77 && m.rank == 1);
+        assert_false(is_cut);
+        assert_int_equal(fd, n == 0 ? -1 : before);
+        if (fd >= 0) {
+            assert_int_equal(lowest_free(), before + 1);
+            close(fd);
+        }
+    }
+    descriptors_send(pair[1], &sent, sizeof sent - 1, two, 0);
+    assert_true(charl__descriptor_take(pair[0], &m, &fd, &is_cut));
+    assert_int_equal(m.rank, -1);
+    assert_false(charl__descriptor_take(pair[0], &m, &fd, &is_cut));
+    close(pair[0]);
+    close(pair[1]);
+}
+
+/* A rank that may open its socket and nothing more. */
+static void test_no_more_files_may_be_opened(void **state)
+{
+    const int before = lowest_free();
+    const bool is_poor = charl_comm_rank(comm) == 1;
+    struct rlimit limit, low;
+    int fds[CHARL__MAX_PEERS];
+    char text[64];
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = limit;
+    low.rlim_cur = (rlim_t)before + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, is_poor ? &low : &limit), 0);
+    charl_assert_status(charl__descriptors_exchange(comm, 0, fds), CHARL_ERR_COMM);
+    snprintf(text, sizeof text, "%d of %d descriptors did not come", charl_comm_size(comm) - 1,
+             charl_comm_size(comm) - 1);
+    charl_assert_message(text);
+    charl_assert_message("ulimit -n");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(lowest_free(), before);
+}
+
 static void note(void *ctx, charl__log_level level, const char *text)
 {
     *(int *)ctx += level == CHARL__LOG_WARN && strstr(text, "all-reduce peer is not used") != NULL;
@@ -349,6 +436,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_rank_without_lanes),
         cmocka_unit_test(test_where_it_does_not_work),
         cmocka_unit_test(test_the_survey_says_why),
+        cmocka_unit_test(test_a_message_leaves_no_descriptor_behind),
+        cmocka_unit_test(test_no_more_files_may_be_opened),
         cmocka_unit_test(test_auto_falls_back),
         cmocka_unit_test(test_a_lonely_failure_is_everybodys),
         cmocka_unit_test(test_the_host_ends_the_kernel),
