@@ -212,8 +212,8 @@ static inline void sums_keep(const group *g, int i)
 __attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_peer_sum(PARAMETERS, int rounds)
 {
     local int is_lost;
-    global uchar *const box[RANKS] = BOXES;
-    const group g = {PEERS, &is_lost, size};
+    global uchar *box[RANKS];
+    const group g = {peers_of(block + block_at, box, offset, count, patience), &is_lost, size};
 
     if (get_local_id(0) == 0) {
         is_lost = is_over(&g.p);

@@ -161,13 +161,13 @@ static inline void other_parts(const peers *p, uint mark, int size)
 
 __attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_peer_words(PARAMETERS)
 {
-    global uchar *const box[RANKS] = BOXES;
-    const peers p = PEERS;
+    global uchar *box[RANKS];
+    const peers p = peers_of(block + block_at, box, offset, count, patience);
     const uint mark = (uint)epoch;
     bool is_lost = is_over(&p);
 
     for (int r = 1; r <= RANKS && !is_lost; r++) {
-        lanes_send(&p, mark, (rank + r) % RANKS, size);
+        lanes_send(&p, mark, (p.rank + r) % RANKS, size);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     is_lost = is_lost || !own_part(&p, mark, size);

@@ -88,6 +88,10 @@ charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, 
                                  size_t bytes, bool wait) CHARL_MUST_CHECK;
 charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst,
                                 size_t bytes, bool wait) CHARL_MUST_CHECK;
+/** Read without waiting; *out: when dst has it, and all of q before it is done. A command less than
+ * reading and recording an event. Async. bytes > 0. */
+charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, void *dst,
+                                 size_t bytes, charl_event **out) CHARL_MUST_CHECK;
 /** Host pointer to a range for reading and writing; blocks until earlier work of queue q is done.
  * Unmap before kernels use it. */
 charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, size_t bytes,

@@ -23,27 +23,42 @@ cleanup:
     return st;
 }
 
-charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event **out)
+charl_status charl__event_adopt(charl_device *dev, charl_queue q, cl_event event, charl_event **out)
 {
     charl_status st = CHARL_OK;
     charl_event *e = NULL;
-    cl_int err;
 
     *out = NULL;
-    CHARL_TRY(take(dev, &e));
-    CHARL_TRY(charl__acquire("event"));
-    err = clEnqueueMarkerWithWaitList(dev->queue[q], 0, NULL, &e->event);
-    if (err != CL_SUCCESS) {
-        e->event = NULL;
-        charl__drop();
-        CHARL_FAIL(charl__cl_status(err), "recording an event: %s", charl__cl_name(err));
+    st = charl__acquire("event");
+    if (st != CHARL_OK) {
+        clReleaseEvent(event);
     }
+    CHARL_TRY(st);
+    st = take(dev, &e);
+    if (st != CHARL_OK) {
+        clReleaseEvent(event);
+        charl__drop();
+    }
+    CHARL_TRY(st);
+    e->event = event;
     CHARL_CL(clFlush(dev->queue[q]));
     dev->counters.events++;
     *out = e;
     e = NULL;
 cleanup:
     charl__event_release(e);
+    return st;
+}
+
+charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event **out)
+{
+    charl_status st = CHARL_OK;
+    cl_event event = NULL;
+
+    *out = NULL;
+    CHARL_CL(clEnqueueMarkerWithWaitList(dev->queue[q], 0, NULL, &event));
+    CHARL_TRY(charl__event_adopt(dev, q, event, out));
+cleanup:
     return st;
 }
 

@@ -68,6 +68,24 @@ cleanup:
     return st;
 }
 
+charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, void *dst,
+                                 size_t bytes, charl_event **out)
+{
+    charl_status st = CHARL_OK;
+    cl_event event = NULL;
+
+    *out = NULL;
+    CHARL_TRY(check_range(b, offset, bytes));
+    CHARL_REQUIRE(bytes > 0, CHARL_ERR_INVALID, "an empty range cannot be fetched");
+    CHARL_TRY(charl__buffer_settle(b, q));
+    count_transfer(b->dev, q, false);
+    CHARL_CL(clEnqueueReadBuffer(b->dev->queue[q], b->mem, CL_FALSE, offset, bytes, dst, 0, NULL,
+                                 &event));
+    CHARL_TRY(charl__event_adopt(b->dev, q, event, out));
+cleanup:
+    return st;
+}
+
 charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, size_t bytes,
                                void **out)
 {

@@ -31,8 +31,7 @@ typedef struct peer_page {
 /* The kernels. */
 enum { WORDS, TILES, WAYS };
 
-/* Arguments that are not the same for every range: the last ones, of which `rounds` is for tiles.
- */
+/* Arguments that are not the same for every range: all but the block; `rounds` is for tiles. */
 static int changing_of(int way)
 {
     return way == TILES ? 6 : 5;
@@ -43,6 +42,7 @@ typedef struct peer_state {
     charl_export *export;
     charl_buffer *box[CHARL__MAX_PEERS];
     charl_prepared *way[WAYS];
+    charl_buffer *block;      /* of the kernels: where everything lies */
     charl_buffer *state;      /* of the kernels: [0] ranks lost, [1] end all waiting */
     atomic_uint *words;       /* state, where the host may look at it at any time; or NULL: */
     charl_pinned *seen_owner; /* then it is copied at the end of ranges */
@@ -160,6 +160,7 @@ static charl_status memory_create(charl_allreduce *ar, peer_state *s)
     }
     CHARL_TRY(buffer_make(s->dev, own, "gradients", ar->lanes, &ar->device_lanes));
     CHARL_TRY(buffer_make(s->dev, one, "summed gradients", ar->sum, &ar->device_sum));
+    CHARL_TRY(charl__buffer_create(s->dev, CHARL__PAGE, "addresses of the all-reduce", &s->block));
     CHARL_TRY(buffer_make(s->dev, CHARL__PAGE, "state of the all-reduce", s->words, &s->state));
     if (!in_place) {
         CHARL_TRY(charl__pinned_create(s->dev, 2 * sizeof *s->seen, &s->seen_owner, &seen));
@@ -184,36 +185,37 @@ cleanup:
     return st;
 }
 
-/* Arguments as all kernels have them. */
-static void way_args(const charl_allreduce *ar, const peer_state *s, int way, charl_launch *l)
+/* Before any other kernel here; they are enqueued to the same queue. */
+static charl_status block_write(const charl_allreduce *ar, const peer_state *s)
 {
-    const charl_comm *c = ar->c;
-    const charl_arg rest[] = {
-        charl__raw(CHARL_ARG_IN, ar->device_lanes),
-        charl__raw(CHARL_ARG_OUT, ar->device_sum),
-        charl__raw(CHARL_ARG_INOUT, s->state),
-        charl__i32(c->rank),
-        charl__i32(ar->map.first[c->rank]),
-        charl__i32(ar->my_lanes),
-        charl__i64(ar->stride),
-        charl__i64(0), /* from here on they change */
-        charl__i64(0),
-        charl__i64(0),
-        charl__i64(0),
-        charl__i32(0),
-        charl__i32(0),
-    };
+    charl_launch l = {.file = "peer_block",
+                      .entry = "charl_peer_block",
+                      .defines = s->defines,
+                      .queue = CHARL_QUEUE_COMM,
+                      .label = "all-reduce",
+                      .global = {1},
+                      .local = {1}};
+    const int rank = ar->c->rank;
 
-    for (int r = 0; r < c->size; r++) {
-        l->args[r] = charl__raw(CHARL_ARG_INOUT, s->box[r]);
+    for (int r = 0; r < ar->c->size; r++) {
+        charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, s->box[r]));
     }
-    memcpy(l->args + c->size, rest, sizeof rest - (way == TILES ? 0 : sizeof *rest));
+    charl__launch_add(&l, charl__raw(CHARL_ARG_IN, ar->device_lanes));
+    charl__launch_add(&l, charl__raw(CHARL_ARG_OUT, ar->device_sum));
+    charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, s->state));
+    charl__launch_add(&l, charl__raw(CHARL_ARG_OUT, s->block));
+    charl__launch_add(&l, charl__i64(ar->stride));
+    charl__launch_add(&l, charl__i32(rank));
+    charl__launch_add(&l, charl__i32(ar->map.first[rank]));
+    charl__launch_add(&l, charl__i32(ar->my_lanes));
+    return charl__launch(s->dev, &l);
 }
 
 static charl_status ways_prepare(charl_allreduce *ar, peer_state *s)
 {
     charl_status st = CHARL_OK;
 
+    CHARL_TRY(block_write(ar, s));
     for (int w = 0; w < WAYS; w++) {
         charl_launch l = {.file = w == TILES ? "peer" : "peer_words",
                           .entry = w == TILES ? "charl_peer_sum" : "charl_peer_words",
@@ -223,7 +225,13 @@ static charl_status ways_prepare(charl_allreduce *ar, peer_state *s)
                           .global = {(size_t)s->local},
                           .local = {(size_t)s->local}};
 
-        way_args(ar, s, w, &l);
+        charl__launch_add(&l, charl__raw(CHARL_ARG_IN, s->block));
+        for (int i = 0; i < 4; i++) {
+            charl__launch_add(&l, charl__i64(0));
+        }
+        for (int i = 4; i < changing_of(w); i++) {
+            charl__launch_add(&l, charl__i32(0));
+        }
         CHARL_TRY(charl__prepared_create(s->dev, &l, changing_of(w), &s->way[w]));
     }
 cleanup:
@@ -318,10 +326,11 @@ static charl_status end_mark(charl_allreduce *ar, peer_state *s)
     charl__event_release(s->end);
     s->end = NULL;
     if (s->seen) {
-        CHARL_TRY(
-            charl__buffer_read(CHARL_QUEUE_COMM, s->state, 0, s->seen, 2 * sizeof *s->seen, false));
+        CHARL_TRY(charl__buffer_fetch(CHARL_QUEUE_COMM, s->state, 0, s->seen, 2 * sizeof *s->seen,
+                                      &s->end));
+    } else {
+        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, &s->end));
     }
-    CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, &s->end));
     s->ended = ar->begun;
 cleanup:
     return st;
@@ -379,7 +388,7 @@ static charl_status peer_verify(charl_allreduce *ar)
     peer_state *s = ar->own;
     const charl_status code = s->is_trusted ? CHARL_ERR_COMM : CHARL_ERR_DEVICE;
     uint32_t word[2] = {0, 0};
-    char text[1024] = "", name[160];
+    char name[160], text[CHARL__MAX_PEERS * (sizeof name + 2)] = "";
     size_t used = 0;
 
     for (int i = 0; i < 2; i++) {
@@ -540,6 +549,7 @@ static void peer_destroy(charl_allreduce *ar)
     charl__buffer_release(ar->device_lanes);
     charl__buffer_release(ar->device_sum);
     charl__pinned_destroy(s->seen_owner);
+    charl__buffer_release(s->block);
     charl__buffer_release(s->state);
     charl__export_destroy(s->export);
     charl__window_destroy(ar->c, &s->page);
