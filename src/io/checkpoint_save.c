@@ -18,7 +18,8 @@
 
 typedef struct save {
     const charl_checkpoint *c;
-    charl__h5_site site;
+    const char *temp;    /* the file that is written; borrowed */
+    charl__h5_site site; /* whose name it gets */
     charl__h5_io io;
     hid_t file, dcpl, gcpl;
     charl__text manifest;
@@ -158,7 +159,7 @@ static charl_status create_file(save *s)
     CHARL_H5(CHARL_ERR_NOMEM, H5Pset_fill_time(s->dcpl, H5D_FILL_TIME_NEVER),
              "HDF5 dataset properties");
     CHARL_H5(CHARL_ERR_NOMEM, H5Pset_layout(s->dcpl, H5D_CONTIGUOUS), "HDF5 dataset properties");
-    CHARL_H5_OPEN(CHARL_ERR_DISK, s->file, H5Fcreate(s->site.path, H5F_ACC_TRUNC, fcpl, fapl),
+    CHARL_H5_OPEN(CHARL_ERR_DISK, s->file, H5Fcreate(s->temp, H5F_ACC_TRUNC, fcpl, fapl),
                   "%s: cannot be created", s->site.path);
 cleanup:
     charl__h5_close(&fcpl);
@@ -377,7 +378,8 @@ charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c)
     CHARL_TRY(check_space(path, s.needed));
     CHARL_TRY(charl__commit_begin(path, &commit));
     s.io.fd = commit.fd;
-    s.site = (charl__h5_site){CHARL_ERR_DISK, commit.temp};
+    s.temp = commit.temp;
+    s.site = (charl__h5_site){CHARL_ERR_DISK, path};
     CHARL_TRY(write_file(&s));
     CHARL_TRY(charl__commit_end(&commit, verify_written, &s));
 cleanup:

@@ -152,7 +152,7 @@ static charl_status create_temp(charl__commit *c, bool *exists)
         err = err ? err : errno;
         *exists = err == EEXIST;
         charl__drop();
-        CHARL_TRY(charl__disk_error(c->temp, "create", err, -1));
+        CHARL_TRY(charl__disk_error(c->final, "create", err, -1));
     }
     (void)flock(c->fd, LOCK_EX | LOCK_NB); /* where there are no locks the process number must do */
 cleanup:
@@ -239,7 +239,7 @@ charl_status charl__commit_end(charl__commit *c,
     crash_point("io.crash.written");
     err = sync_fd(c->fd, "io.fsync");
     if (err) {
-        CHARL_TRY(charl__disk_error(c->temp, "fsync", err, -1));
+        CHARL_TRY(charl__disk_error(c->final, "fsync", err, -1));
     }
     crash_point("io.crash.synced");
     if (verify) {
@@ -284,7 +284,7 @@ charl_status charl__commit_write(charl__commit *c, const void *data, size_t byte
         const ssize_t n = err ? -1 : write(c->fd, at, left);
 
         if (n < 0 && (err || errno != EINTR)) {
-            CHARL_TRY(charl__disk_error(c->temp, "write", err ? err : errno, (int64_t)bytes));
+            CHARL_TRY(charl__disk_error(c->final, "write", err ? err : errno, (int64_t)bytes));
         }
         at += n > 0 ? n : 0;
         left -= n > 0 ? (size_t)n : 0;
