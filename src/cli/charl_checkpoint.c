@@ -275,7 +275,7 @@ const charl__cli_command charl__checkpoint_commands[] = {
     {"diff", "A B", "compare two checkpoints", diff_main, NULL},
     {"average", "A B... -o FILE", "write the mean of several checkpoints' weights",
      charl__checkpoint_average_main, NULL},
-    {"export", "CHECKPOINT [KEY=VALUE...] -o FILE", "write a model for use elsewhere",
+    {"export", "CHECKPOINT -o FILE", "write a model for use elsewhere",
      charl__checkpoint_export_main, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

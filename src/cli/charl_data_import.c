@@ -234,8 +234,8 @@ static const char import_doc[] =
     "  npy X Y                            NumPy arrays\n"
     "  tokens FILE                        token numbers of llm.c or nanoGPT\n"
     "  text FILE...                       texts, one after the other\n"
-    "  images FOLDER [FOLDER]             PNG and JPEG files, a sub-folder per class or\n"
-    "                                     listed in FOLDER/labels.csv\n"
+    "  images FOLDER [FOLDER]             PNG and JPEG files, a folder per class\n"
+    "                                     or listed in FOLDER/labels.csv\n"
     "The second pair of idx, or the second folder of images, becomes the validation set, or with "
     "--val-split the test set.";
 

@@ -3,6 +3,10 @@
 . "$(dirname "$0")/charl.sh"
 
 expect 0 '^  charl data import ' --help
+if grep '^  charl' out | grep -v '^  charl .\{40\}  [a-zA-Z]'; then
+    echo "a command stands out of its column"
+    failed=1
+fi
 expect 0 '^  charl checkpoint diff ' -h
 expect 0 '^charl [0-9]*\.[0-9]*\.[0-9]*$' --version
 expect 0 '^charl [0-9]' version
@@ -17,9 +21,14 @@ expect 0 'charl data verify' data --help
 expect 2 'no such command: verfy' data verfy x
 hint 'did you mean `charl data verify`'
 for command in 'data import' 'data make' 'data info' 'data verify' 'checkpoint show' 'checkpoint verify' \
-    'checkpoint diff' 'checkpoint average' 'checkpoint export' devices selftest eval predict generate 'bench allreduce' 'bench scaling'; do
+    'checkpoint diff' 'checkpoint average' 'checkpoint export' devices selftest tune eval predict generate \
+    'bench allreduce' 'bench scaling' 'bench step' 'bench gemm'; do
     # shellcheck disable=SC2086
     expect 0 "^Usage: charl $command " $command --help
+    if awk 'length > 79' out | grep . || grep '^[a-z]* *$' out | grep .; then
+        echo "charl $command --help: lines that wrap"
+        failed=1
+    fi
     # shellcheck disable=SC2086
     expect 2 "unrecognized option '--nonsense'" $command --nonsense
     hint "charl $command --help"
