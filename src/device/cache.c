@@ -2,7 +2,12 @@
  *
  * An entry is named after the SHA-256 of everything the compiler sees and of the driver, and
  * appears by rename, so ranks may start together. It carries its length and checksum; whatever does
- * not fit is ignored and written anew. */
+ * not fit is ignored and written anew.
+ *
+ * PoCL has a cache of its own, of what it compiles at a kernel's first launch for the size of its
+ * work-groups. Asked for a program's binary it compiles every kernel once more, for work-groups of
+ * any size, which no launch here uses. So there are no entries of its programs, unless
+ * POCL_KERNEL_CACHE=0 has it keep none. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -65,6 +70,29 @@ charl_status charl__cache_open(char **out)
 cleanup:
     charl__text_fini(&path);
     return st;
+}
+
+void charl__cache_know_pocl(charl_device *dev)
+{
+    const char *keeps = getenv("POCL_KERNEL_CACHE");
+    char name[128] = "";
+
+    clGetPlatformInfo(dev->platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
+    dev->pocl =
+        dev->info.kind == CHARL_DEVICE_CPU && strcmp(name, "Portable Computing Language") == 0;
+    dev->pocl_keeps = dev->pocl && (!keeps || keeps[0] == '1');
+}
+
+void charl__cache_place_pocl(void)
+{
+    static const char variable[] = "POCL_CACHE_DIR";
+    const char *dir = charl__env(CHARL_ENV_CACHE_DIR);
+    char path[4096];
+
+    if (dir && !getenv(variable) &&
+        snprintf(path, sizeof path, "%s/pocl", dir) < (int)sizeof path && make_dirs(path)) {
+        (void)setenv(variable, path, 0); /* else PoCL's default */
+    }
 }
 
 static void add(charl__sha256 *s, const char *text)
@@ -151,7 +179,7 @@ charl_status charl__cache_load(charl_device *dev, const char *key, const char *o
     FILE *f = NULL;
 
     *out = NULL;
-    if (!dev->cache_dir) {
+    if (!dev->cache_dir || dev->pocl_keeps) {
         goto cleanup;
     }
     CHARL_TRY(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
@@ -206,7 +234,7 @@ charl_status charl__cache_store(charl_device *dev, const char *key, cl_program p
     unsigned char *data = NULL;
     size_t bytes = 0;
 
-    if (!dev->cache_dir ||
+    if (!dev->cache_dir || dev->pocl_keeps ||
         clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
             CL_SUCCESS ||
         bytes == 0 || bytes > largest) {

@@ -63,6 +63,7 @@ struct charl_device {
     charl_recording *recording; /* in progress; borrowed */
     struct charl__choices *choices;
     char *cache_dir;                        /* NULL: no disk cache */
+    bool pocl, pocl_keeps;                  /* PoCL compiles; and has a cache of its own */
     int unflushed;                          /* launches since the last flush of the compute queue */
     bool sync;                              /* CHARL_SYNC: wait after every launch */
     struct charl__timing *timing;           /* CHARL_PROFILE: time every launch; NULL: off */
@@ -205,6 +206,11 @@ enum { CHARL__CACHE_KEY = 65 };
 /** Where the cache is, created if need be: CHARL_CACHE_DIR, $XDG_CACHE_HOME/charl or
  * ~/.cache/charl. *out is NULL where there is none. Errors: ERR_NOMEM. */
 charl_status charl__cache_open(char **out) CHARL_MUST_CHECK;
+/** Sets dev->pocl and pocl_keeps: by the platform's name, as no program can find out. */
+void charl__cache_know_pocl(charl_device *dev);
+/** Has PoCL keep what it compiles beneath CHARL_CACHE_DIR, where that is set and POCL_CACHE_DIR is
+ * not. Before the first call of OpenCL. */
+void charl__cache_place_pocl(void);
 void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options,
                       char *key);
 /** NULL: not there or damaged. */

@@ -105,6 +105,7 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     dev->id = found.id;
     dev->sync = charl__env_is_on(CHARL_ENV_SYNC);
     dev->memory.capacity = capacity_of(&dev->info, sharers, request->memory_limit);
+    charl__cache_know_pocl(dev);
     CHARL_TRY(charl__cache_open(&dev->cache_dir));
     if (charl__env_is_on(CHARL_ENV_PROFILE)) {
         CHARL_TRY(charl__timing_create(&dev->timing));

@@ -323,9 +323,10 @@ typedef struct charl_device_counters {
     int64_t transfers; /* writes, reads and maps */
     int64_t events;    /* recorded */
     int64_t buffers_created, programs_built, kernels_created;
-    int64_t host_waits; /* the host stood still for the device ... */
-    int64_t ring_waits; /* ... or because it was as far ahead as it may be */
-    double waited_s;    /* in both */
+    int64_t programs_with_header; /* of those built, where kernels/builtins.clh was not enough */
+    int64_t host_waits;           /* the host stood still for the device ... */
+    int64_t ring_waits;           /* ... or because it was as far ahead as it may be */
+    double waited_s;              /* in both */
 } charl_device_counters;
 charl_device_counters charl__device_counters(const charl_device *dev);
 

@@ -192,9 +192,11 @@ static charl_status find(charl__found *out, int *count)
     charl_status st = CHARL_OK;
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint n_platforms = 0;
-    const cl_int err = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n_platforms);
+    cl_int err;
 
     *count = 0;
+    charl__cache_place_pocl();
+    err = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n_platforms);
     CHARL_REQUIRE(
         err == CL_SUCCESS && n_platforms > 0, CHARL_ERR_DEVICE,
         "no OpenCL platform (%s). Install the OpenCL driver of your GPU, or PoCL for the CPU "

@@ -1,5 +1,5 @@
 /* Programs and kernels: defines, the prelude and the file's text, compiled once per process and,
- * where there is a cache directory, once per machine. */
+ * where there is a cache directory or the driver has its own, once per machine. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,6 +29,10 @@ static const char *options_of(const charl_device *dev)
                ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
                : "-cl-std=CL1.2";
 }
+
+/* The same for PoCL, without clang's header of built-in functions: kernels/builtins.clh declares
+ * those that kernels call. The macro is that header's guard. */
+static const char without_header[] = "-cl-std=CL1.2 -D_OPENCL_H_ -DCHARL_BUILTINS";
 
 static const char *embedded(const char *name)
 {
@@ -111,8 +115,8 @@ cleanup:
 /* What stands in front of every kernel file, in this order. */
 static charl_status read_prelude(charl__text *out)
 {
-    static const char *const files[] = {"common.clh", "math.clh", "memory.clh", "rows.clh",
-                                        "quick.clh"};
+    static const char *const files[] = {"builtins.clh", "common.clh", "math.clh",
+                                        "memory.clh",   "rows.clh",   "quick.clh"};
     charl_status st = CHARL_OK;
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -227,10 +231,16 @@ static charl_status compile(charl_device *dev, const char *file, const char *con
 {
     charl_status st = CHARL_OK;
     cl_program program = NULL;
-    cl_int err;
+    cl_int err = CL_BUILD_PROGRAM_FAILURE;
 
     CHARL_TRY(charl__program_create(dev, file, source, &program));
-    err = clBuildProgram(program, 1, &dev->id, options_of(dev), NULL, NULL);
+    if (dev->pocl) {
+        err = clBuildProgram(program, 1, &dev->id, without_header, NULL, NULL);
+    }
+    if (err != CL_SUCCESS) {
+        dev->counters.programs_with_header++;
+        err = clBuildProgram(program, 1, &dev->id, options_of(dev), NULL, NULL);
+    }
     if (err != CL_SUCCESS) {
         CHARL_TRY(charl__program_fail(dev, program, file, err));
     }

@@ -52,6 +52,12 @@ static inline void charl_test_each_device(void (*check)(charl_device *dev))
     }
 }
 
+/** Whether PoCL compiles for the device. */
+static inline bool charl_test_is_pocl(const charl_device *dev)
+{
+    return strcmp(charl_device_get_info(dev)->platform, "Portable Computing Language") == 0;
+}
+
 static inline charl_buffer *charl_test_buffer(charl_device *dev, size_t bytes)
 {
     charl_buffer *b = NULL;
@@ -97,6 +103,20 @@ static inline void charl_test_write_text(const char *path, const char *text)
     assert_non_null(f);
     assert_true(fputs(text, f) >= 0);
     assert_int_equal(fclose(f), 0);
+}
+
+/** A directory for CHARL_KERNEL_DIR: one kernel file, and a prelude that is empty. */
+static inline char *charl_test_kernel_dir(const char *name, const char *text)
+{
+    static const char *const prelude[] = {"builtins.clh", "common.clh", "math.clh",
+                                          "memory.clh",   "rows.clh",   "quick.clh"};
+    char *dir = charl_test_tempdir();
+
+    for (size_t i = 0; i < sizeof prelude / sizeof *prelude; i++) {
+        charl_test_write_text(charl_test_path(dir, prelude[i]), "\n");
+    }
+    charl_test_write_text(charl_test_path(dir, name), text);
+    return dir;
 }
 
 #endif

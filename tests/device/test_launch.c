@@ -150,17 +150,8 @@ static void test_commands(void **state)
 /* A position above 2^31 elements without the memory for it: the kernel stores what it computes. */
 static void check_wide(charl_device *dev)
 {
-    char *dir = charl_test_tempdir();
-    charl_buffer *b = charl_test_buffer(dev, 64);
-    int64_t got[4] = {0};
-
-    charl_test_write_text(charl_test_path(dir, "common.clh"), "\n");
-    charl_test_write_text(charl_test_path(dir, "math.clh"), "\n");
-    charl_test_write_text(charl_test_path(dir, "memory.clh"), "\n");
-    charl_test_write_text(charl_test_path(dir, "rows.clh"), "\n");
-    charl_test_write_text(charl_test_path(dir, "quick.clh"), "\n");
-    charl_test_write_text(
-        charl_test_path(dir, "wide.cl"),
+    char *dir = charl_test_kernel_dir(
+        "wide.cl",
         "kernel void wide(global long *out, ulong out_at, global const float *x, ulong x_at,\n"
         "                 int i, long l, float f, local float *scratch)\n"
         "{\n"
@@ -170,6 +161,9 @@ static void check_wide(charl_device *dev)
         "    scratch[0] = f;\n"
         "    out[out_at + 3] = as_int(scratch[0]);\n"
         "}\n");
+    charl_buffer *b = charl_test_buffer(dev, 64);
+    int64_t got[4] = {0};
+
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
     charl_assert_ok(charl__launch(
         dev, &(charl_launch){.file = "wide",

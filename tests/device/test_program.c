@@ -10,20 +10,6 @@
 
 enum { WORDS = 256, PROCESSES = 4 };
 
-/* A directory of kernels whose prelude is empty. */
-static char *kernel_dir(const char *name, const char *text)
-{
-    static const char *const prelude[] = {"common.clh", "math.clh", "memory.clh", "rows.clh",
-                                          "quick.clh"};
-    char *dir = charl_test_tempdir();
-
-    for (size_t i = 0; i < sizeof prelude / sizeof *prelude; i++) {
-        charl_test_write_text(charl_test_path(dir, prelude[i]), "\n");
-    }
-    charl_test_write_text(charl_test_path(dir, name), text);
-    return dir;
-}
-
 static charl_status run_once(charl_device *dev, uint32_t value, uint32_t *got)
 {
     charl_status st = CHARL_OK;
@@ -89,6 +75,7 @@ static void test_disk_cache(void **state)
     (void)state;
     const int count = charl_test_device_count();
 
+    assert_int_equal(setenv("POCL_KERNEL_CACHE", "0", 1), 0); /* else it would have none of PoCL */
     for (int i = 0; i < count; i++) {
         char *dir = charl_test_tempdir();
         char nested[512];
@@ -110,6 +97,59 @@ static void test_disk_cache(void **state)
         charl__env_set(CHARL_ENV_CACHE_DIR, NULL);
         charl_test_tempdir_remove(dir);
     }
+    assert_int_equal(unsetenv("POCL_KERNEL_CACHE"), 0);
+}
+
+/* PoCL is asked for no binary: that would compile every kernel once more. Of its headers programs
+ * get what kernels/builtins.clh declares; one that calls other functions gets all of them. */
+static void check_pocl(charl_device *dev)
+{
+    char *dir = charl_test_kernel_dir(
+        "wave.cl", "kernel void wave(global float *x, ulong at, float a) { x[at] = cospi(a); }\n");
+    const bool old = strncmp(charl_device_get_info(dev)->driver, "3.", 2) == 0;
+    charl_buffer *b = charl_test_buffer(dev, 64);
+    uint32_t got[WORDS] = {0};
+    float x = 0;
+
+    if (!charl_test_is_pocl(dev)) {
+        goto done;
+    }
+    charl_assert_ok(run_once(dev, 5, got));
+    assert_int_equal(got[WORDS - 1], 5);
+    if (old) { /* later ones may put their headers together otherwise, and build the long way */
+        assert_int_equal(charl__device_counters(dev).programs_with_header, 0);
+    }
+    charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
+    charl_assert_ok(
+        charl__launch(dev, &(charl_launch){.file = "wave",
+                                           .entry = "wave",
+                                           .global = {1},
+                                           .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(1)}}));
+    charl__env_set(CHARL_ENV_KERNEL_DIR, NULL);
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, &x, sizeof x, true));
+    assert_true(x == -1.0f);
+    assert_int_equal(charl__device_counters(dev).programs_built, 2);
+    assert_true(charl__device_counters(dev).programs_with_header >= 1);
+done:
+    charl__buffer_release(b);
+    charl_test_tempdir_remove(dir);
+}
+
+static void test_pocl(void **state)
+{
+    (void)state;
+    char *cache = charl_test_tempdir();
+
+    charl__env_set(CHARL_ENV_CACHE_DIR, cache);
+    charl_test_each_device(check_pocl);
+    if (charl_test_device_count() == 1) {
+        charl_device *dev = charl_test_open(0, 0);
+
+        assert_true(!charl_test_is_pocl(dev) || damage(cache, 0) == 0);
+        charl_device_close(dev);
+    }
+    charl__env_set(CHARL_ENV_CACHE_DIR, NULL);
+    charl_test_tempdir_remove(cache);
 }
 
 static void test_no_cache_dir(void **state)
@@ -123,17 +163,20 @@ static void test_no_cache_dir(void **state)
     charl__env_set(CHARL_ENV_CACHE_DIR, NULL);
 }
 
-/* Processes that start together on an empty cache all compute the right thing. */
-static void test_concurrent(void **state)
+/* Processes that start together on an empty cache, charl's or PoCL's, all compute the right
+ * thing. */
+static void start_together(const char *program, const char *pocl_keeps)
 {
-    const char *program = *state;
     char *dir = charl_test_tempdir();
+    charl_device *dev = NULL;
     pid_t child[PROCESSES];
 
     for (int i = 0; i < PROCESSES; i++) {
         child[i] = fork();
         assert_true(child[i] >= 0);
         if (child[i] == 0) {
+            unsetenv("POCL_CACHE_DIR");
+            setenv("POCL_KERNEL_CACHE", pocl_keeps, 1);
             execl(program, program, dir, (char *)NULL);
             _exit(127);
         }
@@ -144,7 +187,19 @@ static void test_concurrent(void **state)
         assert_int_equal(waitpid(child[i], &status, 0), child[i]);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
+    dev = charl_test_open(0, 0);
+    if (charl_test_is_pocl(dev)) { /* what PoCL keeps is there too */
+        assert_int_equal(access(charl_test_path(dir, "pocl"), F_OK), 0);
+    }
+    charl_device_close(dev);
     charl_test_tempdir_remove(dir);
+}
+
+static void test_concurrent(void **state)
+{
+    (void)charl_test_device_count();
+    start_together(*state, "1");
+    start_together(*state, "0");
 }
 
 static int run_alone(const char *cache)
@@ -166,8 +221,8 @@ static int run_alone(const char *cache)
 
 static void check_errors(charl_device *dev)
 {
-    char *dir =
-        kernel_dir("bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
+    char *dir = charl_test_kernel_dir(
+        "bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
     charl_launch l = {.file = "absent", .entry = "x", .global = {1}};
 
     charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
@@ -196,8 +251,8 @@ static void test_errors(void **state)
 /* Programs for sm_90a: where the compiler makes no PTX, or no array to enlarge. */
 static void check_retarget(charl_device *dev)
 {
-    char *dir =
-        kernel_dir("bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
+    char *dir = charl_test_kernel_dir(
+        "bad.cl", "kernel void bad(global int *x, ulong at) { x[at] = nonsense; }\n");
     charl_buffer *b = charl_test_buffer(dev, 64);
     charl_launch l = charl_test_fill_launch(b, 0, 1, 4);
 
@@ -224,7 +279,8 @@ static void test_retarget(void **state)
 /* Defines stand before the source, and each text is a program of its own. */
 static void check_defines(charl_device *dev)
 {
-    char *dir = kernel_dir("n.cl", "kernel void n(global int *x, ulong at) { x[at] = N; }\n");
+    char *dir =
+        charl_test_kernel_dir("n.cl", "kernel void n(global int *x, ulong at) { x[at] = N; }\n");
     char *dump = charl_test_tempdir();
     charl_buffer *b = charl_test_buffer(dev, 64);
     charl_launch l = {
@@ -269,8 +325,9 @@ static void test_defines(void **state)
 /* The prelude forbids contraction: a*b+c rounds twice. */
 static void check_contraction(charl_device *dev)
 {
-    static const char *const prelude[] = {"math.clh", "memory.clh", "rows.clh", "quick.clh"};
-    char *dir = charl_test_tempdir();
+    char *dir = charl_test_kernel_dir(
+        "mad.cl", "kernel void twice(global float *x, ulong at, float a, float c)\n"
+                  "{ x[at] = a * a + c; x[at + 1] = (x[at] != x[at]) + fma(a, a, c); }\n");
     charl_buffer *b = charl_test_buffer(dev, 64);
     const float a = 1.0f + 0x1p-12f;
     float got[2] = {0};
@@ -285,12 +342,6 @@ static void check_contraction(charl_device *dev)
     }
     fclose(in);
     assert_int_equal(fclose(out), 0);
-    for (size_t i = 0; i < sizeof prelude / sizeof *prelude; i++) {
-        charl_test_write_text(charl_test_path(dir, prelude[i]), "\n");
-    }
-    charl_test_write_text(charl_test_path(dir, "mad.cl"),
-                          "kernel void twice(global float *x, ulong at, float a, float c)\n"
-                          "{ x[at] = a * a + c; x[at + 1] = (x[at] != x[at]) + fma(a, a, c); }\n");
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
     charl_assert_ok(charl__launch(
         dev,
@@ -357,7 +408,9 @@ static void test_faults(void **state)
     charl__env_set(CHARL_ENV_CACHE_DIR, "/dev/null/none"); /* compiled every time */
     assert_true(charl_test_fail_every_acquisition(life, &request) > 30);
     charl__env_set(CHARL_ENV_CACHE_DIR, dir); /* stored once, then loaded */
+    assert_int_equal(setenv("POCL_KERNEL_CACHE", "0", 1), 0);
     assert_true(charl_test_fail_every_acquisition(life, &request) > 30);
+    assert_int_equal(unsetenv("POCL_KERNEL_CACHE"), 0);
     charl__env_set(CHARL_ENV_CACHE_DIR, NULL);
     charl_test_tempdir_remove(dir);
 }
@@ -365,13 +418,10 @@ static void test_faults(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_disk_cache),
-        cmocka_unit_test(test_no_cache_dir),
-        cmocka_unit_test_prestate(test_concurrent, argv[0]),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_retarget),
-        cmocka_unit_test(test_defines),
-        cmocka_unit_test(test_contraction),
+        cmocka_unit_test(test_disk_cache),   cmocka_unit_test(test_pocl),
+        cmocka_unit_test(test_no_cache_dir), cmocka_unit_test_prestate(test_concurrent, argv[0]),
+        cmocka_unit_test(test_errors),       cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_defines),      cmocka_unit_test(test_contraction),
         cmocka_unit_test(test_faults),
     };
 

@@ -77,7 +77,7 @@ expect() {
 }
 
 clean_tree
-for check in layers headers kernels docs size words env format; do
+for check in layers headers kernels builtins docs size words env format; do
     expect $check
 done
 
@@ -107,6 +107,12 @@ expect headers 'src/nn/b.h: expected the guard CHARL_NN_B_H'
 
 printf '__kernel void k(__global int *y)\n{\n    y[0] = nothing();\n}\n' >"$tree/kernels/bad.cl"
 expect kernels 'kernels/bad.cl: does not compile'
+printf '__attribute__((overloadable)) size_t get_group_id(uint);\n' >"$tree/kernels/builtins.clh"
+expect builtins 'kernels/k.cl: kernels/builtins.clh lacks a function'
+printf '__attribute__((overloadable)) size_t get_global_id(uint);\n' >"$tree/kernels/builtins.clh"
+expect builtins 'kernels/k.cl: kernels/builtins.clh declares a function otherwise'
+printf '__attribute__((overloadable, const)) size_t get_global_id(uint);\n' >"$tree/kernels/builtins.clh"
+expect builtins
 
 printf '\nint charl_bare(void);\n' >>"$tree/include/charl/graph.h"
 expect docs 'charl_bare has no comment'

@@ -1,0 +1,55 @@
+#!/bin/sh
+# kernels/builtins.clh stands for the compiler's own declarations of OpenCL C's library: with it every kernel file becomes the same code.
+# Usage: builtins.sh ROOT [CLANG]
+cd "$1" || exit 2
+clang=${2:-clang}
+if ! command -v "$clang" >/dev/null 2>&1; then
+    echo "skipped: no clang"
+    exit 77
+fi
+[ -f kernels/builtins.clh ] || exit 0
+T=$(mktemp -d) || exit 2
+trap 'rm -rf "$T"' EXIT
+base=$("$clang" -print-resource-dir)/include/opencl-c-base.h
+prelude= # in the order of src/device/program.c
+for f in common math memory rows quick; do
+    [ -f kernels/$f.clh ] && prelude="$prelude -include kernels/$f.clh"
+done
+failed=0
+
+# compile TO FILE OPTIONS...
+compile() {
+    to=$1 file=$2
+    shift 2
+    # shellcheck disable=SC2086
+    "$clang" -x cl -cl-std=CL1.2 -S -emit-llvm -O0 -w -o "$to" "$@" $prelude "$file"
+}
+
+# Calls that stand in some kernel under any defines.
+names() { sed -e 's,/\*.*\*/,,' -e '/\/\*/,/\*\//d' "$@" | grep -oE '[A-Za-z0-9_]+\(' | sort -u; }
+names "$(dirname "$base")/opencl-c.h" >"$T/library"
+"$clang" -x c -E -P -DCHARL_BUILTINS kernels/builtins.clh | names >"$T/declared"
+names $(find kernels -maxdepth 1 -name '*.cl*' ! -name builtins.clh) >"$T/called"
+# (defined() is the preprocessor's, normalize() row_norm.cl's own.)
+comm -12 "$T/called" "$T/library" | comm -23 - "$T/declared" | grep -vxE '(defined|normalize)\(' >"$T/missing"
+if [ -s "$T/missing" ]; then
+    echo "kernels/builtins.clh lacks $(tr -d '(' <"$T/missing" | tr '\n' ' ')"
+    failed=1
+fi
+
+for f in $(find kernels -maxdepth 1 -name '*.cl' | sort); do
+    widths="1 16"
+    [ "$f" = kernels/map.cl ] && widths="1 2 4 8 16"
+    for width in $widths; do
+        compile "$T/whole" "$f" -DCHARL_VEC=$width 2>/dev/null || continue # it takes no such vectors
+        if ! compile "$T/brief" "$f" -DCHARL_VEC=$width -cl-no-stdinc -DCHARL_BUILTINS -include "$base" -include kernels/builtins.clh; then
+            echo "$f: kernels/builtins.clh lacks a function (CHARL_VEC=$width)"
+            failed=1
+        elif ! cmp -s "$T/whole" "$T/brief"; then
+            diff "$T/whole" "$T/brief" | head -n 4
+            echo "$f: kernels/builtins.clh declares a function otherwise (CHARL_VEC=$width)"
+            failed=1
+        fi
+    done
+done
+exit $failed
