@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/utf8.h"
 #include "io/commit.h"
 #include "io/dataset_file.h"
 #include "io/h5_array.h"
@@ -178,6 +179,17 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
 cleanup:
     charl__writer_destroy(w);
     return st;
+}
+
+const char *charl__name_fault(const char *name)
+{
+    const size_t bytes = strlen(name);
+
+    if (strchr(name, '\n')) {
+        return "with a line end";
+    }
+    return charl__utf8_valid(name, bytes) < bytes ? "that is not UTF-8; HINT convert it with iconv"
+                                                  : NULL;
 }
 
 charl_status charl__writer_text(charl__writer *w, const char *name, const char *text)

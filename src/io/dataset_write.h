@@ -27,6 +27,10 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
                                   const charl_import_options *opt,
                                   charl__writer **out) CHARL_MUST_CHECK;
 
+/** Why a name cannot be kept in a text of one name per line, to stand behind "a name"; NULL: it
+ * can.
+ */
+const char *charl__name_fault(const char *name);
 /** Text attribute of the file: "class_names", "columns". Not stored when longer than HDF5 allows
  * (64 kB). */
 charl_status charl__writer_text(charl__writer *w, const char *name,

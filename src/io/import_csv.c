@@ -59,6 +59,7 @@ static charl_status find_class(csv_import *c, const char *name, bool add, int *i
 {
     charl_status st = CHARL_OK;
     uint64_t slot = charl__fnv1a64_string(name) % SLOTS;
+    const char *why;
 
     while (c->slots[slot]) {
         *id = c->slots[slot] - 1;
@@ -72,8 +73,9 @@ static charl_status find_class(csv_import *c, const char *name, bool add, int *i
         c->n_classes < MAX_CLASSES, CHARL_ERR_DATA,
         "%s:%lld: more than %d classes; HINT a target that is a number needs --regression", c->path,
         (long long)charl__csv_line(c->csv), MAX_CLASSES);
-    CHARL_REQUIRE(!strchr(name, '\n'), CHARL_ERR_DATA, "%s:%lld: a class name with a line end",
-                  c->path, (long long)charl__csv_line(c->csv));
+    why = charl__name_fault(name);
+    CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s:%lld: a class name %s", c->path,
+                  (long long)charl__csv_line(c->csv), why);
     CHARL_TRY(charl_strdup(name, &c->names[c->n_classes]));
     *id = c->n_classes++;
     c->slots[slot] = (int16_t)(*id + 1);
@@ -167,9 +169,13 @@ static charl_status read_first(csv_import *c, const charl_csv_options *csv)
         }
     }
     for (int i = 0; c->header && i < c->n_columns; i++) {
+        const char *field = charl__csv_field(c->csv, i), *why = charl__name_fault(field);
+
         if (!c->is_label[i]) {
-            CHARL_TRY(charl__text_printf(&c->columns, "%s%s", c->columns.length ? "\n" : "",
-                                         charl__csv_field(c->csv, i)));
+            CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s:%lld: the name of a column %s", c->path,
+                          (long long)charl__csv_line(c->csv), why);
+            CHARL_TRY(
+                charl__text_printf(&c->columns, "%s%s", c->columns.length ? "\n" : "", field));
         }
     }
 cleanup:

@@ -176,8 +176,9 @@ static charl_status find_classes(const collection *c, classes *out)
     CHARL_REQUIRE(out->count <= MAX_CLASSES, CHARL_ERR_DATA, "%s: more than %d classes", c->folder,
                   MAX_CLASSES);
     for (int64_t i = 0; i < out->count; i++) {
-        CHARL_REQUIRE(!strchr(out->names[i], '\n'), CHARL_ERR_DATA,
-                      "%s: a class name with a line end", c->folder);
+        const char *why = charl__name_fault(out->names[i]);
+
+        CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: a class name %s", c->folder, why);
     }
 cleanup:
     return st;

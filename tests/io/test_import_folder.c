@@ -154,6 +154,7 @@ static void bad_lists_are_refused(void **state)
         {"file,label\n", "list/labels.csv: there are no images in it"},
         {"gone.png,1\n", "list/gone.png: cannot be opened"},
         {"x.png,\"a\nb\"\n", "list: a class name with a line end"},
+        {"x.png,caf\xe9\n", "list: a class name that is not UTF-8"},
     };
 
     (void)state;
