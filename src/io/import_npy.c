@@ -15,11 +15,11 @@ enum { MAX_HEADER = 65536, BLOCK_BYTES = 1 << 20, MAX_ROW = 1 << 28 };
 
 typedef struct npy {
     charl__source *source;
-    char type;        /* 'u' 'i' 'f' 'b' */
-    size_t size;      /* bytes per element */
-    charl_shape item; /* one row */
-    int64_t rows;
-    int64_t per_row; /* elements */
+    char type;          /* 'u' 'i' 'f' 'b' */
+    size_t size;        /* bytes per element */
+    charl_shape item;   /* one row */
+    int64_t rows, done; /* in all, and read so far */
+    int64_t per_row;    /* elements */
 } npy;
 
 /* What follows 'key': in the header. */
@@ -178,13 +178,14 @@ static charl_status next_rows(npy *a, int64_t n, bool classes, unsigned char *ra
             const int64_t v = integer_at(a, p);
 
             CHARL_REQUIRE(v >= 0 && v < INT32_MAX, CHARL_ERR_DATA,
-                          "%s: %lld is not a class (element %lld of a block)",
-                          charl__source_path(a->source), (long long)v, (long long)i);
+                          "%s: %lld in row %lld is not a class", charl__source_path(a->source),
+                          (long long)v, (long long)(a->done + i / a->per_row));
             ((int32_t *)out)[i] = (int32_t)v;
         } else {
             ((float *)out)[i] = float_at(a, p);
         }
     }
+    a->done += n;
 cleanup:
     return st;
 }

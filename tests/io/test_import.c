@@ -361,14 +361,17 @@ static void too_many_classes_hint_at_regression(void **state)
 
 static void put_npy(const char *path, const char *header, const void *data, size_t bytes)
 {
-    unsigned char file[1024] = "\x93NUMPY\x01";
+    unsigned char head[10] = "\x93NUMPY\x01";
     const size_t length = strlen(header);
+    FILE *f = fopen(path, "wb");
 
-    file[8] = (unsigned char)length;
-    file[9] = (unsigned char)(length >> 8);
-    memcpy(file + 10, header, length);
-    memcpy(file + 10 + length, data, bytes);
-    put_file(path, file, 10 + length + bytes);
+    head[8] = (unsigned char)length;
+    head[9] = (unsigned char)(length >> 8);
+    assert_non_null(f);
+    assert_int_equal(fwrite(head, 1, 10, f), 10);
+    assert_int_equal(fwrite(header, 1, length, f), length);
+    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
+    assert_int_equal(fclose(f), 0);
 }
 
 static void npy_arrays_are_converted(void **state)
@@ -435,7 +438,6 @@ static void bad_npy_is_refused(void **state)
     };
     const char *x = charl_test_path(dir, "bx.npy");
     const char *y = charl_test_path(dir, "by.npy");
-    const int32_t labels[3] = {0, -1, 0};
     static const unsigned char zeros[64];
     const float nan_values[3] = {0, NAN, 0};
 
@@ -449,13 +451,28 @@ static void bad_npy_is_refused(void **state)
     put_npy(x, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", nan_values, 12);
     charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("sample 1 holds a NaN");
-    put_npy(x, "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", zeros, 3);
-    put_npy(y, "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }", labels, 12);
-    charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
-    charl_assert_message("-1 is not a class");
     put_file(x, "hello, world", 12);
     charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
     charl_assert_message("not a .npy file");
+}
+
+/* More rows than are read at once. */
+static void npy_labels_that_are_no_classes(void **state)
+{
+    enum { ROWS = 300000 };
+    const char *x = charl_test_path(dir, "lx.npy");
+    const char *y = charl_test_path(dir, "ly.npy");
+    int32_t *labels;
+
+    (void)state;
+    charl_assert_ok(charl_alloc_array(ROWS, sizeof *labels, &labels));
+    put_npy(x, "{'descr': '|u1', 'fortran_order': False, 'shape': (300000,), }", labels, ROWS);
+    labels[ROWS - 1] = -7;
+    put_npy(y, "{'descr': '<i4', 'fortran_order': False, 'shape': (300000,), }", labels,
+            ROWS * sizeof *labels);
+    charl_assert_status(charl_import_npy(x, y, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("ly.npy: -7 in row 299999 is not a class");
+    charl_free(labels);
 }
 
 /* The first labels of the MNIST test set are 7 2 1 0 4, and its mean pixel is 33.79. */
@@ -534,6 +551,7 @@ int main(void)
         cmocka_unit_test(too_many_classes_hint_at_regression),
         cmocka_unit_test(npy_arrays_are_converted),
         cmocka_unit_test(bad_npy_is_refused),
+        cmocka_unit_test(npy_labels_that_are_no_classes),
         cmocka_unit_test(real_mnist_is_imported),
         cmocka_unit_test(every_acquisition_may_fail),
     };
