@@ -77,7 +77,7 @@ static charl_status open_output(prediction *p)
         path = p->temporary;
     }
     p->rows.file = fopen(path, in_place ? "w" : "wx");
-    CHARL_REQUIRE(p->rows.file, CHARL_ERR_DISK, "cannot write %s: %s", path, strerror(errno));
+    CHARL_REQUIRE(p->rows.file, CHARL_ERR_DISK, "cannot write %s: %s", p->out, strerror(errno));
     p->opened = true;
 cleanup:
     return st;

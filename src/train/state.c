@@ -274,6 +274,8 @@ cleanup:
     return st;
 }
 
+#define AFRESH "or start afresh in another run.output_dir (--init-from keeps the weights)"
+
 /* What must be as it was for the rest of the run to be the same run. */
 static charl_status check_state(const charl__trainer *t, const charl_checkpoint_state *s,
                                 const char *path)
@@ -285,17 +287,16 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
     CHARL_REQUIRE(s->batch_size == t->config->train.batch_size && s->slices == t->slices.total,
                   CHARL_ERR_CHECKPOINT,
                   "%s was trained with train.batch_size = %" PRId64 " and train.slices = %" PRId64
-                  ", now %" PRId64 " and %d. "
-                  "Set them back%s, or start afresh in another run.output_dir (--init-from keeps "
-                  "the weights)",
+                  ", now %" PRId64 " and %d; HINT set them back%s, " AFRESH,
                   path, s->batch_size, s->slices, t->config->train.batch_size, t->slices.total,
-                  t->config->train.slices == 0
+                  t->config->train.slices == 0 && s->slices != t->slices.total
                       ? " (slices = auto is up to 64 with dist.balance = speed, "
                         "else up to 8)"
                       : "");
     CHARL_REQUIRE(s->data_n_samples == t->data.rows[CHARL_SPLIT_TRAIN], CHARL_ERR_CHECKPOINT,
-                  "%s was trained on %" PRId64 " samples, %s has %" PRId64, path, s->data_n_samples,
-                  t->data.path, t->data.rows[CHARL_SPLIT_TRAIN]);
+                  "%s was trained on %" PRId64 " samples, %s has %" PRId64
+                  "; HINT set data.path back, " AFRESH,
+                  path, s->data_n_samples, t->data.path, t->data.rows[CHARL_SPLIT_TRAIN]);
     if (charl_comm_rank(t->comm) != 0) {
         goto cleanup;
     }
@@ -345,8 +346,8 @@ charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
         CHARL_TRY(check_config(t, r, path));
         CHARL_TRY(check_state(t, s, path));
         CHARL_REQUIRE(strcmp(s->optim_kind, t->optimizer_kind) == 0, CHARL_ERR_CHECKPOINT,
-                      "%s was trained with %s, now optimizer.type is %s", path, s->optim_kind,
-                      t->optimizer_kind);
+                      "%s was trained with %s, now optimizer.type is %s; HINT set it back, " AFRESH,
+                      path, s->optim_kind, t->optimizer_kind);
     }
     CHARL_TRY(charl__snapshot_restore(t, r, path, all));
     if (all) {

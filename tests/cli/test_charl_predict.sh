@@ -229,7 +229,7 @@ expect 2 'hiden: unknown key (did you mean hidden?)' predict c.ini $ck model.hid
 expect 2 'none.ini: ' predict none.ini $ck -o no.csv
 expect 2 'CHECKPOINT is missing' predict c.ini
 expect 2 'format xml: must be csv, jsonl or hdf5' predict c.ini $ck --format xml
-expect 8 'no/such/folder.csv.tmp-[0-9]*: No such file' predict c.ini $ck -o no/such/folder.csv
+expect 8 'cannot write no/such/folder.csv: No such file' predict c.ini $ck -o no/such/folder.csv
 expect 2 'the name of the output file is too long' predict c.ini $ck -o "$(printf '%04096d' 0)"
 expect 8 'cannot write run: ' predict c.ini $ck -o run
 check "a failure leaves no file" sh -c '! ls | grep -e "^no\." -e tmp'

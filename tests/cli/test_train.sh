@@ -163,6 +163,20 @@ check "the same losses" sh -c "cut -d, -f1,2,4-6 '$run/metrics.csv' >'$dir/a'; c
 expect changed-model 5 "$train" "$dir/t.ini" model.hidden=17 train.epochs=3
 says err "hidden"
 
+# What a run cannot go on with, and what to do about it.
+expect changed-batch 5 "$train" "$dir/t.ini" train.batch_size=32 train.epochs=3
+says err "was trained with train.batch_size = 64 and train.slices = 8, now 32 and 8"
+says err "  hint: set them back, or start afresh in another run.output_dir (--init-from keeps the weights)"
+expect changed-optimizer 5 "$train" "$dir/t.ini" optimizer.type=sgd train.epochs=3
+says err "was trained with adamw, now optimizer.type is sgd"
+says err "  hint: set it back, or start afresh in another run.output_dir (--init-from keeps the weights)"
+"$charl" data make digits "$dir/alone.h5" --train 128 --val 0 >/dev/null || { echo "FAIL: no data"; exit 1; }
+expect changed-data 5 "$train" "$dir/t.ini" data.path="$dir/alone.h5" train.epochs=3
+says err "was trained on 256 samples, $dir/alone.h5 has 128"
+says err "  hint: set data.path back, "
+expect no-validation 2 "$train" -n "$dir/t.ini" data.path="$dir/alone.h5" train.early_stopping_patience=2
+says err "train.early_stopping_patience needs a validation set, $dir/alone.h5 has none"
+
 expect bar 0 "$train" --progress=bar --color=never -o "$dir/runs/bar" "$dir/t.ini"
 says out "epoch 2/2 "
 says out "━"
