@@ -206,6 +206,7 @@ void charl_allreduce_destroy(charl_allreduce *ar)
         ar->algorithm->destroy(ar);
     }
     charl__window_destroy(ar->c, &ar->window);
+    charl__event_release(ar->written);
     charl_free(ar->scratch);
     charl_free(ar);
 }
@@ -364,6 +365,11 @@ bool charl__allreduce_buffers(const charl_allreduce *ar, charl_buffer **lanes, c
 void charl__allreduce_share(charl_allreduce *ar, bool with_launches)
 {
     ar->shares = with_launches;
+}
+
+const charl_event *charl__allreduce_written(const charl_allreduce *ar)
+{
+    return ar->written;
 }
 
 charl_status charl__allreduce_join(charl_allreduce *ar)

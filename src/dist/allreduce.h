@@ -43,6 +43,7 @@ struct charl_allreduce {
     float *gathered;                         /* stride floats, or NULL */
     charl_buffer *device_lanes, *device_sum; /* of algorithms that run on the devices */
     bool shares;                             /* ... beside launches of the compute queue */
+    charl_event *written;                    /* ... what the last range waits for, or NULL */
     int64_t begun, completed;
     charl__range range[CHARL__RANGES];
     float *scratch; /* for charl__tree_apply */

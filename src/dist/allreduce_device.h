@@ -10,6 +10,10 @@
  * and *sum the completed sums; borrowed. */
 bool charl__allreduce_buffers(const charl_allreduce *ar, charl_buffer **lanes, charl_buffer **sum);
 
+/** When the device has written the lanes of the last range begun: borrowed, until the next one is
+ * begun; NULL before the first. */
+const charl_event *charl__allreduce_written(const charl_allreduce *ar);
+
 /** Launches enqueued from now on see the sums of all ranges begun. Only where
  * charl__allreduce_buffers says so. Async. What was lost is reported by charl_allreduce_wait.
  * Errors: ERR_COMM, ERR_DEVICE. */

@@ -303,18 +303,19 @@ static charl_status peer_begin(charl_allreduce *ar, int64_t ticket)
     peer_state *s = ar->own;
     const charl__range range = ar->range[ticket % CHARL__RANGES];
     const int64_t commands = charl__queue_commands(s->dev, CHARL_QUEUE_COMPUTE);
-    charl_event *written = NULL;
+    const bool is_behind = commands != s->behind; /* else the kernel before has waited for it */
 
     if (range.count > 0) {
-        if (commands != s->behind) { /* else the kernel before has waited for the same */
-            CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &written));
+        if (is_behind) {
+            charl__event_release(ar->written);
+            ar->written = NULL;
+            CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &ar->written));
         }
-        CHARL_TRY(range_launch(ar, s, range, written));
+        CHARL_TRY(range_launch(ar, s, range, is_behind ? ar->written : NULL));
         s->behind = commands;
     }
     atomic_store(&((peer_page *)(void *)s->page.base)[ar->c->rank].begun, ticket + 1);
 cleanup:
-    charl__event_release(written);
     return st;
 }
 

@@ -60,7 +60,6 @@ struct charl__sync {
     bool is_beside[MAX_BUCKETS]; /* ... this bucket of a step while backward goes on */
     int n_ready;                 /* ... of this step's buckets given to them */
     int64_t last_ticket;         /* ... of what they were given; -1: nothing yet */
-    charl_event *computed;       /* ... all of it, in the last step */
     bool in_place;               /* the device writes lanes where the all-reduce reads them ... */
     bool sum_in_place;     /* ... and reads sums where it writes them, for all ranks of the node */
     bool shares_values;    /* the parameters lie in the memory of the all-reduce */
@@ -237,7 +236,6 @@ void charl__sync_destroy(charl__sync *s)
 {
     if (s) {
         forget_chunks(s);
-        charl__event_release(s->computed);
         charl__pinned_destroy(s->pinned_lanes);
         charl__pinned_destroy(s->pinned_sum);
         charl__narrow_destroy(s->narrow);
@@ -469,10 +467,7 @@ charl_status charl__sync_finish(charl__sync *s)
         goto cleanup;
     }
     if (s->on_device) {
-        charl__event_release(s->computed);
-        s->computed = NULL;
         s->n_ready = 0;
-        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &s->computed));
         CHARL_TRY(charl__allreduce_join(s->ar));
         s->n_unseen++;
         goto cleanup;
@@ -484,13 +479,19 @@ cleanup:
     return st;
 }
 
+/* An event that is recorded behind the last sum would be seen too late: the host of an NVIDIA GPU
+ * sees events in the order in which commands were enqueued, whatever their queues. */
 charl_status charl__sync_verify(charl__sync *s)
 {
     charl_status st = CHARL_OK;
     double begin, waited;
 
-    if (s && s->computed) { /* computing may take its time, what is left then has a deadline */
-        CHARL_TRY(charl__event_wait(s->computed));
+    if (s && s->n_unseen > 0) { /* computing may take its time, what is left then has a deadline */
+        const charl_event *written = charl__allreduce_written(s->ar);
+
+        if (written) {
+            CHARL_TRY(charl__event_wait(written));
+        }
         begin = charl__clock_s();
         CHARL_TRY(charl_allreduce_wait(s->ar, s->last_ticket));
         waited = (charl__clock_s() - begin) * s->n_unseen; /* this step stands for all */

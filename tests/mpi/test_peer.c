@@ -83,6 +83,8 @@ static void rounds_run(charl_allreduce *ar, const charl_slices *mine, int64_t n,
             charl__allreduce_share(ar, (round + b) % 2 == 1);
             charl_assert_ok(charl_allreduce_begin(ar, cut[b], cut[b + 1] - cut[b], &ticket));
         }
+        assert_non_null(charl__allreduce_written(ar));
+        charl_assert_ok(charl__event_wait(charl__allreduce_written(ar)));
         sums_check(ar, mine->total, round, n, leaf);
         charl_assert_ok(charl_allreduce_wait(ar, ticket));
     }
@@ -232,6 +234,7 @@ static void test_where_it_does_not_work(void **state)
         charl_allreduce_create(comm, 4, &mine, &(charl_allreduce_options){.device = dev}, &ar));
     assert_string_equal(charl_allreduce_name(ar),
                         charl_device_get_info(dev)->kind == CHARL_DEVICE_GPU ? "peer" : "window");
+    assert_int_equal(charl__allreduce_written(ar) != NULL, charl__peer_tuning_of(ar) != NULL);
     charl_allreduce_destroy(ar);
 }
 
