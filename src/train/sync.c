@@ -12,7 +12,7 @@
  * Such an all-reduce takes few processors, and its time, as long as backward goes on for a part of
  * itself as large as the bucket is of all gradients; those at the end take all processors.
  */
-#include "train/sync.h"
+#include "train/sync_private.h"
 
 #include <string.h>
 
@@ -22,60 +22,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "dist/allreduce_device.h"
-#include "train/narrow.h"
-
-enum {
-    MAX_BUCKETS = 256,
-    CUTS = 128,                      /* chunks more than buckets, at most */
-    MAX_CHUNKS = MAX_BUCKETS + CUTS, /* an all-reduce has room for more ranges on their way */
-    CHUNK_VALUES = 1 << 20,          /* at least, unless a bucket is smaller */
-    POLLS = 100                      /* before the host sleeps between looks */
-};
-
-static const double nap_s = 50e-6;
-
-typedef struct chunk {
-    int64_t begin, count;
-    charl_event *computed; /* of the first chunk of a bucket: the device is done with the bucket */
-    int64_t bucket;        /* ... and its values; else 0 */
-    charl_event *copied;   /* lanes are on the host; NULL: they need not be copied */
-    int64_t ticket;
-} chunk;
-
-/* Values on their way, as the device and as the all-reduce has them. */
-typedef struct arena {
-    charl_buffer *device; /* borrowed */
-    unsigned char *host;
-    int64_t device_stride, stride; /* of lanes */
-} arena;
-
-struct charl__sync {
-    charl_comm *comm;
-    charl_device *dev;
-    charl_params *set;
-    charl_allreduce *ar;
-    charl_reducer *reducer;
-    int n_lanes;
-    bool on_device;              /* the devices add up, the host copies and waits for nothing */
-    bool is_beside[MAX_BUCKETS]; /* ... this bucket of a step while backward goes on */
-    int n_ready;                 /* ... of this step's buckets given to them */
-    int64_t last_ticket;         /* ... of what they were given; -1: nothing yet */
-    bool in_place;               /* the device writes lanes where the all-reduce reads them ... */
-    bool sum_in_place;     /* ... and reads sums where it writes them, for all ranks of the node */
-    bool shares_values;    /* the parameters lie in the memory of the all-reduce */
-    charl__narrow *narrow; /* NULL: gradients travel in f32 */
-    size_t element;        /* bytes of a value on its way */
-    arena lanes, sum;
-    charl_pinned *pinned_lanes, *pinned_sum;
-    chunk chunk[MAX_CHUNKS];
-    int n_chunks, n_begun, n_summed; /* sums are on their way to the device, too */
-    int64_t longest;                 /* chunk */
-    float *small;                    /* lanes of a collective, then its sum */
-    int64_t small_capacity;
-    double begun_s, computed_s; /* this step: the first bucket, the last bucket */
-    double busy_s, waited_s;
-    int n_unseen; /* steps of devices that add up by themselves, since the host looked */
-};
 
 /* For transfers at full speed; without, they are slow and right. */
 static void pin(charl__sync *s, void *memory, int64_t count, charl_pinned **out)
@@ -123,16 +69,16 @@ static charl_status place(charl__sync *s)
 
     s->element = charl_dtype_size(s->set->reduce_dtype);
     CHARL_TRY(s->set->reduce_dtype == CHARL_BF16 ? place_bf16(s) : place_f32(s));
-    s->lanes = (arena){.device = s->narrow ? s->narrow->lanes : s->set->grad,
-                       .host = charl_allreduce_lanes(s->ar),
-                       .device_stride = s->narrow ? stride : s->set->gradient_elements,
-                       .stride = stride};
+    s->lanes = (charl__lane_arena){.device = s->narrow ? s->narrow->lanes : s->set->grad,
+                                   .host = charl_allreduce_lanes(s->ar),
+                                   .device_stride = s->narrow ? stride : s->set->gradient_elements,
+                                   .stride = stride};
     if (charl_allreduce_gathered(s->ar) && charl__device_facts(s->dev)->zero_copy) {
         s->shares_values = true;
         CHARL_TRY(charl__params_move(s->set, charl_allreduce_gathered(s->ar)));
     }
-    s->sum = (arena){.device = s->narrow ? s->narrow->sum : s->set->sum,
-                     .host = charl_allreduce_sum(s->ar)};
+    s->sum = (charl__lane_arena){.device = s->narrow ? s->narrow->sum : s->set->sum,
+                                 .host = charl_allreduce_sum(s->ar)};
     /* Ranks that are threads have one copy of the sum between them: one process would pin the same
      * pages for a context of each. Of such jobs on an H200 some lost their contexts just there. */
     if (!charl__device_facts(s->dev)->zero_copy && !s->on_device && !charl_comm_is_team(s->comm)) {
@@ -223,19 +169,10 @@ cleanup:
     return st;
 }
 
-static void forget_chunks(charl__sync *s)
-{
-    for (int i = 0; i < s->n_chunks; i++) {
-        charl__event_release(s->chunk[i].computed);
-        charl__event_release(s->chunk[i].copied);
-    }
-    s->n_chunks = s->n_begun = s->n_summed = 0;
-}
-
 void charl__sync_destroy(charl__sync *s)
 {
     if (s) {
-        forget_chunks(s);
+        charl__chunks_forget(s);
         charl__pinned_destroy(s->pinned_lanes);
         charl__pinned_destroy(s->pinned_sum);
         charl__narrow_destroy(s->narrow);
@@ -244,23 +181,6 @@ void charl__sync_destroy(charl__sync *s)
         charl_free(s->small);
         charl_free(s);
     }
-}
-
-/* Copy the lanes of a chunk to the host. */
-static charl_status download(charl__sync *s, chunk *c)
-{
-    charl_status st = CHARL_OK;
-
-    for (int j = 0; j < s->n_lanes; j++) {
-        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, s->lanes.device,
-                                     (size_t)(j * s->lanes.device_stride + c->begin) * s->element,
-                                     s->lanes.host +
-                                         (size_t)(j * s->lanes.stride + c->begin) * s->element,
-                                     (size_t)c->count * s->element, false));
-    }
-    CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_DOWNLOAD, &c->copied));
-cleanup:
-    return st;
 }
 
 /* The host may be ahead of the device by more ranges than can be on their way. */
@@ -282,32 +202,13 @@ charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count)
 {
     charl_status st = CHARL_OK;
     charl__sync *s = ctx;
-    const int first = s->n_chunks;
 
     if (s->on_device) {
         charl__allreduce_share(s->ar, s->n_ready < MAX_BUCKETS && s->is_beside[s->n_ready]);
         s->n_ready++;
         return enqueue(s, begin, count);
     }
-    if (s->narrow) {
-        CHARL_TRY(charl__narrow_lanes(s->narrow, begin, count));
-    }
-    for (int64_t at = 0; at < count; at += s->longest) {
-        chunk *c = &s->chunk[s->n_chunks];
-
-        CHARL_INVARIANT(s->n_chunks < MAX_CHUNKS);
-        *c = (chunk){.begin = begin + at,
-                     .count = count - at < s->longest ? count - at : s->longest};
-        s->n_chunks++;
-        if (at == 0) {
-            c->bucket = count;
-            CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMPUTE, &c->computed));
-        }
-        if (!s->in_place) {
-            CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_DOWNLOAD, s->chunk[first].computed));
-            CHARL_TRY(download(s, c));
-        }
-    }
+    CHARL_TRY(charl__chunks_ready(s, begin, count));
 cleanup:
     return st;
 }
@@ -320,85 +221,6 @@ charl_status charl__sync_ready_all(charl__sync *s)
     while ((end = charl__params_range(s->set, &begin, s->set->elements)) > begin) {
         CHARL_TRY(charl__sync_ready(s, begin, end - begin));
         begin = end;
-    }
-cleanup:
-    return st;
-}
-
-/* Bring complete sums to the device: those of ranges before `completed`. */
-static charl_status upload(charl__sync *s, int64_t completed)
-{
-    charl_status st = CHARL_OK;
-
-    for (; s->n_summed < s->n_begun && s->chunk[s->n_summed].ticket < completed; s->n_summed++) {
-        const chunk *c = &s->chunk[s->n_summed];
-
-        if (!s->sum_in_place) {
-            const size_t at = (size_t)c->begin * s->element;
-
-            CHARL_TRY(charl__buffer_write(CHARL_QUEUE_UPLOAD, s->sum.device, at, s->sum.host + at,
-                                          (size_t)c->count * s->element, false));
-        }
-    }
-cleanup:
-    return st;
-}
-
-/* Do for the ranges on their way what can be done without waiting. */
-static charl_status help(charl__sync *s)
-{
-    charl_status st = CHARL_OK;
-    int64_t completed = 0;
-
-    CHARL_TRY(charl_allreduce_progress(s->ar, &completed));
-    CHARL_TRY(upload(s, completed));
-cleanup:
-    return st;
-}
-
-/* Wait for the device; help while ranges are on their way. */
-static charl_status wait_helping(charl__sync *s, const charl_event *e)
-{
-    charl_status st = CHARL_OK;
-    bool done = false;
-
-    for (int polls = 0; s->n_summed < s->n_begun; polls++) {
-        CHARL_TRY(charl__event_is_done(e, &done));
-        if (done) {
-            break;
-        }
-        CHARL_TRY(help(s));
-        charl__sleep_s(polls < POLLS ? 0 : nap_s);
-    }
-    CHARL_TRY(charl__event_wait(e));
-cleanup:
-    return st;
-}
-
-charl_status charl__sync_begin(charl__sync *s)
-{
-    charl_status st = CHARL_OK;
-
-    if (s && charl__fault("train.allreduce.skip")) {
-        forget_chunks(s);
-    }
-    for (int i = 0; s && i < s->n_chunks; i++) {
-        chunk *c = &s->chunk[i];
-
-        if (c->computed) {
-            CHARL_TRY(wait_helping(s, c->computed));
-            s->computed_s = charl__clock_s();
-            s->begun_s = i == 0 ? s->computed_s : s->begun_s;
-        }
-        if (c->copied) {
-            CHARL_TRY(wait_helping(s, c->copied));
-        }
-        if (s->shares_values && i == s->n_chunks - 1) {
-            CHARL_TRY(charl_device_sync(s->dev));
-        }
-        CHARL_TRY(charl_allreduce_begin(s->ar, c->begin, c->count, &c->ticket));
-        s->n_begun++;
-        CHARL_TRY(help(s));
     }
 cleanup:
     return st;
@@ -418,47 +240,6 @@ cleanup:
     return st;
 }
 
-/* The device computes with the sums next; the host waits too, or it would not know for how long. */
-static charl_status end_uploads(charl__sync *s)
-{
-    charl_status st = CHARL_OK;
-    charl_event *uploaded = NULL;
-
-    if (!s->sum_in_place) {
-        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_UPLOAD, &uploaded));
-        CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE, uploaded));
-        CHARL_TRY(charl__event_wait(uploaded));
-    }
-cleanup:
-    charl__event_release(uploaded);
-    return st;
-}
-
-/* Communication is waited for from the moment when the device has computed the last bucket. */
-static charl_status finish_chunks(charl__sync *s)
-{
-    charl_status st = CHARL_OK;
-    double now;
-
-    while (s->n_summed < s->n_begun) {
-        const int64_t ticket = s->chunk[s->n_summed].ticket;
-
-        CHARL_TRY(charl_allreduce_wait(s->ar, ticket));
-        CHARL_TRY(upload(s, ticket + 1));
-    }
-    CHARL_TRY(end_uploads(s));
-    for (int i = 0; s->narrow && i < s->n_chunks; i++) {
-        if (s->chunk[i].bucket > 0) {
-            CHARL_TRY(charl__narrow_sum(s->narrow, s->chunk[i].begin, s->chunk[i].bucket));
-        }
-    }
-    now = charl__clock_s();
-    s->busy_s += s->n_chunks > 0 ? now - s->begun_s : 0;
-    s->waited_s += s->n_chunks > 0 ? now - s->computed_s : 0;
-cleanup:
-    return st;
-}
-
 charl_status charl__sync_finish(charl__sync *s)
 {
     charl_status st = CHARL_OK;
@@ -472,8 +253,8 @@ charl_status charl__sync_finish(charl__sync *s)
         s->n_unseen++;
         goto cleanup;
     }
-    st = finish_chunks(s);
-    forget_chunks(s);
+    st = charl__chunks_finish(s);
+    charl__chunks_forget(s);
     CHARL_TRY(st);
 cleanup:
     return st;
