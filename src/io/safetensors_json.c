@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "io/checkpoint_format.h"
+#include "io/checkpoint/checkpoint_format.h"
 #include "io/safetensors.h"
 
 void charl__safetensors_free(charl__safetensors_entry *entries, int64_t n)

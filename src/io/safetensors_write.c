@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
-#include "io/checkpoint_format.h"
+#include "io/checkpoint/checkpoint_format.h"
 #include "io/commit.h"
 #include "io/safetensors.h"
 

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "charl/ops.h"
-#include "io/loader.h"
+#include "io/dataset/loader.h"
 #include "task/augment.h"
 #include "task/feed_record.h"
 #include "task/normalization.h"

@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "charl/dataset.h"
-#include "io/dataset_write.h"
+#include "io/dataset/dataset_write.h"
 
 /* HDF5 1.10 leaks the image of an object header whose checksum is wrong. charl's own leaks are
  * counted. */

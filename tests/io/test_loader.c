@@ -10,8 +10,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "io/dataset_write.h"
-#include "io/loader.h"
+#include "io/dataset/dataset_write.h"
+#include "io/dataset/loader.h"
 
 enum { N = 103, MAX_ROWS = 64, MAX_SLOTS = 5 };
 

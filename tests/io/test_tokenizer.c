@@ -10,8 +10,8 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "charl/dataset.h"
-#include "io/bpe.h"
-#include "io/tokenizer_private.h"
+#include "io/tokenizer/bpe.h"
+#include "io/tokenizer/tokenizer_private.h"
 
 static char file[512];
 

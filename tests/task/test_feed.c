@@ -8,7 +8,7 @@
 
 #include "autograd/graph.h"
 #include "base/alloc.h"
-#include "io/dataset_write.h"
+#include "io/dataset/dataset_write.h"
 #include "task/feed.h"
 
 enum { TRAIN = 2003, VAL = 75, WINDOW = 12, BATCH = 8, SEED = 77 };

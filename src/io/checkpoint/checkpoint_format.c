@@ -1,0 +1,269 @@
+/* Tables and text of the checkpoint format. */
+#include "io/checkpoint/checkpoint_format.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/h5.h"
+
+#define FIELD(g, n, k, member, low, prov)                                                          \
+    {                                                                                              \
+        .group = (g), .name = (n), .kind = CHARL__CKPT_##k,                                        \
+        .offset = offsetof(charl_checkpoint_state, member), .lowest = (low), .provenance = (prov)  \
+    }
+
+#define OPTIONAL(g, n, member)                                                                     \
+    {                                                                                              \
+        .group = (g), .name = (n), .kind = CHARL__CKPT_I64,                                        \
+        .offset = offsetof(charl_checkpoint_state, member), .optional = true                       \
+    }
+
+const charl__ckpt_field charl__ckpt_fields[] = {
+    FIELD("/", "writer", STRING, writer, 0, true),
+    FIELD("/", "step", I64, step, 0, false),
+    FIELD("/state", "epoch", I64, epoch, 0, false),
+    FIELD("/state", "samples_in_epoch", I64, samples_in_epoch, 0, false),
+    FIELD("/state", "samples_seen", I64, samples_seen, 0, false),
+    FIELD("/state", "seed", I64, seed, INT64_MIN, false),
+    FIELD("/state", "rng", STRING, rng, 0, false),
+    FIELD("/state", "lr_step", I64, lr_step, 0, false),
+    FIELD("/state", "loss_scale", F64, loss_scale, 0, false),
+    FIELD("/state", "slices", I64, slices, 1, false),
+    FIELD("/state", "batch_size", I64, batch_size, 1, false),
+    FIELD("/state", "best_metric", F64, best_metric, 0, false),
+    OPTIONAL("/state", "stale_evals", stale_evals),
+    OPTIONAL("/state", "skipped_steps", skipped_steps),
+    FIELD("/state", "world_size", I64, world_size, 1, true),
+    FIELD("/state", "device", STRING, device, 0, true),
+    FIELD("/state", "driver", STRING, driver, 0, true),
+    FIELD("/data", "path", STRING, data_path, 0, false),
+    FIELD("/data", "n_samples", I64, data_n_samples, 0, false),
+    FIELD("/data", "content_id", STRING, data_content_id, 0, false),
+    FIELD("/data", "shuffle", STRING, data_shuffle, 0, false),
+    FIELD("/optim", "kind", STRING, optim_kind, 0, false),
+    FIELD("/optim", "t", I64, optim_t, 0, false),
+};
+
+const int charl__ckpt_n_fields = (int)(sizeof charl__ckpt_fields / sizeof charl__ckpt_fields[0]);
+
+static const void *member(const charl_checkpoint_state *s, const charl__ckpt_field *f)
+{
+    return (const char *)s + f->offset;
+}
+
+int64_t charl__ckpt_get_i64(const charl_checkpoint_state *s, const charl__ckpt_field *f)
+{
+    return *(const int64_t *)member(s, f);
+}
+
+double charl__ckpt_get_f64(const charl_checkpoint_state *s, const charl__ckpt_field *f)
+{
+    return *(const double *)member(s, f);
+}
+
+const char *charl__ckpt_get_string(const charl_checkpoint_state *s, const charl__ckpt_field *f)
+{
+    const char *text = *(const char *const *)member(s, f);
+
+    return text ? text : "";
+}
+
+/* IEEE binary16, which HDF5 has no ready-made type for. */
+static herr_t make_f16(hid_t type)
+{
+    if (H5Tset_fields(type, 15, 10, 5, 0, 10) < 0 || H5Tset_size(type, 2) < 0) {
+        return -1;
+    }
+    return H5Tset_ebias(type, 15);
+}
+
+charl_status charl__ckpt_type(charl_dtype dtype, hid_t *out)
+{
+    charl_status st = CHARL_OK;
+    hid_t type = H5I_INVALID_HID;
+    hid_t base = H5I_INVALID_HID;
+
+    *out = H5I_INVALID_HID;
+    charl__h5_begin();
+    switch (dtype) {
+    case CHARL_F32:
+    case CHARL_F16:
+        base = H5T_IEEE_F32LE;
+        break;
+    case CHARL_BF16:
+    case CHARL_U16:
+        base = H5T_STD_U16LE;
+        break;
+    case CHARL_U8:
+        base = H5T_STD_U8LE;
+        break;
+    case CHARL_U32:
+        base = H5T_STD_U32LE;
+        break;
+    case CHARL_I32:
+        base = H5T_STD_I32LE;
+        break;
+    case CHARL_I64:
+        base = H5T_STD_I64LE;
+        break;
+    case CHARL_DTYPE_COUNT:
+        break;
+    }
+    CHARL_H5_OPEN(CHARL_ERR_NOMEM, type, H5Tcopy(base), "HDF5 type of %s", charl_dtype_name(dtype));
+    if (dtype == CHARL_F16) {
+        CHARL_H5(CHARL_ERR_NOMEM, make_f16(type), "HDF5 type of f16");
+    }
+    *out = type;
+    type = H5I_INVALID_HID;
+cleanup:
+    charl__h5_close(&type);
+    return st;
+}
+
+bool charl__ckpt_is_name(const char *name)
+{
+    const size_t length = name ? strlen(name) : 0;
+
+    if (length == 0 || length > 255 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+        return false;
+    }
+    for (const char *p = name; *p; p++) {
+        const unsigned char c = (unsigned char)*p;
+
+        if (c <= ' ' || c == '/' || c == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool charl__ckpt_is_group(const char *group)
+{
+    if (!group) {
+        return false;
+    }
+    if (strncmp(group, "optim/", 6) == 0) {
+        return charl__ckpt_is_name(group + 6) && strlen(group) < 200;
+    }
+    return strcmp(group, "model") == 0 || strcmp(group, "ema") == 0;
+}
+
+int64_t charl__ckpt_bytes(charl_dtype dtype, const charl_shape *shape)
+{
+    int64_t bytes;
+
+    if ((unsigned)dtype >= CHARL_DTYPE_COUNT || shape->ndim < 0 || shape->ndim > CHARL_MAX_DIMS) {
+        return -1;
+    }
+    bytes = (int64_t)charl_dtype_size(dtype);
+    for (int i = 0; i < shape->ndim; i++) {
+        if (shape->dim[i] < 0 || (shape->dim[i] > 0 && bytes > INT64_MAX / shape->dim[i])) {
+            return -1;
+        }
+        bytes *= shape->dim[i];
+    }
+    return bytes;
+}
+
+charl_status charl__ckpt_line_format(charl__text *out, const charl_checkpoint_tensor *t)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__text_printf(out, "/%s/%s %s ", t->group, t->name, charl_dtype_name(t->dtype)));
+    for (int i = 0; i < t->shape.ndim; i++) {
+        CHARL_TRY(charl__text_printf(out, "%s%lld", i ? "x" : "", (long long)t->shape.dim[i]));
+    }
+    CHARL_TRY(charl__text_printf(out, "%s %lld %08lx\n", t->shape.ndim ? "" : "scalar",
+                                 (long long)charl__ckpt_bytes(t->dtype, &t->shape),
+                                 (unsigned long)t->crc32c));
+cleanup:
+    return st;
+}
+
+/* A decimal count without sign or leading zero, up to `stop`; false otherwise. */
+static bool parse_count(const char *s, const char *stop, int64_t *out)
+{
+    int64_t v = 0;
+
+    if (s == stop || (s[0] == '0' && stop - s > 1)) {
+        return false;
+    }
+    for (; s < stop; s++) {
+        if (*s < '0' || *s > '9' || v > (INT64_MAX - (*s - '0')) / 10) {
+            return false;
+        }
+        v = 10 * v + (*s - '0');
+    }
+    *out = v;
+    return true;
+}
+
+static bool parse_shape(const char *s, charl_shape *shape)
+{
+    *shape = (charl_shape){0};
+    if (strcmp(s, "scalar") == 0) {
+        return true;
+    }
+    while (shape->ndim < CHARL_MAX_DIMS) {
+        const size_t length = strcspn(s, "x");
+
+        if (!parse_count(s, s + length, &shape->dim[shape->ndim++])) {
+            return false;
+        }
+        if (!s[length]) {
+            return true;
+        }
+        s += length + 1;
+    }
+    return false;
+}
+
+static bool parse_dtype(const char *s, charl_dtype *out)
+{
+    for (int i = 0; i < CHARL_DTYPE_COUNT; i++) {
+        if (strcmp(s, charl_dtype_name((charl_dtype)i)) == 0) {
+            *out = (charl_dtype)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_crc(const char *s, uint32_t *out)
+{
+    if (strlen(s) != 8 || strspn(s, "0123456789abcdef") != 8) {
+        return false;
+    }
+    *out = (uint32_t)strtoul(s, NULL, 16);
+    return true;
+}
+
+bool charl__ckpt_line_parse(char *line, charl_checkpoint_tensor *t)
+{
+    char *field[5];
+    int64_t bytes = 0;
+    char *slash;
+
+    for (int i = 0; i < 5; i++) {
+        field[i] = line;
+        line = strchr(line, ' ');
+        if ((line != NULL) != (i < 4)) {
+            return false;
+        }
+        if (line) {
+            *line++ = '\0';
+        }
+    }
+    slash = strrchr(field[0], '/');
+    if (field[0][0] != '/' || slash == field[0]) {
+        return false;
+    }
+    *slash = '\0';
+    *t = (charl_checkpoint_tensor){.group = field[0] + 1, .name = slash + 1};
+    return charl__ckpt_is_name(t->name) && parse_dtype(field[1], &t->dtype) &&
+           parse_shape(field[2], &t->shape) &&
+           parse_count(field[3], field[3] + strlen(field[3]), &bytes) &&
+           bytes == charl__ckpt_bytes(t->dtype, &t->shape) && parse_crc(field[4], &t->crc32c);
+}

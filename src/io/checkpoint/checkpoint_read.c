@@ -1,0 +1,223 @@
+/* Reading a checkpoint. HDF5 is needed only to find things: the layout (checkpoint_layout.c) says
+ * where each tensor lies, HDF5 is closed, and tensors are read with pread on the descriptor that
+ * was opened first.
+ */
+#include "io/checkpoint/checkpoint_read.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fault.h"
+#include "base/hash.h"
+#include "io/checkpoint/checkpoint_layout.h"
+#include "io/regular.h"
+
+struct charl_checkpoint_reader {
+    char *path;
+    int fd; /* -1: none */
+    charl__ckpt_layout layout;
+    char *config[2]; /* text, resolved */
+};
+
+static charl_status read_at(const charl_checkpoint_reader *r, const charl__ckpt_entry *e,
+                            int64_t from, int64_t bytes, void *dst)
+{
+    charl_status st = CHARL_OK;
+    char *at = dst;
+    const int64_t n = charl__regular_read(r->fd, dst, bytes, e->offset + from);
+
+    CHARL_REQUIRE(n >= 0, CHARL_ERR_CHECKPOINT, "%s: /%s/%s cannot be read", r->path,
+                  e->tensor.group, e->tensor.name);
+    CHARL_REQUIRE(n == bytes, CHARL_ERR_CHECKPOINT, "%s: the file ends inside /%s/%s", r->path,
+                  e->tensor.group, e->tensor.name);
+    if (bytes > 0 && charl__fault("io.readflip")) {
+        at[bytes / 2] = (char)(at[bytes / 2] ^ 1);
+    }
+cleanup:
+    return st;
+}
+
+/* Read entry e in blocks, into dst or through block, and compare the checksum. */
+static charl_status read_checked(const charl_checkpoint_reader *r, const charl__ckpt_entry *e,
+                                 void *dst, void *block)
+{
+    charl_status st = CHARL_OK;
+    uint32_t crc = 0;
+
+    for (int64_t from = 0; from < e->bytes; from += CHARL__CKPT_BLOCK) {
+        const int64_t left = e->bytes - from;
+        const int64_t n = left < CHARL__CKPT_BLOCK ? left : CHARL__CKPT_BLOCK;
+        char *to = dst ? (char *)dst + from : block;
+
+        CHARL_TRY(read_at(r, e, from, n, to));
+        crc = charl__crc32c(crc, to, (size_t)n);
+    }
+    CHARL_REQUIRE(crc == e->tensor.crc32c, CHARL_ERR_CHECKPOINT,
+                  "%s: /%s/%s is damaged: its checksum is %08lx, should be %08lx", r->path,
+                  e->tensor.group, e->tensor.name, (unsigned long)crc,
+                  (unsigned long)e->tensor.crc32c);
+cleanup:
+    return st;
+}
+
+/* The configuration is small: read and checked at once, kept as a string. */
+static charl_status load_config(charl_checkpoint_reader *r)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < 2; i++) {
+        const charl__ckpt_entry *e = &r->layout.entries[i];
+
+        CHARL_TRY(charl_alloc((size_t)e->bytes + 1, &r->config[i]));
+        CHARL_TRY(read_checked(r, e, r->config[i], NULL));
+        CHARL_REQUIRE(!memchr(r->config[i], '\0', (size_t)e->bytes), CHARL_ERR_CHECKPOINT,
+                      "%s: /%s/%s is not text", r->path, e->tensor.group, e->tensor.name);
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **out)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    int64_t bytes = 0;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *r, &r));
+    r->fd = -1;
+    CHARL_TRY(charl_strdup(path, &r->path));
+    CHARL_TRY(charl__regular_open(r->path, &r->fd, &bytes));
+    CHARL_TRY(charl__ckpt_layout_load(r->path, r->fd, bytes, &r->layout));
+    CHARL_TRY(load_config(r));
+    *out = r;
+    r = NULL;
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
+void charl_checkpoint_close(charl_checkpoint_reader *r)
+{
+    if (!r) {
+        return;
+    }
+    charl__regular_close(&r->fd);
+    charl__ckpt_layout_fini(&r->layout);
+    charl_free(r->config[0]);
+    charl_free(r->config[1]);
+    charl_free(r->path);
+    charl_free(r);
+}
+
+const charl_checkpoint_state *charl_checkpoint_get_state(const charl_checkpoint_reader *r)
+{
+    return &r->layout.state;
+}
+
+const char *charl_checkpoint_get_config_text(const charl_checkpoint_reader *r)
+{
+    return r->config[0];
+}
+
+const char *charl_checkpoint_get_config_resolved(const charl_checkpoint_reader *r)
+{
+    return r->config[1];
+}
+
+int64_t charl_checkpoint_get_count(const charl_checkpoint_reader *r)
+{
+    return r->layout.n_entries - CHARL__CKPT_FIRST_TENSOR;
+}
+
+const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoint_reader *r,
+                                                           int64_t index)
+{
+    return index >= 0 && index < charl_checkpoint_get_count(r)
+               ? &r->layout.entries[CHARL__CKPT_FIRST_TENSOR + index].tensor
+               : NULL;
+}
+
+const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_reader *r,
+                                                     const char *group, const char *name)
+{
+    const charl__ckpt_entry *e = charl__ckpt_layout_find(&r->layout, group, name);
+
+    return e && strcmp(group, "config") != 0 ? &e->tensor : NULL;
+}
+
+/* The entry behind a tensor that this reader handed out. */
+static charl_status entry_of(const charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
+                             const charl__ckpt_entry **out)
+{
+    charl_status st = CHARL_OK;
+
+    *out = t ? charl__ckpt_layout_find(&r->layout, t->group, t->name) : NULL;
+    CHARL_REQUIRE(*out && &(*out)->tensor == t, CHARL_ERR_INVALID,
+                  "%s: the tensor is not of this checkpoint", r->path);
+cleanup:
+    return st;
+}
+
+charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
+                                   void *dst)
+{
+    charl_status st = CHARL_OK;
+    const charl__ckpt_entry *e = NULL;
+
+    CHARL_TRY(entry_of(r, t, &e));
+    CHARL_TRY(read_checked(r, e, dst, NULL));
+cleanup:
+    return st;
+}
+
+charl_status charl__checkpoint_read_part(charl_checkpoint_reader *r,
+                                         const charl_checkpoint_tensor *t, int64_t from,
+                                         int64_t bytes, void *dst)
+{
+    charl_status st = CHARL_OK;
+    const charl__ckpt_entry *e = NULL;
+
+    CHARL_TRY(entry_of(r, t, &e));
+    CHARL_REQUIRE(from >= 0 && bytes >= 0 && from <= e->bytes - bytes, CHARL_ERR_INVALID,
+                  "%s: bytes outside /%s/%s", r->path, t->group, t->name);
+    CHARL_TRY(read_at(r, e, from, bytes, dst));
+cleanup:
+    return st;
+}
+
+charl_status charl__checkpoint_check_tensor(charl_checkpoint_reader *r,
+                                            const charl_checkpoint_tensor *t, void *block)
+{
+    charl_status st = CHARL_OK;
+    const charl__ckpt_entry *e = NULL;
+
+    CHARL_TRY(entry_of(r, t, &e));
+    CHARL_TRY(read_checked(r, e, NULL, block));
+cleanup:
+    return st;
+}
+
+charl_status charl__checkpoint_verify(const char *path, const char *manifest_sha256)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    void *block = NULL;
+
+    CHARL_TRY(charl_checkpoint_open(path, &r));
+    CHARL_REQUIRE(!manifest_sha256 || strcmp(manifest_sha256, r->layout.manifest_sha256) == 0,
+                  CHARL_ERR_CHECKPOINT, "%s: the manifest is not the one expected", path);
+    CHARL_TRY(charl_alloc(CHARL__CKPT_BLOCK, &block));
+    for (int64_t i = 0; i < r->layout.n_entries; i++) {
+        CHARL_TRY(read_checked(r, &r->layout.entries[i], NULL, block));
+    }
+cleanup:
+    charl_free(block);
+    charl_checkpoint_close(r);
+    return st;
+}
+
+charl_status charl_checkpoint_verify(const char *path)
+{
+    return charl__checkpoint_verify(path, NULL);
+}

@@ -1,0 +1,389 @@
+/* Writing a checkpoint: everything goes to a temporary through the sticky driver, the attribute
+ * `complete` last; the commit protocol does the rest. Times are not stored, so equal descriptions
+ * give equal bytes.
+ */
+#include "charl/checkpoint.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "io/checkpoint/checkpoint_format.h"
+#include "io/checkpoint/checkpoint_read.h"
+#include "io/commit.h"
+#include "io/h5.h"
+#include "io/h5_driver.h"
+
+typedef struct save {
+    const charl_checkpoint *c;
+    const char *temp;    /* the file that is written; borrowed */
+    charl__h5_site site; /* whose name it gets */
+    charl__h5_io io;
+    hid_t file, dcpl, gcpl;
+    charl__text manifest;
+    uint32_t line; /* of the manifest, to be written next */
+    int64_t needed;
+} save;
+
+static charl_status check_state(const charl_checkpoint_state *s)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < charl__ckpt_n_fields; i++) {
+        const charl__ckpt_field *f = &charl__ckpt_fields[i];
+
+        if (f->kind == CHARL__CKPT_I64) {
+            CHARL_REQUIRE(charl__ckpt_get_i64(s, f) >= f->lowest, CHARL_ERR_INVALID,
+                          "checkpoint: %s is %lld, must be at least %lld", f->name,
+                          (long long)charl__ckpt_get_i64(s, f), (long long)f->lowest);
+        } else if (f->kind == CHARL__CKPT_STRING) {
+            CHARL_REQUIRE(strlen(charl__ckpt_get_string(s, f)) < CHARL__CKPT_TEXT,
+                          CHARL_ERR_INVALID, "checkpoint: %s is longer than %d bytes", f->name,
+                          CHARL__CKPT_TEXT - 1);
+        }
+    }
+cleanup:
+    return st;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const charl_checkpoint_tensor *x = *(const charl_checkpoint_tensor *const *)a;
+    const charl_checkpoint_tensor *y = *(const charl_checkpoint_tensor *const *)b;
+    const int order = strcmp(x->group, y->group);
+
+    return order ? order : strcmp(x->name, y->name);
+}
+
+static charl_status check_unique(const charl_checkpoint *c)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_tensor **sorted = NULL;
+
+    CHARL_TRY(charl_alloc_array(c->n_tensors, sizeof *sorted, &sorted));
+    for (int64_t i = 0; i < c->n_tensors; i++) {
+        sorted[i] = &c->tensors[i];
+    }
+    qsort(sorted, (size_t)c->n_tensors, sizeof *sorted, by_name);
+    for (int64_t i = 1; i < c->n_tensors; i++) {
+        CHARL_REQUIRE(by_name(&sorted[i - 1], &sorted[i]) != 0, CHARL_ERR_INVALID,
+                      "checkpoint: tensor /%s/%s is given twice", sorted[i]->group,
+                      sorted[i]->name);
+    }
+cleanup:
+    charl_free(sorted);
+    return st;
+}
+
+static charl_status check(const charl_checkpoint *c)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(c->n_tensors >= 0 && (c->tensors || c->n_tensors == 0), CHARL_ERR_INVALID,
+                  "checkpoint: %lld tensors", (long long)c->n_tensors);
+    CHARL_TRY(check_state(&c->state));
+    for (int64_t i = 0; i < c->n_tensors; i++) {
+        const charl_checkpoint_tensor *t = &c->tensors[i];
+        const int64_t bytes = charl__ckpt_bytes(t->dtype, &t->shape);
+
+        CHARL_REQUIRE(charl__ckpt_is_group(t->group) && charl__ckpt_is_name(t->name),
+                      CHARL_ERR_INVALID, "checkpoint: '%s/%s' cannot be the name of a tensor",
+                      t->group ? t->group : "", t->name ? t->name : "");
+        CHARL_REQUIRE(bytes >= 0, CHARL_ERR_INVALID,
+                      "checkpoint: /%s/%s: impossible element type or shape", t->group, t->name);
+        CHARL_REQUIRE(bytes == 0 || t->data, CHARL_ERR_INVALID, "checkpoint: /%s/%s has no data",
+                      t->group, t->name);
+    }
+    CHARL_TRY(check_unique(c));
+cleanup:
+    return st;
+}
+
+static charl_checkpoint_tensor config_tensor(const char *name, const char *text)
+{
+    const char *data = text ? text : "";
+
+    return (charl_checkpoint_tensor){.group = "config",
+                                     .name = name,
+                                     .dtype = CHARL_U8,
+                                     .shape = {1, {(int64_t)strlen(data)}},
+                                     .data = data};
+}
+
+/* An upper bound of the file's size. */
+static int64_t estimate(const charl_checkpoint *c)
+{
+    const char *const config[2] = {c->config_text, c->config_resolved};
+    int64_t bytes = 128 << 10;
+
+    for (int i = 0; i < 2; i++) {
+        bytes += config[i] ? (int64_t)strlen(config[i]) : 0;
+    }
+    for (int64_t i = 0; i < c->n_tensors; i++) {
+        bytes += charl__ckpt_bytes(c->tensors[i].dtype, &c->tensors[i].shape) + 8192;
+    }
+    return bytes;
+}
+
+/* A tenth of the disk's last room is left to others. */
+static charl_status check_space(const char *path, int64_t bytes)
+{
+    charl_status st = CHARL_OK;
+    const int64_t left = charl__disk_free(path), needed = bytes + bytes / 10;
+
+    CHARL_REQUIRE(left < 0 || left >= needed, CHARL_ERR_DISK,
+                  "%s: not enough room on the disk: %lld bytes needed, %lld free", path,
+                  (long long)needed, (long long)left);
+cleanup:
+    return st;
+}
+
+static charl_status create_file(save *s)
+{
+    charl_status st = CHARL_OK;
+    hid_t fapl = H5I_INVALID_HID;
+    hid_t fcpl = H5I_INVALID_HID;
+
+    CHARL_TRY(charl__h5_driver_fapl(&s->io, &fapl));
+    CHARL_H5_OPEN(CHARL_ERR_NOMEM, fcpl, H5Pcreate(H5P_FILE_CREATE), "HDF5 creation properties");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_obj_track_times(fcpl, false), "HDF5 creation properties");
+    CHARL_H5_OPEN(CHARL_ERR_NOMEM, s->gcpl, H5Pcreate(H5P_GROUP_CREATE), "HDF5 group properties");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->gcpl, false), "HDF5 group properties");
+    /* All attributes in the object header, which has a checksum and needs no heap. */
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_attr_phase_change(s->gcpl, 64, 32), "HDF5 group properties");
+    CHARL_H5_OPEN(CHARL_ERR_NOMEM, s->dcpl, H5Pcreate(H5P_DATASET_CREATE),
+                  "HDF5 dataset properties");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->dcpl, false), "HDF5 dataset properties");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_fill_time(s->dcpl, H5D_FILL_TIME_NEVER),
+             "HDF5 dataset properties");
+    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_layout(s->dcpl, H5D_CONTIGUOUS), "HDF5 dataset properties");
+    CHARL_H5_OPEN(CHARL_ERR_DISK, s->file, H5Fcreate(s->temp, H5F_ACC_TRUNC, fcpl, fapl),
+                  "%s: cannot be created", s->site.path);
+cleanup:
+    charl__h5_close(&fcpl);
+    charl__h5_close(&fapl);
+    return st;
+}
+
+static charl_status make_group(save *s, const char *path)
+{
+    charl_status st = CHARL_OK;
+    hid_t group = H5I_INVALID_HID;
+
+    CHARL_H5_OPEN(CHARL_ERR_DISK, group,
+                  H5Gcreate2(s->file, path, H5P_DEFAULT, s->gcpl, H5P_DEFAULT),
+                  "%s: group %s cannot be created", s->site.path, path);
+cleanup:
+    charl__h5_close(&group);
+    return st;
+}
+
+static charl_status make_groups(save *s)
+{
+    static const char *const always[] = {"config", "model", "optim", "state", "data"};
+    charl_status st = CHARL_OK;
+
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
+        CHARL_TRY(make_group(s, always[i]));
+    }
+    for (int64_t i = 0; i < s->c->n_tensors; i++) {
+        const char *group = s->c->tensors[i].group;
+
+        if ((i == 0 || strcmp(group, s->c->tensors[i - 1].group) != 0) &&
+            H5Lexists(s->file, group, H5P_DEFAULT) <= 0) {
+            CHARL_TRY(make_group(s, group));
+        }
+    }
+cleanup:
+    return st;
+}
+
+/* Create dataset `path`, write it, and leave it open in *out for its attributes. */
+static charl_status write_data(save *s, const char *path, const charl_checkpoint_tensor *t,
+                               hid_t *out)
+{
+    charl_status st = CHARL_OK;
+    hid_t type = H5I_INVALID_HID;
+    hid_t space = H5I_INVALID_HID;
+    hsize_t dims[CHARL_MAX_DIMS] = {0};
+
+    for (int i = 0; i < t->shape.ndim; i++) {
+        dims[i] = (hsize_t)t->shape.dim[i];
+    }
+    CHARL_TRY(charl__ckpt_type(t->dtype, &type));
+    CHARL_H5_OPEN(CHARL_ERR_NOMEM, space,
+                  t->shape.ndim ? H5Screate_simple(t->shape.ndim, dims, NULL)
+                                : H5Screate(H5S_SCALAR),
+                  "%s: shape of %s", s->site.path, path);
+    CHARL_H5_OPEN(CHARL_ERR_DISK, *out,
+                  H5Dcreate2(s->file, path, type, space, H5P_DEFAULT, s->dcpl, H5P_DEFAULT),
+                  "%s: %s cannot be created", s->site.path, path);
+    if (charl__ckpt_bytes(t->dtype, &t->shape) > 0) {
+        CHARL_H5(CHARL_ERR_DISK, H5Dwrite(*out, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->data),
+                 "%s: %s cannot be written", s->site.path, path);
+    }
+    CHARL_TRY(charl__h5_io_check(&s->io, s->site.path, s->needed));
+cleanup:
+    charl__h5_close(&space);
+    charl__h5_close(&type);
+    return st;
+}
+
+/* Write a tensor and its line of the manifest. */
+static charl_status write_tensor(save *s, const charl_checkpoint_tensor *given, bool digest)
+{
+    charl_status st = CHARL_OK;
+    hid_t dataset = H5I_INVALID_HID;
+    charl_checkpoint_tensor t = *given;
+    const size_t bytes = (size_t)charl__ckpt_bytes(t.dtype, &t.shape);
+    charl__text path = {0};
+    char text[CHARL__SHA256_TEXT];
+
+    t.crc32c = charl__crc32c(0, t.data, bytes);
+    CHARL_TRY(charl__ckpt_line_format(&s->manifest, &t));
+    CHARL_TRY(charl__text_printf(&path, "/%s/%s", t.group, t.name));
+    CHARL_TRY(write_data(s, charl__text_string(&path), &t, &dataset));
+    CHARL_TRY(charl__h5_set_u32(&s->site, dataset, "crc32c", t.crc32c));
+    CHARL_TRY(charl__h5_set_u32(&s->site, dataset, "index", s->line));
+    if (digest) {
+        CHARL_TRY(charl__h5_set_text(&s->site, dataset, "sha256",
+                                     charl__sha256_text(t.data, bytes, text)));
+    }
+    s->line++;
+cleanup:
+    charl__h5_close(&dataset);
+    charl__text_fini(&path);
+    return st;
+}
+
+static charl_status write_manifest(save *s)
+{
+    charl_status st = CHARL_OK;
+    hid_t dataset = H5I_INVALID_HID;
+    const charl_checkpoint_tensor t = {
+        .dtype = CHARL_U8, .shape = {1, {(int64_t)s->manifest.length}}, .data = s->manifest.data};
+    char text[CHARL__SHA256_TEXT];
+
+    CHARL_TRY(write_data(s, "/manifest", &t, &dataset));
+    CHARL_TRY(charl__h5_set_text(&s->site, dataset, "sha256",
+                                 charl__sha256_text(s->manifest.data, s->manifest.length, text)));
+cleanup:
+    charl__h5_close(&dataset);
+    return st;
+}
+
+static charl_status write_field(save *s, const charl__ckpt_field *f)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_state *state = &s->c->state;
+    hid_t group = H5I_INVALID_HID;
+
+    CHARL_H5_OPEN(CHARL_ERR_DISK, group, H5Gopen2(s->file, f->group, H5P_DEFAULT), "%s: group %s",
+                  s->site.path, f->group);
+    switch (f->kind) {
+    case CHARL__CKPT_I64:
+        CHARL_TRY(charl__h5_set_i64(&s->site, group, f->name, charl__ckpt_get_i64(state, f)));
+        break;
+    case CHARL__CKPT_F64:
+        CHARL_TRY(charl__h5_set_f64(&s->site, group, f->name, charl__ckpt_get_f64(state, f)));
+        break;
+    case CHARL__CKPT_STRING:
+        CHARL_TRY(charl__h5_set_text(&s->site, group, f->name, charl__ckpt_get_string(state, f)));
+        break;
+    }
+cleanup:
+    charl__h5_close(&group);
+    return st;
+}
+
+static charl_status write_attributes(save *s)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__h5_set_text(&s->site, s->file, "charl_format", "checkpoint"));
+    CHARL_TRY(charl__h5_set_u32(&s->site, s->file, "charl_version", CHARL_CHECKPOINT_VERSION));
+    for (int i = 0; i < charl__ckpt_n_fields; i++) {
+        const charl__ckpt_field *f = &charl__ckpt_fields[i];
+
+        if (!f->optional || charl__ckpt_get_i64(&s->c->state, f) != 0) {
+            CHARL_TRY(write_field(s, f));
+        }
+    }
+    CHARL_TRY(charl__h5_set_u32(&s->site, s->file, "complete", 1));
+cleanup:
+    return st;
+}
+
+/* Write the whole file and close it. The driver's error outranks what HDF5 made of it. */
+static charl_status write_file(save *s)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_tensor text = config_tensor("text", s->c->config_text);
+    const charl_checkpoint_tensor resolved = config_tensor("resolved", s->c->config_resolved);
+    bool closed;
+
+    CHARL_TRY(create_file(s));
+    CHARL_TRY(make_groups(s));
+    CHARL_TRY(write_tensor(s, &text, true));
+    CHARL_TRY(write_tensor(s, &resolved, true));
+    for (int64_t i = 0; i < s->c->n_tensors; i++) {
+        CHARL_TRY(write_tensor(s, &s->c->tensors[i], false));
+    }
+    CHARL_TRY(write_manifest(s));
+    CHARL_TRY(write_attributes(s));
+cleanup:
+    charl__h5_close(&s->dcpl);
+    charl__h5_close(&s->gcpl);
+    closed = charl__h5_close(&s->file);
+    if (s->io.error) {
+        st = charl__h5_io_check(&s->io, s->site.path, s->needed);
+    } else if (st == CHARL_OK && !closed) {
+        st = charl__h5_error_set(CHARL_ERR_DISK, __FILE__, __LINE__, __func__,
+                                 "%s: cannot be closed", s->site.path);
+    }
+    return st;
+}
+
+static charl_status verify_written(const char *temp, void *user)
+{
+    charl_status st = CHARL_OK;
+    const save *s = user;
+    char text[CHARL__SHA256_TEXT];
+
+    charl__sha256_text(s->manifest.data, s->manifest.length, text);
+    st = charl__checkpoint_verify(temp, text);
+    if (st == CHARL_ERR_CHECKPOINT) {
+        CHARL_FAIL(CHARL_ERR_DISK, "read back after writing: %s", charl_error_message());
+    }
+    CHARL_TRY(st);
+cleanup:
+    return st;
+}
+
+charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c)
+{
+    charl_status st = CHARL_OK;
+    charl__commit commit = {.fd = -1};
+    charl_checkpoint copy = *c;
+    save s = {
+        .c = &copy, .file = H5I_INVALID_HID, .dcpl = H5I_INVALID_HID, .gcpl = H5I_INVALID_HID};
+
+    if (!copy.state.writer) {
+        copy.state.writer = "charl " CHARL_VERSION;
+    }
+    CHARL_TRY(check(&copy));
+    s.needed = estimate(&copy);
+    CHARL_TRY(check_space(path, s.needed));
+    CHARL_TRY(charl__commit_begin(path, &commit));
+    s.io.fd = commit.fd;
+    s.temp = commit.temp;
+    s.site = (charl__h5_site){CHARL_ERR_DISK, path};
+    CHARL_TRY(write_file(&s));
+    CHARL_TRY(charl__commit_end(&commit, verify_written, &s));
+cleanup:
+    charl__commit_fini(&commit);
+    charl__text_fini(&s.manifest);
+    return st;
+}

@@ -1,0 +1,392 @@
+/* Opening a dataset: which arrays there are, what they mean, and the splits as views into them. */
+#include "charl/dataset.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/dataset/dataset_private.h"
+#include "io/h5.h"
+
+const char *charl_dataset_kind_name(charl_dataset_kind kind)
+{
+    static const char *const names[] = {"images", "tokens", "table", "regression"};
+
+    return (unsigned)kind < CHARL_DATASET_KIND_COUNT ? names[kind] : "?";
+}
+
+const char *charl_split_name(charl_split split)
+{
+    static const char *const names[] = {"train", "val", "test"};
+
+    return (unsigned)split < CHARL_SPLIT_COUNT ? names[split] : "?";
+}
+
+static charl_status read_kind(charl_dataset *ds, hid_t root)
+{
+    charl_status st = CHARL_OK;
+    const charl__h5_site site = {CHARL_ERR_DATA, ds->file.path};
+    char text[32];
+    int64_t version = 0;
+    int kind = 0;
+
+    CHARL_REQUIRE(charl__h5_has(root, "charl_format"), CHARL_ERR_DATA,
+                  "%s: not a charl dataset; name its arrays with data.x and data.y, or convert it "
+                  "with `charl data import`",
+                  site.path);
+    CHARL_TRY(charl__h5_get_text(&site, root, "charl_format", text, sizeof text));
+    CHARL_REQUIRE(strcmp(text, "dataset") == 0, CHARL_ERR_DATA,
+                  "%s: this charl file is a %s, not a dataset", site.path, text);
+    CHARL_TRY(charl__h5_get_i64(&site, root, "charl_version", &version));
+    CHARL_REQUIRE(version == 1, CHARL_ERR_DATA,
+                  "%s: dataset format version %lld; this charl reads version 1", site.path,
+                  (long long)version);
+    CHARL_TRY(charl__h5_get_text(&site, root, "kind", text, sizeof text));
+    while (kind < CHARL_DATASET_KIND_COUNT &&
+           strcmp(text, charl_dataset_kind_name((charl_dataset_kind)kind)) != 0) {
+        kind++;
+    }
+    CHARL_REQUIRE(kind < CHARL_DATASET_KIND_COUNT, CHARL_ERR_DATA,
+                  "%s: unknown kind \"%s\" (images, tokens, table or regression)", site.path, text);
+    ds->kind = (charl_dataset_kind)kind;
+cleanup:
+    return st;
+}
+
+static charl_status read_attributes(charl_dataset *ds)
+{
+    charl_status st = CHARL_OK;
+    const charl__h5_site site = {CHARL_ERR_DATA, ds->file.path};
+    const char *count = NULL;
+    hid_t root = H5I_INVALID_HID;
+
+    CHARL_H5_OPEN(CHARL_ERR_DATA, root, H5Gopen2(ds->file.h5, "/", H5P_DEFAULT), "%s", site.path);
+    CHARL_TRY(read_kind(ds, root));
+    count = ds->kind == CHARL_DATASET_TOKENS ? "vocab" : "classes";
+    if (charl__h5_has(root, count)) {
+        CHARL_TRY(charl__h5_get_i64(&site, root, count, &ds->classes));
+        CHARL_REQUIRE(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA,
+                      "%s: attribute %s is %lld", site.path, count, (long long)ds->classes);
+    }
+    CHARL_TRY(charl__file_text(&ds->file, "/", "fit", &ds->fit));
+    CHARL_TRY(charl__file_text(&ds->file, "/", "class_names", &ds->class_names));
+    CHARL_TRY(charl__file_text(&ds->file, "/", "columns", &ds->columns));
+    CHARL_TRY(charl__file_text(&ds->file, "/", "tokenizer", &ds->tokenizer));
+cleanup:
+    charl__h5_close(&root);
+    return st;
+}
+
+/* The pair of arrays of one split. x must be there only if `must`. */
+static charl_status open_pair(charl_dataset *ds, charl_split split, const char *x, const char *y,
+                              bool must)
+{
+    charl_status st = CHARL_OK;
+    charl__array *pair = &ds->arrays[2 * split];
+    charl__view *v = &ds->views[split];
+    bool found = false;
+
+    CHARL_TRY(charl__file_find(&ds->file, x, &found));
+    if (!found && !must) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__array_init(&pair[0], &ds->file, x, CHARL__ROLE_SAMPLES));
+    v->x = &pair[0];
+    v->items = v->rows = v->x->rows;
+    if (!y) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__array_init(&pair[1], &ds->file, y, CHARL__ROLE_TARGETS));
+    v->y = &pair[1];
+    CHARL_REQUIRE(v->y->rows == v->x->rows, CHARL_ERR_DATA, "%s: %s has %lld rows but %s has %lld",
+                  ds->file.path, x, (long long)v->x->rows, y, (long long)v->y->rows);
+    /* [n,1] labels are labels, not vectors of one. */
+    if (v->y->item.ndim == 1 && v->y->item.dim[0] == 1 && v->y->dtype != CHARL_F32) {
+        v->y->item.ndim = 0;
+    }
+cleanup:
+    return st;
+}
+
+static charl_status open_own(charl_dataset *ds)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(read_attributes(ds));
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        const char *split = charl_split_name((charl_split)s);
+        const bool tokens = ds->kind == CHARL_DATASET_TOKENS;
+        char x[32];
+        char y[32];
+
+        snprintf(x, sizeof x, "/%s/%s", split, tokens ? "tokens" : "x");
+        snprintf(y, sizeof y, "/%s/y", split);
+        CHARL_TRY(open_pair(ds, (charl_split)s, x, tokens ? NULL : y, s == CHARL_SPLIT_TRAIN));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options *opt)
+{
+    charl_status st = CHARL_OK;
+    const charl__array *x = &ds->arrays[0];
+    char names[2][CHARL__ARRAY_NAME];
+    const char *given[2] = {opt->x, opt->y};
+
+    CHARL_REQUIRE(opt->y, CHARL_ERR_CONFIG, "%s: data.x is set but data.y is not", ds->file.path);
+    for (int i = 0; i < 2; i++) {
+        const int len =
+            snprintf(names[i], sizeof names[i], "%s%s", given[i][0] == '/' ? "" : "/", given[i]);
+
+        CHARL_REQUIRE(len > 1 && len < CHARL__ARRAY_NAME, CHARL_ERR_CONFIG,
+                      "%s: \"%s\" is not the name of an array", ds->file.path, given[i]);
+    }
+    CHARL_TRY(charl_strdup("", &ds->fit));
+    CHARL_TRY(charl_strdup("", &ds->class_names));
+    CHARL_TRY(charl_strdup("", &ds->columns));
+    CHARL_TRY(charl_strdup("", &ds->tokenizer));
+    CHARL_TRY(open_pair(ds, CHARL_SPLIT_TRAIN, names[0], names[1], true));
+    ds->kind = ds->arrays[1].dtype == CHARL_F32 ? CHARL_DATASET_REGRESSION
+               : x->item.ndim >= 2              ? CHARL_DATASET_IMAGES
+                                                : CHARL_DATASET_TABLE;
+    if (x->item.ndim == 3 && x->item.dim[2] <= 4 && x->item.dim[0] > 4) {
+        CHARL_TRY(charl__text_printf(&ds->file.note,
+                                     "%s%s looks channels-last (rows of [%lld, %lld, %lld]); charl "
+                                     "reads images as [channels, height, width]",
+                                     ds->file.note.length ? "\n" : "", x->name,
+                                     (long long)x->item.dim[0], (long long)x->item.dim[1],
+                                     (long long)x->item.dim[2]));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status read_stats(charl_dataset *ds)
+{
+    charl_status st = CHARL_OK;
+    const charl__array *x = ds->views[CHARL_SPLIT_TRAIN].x;
+    int n_std = 0;
+
+    CHARL_TRY(charl__file_text(&ds->file, x->name, "layout", &ds->layout));
+    CHARL_TRY(charl__file_floats(&ds->file, x->name, "mean", &ds->mean, &ds->n_stats));
+    CHARL_TRY(charl__file_floats(&ds->file, x->name, "std", &ds->std, &n_std));
+    CHARL_REQUIRE(ds->n_stats == n_std, CHARL_ERR_DATA, "%s: %s: %d means but %d deviations",
+                  ds->file.path, x->name, ds->n_stats, n_std);
+    CHARL_REQUIRE(n_std == 0 || n_std == 1 || (x->item.ndim >= 1 && n_std == x->item.dim[0]),
+                  CHARL_ERR_DATA, "%s: %s: %d means do not fit the rows", ds->file.path, x->name,
+                  n_std);
+    for (int i = 0; i < n_std; i++) {
+        CHARL_REQUIRE(isfinite(ds->mean[i]) && isfinite(ds->std[i]) && ds->std[i] > 0,
+                      CHARL_ERR_DATA, "%s: %s: mean or std of channel %d is not usable",
+                      ds->file.path, x->name, i);
+    }
+cleanup:
+    return st;
+}
+
+/* The splits must look alike; a validation set is cut off the end of the training rows where there
+ * is none. */
+static charl_status make_views(charl_dataset *ds, const charl_dataset_options *opt)
+{
+    charl_status st = CHARL_OK;
+    charl__view *train = &ds->views[CHARL_SPLIT_TRAIN];
+    charl__view *val = &ds->views[CHARL_SPLIT_VAL];
+
+    for (int s = 1; s < CHARL_SPLIT_COUNT; s++) {
+        const charl__view *v = &ds->views[s];
+
+        CHARL_REQUIRE(!v->x || (v->x->dtype == train->x->dtype &&
+                                charl_shape_equal(&v->x->item, &train->x->item)),
+                      CHARL_ERR_DATA, "%s: rows of %s and %s differ in type or shape",
+                      ds->file.path, v->x->name, train->x->name);
+        CHARL_REQUIRE(!v->y || ((v->y->dtype == CHARL_F32) == (train->y->dtype == CHARL_F32) &&
+                                charl_shape_equal(&v->y->item, &train->y->item)),
+                      CHARL_ERR_DATA, "%s: rows of %s and %s differ in type or shape",
+                      ds->file.path, v->y->name, train->y->name);
+    }
+    if (!val->x && opt->val_split > 0) {
+        const int64_t n = (int64_t)((double)train->items * opt->val_split + 0.5);
+
+        CHARL_REQUIRE(n >= 1 && n < train->items, CHARL_ERR_CONFIG,
+                      "%s: val_split %g of %lld rows leaves nothing to %s", ds->file.path,
+                      opt->val_split, (long long)train->items, n < 1 ? "validate on" : "train on");
+        *val = *train;
+        val->first = train->items - n;
+        val->items = val->rows = n;
+        train->items = train->rows = train->items - n;
+    }
+cleanup:
+    return st;
+}
+
+/* Windows that fit whatever the epoch's shift (training), or that tile the tokens (evaluation). */
+static charl_status count_windows(charl_dataset *ds)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(ds->window >= 1, CHARL_ERR_CONFIG, "%s: tokens need a window (got %lld)",
+                  ds->file.path, (long long)ds->window);
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        charl__view *v = &ds->views[s];
+
+        if (!v->x) {
+            continue;
+        }
+        CHARL_REQUIRE(v->x->item.ndim == 0 && v->x->dtype != CHARL_F32, CHARL_ERR_DATA,
+                      "%s: %s must be a list of u8, u16 or u32", ds->file.path, v->x->name);
+        v->rows = s == CHARL_SPLIT_TRAIN ? v->items / ds->window - 1 : (v->items - 1) / ds->window;
+        CHARL_REQUIRE(v->rows >= 1, CHARL_ERR_DATA,
+                      "%s: %s: %lld tokens are too few for windows of %lld", ds->file.path,
+                      charl_split_name((charl_split)s), (long long)v->items, (long long)ds->window);
+    }
+cleanup:
+    return st;
+}
+
+static charl_status find_classes(charl_dataset *ds, const charl_dataset_options *opt)
+{
+    charl_status st = CHARL_OK;
+    const charl__view *train = &ds->views[CHARL_SPLIT_TRAIN];
+    int64_t most = 0;
+
+    ds->values = train->y && (train->y->dtype == CHARL_F32 || ds->kind == CHARL_DATASET_REGRESSION);
+    if (ds->values) {
+        ds->classes = 0;
+        goto cleanup;
+    }
+    ds->classes = opt->classes > 0 ? opt->classes : ds->classes;
+    CHARL_REQUIRE(ds->classes <= INT32_MAX, CHARL_ERR_CONFIG, "%s: too many classes",
+                  ds->file.path);
+    if (ds->classes > 0) {
+        goto cleanup; /* labels are compared with it whenever they are read */
+    }
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        int64_t n = 0;
+
+        if (ds->views[s].x) {
+            CHARL_TRY(charl__view_count_classes(ds, &ds->views[s], &n));
+        }
+        most = n > most ? n : most;
+    }
+    ds->classes = most;
+cleanup:
+    return st;
+}
+
+static charl_status open_all(charl_dataset *ds, const char *path, const charl_dataset_options *opt)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__file_init(&ds->file, path));
+    if (opt->x) {
+        CHARL_TRY(open_foreign(ds, opt));
+    } else {
+        CHARL_REQUIRE(!opt->y, CHARL_ERR_CONFIG, "%s: data.y is set but data.x is not", path);
+        CHARL_TRY(open_own(ds));
+    }
+    CHARL_TRY(read_stats(ds));
+    CHARL_TRY(make_views(ds, opt));
+    if (ds->kind == CHARL_DATASET_TOKENS) {
+        CHARL_TRY(count_windows(ds));
+    }
+    charl__file_seal(&ds->file, ds->arrays, 2 * CHARL_SPLIT_COUNT);
+    CHARL_TRY(find_classes(ds, opt));
+    CHARL_TRY(charl__dataset_identify(ds));
+cleanup:
+    return st;
+}
+
+charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt,
+                                charl_dataset **out)
+{
+    charl_status st = CHARL_OK;
+    const charl_dataset_options none = {0};
+    charl_dataset *ds = NULL;
+
+    *out = NULL;
+    opt = opt ? opt : &none;
+    CHARL_REQUIRE(opt->val_split >= 0 && opt->val_split < 1, CHARL_ERR_CONFIG,
+                  "val_split must be at least 0 and less than 1, not %g", opt->val_split);
+    CHARL_REQUIRE(opt->classes >= 0, CHARL_ERR_CONFIG, "classes must not be negative");
+    CHARL_TRY(charl_alloc(sizeof *ds, &ds));
+    ds->file.fd = -1;
+    ds->file.h5 = H5I_INVALID_HID;
+    for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
+        ds->arrays[i].dataset = H5I_INVALID_HID;
+    }
+    ds->window = opt->window;
+    CHARL_TRY(open_all(ds, path, opt));
+    *out = ds;
+    ds = NULL;
+cleanup:
+    charl_dataset_close(ds);
+    return st;
+}
+
+bool charl_dataset_is_thread_safe(void)
+{
+    return charl__h5_is_thread_safe();
+}
+
+void charl_dataset_close(charl_dataset *ds)
+{
+    if (!ds) {
+        return;
+    }
+    for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
+        charl__array_fini(&ds->arrays[i]);
+    }
+    charl__file_fini(&ds->file);
+    charl_free(ds->mean);
+    charl_free(ds->std);
+    charl_free(ds->layout);
+    charl_free(ds->fit);
+    charl_free(ds->class_names);
+    charl_free(ds->columns);
+    charl_free(ds->tokenizer);
+    charl_free(ds);
+}
+
+void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
+{
+    const charl__view *train = &ds->views[CHARL_SPLIT_TRAIN];
+    const bool tokens = ds->kind == CHARL_DATASET_TOKENS;
+    const charl_shape window = {1, {ds->window}};
+
+    *out = (charl_dataset_info){
+        .kind = ds->kind,
+        .path = ds->file.path,
+        .x_dtype = tokens ? CHARL_I32 : train->x->dtype,
+        .x_shape = tokens ? window : train->x->item,
+        .stored_dtype = train->x->dtype,
+        .y_dtype = ds->values ? CHARL_F32 : CHARL_I32,
+        .y_shape = tokens ? window : train->y->item,
+        .classes = ds->classes,
+        .n_stats = ds->n_stats,
+        .mean = ds->mean,
+        .std = ds->std,
+        .layout = ds->layout,
+        .fit = ds->fit,
+        .class_names = ds->class_names,
+        .columns = ds->columns,
+        .tokenizer = ds->tokenizer,
+        .checksums = true,
+        .native = true,
+        .note = charl__text_string(&ds->file.note),
+    };
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        const charl__view *v = &ds->views[s];
+
+        out->rows[s] = v->rows;
+        out->items[s] = v->items;
+        for (int i = 0; i < 2; i++) {
+            const charl__array *a = i == 0 ? v->x : v->y;
+
+            out->checksums = out->checksums && (!a || a->n_blocks > 0);
+            out->native = out->native && (!a || a->offset >= 0);
+        }
+    }
+    memcpy(out->content_id, ds->content_id, sizeof out->content_id);
+}

@@ -1,0 +1,497 @@
+/* Opening a dataset file and judging its arrays. A file is refused here rather than in the middle
+ * of training: everything that HDF5 would paper over (never-written data reads as zeros, external
+ * data and links lead anywhere) is asked for. */
+#include "io/dataset/dataset_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+enum { MAX_CHUNK_BYTES = 64 << 20, MAX_ITEM_BYTES = 1 << 30, MAX_TEXT = 65536 };
+
+static charl__h5_site site_of(const charl__file *f)
+{
+    return (charl__h5_site){CHARL_ERR_DATA, f->path};
+}
+
+/* O_NONBLOCK: opening a FIFO must not wait for a writer. It means nothing to a regular file. */
+static charl_status open_descriptor(charl__file *f, struct stat *info)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__acquire("file descriptor"));
+    f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->fd < 0) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_DATA, "%s: cannot be opened: %s", f->path, strerror(errno));
+    }
+    CHARL_REQUIRE(fstat(f->fd, info) == 0, CHARL_ERR_IO, "%s: %s", f->path, strerror(errno));
+    CHARL_REQUIRE(S_ISREG(info->st_mode), CHARL_ERR_DATA, "%s: not a regular file%s", f->path,
+                  S_ISDIR(info->st_mode) ? " but a directory" : "");
+    CHARL_REQUIRE(info->st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", f->path);
+    f->bytes = info->st_size;
+cleanup:
+    return st;
+}
+
+static charl_status open_hdf5(charl__file *f, const struct stat *info)
+{
+    charl_status st = CHARL_OK;
+    hid_t fapl = H5I_INVALID_HID;
+    struct stat seen;
+    void *handle = NULL;
+    const htri_t is_hdf5 = H5Fis_hdf5(f->path);
+
+    CHARL_REQUIRE(is_hdf5 > 0, CHARL_ERR_DATA,
+                  "%s: not an HDF5 file; convert other formats with `charl data import`", f->path);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, fapl, H5Pcreate(H5P_FILE_ACCESS), "%s", f->path);
+    /* Read-only and never shared with a writer: locks would only fail, as they do on some network
+     * file systems. */
+    CHARL_H5(CHARL_ERR_DATA, H5Pset_file_locking(fapl, false, true), "%s", f->path);
+    CHARL_H5(CHARL_ERR_DATA, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "%s", f->path);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, f->h5, H5Fopen(f->path, H5F_ACC_RDONLY, fapl),
+                  "%s: damaged or truncated", f->path);
+    CHARL_H5(CHARL_ERR_IO, H5Fget_vfd_handle(f->h5, H5P_DEFAULT, &handle), "%s", f->path);
+    CHARL_REQUIRE(fstat(*(int *)handle, &seen) == 0 && seen.st_dev == info->st_dev &&
+                      seen.st_ino == info->st_ino,
+                  CHARL_ERR_IO, "%s: the file was replaced while it was being opened", f->path);
+cleanup:
+    charl__h5_close(&fapl);
+    return st;
+}
+
+charl_status charl__file_init(charl__file *f, const char *path)
+{
+    charl_status st = CHARL_OK;
+    struct stat info;
+
+    *f = (charl__file){.fd = -1, .h5 = H5I_INVALID_HID};
+    pthread_mutex_init(&f->lock, NULL);
+    charl__h5_begin();
+    CHARL_TRY(charl_strdup(path, &f->path));
+    CHARL_TRY(open_descriptor(f, &info));
+    CHARL_TRY(open_hdf5(f, &info));
+cleanup:
+    return st;
+}
+
+void charl__file_fini(charl__file *f)
+{
+    charl__h5_begin();
+    charl__h5_close(&f->h5);
+    if (f->fd >= 0) {
+        close(f->fd);
+        charl__drop();
+        f->fd = -1;
+    }
+    charl__text_fini(&f->note);
+    charl_free(f->path);
+    f->path = NULL;
+    pthread_mutex_destroy(&f->lock);
+}
+
+charl_status charl__file_find(charl__file *f, const char *name, bool *found)
+{
+    charl_status st = CHARL_OK;
+    char prefix[CHARL__ARRAY_NAME];
+    H5L_info_t link;
+
+    *found = false;
+    charl__h5_begin();
+    CHARL_REQUIRE(name[0] == '/' && strlen(name) < sizeof prefix, CHARL_ERR_DATA,
+                  "%s: %s: not an absolute name of less than %zu bytes", f->path, name,
+                  sizeof prefix);
+    for (const char *end = name; *end;) {
+        const char *next = strchr(end + 1, '/');
+
+        end = next ? next : name + strlen(name);
+        memcpy(prefix, name, (size_t)(end - name));
+        prefix[end - name] = '\0';
+        if (H5Lexists(f->h5, prefix, H5P_DEFAULT) <= 0) {
+            goto cleanup;
+        }
+        CHARL_H5(CHARL_ERR_DATA, H5Lget_info(f->h5, prefix, &link, H5P_DEFAULT), "%s: %s", f->path,
+                 prefix);
+        CHARL_REQUIRE(link.type == H5L_TYPE_HARD, CHARL_ERR_DATA,
+                      "%s: %s is %s link; only data inside the file are read", f->path, prefix,
+                      link.type == H5L_TYPE_SOFT ? "a soft" : "an external");
+    }
+    *found = true;
+cleanup:
+    return st;
+}
+
+static hid_t memory_type(charl_dtype dtype)
+{
+    switch (dtype) {
+    case CHARL_U8:
+        return H5T_NATIVE_UINT8;
+    case CHARL_U16:
+        return H5T_NATIVE_UINT16;
+    case CHARL_U32:
+        return H5T_NATIVE_UINT32;
+    case CHARL_I32:
+        return H5T_NATIVE_INT32;
+    case CHARL_I64:
+        return H5T_NATIVE_INT64;
+    default:
+        return H5T_NATIVE_FLOAT;
+    }
+}
+
+/* The element type to deliver for the stored `type`; *same when the stored bytes are that type
+ * already. */
+static charl_status judge_type(const charl__file *f, charl__array *a, charl__role role, hid_t type,
+                               bool *same)
+{
+    charl_status st = CHARL_OK;
+    const H5T_class_t cls = H5Tget_class(type);
+    const size_t bytes = H5Tget_size(type);
+    const bool is_signed = cls == H5T_INTEGER && H5Tget_sign(type) != H5T_SGN_NONE;
+    const bool ieee = cls == H5T_FLOAT &&
+                      (H5Tequal(type, H5T_IEEE_F32LE) > 0 || H5Tequal(type, H5T_IEEE_F32BE) > 0 ||
+                       H5Tequal(type, H5T_IEEE_F64LE) > 0 || H5Tequal(type, H5T_IEEE_F64BE) > 0);
+
+    if (ieee) {
+        a->dtype = CHARL_F32;
+    } else if (cls == H5T_INTEGER && role == CHARL__ROLE_TARGETS && bytes <= 8) {
+        a->dtype = CHARL_I64;
+        a->dtype = H5Tequal(type, H5T_NATIVE_UINT8) > 0 ? CHARL_U8 : a->dtype;
+        a->dtype = H5Tequal(type, H5T_NATIVE_INT32) > 0 ? CHARL_I32 : a->dtype;
+    } else if (cls == H5T_INTEGER && !is_signed && (bytes == 1 || bytes == 2 || bytes == 4)) {
+        a->dtype = bytes == 1 ? CHARL_U8 : bytes == 2 ? CHARL_U16 : CHARL_U32;
+    } else {
+        CHARL_FAIL(CHARL_ERR_DATA, "%s: %s: element type (%s of %zu bytes) is not supported; %s",
+                   f->path, a->name,
+                   cls == H5T_INTEGER ? (is_signed ? "signed integer" : "integer")
+                   : cls == H5T_FLOAT ? "float"
+                                      : "neither integer nor float",
+                   bytes,
+                   role == CHARL__ROLE_TARGETS ? "targets are integers or f32 or f64"
+                                               : "samples are u8, u16, u32, f32 or f64");
+    }
+    *same = H5Tequal(type, memory_type(a->dtype)) > 0;
+cleanup:
+    return st;
+}
+
+static charl_status judge_shape(const charl__file *f, charl__array *a, hid_t space)
+{
+    charl_status st = CHARL_OK;
+    hsize_t dims[H5S_MAX_RANK];
+    const int ndim = H5Sget_simple_extent_ndims(space);
+    uint64_t bytes = charl_dtype_size(a->dtype);
+
+    CHARL_REQUIRE(ndim >= 1 && ndim <= CHARL_MAX_DIMS, CHARL_ERR_DATA,
+                  "%s: %s has %d dimensions, 1 to %d are supported", f->path, a->name, ndim,
+                  CHARL_MAX_DIMS);
+    CHARL_H5(CHARL_ERR_DATA, H5Sget_simple_extent_dims(space, dims, NULL), "%s: %s", f->path,
+             a->name);
+    a->item.ndim = ndim - 1;
+    for (int i = 0; i < ndim; i++) {
+        CHARL_REQUIRE(dims[i] > 0, CHARL_ERR_DATA, "%s: %s is empty (extent %d is 0)", f->path,
+                      a->name, i);
+    }
+    for (int i = 1; i < ndim; i++) {
+        CHARL_REQUIRE(dims[i] <= MAX_ITEM_BYTES / bytes, CHARL_ERR_DATA,
+                      "%s: %s: one row is larger than %d bytes", f->path, a->name, MAX_ITEM_BYTES);
+        a->item.dim[i - 1] = (int64_t)dims[i];
+        bytes *= dims[i];
+    }
+    a->item_bytes = (size_t)bytes;
+    CHARL_REQUIRE(dims[0] <= (uint64_t)(INT64_MAX / 2) / bytes, CHARL_ERR_DATA,
+                  "%s: %s: the extents overflow", f->path, a->name);
+    a->rows = (int64_t)dims[0];
+cleanup:
+    return st;
+}
+
+static charl_status judge_filters(const charl__file *f, const charl__array *a, hid_t plist)
+{
+    charl_status st = CHARL_OK;
+    const int n = H5Pget_nfilters(plist);
+
+    CHARL_REQUIRE(n >= 0, CHARL_ERR_DATA, "%s: %s: filters cannot be read", f->path, a->name);
+    for (int i = 0; i < n; i++) {
+        unsigned flags = 0;
+        unsigned config = 0;
+        size_t n_values = 0;
+        char name[64] = "";
+        const H5Z_filter_t id =
+            H5Pget_filter2(plist, (unsigned)i, &flags, &n_values, NULL, sizeof name, name, &config);
+
+        CHARL_REQUIRE(id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE ||
+                          id == H5Z_FILTER_FLETCHER32,
+                      CHARL_ERR_DATA,
+                      "%s: %s is compressed with filter %d (%s); only gzip, shuffle and fletcher32 "
+                      "are read; repack it with `h5repack -f NONE -l CONTI`",
+                      f->path, a->name, (int)id, name[0] ? name : "unnamed");
+        CHARL_REQUIRE(H5Zfilter_avail(id) > 0, CHARL_ERR_DATA,
+                      "%s: %s needs the filter %s, which this HDF5 library lacks", f->path, a->name,
+                      name);
+    }
+cleanup:
+    return st;
+}
+
+/* Every chunk must have been written. They are counted, because HDF5's space status calls
+ * compressed data partly allocated. */
+static charl_status judge_chunks(const charl__file *f, const charl__array *a, hid_t plist)
+{
+    charl_status st = CHARL_OK;
+    hsize_t dims[H5S_MAX_RANK];
+    uint64_t bytes = charl_dtype_size(a->dtype) > 4 ? 8 : 4;
+    hsize_t want = 1;
+    hsize_t have = 0;
+    hid_t space = H5I_INVALID_HID;
+    const int ndim = H5Pget_chunk(plist, H5S_MAX_RANK, dims);
+
+    CHARL_REQUIRE(ndim == a->item.ndim + 1, CHARL_ERR_DATA, "%s: %s: malformed chunks", f->path,
+                  a->name);
+    for (int i = 0; i < ndim; i++) {
+        const hsize_t extent = (hsize_t)(i == 0 ? a->rows : a->item.dim[i - 1]);
+
+        CHARL_REQUIRE(dims[i] > 0 && dims[i] <= MAX_CHUNK_BYTES / bytes, CHARL_ERR_DATA,
+                      "%s: %s: chunks larger than %d MiB", f->path, a->name, MAX_CHUNK_BYTES >> 20);
+        bytes *= dims[i];
+        want *= (extent - 1) / dims[i] + 1;
+    }
+    CHARL_TRY(judge_filters(f, a, plist));
+    CHARL_H5_OPEN(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5(CHARL_ERR_DATA, H5Dget_num_chunks(a->dataset, space, &have), "%s: %s", f->path,
+             a->name);
+    CHARL_REQUIRE(have == want, CHARL_ERR_DATA,
+                  "%s: %s was %s written; unwritten parts would read as zeros", f->path, a->name,
+                  have ? "only partly" : "never");
+cleanup:
+    charl__h5_close(&space);
+    return st;
+}
+
+/* Where the bytes are. Sets a->offset when they can be read without HDF5. */
+static charl_status judge_storage(charl__file *f, charl__array *a, hid_t plist, bool same)
+{
+    charl_status st = CHARL_OK;
+    const H5D_layout_t layout = H5Pget_layout(plist);
+    H5D_space_status_t allocated = H5D_SPACE_STATUS_ERROR;
+    haddr_t offset;
+
+    CHARL_REQUIRE(layout != H5D_VIRTUAL, CHARL_ERR_DATA,
+                  "%s: %s is virtual: its data lie in other files; copy them into one file",
+                  f->path, a->name);
+    CHARL_REQUIRE(H5Pget_external_count(plist) == 0, CHARL_ERR_DATA,
+                  "%s: %s is external: its data lie in another file; copy them into one file",
+                  f->path, a->name);
+    if (layout == H5D_CHUNKED) {
+        CHARL_TRY(judge_chunks(f, a, plist));
+    }
+    if (layout != H5D_CONTIGUOUS) {
+        goto cleanup; /* compact data are part of the metadata */
+    }
+    CHARL_H5(CHARL_ERR_DATA, H5Dget_space_status(a->dataset, &allocated), "%s: %s", f->path,
+             a->name);
+    offset = H5Dget_offset(a->dataset);
+    CHARL_REQUIRE(offset != HADDR_UNDEF && allocated == H5D_SPACE_STATUS_ALLOCATED, CHARL_ERR_DATA,
+                  "%s: %s was never written; it would read as zeros", f->path, a->name);
+    CHARL_REQUIRE(offset <= (uint64_t)f->bytes &&
+                      H5Dget_storage_size(a->dataset) <= (uint64_t)f->bytes - offset,
+                  CHARL_ERR_DATA, "%s: %s reaches beyond the end of the file, which is truncated",
+                  f->path, a->name);
+    if (same && H5Dget_storage_size(a->dataset) == (uint64_t)a->rows * a->item_bytes) {
+        a->offset = (int64_t)offset;
+    }
+cleanup:
+    return st;
+}
+
+static charl_status note_cost(charl__file *f, const charl__array *a, hid_t plist, bool same)
+{
+    charl_status st = CHARL_OK;
+    const H5D_layout_t layout = H5Pget_layout(plist);
+
+    CHARL_TRY(charl__text_printf(
+        &f->note,
+        "%s%s is %s%s%s: it is read through HDF5 by one thread, 10 to 1000 times slower "
+        "for shuffled rows; %s",
+        f->note.length ? "\n" : "", a->name,
+        layout == H5D_CHUNKED   ? "chunked"
+        : layout == H5D_COMPACT ? "compact"
+                                : "contiguous",
+        layout == H5D_CHUNKED && H5Pget_nfilters(plist) > 0 ? " and compressed" : "",
+        same ? "" : " and stored in another element type or byte order",
+        same ? "repack it with `h5repack -f NONE -l CONTI IN OUT`"
+             : "store it as native u8, u16, u32 or f32 (labels: u8, i32, i64)"));
+cleanup:
+    return st;
+}
+
+static charl_status open_array(charl__array *a, charl__file *f, charl__role role)
+{
+    charl_status st = CHARL_OK;
+    hid_t type = H5I_INVALID_HID;
+    hid_t space = H5I_INVALID_HID;
+    hid_t plist = H5I_INVALID_HID;
+    hid_t access = H5I_INVALID_HID;
+    bool same = false;
+
+    CHARL_H5_OPEN(CHARL_ERR_DATA, access, H5Pcreate(H5P_DATASET_ACCESS), "%s", f->path);
+    CHARL_H5(CHARL_ERR_DATA, H5Pset_chunk_cache(access, 10007, MAX_CHUNK_BYTES, 0.75), "%s",
+             f->path);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, a->dataset, H5Dopen2(f->h5, a->name, access),
+                  "%s: %s is not a dataset", f->path, a->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, type, H5Dget_type(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, plist, H5Dget_create_plist(a->dataset), "%s: %s", f->path,
+                  a->name);
+    CHARL_TRY(judge_type(f, a, role, type, &same));
+    a->converted = !same;
+    CHARL_TRY(judge_shape(f, a, space));
+    CHARL_TRY(judge_storage(f, a, plist, same));
+    if (a->offset < 0) {
+        CHARL_TRY(note_cost(f, a, plist, same));
+    }
+cleanup:
+    charl__h5_close(&access);
+    charl__h5_close(&plist);
+    charl__h5_close(&space);
+    charl__h5_close(&type);
+    return st;
+}
+
+/* /crc + name: one CRC-32C per MiB of the array's bytes. Meaningless for elements that HDF5
+ * converts. */
+static charl_status load_checksums(charl__array *a, charl__file *f)
+{
+    charl_status st = CHARL_OK;
+    charl__array crc = {.dataset = H5I_INVALID_HID};
+    const int64_t bytes = a->rows * (int64_t)a->item_bytes;
+    const int64_t blocks = (bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
+    char name[CHARL__ARRAY_NAME + 8];
+    bool found = false;
+
+    snprintf(name, sizeof name, "/crc%s", a->name);
+    if (a->converted || strlen(name) >= CHARL__ARRAY_NAME) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__file_find(f, name, &found));
+    if (!found) {
+        goto cleanup;
+    }
+    crc.offset = -1;
+    memcpy(crc.name, name, strlen(name) + 1);
+    CHARL_TRY(open_array(&crc, f, CHARL__ROLE_SAMPLES));
+    CHARL_REQUIRE(crc.dtype == CHARL_U32 && crc.item.ndim == 0 && crc.rows == blocks,
+                  CHARL_ERR_DATA, "%s: %s must hold %lld checksums (u32) for %s", f->path, name,
+                  (long long)blocks, a->name);
+    CHARL_TRY(charl_alloc_array(blocks, sizeof *a->block_crc, &a->block_crc));
+    CHARL_TRY(charl_alloc_array(blocks, sizeof *a->block_ok, &a->block_ok));
+    CHARL_TRY(charl__array_read(f, &crc, 0, blocks, a->block_crc));
+    a->n_blocks = blocks;
+cleanup:
+    charl__array_fini(&crc);
+    return st;
+}
+
+charl_status charl__array_init(charl__array *a, charl__file *f, const char *name, charl__role role)
+{
+    charl_status st = CHARL_OK;
+    bool found = false;
+
+    *a = (charl__array){.offset = -1, .dataset = H5I_INVALID_HID};
+    CHARL_TRY(charl__file_find(f, name, &found));
+    CHARL_REQUIRE(found, CHARL_ERR_DATA, "%s: there is no array %s", f->path, name);
+    memcpy(a->name, name, strlen(name) + 1);
+    CHARL_TRY(open_array(a, f, role));
+    CHARL_TRY(load_checksums(a, f));
+cleanup:
+    return st;
+}
+
+void charl__array_fini(charl__array *a)
+{
+    charl__h5_begin();
+    charl__h5_close(&a->dataset);
+    charl_free(a->block_crc);
+    charl_free(a->block_ok);
+    a->block_crc = NULL;
+    a->block_ok = NULL;
+    a->n_blocks = 0;
+}
+
+void charl__file_seal(charl__file *f, charl__array *arrays, int n)
+{
+    bool needed = false;
+
+    charl__h5_begin();
+    for (int i = 0; i < n; i++) {
+        if (arrays[i].offset >= 0) {
+            charl__h5_close(&arrays[i].dataset);
+        } else if (arrays[i].dataset >= 0) {
+            needed = true;
+        }
+    }
+    if (!needed) {
+        charl__h5_close(&f->h5);
+    }
+}
+
+charl_status charl__file_floats(charl__file *f, const char *object, const char *name, float **out,
+                                int *n)
+{
+    charl_status st = CHARL_OK;
+    hid_t attr = H5I_INVALID_HID;
+    hid_t type = H5I_INVALID_HID;
+    hid_t space = H5I_INVALID_HID;
+    hssize_t count;
+
+    *out = NULL;
+    *n = 0;
+    charl__h5_begin();
+    if (H5Aexists_by_name(f->h5, object, name, H5P_DEFAULT) <= 0) {
+        goto cleanup;
+    }
+    CHARL_H5_OPEN(CHARL_ERR_DATA, attr,
+                  H5Aopen_by_name(f->h5, object, name, H5P_DEFAULT, H5P_DEFAULT),
+                  "%s: %s: attribute %s", f->path, object, name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: attribute %s", f->path, name);
+    CHARL_H5_OPEN(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: attribute %s", f->path, name);
+    count = H5Sget_simple_extent_npoints(space);
+    CHARL_REQUIRE(H5Tget_class(type) == H5T_FLOAT && count > 0 && count <= MAX_TEXT, CHARL_ERR_DATA,
+                  "%s: %s: attribute %s is not a list of floats", f->path, object, name);
+    CHARL_TRY(charl_alloc_array(count, sizeof **out, out));
+    CHARL_H5(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_FLOAT, *out), "%s: %s: attribute %s", f->path,
+             object, name);
+    *n = (int)count;
+cleanup:
+    charl__h5_close(&space);
+    charl__h5_close(&type);
+    charl__h5_close(&attr);
+    return st;
+}
+
+charl_status charl__file_text(charl__file *f, const char *object, const char *name, char **out)
+{
+    charl_status st = CHARL_OK;
+    const charl__h5_site site = site_of(f);
+    hid_t id = H5I_INVALID_HID;
+    char *text = NULL;
+
+    *out = NULL;
+    charl__h5_begin();
+    CHARL_TRY(charl_alloc(MAX_TEXT, &text));
+    CHARL_H5_OPEN(CHARL_ERR_DATA, id, H5Oopen(f->h5, object, H5P_DEFAULT), "%s: %s", f->path,
+                  object);
+    if (charl__h5_has(id, name)) {
+        CHARL_TRY(charl__h5_get_text(&site, id, name, text, MAX_TEXT));
+    }
+    CHARL_TRY(charl_strdup(text, out));
+cleanup:
+    charl__h5_close(&id);
+    charl_free(text);
+    return st;
+}

@@ -1,0 +1,81 @@
+#ifndef CHARL_IO_DATASET_DATASET_FILE_H
+#define CHARL_IO_DATASET_DATASET_FILE_H
+/** The arrays of a dataset file: checked once, then read by rows.
+ *
+ *  An array whose bytes lie in the file as the machine wants them is read with pread from a
+ * descriptor that was opened before HDF5 looked at the file; the others through HDF5, one thread at
+ * a time. After charl__file_seal reading is thread-safe.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/text.h"
+#include "charl/shape.h"
+#include "io/h5.h"
+
+enum { CHARL__ARRAY_NAME = 256, CHARL__BLOCK_BYTES = 1 << 20 };
+
+typedef struct charl__file {
+    char *path;
+    int fd; /* -1: not open */
+    hid_t h5;
+    int64_t bytes;
+    pthread_mutex_t lock; /* around HDF5 */
+    charl__text note;
+} charl__file;
+
+/** What an array may hold. */
+typedef enum charl__role {
+    CHARL__ROLE_SAMPLES, /* u8 u16 u32 f32; f64 is read as f32 */
+    CHARL__ROLE_TARGETS, /* u8 i32 i64 f32; other integers are read as i64, f64 as f32 */
+} charl__role;
+
+typedef struct charl__array {
+    char name[CHARL__ARRAY_NAME]; /* "/train/x" */
+    charl_dtype dtype;            /* of the bytes that charl__array_read delivers */
+    charl_shape item;             /* of one row */
+    int64_t rows;
+    size_t item_bytes;
+    bool converted;   /* stored in another element type: delivered bytes are not the stored ones */
+    int64_t offset;   /* of row 0 in the file; -1: only through HDF5 */
+    hid_t dataset;    /* only while offset is -1 or the file is not sealed */
+    int64_t n_blocks; /* 0: no checksums */
+    uint32_t *block_crc;
+    atomic_uchar *block_ok;
+} charl__array;
+
+/** Open `path`, a regular HDF5 file, for reading. f is caller's storage; fini also after a failure.
+ *  Errors: ERR_DATA, ERR_IO. */
+charl_status charl__file_init(charl__file *f, const char *path) CHARL_MUST_CHECK;
+void charl__file_fini(charl__file *f);
+
+/** Whether `name` (absolute) exists. Errors: ERR_DATA when a link on the way is not a hard link. */
+charl_status charl__file_find(charl__file *f, const char *name, bool *found) CHARL_MUST_CHECK;
+
+/** Open and check one array and its checksums (/crc + name), if any. a is caller's storage; fini
+ * also after a failure. */
+charl_status charl__array_init(charl__array *a, charl__file *f, const char *name,
+                               charl__role role) CHARL_MUST_CHECK;
+void charl__array_fini(charl__array *a);
+
+/** Close HDF5 unless one of the n arrays needs it. */
+void charl__file_seal(charl__file *f, charl__array *arrays, int n);
+
+/** Rows [first, first + n) into dst, checked: checksums of the blocks they touch, floats finite.
+ * Thread-safe. */
+charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, int64_t n,
+                               void *dst) CHARL_MUST_CHECK;
+
+/** Read all of it, every checksum and every float. */
+charl_status charl__array_verify(charl__file *f, charl__array *a) CHARL_MUST_CHECK;
+
+/** 1-D float attribute `name` of `object` as a new array (charl_free); NULL and 0 when absent. */
+charl_status charl__file_floats(charl__file *f, const char *object, const char *name, float **out,
+                                int *n) CHARL_MUST_CHECK;
+
+/** Text attribute of `object` as a new string (charl_free); "" when absent. */
+charl_status charl__file_text(charl__file *f, const char *object, const char *name,
+                              char **out) CHARL_MUST_CHECK;
+
+#endif

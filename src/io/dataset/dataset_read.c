@@ -1,0 +1,354 @@
+/* Samples and targets out of an open dataset. Consecutive rows are read in one go; stored targets
+ * (u8, i32, i64, f32) are turned into what the losses take (i32 classes, f32 values) and checked on
+ * the way. */
+#include <limits.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "io/dataset/dataset_private.h"
+
+enum { SCAN_BYTES = 1 << 18, SAMPLE_BYTES = 1 << 16, SAMPLES = 16 };
+
+/* Element i of stored integers as i64. */
+static int64_t stored_integer(charl_dtype dtype, const void *data, int64_t i)
+{
+    const unsigned char *p = (const unsigned char *)data + (size_t)i * charl_dtype_size(dtype);
+    uint16_t u16;
+    uint32_t u32;
+    int32_t i32;
+    int64_t i64;
+
+    switch (dtype) {
+    case CHARL_U8:
+        return *p;
+    case CHARL_U16:
+        memcpy(&u16, p, sizeof u16);
+        return u16;
+    case CHARL_U32:
+        memcpy(&u32, p, sizeof u32);
+        return u32;
+    case CHARL_I32:
+        memcpy(&i32, p, sizeof i32);
+        return i32;
+    default:
+        memcpy(&i64, p, sizeof i64);
+        return i64;
+    }
+}
+
+static int64_t per_item(const charl__array *a)
+{
+    return (int64_t)(a->item_bytes / charl_dtype_size(a->dtype));
+}
+
+/* n integers of `a`, from row `first` on, each a class, as i32; out NULL: only checked. */
+static charl_status to_classes(const charl_dataset *ds, const charl__array *a, int64_t first,
+                               int64_t n, const void *stored, int32_t *out)
+{
+    charl_status st = CHARL_OK;
+    const int64_t per_row = per_item(a);
+
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t v = stored_integer(a->dtype, stored, i);
+
+        CHARL_REQUIRE(v >= 0 && v < ds->classes, CHARL_ERR_DATA,
+                      "%s: %s: %lld in row %lld is not in [0, %lld)", ds->file.path, a->name,
+                      (long long)v, (long long)(first + i / per_row), (long long)ds->classes);
+        if (out) {
+            out[i] = (int32_t)v;
+        }
+    }
+cleanup:
+    return st;
+}
+
+/* Targets of rows [first, first + n) of the array, converted into y. `stored` has room for them as
+ * stored. */
+static charl_status read_targets(charl_dataset *ds, charl__array *a, int64_t first, int64_t n,
+                                 void *stored, void *y)
+{
+    charl_status st = CHARL_OK;
+    const int64_t count = n * per_item(a);
+
+    if (a->dtype == CHARL_F32) {
+        CHARL_TRY(charl__array_read(&ds->file, a, first, n, y));
+        goto cleanup;
+    }
+    CHARL_TRY(charl__array_read(&ds->file, a, first, n, stored));
+    if (!ds->values) {
+        CHARL_TRY(to_classes(ds, a, first, count, stored, y));
+        goto cleanup;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        ((float *)y)[i] = (float)stored_integer(a->dtype, stored, i);
+    }
+cleanup:
+    return st;
+}
+
+static charl_status check_rows(const charl_dataset *ds, charl_split split, const int64_t *rows,
+                               int64_t n, int64_t limit)
+{
+    charl_status st = CHARL_OK;
+
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_REQUIRE(rows[i] >= 0 && rows[i] < limit, CHARL_ERR_INVALID,
+                      "%s: row %lld of %lld in split %s", ds->file.path, (long long)rows[i],
+                      (long long)limit, charl_split_name(split));
+    }
+cleanup:
+    return st;
+}
+
+/* Length of the run of consecutive rows that begins at rows[0]. */
+static int64_t run_length(const int64_t *rows, int64_t n)
+{
+    int64_t k = 1;
+
+    while (k < n && rows[k] == rows[0] + k) {
+        k++;
+    }
+    return k;
+}
+
+charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const int64_t *starts,
+                                   int64_t n, void *x, void *y)
+{
+    charl_status st = CHARL_OK;
+    const charl__view *v = NULL;
+    void *stored = NULL;
+    int32_t *tokens = NULL;
+    const int64_t t = ds->window;
+
+    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS,
+                  CHARL_ERR_INVALID, "%s: windows exist only in sets of tokens", ds->file.path);
+    v = &ds->views[split];
+    CHARL_TRY(check_rows(ds, split, starts, n, v->items - t));
+    CHARL_TRY(charl_alloc_array(t + 1, sizeof(int64_t), &stored));
+    CHARL_TRY(charl_alloc_array(t + 1, sizeof *tokens, &tokens));
+    for (int64_t i = 0; i < n; i++) {
+        CHARL_TRY(charl__array_read(&ds->file, v->x, v->first + starts[i], t + 1, stored));
+        CHARL_TRY(to_classes(ds, v->x, v->first + starts[i], t + 1, stored, tokens));
+        if (x) {
+            memcpy((int32_t *)x + i * t, tokens, (size_t)t * sizeof *tokens);
+        }
+        if (y) {
+            memcpy((int32_t *)y + i * t, tokens + 1, (size_t)t * sizeof *tokens);
+        }
+    }
+cleanup:
+    charl_free(tokens);
+    charl_free(stored);
+    return st;
+}
+
+charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first,
+                                       int64_t n, void *out)
+{
+    charl_status st = CHARL_OK;
+    const charl__view *v = NULL;
+
+    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS,
+                  CHARL_ERR_INVALID, "%s: tokens exist only in sets of tokens", ds->file.path);
+    v = &ds->views[split];
+    CHARL_REQUIRE(first >= 0 && n >= 0 && n <= v->items && first <= v->items - n, CHARL_ERR_INVALID,
+                  "%s: tokens %lld to %lld of %lld in split %s", ds->file.path, (long long)first,
+                  (long long)(first + n), (long long)v->items, charl_split_name(split));
+    if (n > 0) {
+        CHARL_TRY(charl__array_read(&ds->file, v->x, v->first + first, n, out));
+        CHARL_TRY(to_classes(ds, v->x, v->first + first, n, out, NULL));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status read_windows(charl_dataset *ds, charl_split split, const int64_t *rows,
+                                 int64_t n, void *x, void *y)
+{
+    charl_status st = CHARL_OK;
+    int64_t *starts = NULL;
+
+    CHARL_TRY(charl_alloc_array(n, sizeof *starts, &starts));
+    for (int64_t i = 0; i < n; i++) {
+        starts[i] = rows[i] * ds->window;
+    }
+    CHARL_TRY(charl_dataset_read_at(ds, split, starts, n, x, y));
+cleanup:
+    charl_free(starts);
+    return st;
+}
+
+charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int64_t *rows,
+                                int64_t n, void *x, void *y)
+{
+    charl_status st = CHARL_OK;
+    const charl__view *v = NULL;
+    unsigned char *px = x;
+    unsigned char *py = y;
+    void *stored = NULL;
+    size_t y_bytes = 0;
+
+    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && n >= 0, CHARL_ERR_INVALID,
+                  "%s: no such split or a negative count", ds->file.path);
+    v = &ds->views[split];
+    CHARL_TRY(check_rows(ds, split, rows, n, v->rows));
+    if (ds->kind == CHARL_DATASET_TOKENS) {
+        CHARL_TRY(read_windows(ds, split, rows, n, x, y));
+        goto cleanup;
+    }
+    if (y && n > 0) {
+        y_bytes = (size_t)per_item(v->y) * sizeof(int32_t);
+        if (v->y->dtype != CHARL_F32) {
+            CHARL_TRY(charl_alloc_array(n, v->y->item_bytes, &stored));
+        }
+    }
+    for (int64_t i = 0; i < n;) {
+        const int64_t k = run_length(rows + i, n - i);
+
+        if (px) {
+            CHARL_TRY(charl__array_read(&ds->file, v->x, v->first + rows[i], k, px));
+            px += (size_t)k * v->x->item_bytes;
+        }
+        if (py) {
+            CHARL_TRY(read_targets(ds, v->y, v->first + rows[i], k, stored, py));
+            py += (size_t)k * y_bytes;
+        }
+        i += k;
+    }
+cleanup:
+    charl_free(stored);
+    return st;
+}
+
+/* Call `each` for blocks of the view's targets (or tokens) as stored. */
+static charl_status scan(charl_dataset *ds, const charl__view *v,
+                         charl_status (*each)(charl_dataset *ds, const charl__array *a,
+                                              int64_t first, int64_t n, const void *stored,
+                                              void *user),
+                         void *user)
+{
+    charl_status st = CHARL_OK;
+    charl__array *a = v->y ? v->y : v->x;
+    const int64_t bytes = (int64_t)a->item_bytes;
+    const int64_t step = bytes < SCAN_BYTES ? SCAN_BYTES / bytes : 1;
+    void *buffer = NULL;
+
+    CHARL_TRY(charl_alloc_array(step, a->item_bytes, &buffer));
+    for (int64_t i = 0; i < v->items; i += step) {
+        const int64_t n = v->items - i < step ? v->items - i : step;
+
+        CHARL_TRY(charl__array_read(&ds->file, a, v->first + i, n, buffer));
+        CHARL_TRY(each(ds, a, v->first + i, n * per_item(a), buffer, user));
+    }
+cleanup:
+    charl_free(buffer);
+    return st;
+}
+
+static charl_status note_largest(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n,
+                                 const void *stored, void *user)
+{
+    charl_status st = CHARL_OK;
+    int64_t *most = user;
+
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t v = stored_integer(a->dtype, stored, i);
+
+        CHARL_REQUIRE(v >= 0 && v < INT32_MAX, CHARL_ERR_DATA,
+                      "%s: %s: %lld in row %lld is not a class (0 to %d)", ds->file.path, a->name,
+                      (long long)v, (long long)(first + i / per_item(a)), INT32_MAX - 1);
+        *most = v >= *most ? v + 1 : *most;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__view_count_classes(charl_dataset *ds, const charl__view *v, int64_t *out)
+{
+    *out = 0;
+    return scan(ds, v, note_largest, out);
+}
+
+static charl_status check_classes(charl_dataset *ds, const charl__array *a, int64_t first,
+                                  int64_t n, const void *stored, void *user)
+{
+    (void)user;
+    return to_classes(ds, a, first, n, stored, NULL);
+}
+
+charl_status charl_dataset_verify(charl_dataset *ds)
+{
+    charl_status st = CHARL_OK;
+    charl_tokenizer *tokenizer = NULL;
+
+    for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
+        if (ds->arrays[i].rows > 0) {
+            CHARL_TRY(charl__array_verify(&ds->file, &ds->arrays[i]));
+        }
+    }
+    for (int s = 0; !ds->values && s < CHARL_SPLIT_COUNT; s++) {
+        if (ds->views[s].x) {
+            CHARL_TRY(scan(ds, &ds->views[s], check_classes, NULL));
+        }
+    }
+    if (ds->tokenizer[0]) {
+        CHARL_TRY(charl_tokenizer_load(ds->file.path, &tokenizer));
+    }
+cleanup:
+    charl_tokenizer_destroy(tokenizer);
+    return st;
+}
+
+/* What the array holds, cheaply: the checksum of its checksums, or else of rows taken at even
+ * distances. */
+static charl_status fingerprint(charl_dataset *ds, charl__array *a, uint32_t *out)
+{
+    charl_status st = CHARL_OK;
+    const int64_t bytes = (int64_t)a->item_bytes;
+    int64_t step = bytes < SAMPLE_BYTES ? SAMPLE_BYTES / bytes : 1;
+    void *buffer = NULL;
+    uint32_t crc = 0;
+
+    if (a->n_blocks > 0) {
+        crc = charl__crc32c(0, a->block_crc, (size_t)a->n_blocks * sizeof *a->block_crc);
+        goto cleanup;
+    }
+    step = step < a->rows ? step : a->rows;
+    CHARL_TRY(charl_alloc_array(step, a->item_bytes, &buffer));
+    for (int64_t i = 0; i < SAMPLES; i++) {
+        const int64_t span = a->rows - step;
+
+        CHARL_TRY(charl__array_read(&ds->file, a, span / (SAMPLES - 1) * i, step, buffer));
+        crc = charl__crc32c(crc, buffer, (size_t)(step * bytes));
+    }
+cleanup:
+    charl_free(buffer);
+    *out = crc;
+    return st;
+}
+
+charl_status charl__dataset_identify(charl_dataset *ds)
+{
+    charl_status st = CHARL_OK;
+    charl__text text = {0};
+
+    CHARL_TRY(charl__text_printf(&text, "kind %s\n", charl_dataset_kind_name(ds->kind)));
+    for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
+        charl__array *a = &ds->arrays[i];
+        char shape[CHARL_SHAPE_TEXT];
+        uint32_t crc = 0;
+
+        if (a->rows == 0) {
+            continue;
+        }
+        CHARL_TRY(fingerprint(ds, a, &crc));
+        CHARL_TRY(charl__text_printf(&text, "%s %s %lld %s %08x\n", a->name,
+                                     charl_dtype_name(a->dtype), (long long)a->rows,
+                                     charl_shape_format(&a->item, shape), crc));
+    }
+    charl__sha256_text(text.data, text.length, ds->content_id);
+cleanup:
+    charl__text_fini(&text);
+    return st;
+}

@@ -1,0 +1,486 @@
+/* Splits are segments of one long sequence of samples: a put is cut where it crosses from one to
+ * the next. Means and deviations are sums of differences to the first sample, in double, so that a
+ * large common offset costs no digits. */
+#include "io/dataset/dataset_write.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/utf8.h"
+#include "io/commit.h"
+#include "io/dataset/dataset_file.h"
+#include "io/h5_array.h"
+#include "io/h5_driver.h"
+
+enum { MAX_STATS = 8192, MAX_TEXT = 60000 };
+
+typedef struct output {
+    charl__h5_array array;
+    size_t item_bytes;
+    uint32_t *crc; /* per block */
+    int64_t n_blocks;
+} output;
+
+struct charl__writer {
+    char *path;
+    charl__writer_spec spec;
+    charl__commit commit;
+    charl__h5_io io;
+    hid_t h5;
+    int64_t segment[CHARL_SPLIT_COUNT]; /* samples per split, in the order in which they come */
+    output x[CHARL_SPLIT_COUNT];
+    output y[CHARL_SPLIT_COUNT];
+    int64_t put;       /* samples so far */
+    int64_t max_label; /* -1: none yet */
+    int n_stats;
+    double *shift; /* [n_stats] values of the first sample */
+    double *sum;   /* of x - shift over the training samples */
+    double *square;
+};
+
+static charl_status add_output(charl__writer *w, output *o, charl_dtype dtype,
+                               const charl_shape *item)
+{
+    charl_status st = CHARL_OK;
+    const int64_t count = charl_shape_count(item);
+
+    CHARL_REQUIRE(count > 0 && item->ndim < CHARL_MAX_DIMS &&
+                      count <= INT64_MAX / 16 / (o->array.rows ? o->array.rows : 1),
+                  CHARL_ERR_DATA, "%s: rows of %s have no or too many elements", w->path,
+                  o->array.name);
+    o->array.path = w->path;
+    o->array.dtype = dtype;
+    o->array.item = *item;
+    o->item_bytes = (size_t)count * charl_dtype_size(dtype);
+    o->n_blocks =
+        (o->array.rows * (int64_t)o->item_bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
+    CHARL_TRY(charl_alloc_array(o->n_blocks, sizeof *o->crc, &o->crc));
+    CHARL_TRY(charl__h5_array_create(&o->array, w->h5));
+cleanup:
+    return st;
+}
+
+static charl_status plan_segments(charl__writer *w, double val_split)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = w->spec.rows;
+    const int64_t val = (int64_t)((double)n * val_split + 0.5);
+
+    CHARL_REQUIRE(val_split >= 0 && val_split < 1, CHARL_ERR_CONFIG,
+                  "val_split must be at least 0 and less than 1, not %g", val_split);
+    CHARL_REQUIRE(n >= 1 && w->spec.more >= 0, CHARL_ERR_DATA, "%s: there are no samples", w->path);
+    CHARL_REQUIRE(val < n && (val > 0 || val_split <= 0), CHARL_ERR_CONFIG,
+                  "val_split %g of %lld samples leaves nothing to %s", val_split, (long long)n,
+                  val < n ? "validate on" : "train on");
+    w->segment[CHARL_SPLIT_TRAIN] = n - val;
+    w->segment[CHARL_SPLIT_VAL] = val > 0 ? val : w->spec.more;
+    w->segment[CHARL_SPLIT_TEST] = val > 0 ? w->spec.more : 0;
+cleanup:
+    return st;
+}
+
+static charl_status add_outputs(charl__writer *w)
+{
+    charl_status st = CHARL_OK;
+    const charl__writer_spec *spec = &w->spec;
+    const bool tokens = spec->kind == CHARL_DATASET_TOKENS;
+
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        const char *split = charl_split_name((charl_split)s);
+
+        if (w->segment[s] == 0) {
+            continue;
+        }
+        snprintf(w->x[s].array.name, sizeof w->x[s].array.name, "/%s/%s", split,
+                 tokens ? "tokens" : "x");
+        w->x[s].array.rows = w->segment[s];
+        CHARL_TRY(add_output(w, &w->x[s], spec->x_dtype, &spec->x_item));
+        if (tokens) {
+            continue;
+        }
+        snprintf(w->y[s].array.name, sizeof w->y[s].array.name, "/%s/y", split);
+        w->y[s].array.rows = w->segment[s];
+        CHARL_TRY(add_output(w, &w->y[s], spec->values ? CHARL_F32 : CHARL_I32, &spec->y_item));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status add_stats(charl__writer *w)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape *item = &w->spec.x_item;
+    const int64_t n = item->ndim == 1 || item->ndim >= 3 ? item->dim[0] : 1;
+
+    if (w->spec.kind == CHARL_DATASET_TOKENS || n > MAX_STATS) {
+        goto cleanup;
+    }
+    w->n_stats = (int)n;
+    CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->shift));
+    CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->sum));
+    CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->square));
+cleanup:
+    return st;
+}
+
+static charl_status open_file(charl__writer *w, bool overwrite)
+{
+    charl_status st = CHARL_OK;
+    hid_t fapl = H5I_INVALID_HID;
+    struct stat info;
+    const charl__h5_site site = {CHARL_ERR_DISK, w->path};
+
+    CHARL_REQUIRE(overwrite || lstat(w->path, &info) != 0, CHARL_ERR_CONFIG,
+                  "%s: exists already; HINT remove it or use --overwrite", w->path);
+    CHARL_TRY(charl__commit_begin(w->path, &w->commit));
+    w->io.fd = w->commit.fd;
+    CHARL_TRY(charl__h5_driver_fapl(&w->io, &fapl));
+    charl__h5_begin();
+    CHARL_H5_OPEN(CHARL_ERR_DISK, w->h5,
+                  H5Fcreate(w->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
+                  "%s: cannot be created", w->path);
+    CHARL_TRY(charl__h5_set_text(&site, w->h5, "charl_format", "dataset"));
+    CHARL_TRY(charl__h5_set_i64(&site, w->h5, "charl_version", 1));
+    CHARL_TRY(charl__h5_set_text(&site, w->h5, "kind", charl_dataset_kind_name(w->spec.kind)));
+cleanup:
+    charl__h5_close(&fapl);
+    return st;
+}
+
+charl_status charl__writer_create(const char *path, const charl__writer_spec *spec,
+                                  const charl_import_options *opt, charl__writer **out)
+{
+    charl_status st = CHARL_OK;
+    const charl_import_options none = {0};
+    charl__writer *w = NULL;
+
+    *out = NULL;
+    opt = opt ? opt : &none;
+    CHARL_TRY(charl_alloc(sizeof *w, &w));
+    w->spec = *spec;
+    w->h5 = H5I_INVALID_HID;
+    w->commit.fd = -1;
+    w->max_label = -1;
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        w->x[s].array.dataset = w->y[s].array.dataset = H5I_INVALID_HID;
+    }
+    CHARL_TRY(charl_strdup(path, &w->path));
+    CHARL_TRY(plan_segments(w, opt->val_split));
+    CHARL_TRY(add_stats(w));
+    CHARL_TRY(open_file(w, opt->overwrite));
+    CHARL_TRY(add_outputs(w));
+    *out = w;
+    w = NULL;
+cleanup:
+    charl__writer_destroy(w);
+    return st;
+}
+
+const char *charl__name_fault(const char *name)
+{
+    const size_t bytes = strlen(name);
+
+    if (strchr(name, '\n')) {
+        return "with a line end";
+    }
+    return charl__utf8_valid(name, bytes) < bytes ? "that is not UTF-8; HINT convert it with iconv"
+                                                  : NULL;
+}
+
+charl_status charl__writer_text(charl__writer *w, const char *name, const char *text)
+{
+    const charl__h5_site site = {CHARL_ERR_DISK, w->path};
+
+    return strlen(text) > MAX_TEXT ? CHARL_OK : charl__h5_set_text(&site, w->h5, name, text);
+}
+
+/* Checksums of the next `bytes` bytes of the array. */
+static void fold_crc(output *o, const unsigned char *p, int64_t bytes)
+{
+    int64_t at = o->array.done * (int64_t)o->item_bytes;
+
+    while (bytes > 0) {
+        const int64_t block = at / CHARL__BLOCK_BYTES;
+        const int64_t room = (block + 1) * CHARL__BLOCK_BYTES - at;
+        const int64_t part = room < bytes ? room : bytes;
+
+        o->crc[block] = charl__crc32c(o->crc[block], p, (size_t)part);
+        p += part;
+        at += part;
+        bytes -= part;
+    }
+}
+
+static charl_status append(charl__writer *w, output *o, const void *data, int64_t n)
+{
+    charl_status st = CHARL_OK;
+
+    fold_crc(o, data, n * (int64_t)o->item_bytes);
+    CHARL_TRY(charl__h5_array_append(&o->array, data, n));
+    CHARL_TRY(charl__h5_io_check(&w->io, w->path, -1));
+cleanup:
+    return st;
+}
+
+static double element(charl_dtype dtype, const void *data, int64_t i)
+{
+    switch (dtype) {
+    case CHARL_U8:
+        return ((const unsigned char *)data)[i];
+    case CHARL_U16:
+        return ((const uint16_t *)data)[i];
+    case CHARL_U32:
+        return ((const uint32_t *)data)[i];
+    default:
+        return (double)((const float *)data)[i];
+    }
+}
+
+/* n training samples, of which the first ever gives the shift. */
+static void fold_stats(charl__writer *w, const void *x, int64_t n, bool first)
+{
+    const int64_t per_item = charl_shape_count(&w->spec.x_item);
+    const int64_t inner = w->n_stats ? per_item / w->n_stats : 0;
+
+    for (int c = 0; first && c < w->n_stats; c++) {
+        w->shift[c] = element(w->spec.x_dtype, x, c * inner);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        for (int c = 0; c < w->n_stats; c++) {
+            double sum = 0;
+            double square = 0;
+
+            for (int64_t j = 0; j < inner; j++) {
+                const double d =
+                    element(w->spec.x_dtype, x, i * per_item + c * inner + j) - w->shift[c];
+
+                sum += d;
+                square += d * d;
+            }
+            w->sum[c] += sum;
+            w->square[c] += square;
+        }
+    }
+}
+
+static charl_status check_put(charl__writer *w, const void *x, const void *y, int64_t n)
+{
+    charl_status st = CHARL_OK;
+    const int64_t x_count = charl_shape_count(&w->spec.x_item);
+    const int64_t y_count = charl_shape_count(&w->spec.y_item);
+
+    CHARL_REQUIRE(n >= 0 && n <= w->spec.rows + w->spec.more - w->put, CHARL_ERR_DATA,
+                  "%s: more samples came than were announced", w->path);
+    for (int64_t i = 0; w->spec.x_dtype == CHARL_F32 && i < n * x_count; i++) {
+        CHARL_REQUIRE(isfinite(((const float *)x)[i]), CHARL_ERR_DATA,
+                      "%s: sample %lld holds a NaN or an infinity", w->path,
+                      (long long)(w->put + i / x_count));
+    }
+    for (int64_t i = 0; y && i < n * y_count; i++) {
+        if (w->spec.values) {
+            CHARL_REQUIRE(isfinite(((const float *)y)[i]), CHARL_ERR_DATA,
+                          "%s: the target of sample %lld is not finite", w->path,
+                          (long long)(w->put + i / y_count));
+        } else {
+            const int32_t label = ((const int32_t *)y)[i];
+
+            CHARL_REQUIRE(label >= 0 && label < INT32_MAX, CHARL_ERR_DATA,
+                          "%s: sample %lld has label %d", w->path,
+                          (long long)(w->put + i / y_count), label);
+            w->max_label = label > w->max_label ? label : w->max_label;
+        }
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, int64_t n)
+{
+    charl_status st = CHARL_OK;
+    const unsigned char *px = x;
+    const unsigned char *py = y;
+
+    CHARL_TRY(check_put(w, x, y, n));
+    for (int s = 0; s < CHARL_SPLIT_COUNT && n > 0; s++) {
+        const int64_t room = w->segment[s] - w->x[s].array.done;
+        const int64_t k = room < n ? room : n;
+
+        if (k == 0) {
+            continue;
+        }
+        if (s == CHARL_SPLIT_TRAIN) {
+            fold_stats(w, px, k, w->put == 0);
+        }
+        CHARL_TRY(append(w, &w->x[s], px, k));
+        px += (size_t)k * w->x[s].item_bytes;
+        if (py) {
+            CHARL_TRY(append(w, &w->y[s], py, k));
+            py += (size_t)k * w->y[s].item_bytes;
+        }
+        w->put += k;
+        n -= k;
+    }
+cleanup:
+    return st;
+}
+
+static charl_status write_floats(charl__writer *w, hid_t object, const char *name,
+                                 const float *values, int n)
+{
+    charl_status st = CHARL_OK;
+    const hsize_t dims[1] = {(hsize_t)n};
+    hid_t space = H5I_INVALID_HID;
+    hid_t attr = H5I_INVALID_HID;
+
+    CHARL_H5_OPEN(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", w->path);
+    CHARL_H5_OPEN(CHARL_ERR_DISK, attr,
+                  H5Acreate2(object, name, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT),
+                  "%s: attribute %s", w->path, name);
+    CHARL_H5(CHARL_ERR_DISK, H5Awrite(attr, H5T_NATIVE_FLOAT, values), "%s: attribute %s", w->path,
+             name);
+cleanup:
+    charl__h5_close(&attr);
+    charl__h5_close(&space);
+    return st;
+}
+
+static charl_status write_stats(charl__writer *w)
+{
+    charl_status st = CHARL_OK;
+    const charl__h5_site site = {CHARL_ERR_DISK, w->path};
+    const output *x = &w->x[CHARL_SPLIT_TRAIN];
+    const char *layout = w->spec.kind == CHARL_DATASET_TOKENS ? "tokens"
+                         : x->array.item.ndim == 3            ? "NCHW"
+                                                              : "rows";
+    float *values = NULL;
+    double n = 0;
+
+    CHARL_TRY(charl__h5_set_text(&site, x->array.dataset, "layout", layout));
+    if (w->n_stats == 0) {
+        goto cleanup;
+    }
+    n = (double)x->array.rows * (double)(charl_shape_count(&x->array.item) / w->n_stats);
+    CHARL_TRY(charl_alloc_array(w->n_stats, 2 * sizeof *values, &values));
+    for (int c = 0; c < w->n_stats; c++) {
+        const double mean = w->sum[c] / n;
+        const double variance = w->square[c] / n - mean * mean;
+        const float std = (float)sqrt(variance > 0 ? variance : 0);
+
+        values[c] = (float)(w->shift[c] + mean);
+        values[w->n_stats + c] = std > 0 ? std : 1.0F; /* a constant column is left as it is */
+    }
+    CHARL_TRY(write_floats(w, x->array.dataset, "mean", values, w->n_stats));
+    CHARL_TRY(write_floats(w, x->array.dataset, "std", values + w->n_stats, w->n_stats));
+cleanup:
+    charl_free(values);
+    return st;
+}
+
+static charl_status write_checksums(charl__writer *w, const output *o)
+{
+    charl_status st = CHARL_OK;
+    charl__h5_array crc = {
+        .path = w->path, .dtype = CHARL_U32, .rows = o->n_blocks, .dataset = H5I_INVALID_HID};
+
+    if (o->array.dataset < 0) {
+        goto cleanup;
+    }
+    snprintf(crc.name, sizeof crc.name, "/crc%.70s", o->array.name);
+    CHARL_TRY(charl__h5_array_create(&crc, w->h5));
+    CHARL_TRY(charl__h5_array_append(&crc, o->crc, o->n_blocks));
+cleanup:
+    charl__h5_close(&crc.dataset);
+    return st;
+}
+
+static charl_status verify_written(const char *temp, void *user)
+{
+    charl_status st = CHARL_OK;
+    const charl_dataset_options opt = {.window = 1};
+    charl_dataset *ds = NULL;
+
+    (void)user;
+    CHARL_TRY(charl_dataset_open(temp, &opt, &ds));
+    CHARL_TRY(charl_dataset_verify(ds));
+cleanup:
+    charl_dataset_close(ds);
+    return st;
+}
+
+charl_status charl__writer_array(charl__writer *w, const char *name, const charl_shape *item,
+                                 int64_t rows, const uint32_t *data)
+{
+    charl_status st = CHARL_OK;
+    output o = {.array = {.dataset = H5I_INVALID_HID, .rows = rows}};
+
+    snprintf(o.array.name, sizeof o.array.name, "%s", name);
+    CHARL_TRY(add_output(w, &o, CHARL_U32, item));
+    CHARL_TRY(append(w, &o, data, rows));
+    CHARL_TRY(write_checksums(w, &o));
+cleanup:
+    charl__h5_close(&o.array.dataset);
+    charl_free(o.crc);
+    return st;
+}
+
+static void close_handles(charl__writer *w)
+{
+    charl__h5_begin();
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        charl__h5_close(&w->x[s].array.dataset);
+        charl__h5_close(&w->y[s].array.dataset);
+    }
+    charl__h5_close(&w->h5);
+}
+
+charl_status charl__writer_finish(charl__writer *w)
+{
+    charl_status st = CHARL_OK;
+    const charl__h5_site site = {CHARL_ERR_DISK, w->path};
+    const bool tokens = w->spec.kind == CHARL_DATASET_TOKENS;
+    const int64_t labels = w->max_label + 1;
+
+    CHARL_REQUIRE(w->put == w->spec.rows + w->spec.more, CHARL_ERR_DATA,
+                  "%s: %lld samples were announced but %lld came", w->path,
+                  (long long)(w->spec.rows + w->spec.more), (long long)w->put);
+    charl__h5_begin();
+    if (tokens || !w->spec.values) {
+        CHARL_TRY(charl__h5_set_i64(&site, w->h5, tokens ? "vocab" : "classes",
+                                    w->spec.classes > labels ? w->spec.classes : labels));
+    }
+    CHARL_TRY(write_stats(w));
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        CHARL_TRY(write_checksums(w, &w->x[s]));
+        CHARL_TRY(write_checksums(w, &w->y[s]));
+    }
+    close_handles(w);
+    CHARL_TRY(charl__h5_io_check(&w->io, w->path, -1));
+    CHARL_TRY(charl__commit_end(&w->commit, verify_written, NULL));
+cleanup:
+    return st;
+}
+
+void charl__writer_destroy(charl__writer *w)
+{
+    if (!w) {
+        return;
+    }
+    close_handles(w);
+    if (w->path) {
+        charl__commit_fini(&w->commit);
+    }
+    for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
+        charl_free(w->x[s].crc);
+        charl_free(w->y[s].crc);
+    }
+    charl_free(w->shift);
+    charl_free(w->sum);
+    charl_free(w->square);
+    charl_free(w->path);
+    charl_free(w);
+}

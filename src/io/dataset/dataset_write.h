@@ -1,0 +1,56 @@
+#ifndef CHARL_IO_DATASET_DATASET_WRITE_H
+#define CHARL_IO_DATASET_DATASET_WRITE_H
+/** Writing a dataset in charl's layout: samples are put one block after the other and end up in
+ * their split.
+ *
+ *  The caller says beforehand how many samples there are: first those for training (whose last part
+ * may become the validation set), then those of a second source, if any. The file appears under its
+ * name only when finish has written it all, read it back and found it right.
+ */
+#include "charl/dataset.h"
+
+typedef struct charl__writer charl__writer;
+
+typedef struct charl__writer_spec {
+    charl_dataset_kind kind;
+    charl_dtype x_dtype; /* u8, u16, u32 or f32 */
+    charl_shape x_item;  /* one sample; scalar for tokens */
+    bool values;         /* targets are f32, else i32 classes; tokens have none */
+    charl_shape y_item;  /* one target */
+    int64_t rows;        /* of the first source */
+    int64_t more;        /* of the second source: validation, or test if val_split > 0 */
+    int64_t classes;     /* at least; 0: largest label + 1. Tokens: size of the vocabulary */
+} charl__writer_spec;
+
+/** Start writing `path`. Errors: ERR_CONFIG (exists, bad val_split), ERR_DISK. */
+charl_status charl__writer_create(const char *path, const charl__writer_spec *spec,
+                                  const charl_import_options *opt,
+                                  charl__writer **out) CHARL_MUST_CHECK;
+
+/** Why a name cannot be kept in a text of one name per line, to stand behind "a name"; NULL: it
+ * can.
+ */
+const char *charl__name_fault(const char *name);
+/** Text attribute of the file: "class_names", "columns". Not stored when longer than HDF5 allows
+ * (64 kB). */
+charl_status charl__writer_text(charl__writer *w, const char *name,
+                                const char *text) CHARL_MUST_CHECK;
+
+/** A whole array of u32 beside the samples, with checksums: `rows` rows of shape `item`. Errors:
+ * ERR_DISK. */
+charl_status charl__writer_array(charl__writer *w, const char *name, const charl_shape *item,
+                                 int64_t rows, const uint32_t *data) CHARL_MUST_CHECK;
+
+/** The next n samples: x [n, x_item] of x_dtype, y [n, y_item] i32 or f32 (NULL for tokens).
+ *  Errors: ERR_DATA for a float that is not finite or a label below 0, naming the sample. */
+charl_status charl__writer_put(charl__writer *w, const void *x, const void *y,
+                               int64_t n) CHARL_MUST_CHECK;
+
+/** Statistics and checksums, then the commit. Errors: ERR_DISK; ERR_DATA if fewer samples came than
+ * announced. */
+charl_status charl__writer_finish(charl__writer *w) CHARL_MUST_CHECK;
+
+/** Also abandons what was not finished. NULL is a no-op. */
+void charl__writer_destroy(charl__writer *w);
+
+#endif

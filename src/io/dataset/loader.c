@@ -1,0 +1,223 @@
+/* A ring with three counters that only grow: filled >= taken >= released. Slot of step k (counted
+ * from the first) is k % n_slots. The thread works while filled - released < n_slots; next waits
+ * while filled == taken. */
+#include "io/dataset/loader.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+enum { MESSAGE = 2048 };
+
+struct charl__loader {
+    charl__loader_options opt;
+    void *x[CHARL__LOADER_MAX_SLOTS];
+    void *y[CHARL__LOADER_MAX_SLOTS];
+    int64_t n;      /* samples of the split */
+    int64_t window; /* 0: not tokens */
+    int64_t *rows;  /* of the batch being read */
+    pthread_t thread;
+    bool running;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t filled, taken, released; /* under lock, as all below */
+    bool stop;
+    charl_status failed;
+    char message[MESSAGE];
+    double waited_s;
+};
+
+static int64_t slot_rows(const charl__loader_options *o)
+{
+    return o->mirrored ? 2 * o->rows : o->rows;
+}
+
+/* Position in the stream of what belongs into row i of a slot. */
+static int64_t position_of(const charl__loader_options *o, int64_t step, int64_t i)
+{
+    return step * o->batch + (i < o->rows ? o->row0 + i : o->batch - 1 - o->row0 - (i - o->rows));
+}
+
+static charl_status fill(charl__loader *l, int64_t index)
+{
+    charl_status st = CHARL_OK;
+    const charl__loader_options *o = &l->opt;
+    const int slot = (int)(index % o->n_slots);
+    const bool shifted = o->shuffle && o->split == CHARL_SPLIT_TRAIN; /* evaluation tiles */
+    const int64_t n = slot_rows(o);
+
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = position_of(o, o->first_step + index, i);
+        int64_t row = charl_order_row(o->seed, l->n, o->shuffle, at);
+
+        if (l->window > 0) {
+            row = row * l->window + charl_order_shift(o->seed, l->n, shifted, at, l->window);
+        }
+        l->rows[i] = row;
+    }
+    if (o->index_only) {
+        for (int64_t i = 0; i < n; i++) {
+            ((int32_t *)l->x[slot])[i] = (int32_t)l->rows[i];
+        }
+    } else if (l->window > 0) {
+        CHARL_TRY(charl_dataset_read_at(o->ds, o->split, l->rows, n, l->x[slot], l->y[slot]));
+    } else {
+        CHARL_TRY(charl_dataset_read(o->ds, o->split, l->rows, n, l->x[slot], l->y[slot]));
+    }
+cleanup:
+    return st;
+}
+
+static bool has_work(const charl__loader *l)
+{
+    const bool ended = l->opt.end_step >= 0 && l->opt.first_step + l->filled >= l->opt.end_step;
+
+    return !ended && l->filled - l->released < l->opt.n_slots;
+}
+
+static void *work(void *user)
+{
+    charl__loader *l = user;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop && l->failed == CHARL_OK) {
+        charl_status st;
+
+        if (!has_work(l)) {
+            pthread_cond_wait(&l->changed, &l->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&l->lock);
+        st = fill(l, l->filled); /* only this thread changes filled */
+        pthread_mutex_lock(&l->lock);
+        if (st == CHARL_OK) {
+            l->filled++;
+        } else {
+            l->failed = st;
+            snprintf(l->message, sizeof l->message, "%s", charl_error_message());
+        }
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static charl_status check_options(const charl__loader_options *o)
+{
+    charl_status st = CHARL_OK;
+    charl_dataset_info info;
+    const bool in_batch =
+        o->batch >= 1 && o->row0 >= 0 && o->rows >= 1 && o->rows <= o->batch - o->row0;
+
+    CHARL_REQUIRE(o->ds && (unsigned)o->split < CHARL_SPLIT_COUNT, CHARL_ERR_INVALID,
+                  "loader: no dataset or no such split");
+    charl_dataset_get_info(o->ds, &info);
+    CHARL_REQUIRE(info.rows[o->split] > 0, CHARL_ERR_INVALID, "loader: %s has no split %s",
+                  info.path, charl_split_name(o->split));
+    CHARL_REQUIRE(in_batch, CHARL_ERR_INVALID, "loader: rows [%lld, +%lld) of a batch of %lld",
+                  (long long)o->row0, (long long)o->rows, (long long)o->batch);
+    CHARL_REQUIRE(o->first_step >= 0 && o->first_step < INT64_MAX / o->batch - o->batch,
+                  CHARL_ERR_INVALID, "loader: step %lld", (long long)o->first_step);
+    CHARL_REQUIRE(o->n_slots >= 1 && o->n_slots <= CHARL__LOADER_MAX_SLOTS && o->x &&
+                      (o->y || o->index_only),
+                  CHARL_ERR_INVALID, "loader: %d slots", o->n_slots);
+    CHARL_REQUIRE(!o->index_only || info.items[o->split] <= INT32_MAX, CHARL_ERR_INVALID,
+                  "loader: %lld rows do not fit 32-bit indices", (long long)info.items[o->split]);
+cleanup:
+    return st;
+}
+
+charl_status charl__loader_create(const charl__loader_options *opt, charl__loader **out)
+{
+    charl_status st = CHARL_OK;
+    charl__loader *l = NULL;
+    charl_dataset_info info;
+
+    *out = NULL;
+    CHARL_TRY(check_options(opt));
+    CHARL_TRY(charl_alloc(sizeof *l, &l));
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    l->opt = *opt;
+    memcpy(l->x, opt->x, (size_t)opt->n_slots * sizeof *l->x);
+    if (opt->y) {
+        memcpy(l->y, opt->y, (size_t)opt->n_slots * sizeof *l->y);
+    }
+    charl_dataset_get_info(opt->ds, &info);
+    l->n = info.rows[opt->split];
+    l->window = info.kind == CHARL_DATASET_TOKENS ? info.x_shape.dim[0] : 0;
+    CHARL_TRY(charl_alloc_array(slot_rows(opt), sizeof *l->rows, &l->rows));
+    CHARL_TRY(charl__acquire("thread"));
+    l->running = pthread_create(&l->thread, NULL, work, l) == 0;
+    if (!l->running) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_NOMEM, "loader: no thread can be started");
+    }
+    *out = l;
+    l = NULL;
+cleanup:
+    charl__loader_destroy(l);
+    return st;
+}
+
+charl_status charl__loader_next(charl__loader *l, int64_t *step, int *slot)
+{
+    charl_status st = CHARL_OK;
+    double since;
+
+    *step = -1;
+    *slot = -1;
+    pthread_mutex_lock(&l->lock);
+    CHARL_REQUIRE(l->opt.end_step < 0 || l->opt.first_step + l->taken < l->opt.end_step,
+                  CHARL_ERR_INVALID, "loader: step %lld was the last", (long long)l->opt.end_step);
+    CHARL_REQUIRE(l->taken - l->released < l->opt.n_slots, CHARL_ERR_INVALID,
+                  "loader: all %d slots are held", l->opt.n_slots);
+    since = charl__clock_s();
+    while (l->filled == l->taken && l->failed == CHARL_OK) {
+        pthread_cond_wait(&l->changed, &l->lock);
+    }
+    l->waited_s += charl__clock_s() - since;
+    CHARL_REQUIRE(l->filled > l->taken, l->failed, "%s", l->message);
+    *step = l->opt.first_step + l->taken;
+    *slot = (int)(l->taken % l->opt.n_slots);
+    l->taken++;
+cleanup:
+    pthread_mutex_unlock(&l->lock);
+    return st;
+}
+
+void charl__loader_release(charl__loader *l, int slot)
+{
+    pthread_mutex_lock(&l->lock);
+    CHARL_INVARIANT(l->released < l->taken && slot == (int)(l->released % l->opt.n_slots));
+    l->released++;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->lock);
+}
+
+double charl__loader_waited_s(const charl__loader *l)
+{
+    return l->waited_s; /* written only by next, which belongs to the caller's thread */
+}
+
+void charl__loader_destroy(charl__loader *l)
+{
+    if (!l) {
+        return;
+    }
+    if (l->running) {
+        pthread_mutex_lock(&l->lock);
+        l->stop = true;
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->lock);
+        pthread_join(l->thread, NULL);
+        charl__drop();
+    }
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->lock);
+    charl_free(l->rows);
+    charl_free(l);
+}

@@ -1,0 +1,57 @@
+#ifndef CHARL_IO_DATASET_LOADER_H
+#define CHARL_IO_DATASET_LOADER_H
+/** Reads the batches of coming steps while the present one computes.
+ *
+ *  A thread fills a ring of slots, memory that the caller lends, with this rank's rows of each
+ * step: positions [step * batch + row0, + rows) of the training stream (charl_order_row). The
+ * stream has no end, so the last batch of an evaluation is filled up with rows from the beginning,
+ * which the caller must give no weight. Steps come in order. next and release belong to one thread;
+ * destroy may be called at any time by the same thread.
+ *
+ *  A failure to read is reported by the next that would have delivered the step, and by every one
+ * after it.
+ */
+#include "charl/dataset.h"
+
+typedef struct charl__loader charl__loader;
+
+enum { CHARL__LOADER_MAX_SLOTS = 64 };
+
+typedef struct charl__loader_options {
+    charl_dataset *ds; /* borrowed; outlives the loader */
+    charl_split split;
+    bool shuffle;
+    uint64_t seed;
+    int64_t batch;      /* rows of one step over all ranks */
+    int64_t row0, rows; /* this rank's part of them */
+    int64_t first_step; /* the cursor */
+    int64_t end_step;   /* first step not to read; negative: endless */
+    int n_slots;        /* 1..CHARL__LOADER_MAX_SLOTS */
+    void *const *x;     /* [n_slots] memory for [rows, x_shape]; index only: for i32 [rows] */
+    void *const *y;     /* [n_slots] memory for [rows, y_shape]; index only: ignored */
+    bool mirrored;   /* slots have room for 2 * rows: row i of the batch is followed, `rows` later,
+                        by its mirror image, row batch - 1 - i */
+    bool index_only; /* deliver row numbers (tokens: first positions) of data the caller keeps
+                        elsewhere */
+} charl__loader_options;
+
+/** Check the options and start the thread. The slots are borrowed until destroy.
+ *  Errors: ERR_INVALID  a part outside the batch, no such split   ERR_NOMEM */
+charl_status charl__loader_create(const charl__loader_options *opt,
+                                  charl__loader **out) CHARL_MUST_CHECK;
+
+/** Wait for the next step in order; its rows are in *slot until charl__loader_release.
+ *  Blocks. Errors: what reading reported; ERR_INVALID past end_step, or if every slot is still
+ * held. */
+charl_status charl__loader_next(charl__loader *l, int64_t *step, int *slot) CHARL_MUST_CHECK;
+
+/** Give the oldest slot held back to be filled again. */
+void charl__loader_release(charl__loader *l, int slot);
+
+/** Seconds that next has waited so far: time in which the data were not ready. */
+double charl__loader_waited_s(const charl__loader *l);
+
+/** Stop, join, free. NULL is a no-op. */
+void charl__loader_destroy(charl__loader *l);
+
+#endif

@@ -1,0 +1,220 @@
+/* Image files: finding them and making samples of them. */
+#include "charl/image.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "io/image/image_files.h"
+#include "io/image/image_pixels.h"
+#include "io/import/import_source.h"
+
+enum { MAX_FILE_BYTES = 1 << 28 };
+
+static const char *const fit_names[] = {"crop", "stretch", "pad"};
+
+const char *charl_image_fit_name(charl_image_fit fit)
+{
+    return (unsigned)fit < CHARL_FIT_COUNT ? fit_names[fit] : "?";
+}
+
+charl_image_fit charl_image_fit_of(const char *name)
+{
+    int fit = 0;
+
+    while (fit < CHARL_FIT_COUNT && strcmp(name, fit_names[fit]) != 0) {
+        fit++;
+    }
+    return (charl_image_fit)fit;
+}
+
+charl_status charl__pixels_create(const char *path, int64_t height, int64_t width,
+                                  charl__pixels *out)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(height > 0 && width > 0 && height <= CHARL__IMAGE_MAX_PIXELS / width,
+                  CHARL_ERR_DATA, "%s: %lld x %lld pixels; at most %d are read", path,
+                  (long long)width, (long long)height, CHARL__IMAGE_MAX_PIXELS);
+    CHARL_TRY(charl_alloc_array(height * width, 3, &out->rgb));
+    out->height = height;
+    out->width = width;
+cleanup:
+    return st;
+}
+
+void charl__pixels_fini(charl__pixels *p)
+{
+    charl_free(p->rgb);
+    *p = (charl__pixels){0};
+}
+
+static charl_status read_file(const char *path, unsigned char **data, size_t *bytes)
+{
+    charl_status st = CHARL_OK;
+    charl__source *s = NULL;
+    int64_t n;
+
+    CHARL_TRY(charl__source_open(path, &s));
+    n = charl__source_file_bytes(s);
+    CHARL_REQUIRE(n <= MAX_FILE_BYTES, CHARL_ERR_DATA, "%s: larger than %d bytes", path,
+                  MAX_FILE_BYTES);
+    CHARL_TRY(charl_alloc((size_t)n, data));
+    CHARL_TRY(charl__source_exact(s, *data, (size_t)n, "the image"));
+    *bytes = (size_t)n;
+cleanup:
+    charl__source_close(s);
+    return st;
+}
+
+charl_status charl_image_read(const char *path, const charl_image_format *format,
+                              unsigned char *out)
+{
+    charl_status st = CHARL_OK;
+    static const unsigned char png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    static const unsigned char jpeg[] = {0xff, 0xd8, 0xff};
+    unsigned char *data = NULL;
+    size_t bytes = 0;
+    charl__pixels pixels = {0};
+
+    CHARL_TRY(read_file(path, &data, &bytes));
+    if (bytes >= sizeof png && memcmp(data, png, sizeof png) == 0) {
+        CHARL_TRY(charl__png_decode(path, data, bytes, &pixels));
+    } else {
+        CHARL_REQUIRE(bytes >= sizeof jpeg && memcmp(data, jpeg, sizeof jpeg) == 0, CHARL_ERR_DATA,
+                      "%s: neither a PNG nor a JPEG file", path);
+        CHARL_TRY(charl__jpeg_decode(path, data, bytes, &pixels));
+    }
+    CHARL_TRY(charl__pixels_resize(&pixels, format, out));
+cleanup:
+    charl__pixels_fini(&pixels);
+    charl_free(data);
+    return st;
+}
+
+static bool ends_in_one_of(const char *name, const char *const *endings, size_t n)
+{
+    const char *dot = strrchr(name, '.');
+
+    for (size_t i = 0; dot && i < n; i++) {
+        size_t k = 0;
+
+        while (endings[i][k] && tolower((unsigned char)dot[k + 1]) == endings[i][k]) {
+            k++;
+        }
+        if (!endings[i][k] && !dot[k + 1]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool charl__is_image_name(const char *name)
+{
+    static const char *const endings[] = {"png", "jpg", "jpeg"};
+
+    return ends_in_one_of(name, endings, sizeof endings / sizeof *endings);
+}
+
+static bool is_foreign_image_name(const char *name)
+{
+    static const char *const endings[] = {"gif",  "bmp",  "webp", "tif", "tiff", "heic",
+                                          "avif", "jfif", "ppm",  "pgm", "jp2"};
+
+    return ends_in_one_of(name, endings, sizeof endings / sizeof *endings);
+}
+
+charl_status charl__files_append(charl_image_files *f, const char *folder, const char *name)
+{
+    charl_status st = CHARL_OK;
+    const size_t bytes = strlen(folder) + strlen(name) + 2;
+    const bool slash = folder[0] && folder[strlen(folder) - 1] != '/';
+
+    if (f->count == f->capacity) {
+        const int64_t capacity = f->capacity ? 2 * f->capacity : 64;
+
+        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *f->paths, &f->paths));
+        f->capacity = capacity;
+    }
+    CHARL_TRY(charl_alloc(bytes, &f->paths[f->count]));
+    snprintf(f->paths[f->count++], bytes, "%s%s%s", folder, slash ? "/" : "", name);
+cleanup:
+    return st;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+charl_status charl__folder_list(const char *folder, bool folders, charl_image_files *out)
+{
+    charl_status st = CHARL_OK;
+    const int64_t first = out->count;
+    const struct dirent *entry;
+    DIR *dir = NULL;
+
+    CHARL_TRY(charl__acquire("folder"));
+    dir = opendir(folder);
+    if (!dir) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_DATA, "%s: cannot be read: %s", folder, strerror(errno));
+    }
+    while ((entry = readdir(dir)) != NULL) {
+        struct stat s;
+
+        if (entry->d_name[0] == '.' || (!folders && !charl__is_image_name(entry->d_name))) {
+            CHARL_REQUIRE(folders || !is_foreign_image_name(entry->d_name), CHARL_ERR_DATA,
+                          "%s/%s: only .png, .jpg and .jpeg images are read; HINT convert it or "
+                          "move it out of the folder",
+                          folder, entry->d_name);
+            continue;
+        }
+        CHARL_TRY(charl__files_append(out, folder, entry->d_name));
+        if (folders && (stat(out->paths[out->count - 1], &s) != 0 || !S_ISDIR(s.st_mode))) {
+            charl_free(out->paths[--out->count]);
+        }
+    }
+    if (out->count > first) {
+        qsort(out->paths + first, (size_t)(out->count - first), sizeof *out->paths, by_name);
+    }
+cleanup:
+    if (dir) {
+        closedir(dir);
+        charl__drop();
+    }
+    return st;
+}
+
+charl_status charl_image_files_add(charl_image_files *files, const char *path)
+{
+    charl_status st = CHARL_OK;
+    const int64_t before = files->count;
+    struct stat s;
+
+    CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path,
+                  strerror(errno));
+    if (!S_ISDIR(s.st_mode)) {
+        CHARL_TRY(charl__files_append(files, "", path));
+        goto cleanup;
+    }
+    CHARL_TRY(charl__folder_list(path, false, files));
+    CHARL_REQUIRE(files->count > before, CHARL_ERR_DATA,
+                  "%s: there are no .png, .jpg or .jpeg files in this folder", path);
+cleanup:
+    return st;
+}
+
+void charl_image_files_fini(charl_image_files *files)
+{
+    for (int64_t i = 0; i < files->count; i++) {
+        charl_free(files->paths[i]);
+    }
+    charl_free(files->paths);
+    *files = (charl_image_files){0};
+}

@@ -1,0 +1,18 @@
+#ifndef CHARL_IO_IMAGE_IMAGE_FILES_H
+#define CHARL_IO_IMAGE_IMAGE_FILES_H
+/** Names of image files. */
+#include "charl/image.h"
+
+/** Whether the name ends in .png, .jpg or .jpeg, in letters of either case. */
+bool charl__is_image_name(const char *name);
+
+/** Append "folder/name", or name alone where folder is "". Errors: ERR_NOMEM. */
+charl_status charl__files_append(charl_image_files *f, const char *folder,
+                                 const char *name) CHARL_MUST_CHECK;
+
+/** Append the paths of the images in a folder, or of the folders in it, sorted by name and without
+ * hidden ones. May append none. Errors: ERR_DATA, ERR_NOMEM. */
+charl_status charl__folder_list(const char *folder, bool folders,
+                                charl_image_files *out) CHARL_MUST_CHECK;
+
+#endif

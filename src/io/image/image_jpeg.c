@@ -1,0 +1,149 @@
+/* JPEG through libjpeg. It reports failures by a jump, so what the jump leaves behind lives in a
+ * struct of the caller; and it calls a damaged file a warning and invents the rest, so warnings of
+ * damage are failures here. */
+#include "base/error.h"
+#include "io/image/image_pixels.h"
+
+#ifdef CHARL_HAVE_JPEG
+#include <setjmp.h>
+#include <stdio.h>
+
+#include <jerror.h>
+#include <jpeglib.h>
+
+enum { EXIF_MARKER = JPEG_APP0 + 1 };
+enum { MAX_SCANS = 100 }; /* of a progressive file; ten are usual, and each costs a pass */
+
+typedef struct decoder {
+    struct jpeg_decompress_struct jpeg;
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf escape;
+    char message[JMSG_LENGTH_MAX];
+    const char *path;
+    charl__pixels *out;
+    int orientation;
+    charl_status st;
+} decoder;
+
+static void give_up(j_common_ptr jpeg)
+{
+    decoder *d = jpeg->client_data;
+
+    if (!d->message[0]) {
+        jpeg->err->format_message(jpeg, d->message);
+    }
+    longjmp(d->escape, 1);
+}
+
+static void on_message(j_common_ptr jpeg, int level)
+{
+    const int code = jpeg->err->msg_code;
+
+    /* Bytes between markers and odd colour tags are common and harmless. */
+    if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM &&
+        code != JWRN_JFIF_MAJOR) {
+        give_up(jpeg);
+    }
+}
+
+static void on_progress(j_common_ptr jpeg)
+{
+    decoder *d = jpeg->client_data;
+
+    if (d->jpeg.input_scan_number > MAX_SCANS) {
+        snprintf(d->message, sizeof d->message, "more than %d scans", MAX_SCANS);
+        give_up(jpeg);
+    }
+}
+
+static int find_orientation(const decoder *d)
+{
+    int found = 1;
+
+    for (jpeg_saved_marker_ptr m = d->jpeg.marker_list; m && found == 1; m = m->next) {
+        if (m->marker == EXIF_MARKER) {
+            found = charl__exif_orientation(m->data, m->data_length);
+        }
+    }
+    return found;
+}
+
+static charl_status begin(decoder *d)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(d->jpeg.jpeg_color_space != JCS_CMYK && d->jpeg.jpeg_color_space != JCS_YCCK,
+                  CHARL_ERR_DATA, "%s: CMYK colours, as for print; HINT convert it to RGB",
+                  d->path);
+    CHARL_TRY(charl__pixels_create(d->path, d->jpeg.image_height, d->jpeg.image_width, d->out));
+    d->orientation = find_orientation(d);
+    d->jpeg.out_color_space = JCS_RGB;
+    d->jpeg.dct_method = JDCT_ISLOW; /* exact integer arithmetic */
+cleanup:
+    return st;
+}
+
+/* False after a jump. */
+static bool run(decoder *d, const unsigned char *data, size_t bytes)
+{
+    if (setjmp(d->escape)) {
+        return false;
+    }
+    jpeg_create_decompress(&d->jpeg);
+    d->jpeg.progress = &d->progress;
+    jpeg_mem_src(&d->jpeg, data, bytes);
+    jpeg_save_markers(&d->jpeg, EXIF_MARKER, 0xffff);
+    jpeg_read_header(&d->jpeg, TRUE);
+    d->st = begin(d);
+    if (d->st != CHARL_OK) {
+        return true;
+    }
+    jpeg_start_decompress(&d->jpeg);
+    while (d->jpeg.output_scanline < d->jpeg.output_height) {
+        unsigned char *row =
+            d->out->rgb + (size_t)d->jpeg.output_scanline * (size_t)d->out->width * 3;
+
+        jpeg_read_scanlines(&d->jpeg, &row, 1);
+    }
+    jpeg_finish_decompress(&d->jpeg);
+    return true;
+}
+
+charl_status charl__jpeg_decode(const char *path, const unsigned char *data, size_t bytes,
+                                charl__pixels *out)
+{
+    charl_status st = CHARL_OK;
+    decoder d = {.path = path, .out = out};
+    bool good;
+
+    d.jpeg.err = jpeg_std_error(&d.errors);
+    d.jpeg.client_data = &d;
+    d.errors.error_exit = give_up;
+    d.errors.emit_message = on_message;
+    d.progress.progress_monitor = on_progress;
+    good = run(&d, data, bytes);
+    jpeg_destroy_decompress(&d.jpeg);
+    CHARL_REQUIRE(good, CHARL_ERR_DATA, "%s: damaged or truncated JPEG file: %s", path, d.message);
+    CHARL_TRY(d.st);
+    CHARL_TRY(charl__pixels_orient(out, d.orientation));
+cleanup:
+    return st;
+}
+#else
+charl_status charl__jpeg_decode(const char *path, const unsigned char *data, size_t bytes,
+                                charl__pixels *out)
+{
+    charl_status st = CHARL_OK;
+
+    (void)data;
+    (void)bytes;
+    (void)out;
+    CHARL_FAIL(CHARL_ERR_DATA,
+               "%s: this charl was built without JPEG; HINT install libjpeg-dev and build "
+               "it again",
+               path);
+cleanup:
+    return st;
+}
+#endif

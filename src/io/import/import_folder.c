@@ -1,0 +1,302 @@
+/* Folders of images to a dataset. First every name and label, so that mistakes come before the long
+ * part and classes can be numbered by name; then one image at a time. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "io/dataset/dataset_write.h"
+#include "io/image/image_files.h"
+#include "io/import/import_csv.h"
+
+enum { MAX_CLASSES = 100000, MAX_ID = 100000, BLOCK_BYTES = 1 << 20, MAX_SIDE = 4096 };
+
+/* The images of one folder: paths, and for each its label, a number or a name. */
+typedef struct collection {
+    const char *folder;
+    bool listed; /* labels.csv says what there is */
+    charl_image_files images;
+    charl_image_files labels; /* texts */
+    int32_t *label;           /* [images.count] */
+} collection;
+
+typedef struct classes {
+    char **names; /* sorted, borrowed from the collections */
+    int64_t count;
+    bool ids; /* labels are numbers, not names */
+} classes;
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* A file name in labels.csv: inside the folder, and of an image. */
+static charl_status check_listed_name(const collection *c, const char *name, int64_t line)
+{
+    charl_status st = CHARL_OK;
+    const bool climbs = strcmp(name, "..") == 0 || strncmp(name, "../", 3) == 0 ||
+                        strstr(name, "/../") || name[0] == '/';
+
+    CHARL_REQUIRE(!climbs, CHARL_ERR_DATA, "%s/labels.csv:%lld: %.200s is outside the folder",
+                  c->folder, (long long)line, name);
+    CHARL_REQUIRE(charl__is_image_name(name), CHARL_ERR_DATA,
+                  "%s/labels.csv:%lld: \"%.200s\" is not a .png, .jpg or .jpeg file", c->folder,
+                  (long long)line, name);
+cleanup:
+    return st;
+}
+
+static charl_status read_list(collection *c, charl__csv *csv)
+{
+    charl_status st = CHARL_OK;
+    int n;
+
+    CHARL_TRY(charl__csv_next(csv, &n));
+    if (n == 2 && !charl__is_image_name(charl__csv_field(csv, 0))) { /* a header */
+        CHARL_TRY(charl__csv_next(csv, &n));
+    }
+    while (n > 0) {
+        const long long line = (long long)charl__csv_line(csv);
+
+        CHARL_REQUIRE(n == 2, CHARL_ERR_DATA,
+                      "%s/labels.csv:%lld: %d fields; a file name and a label were expected",
+                      c->folder, line, n);
+        CHARL_TRY(check_listed_name(c, charl__csv_field(csv, 0), line));
+        CHARL_REQUIRE(charl__csv_field(csv, 1)[0], CHARL_ERR_DATA,
+                      "%s/labels.csv:%lld: the label is missing", c->folder, line);
+        CHARL_TRY(charl__files_append(&c->images, c->folder, charl__csv_field(csv, 0)));
+        CHARL_TRY(charl__files_append(&c->labels, "", charl__csv_field(csv, 1)));
+        CHARL_TRY(charl__csv_next(csv, &n));
+    }
+    CHARL_REQUIRE(c->images.count > 0, CHARL_ERR_DATA, "%s/labels.csv: there are no images in it",
+                  c->folder);
+cleanup:
+    return st;
+}
+
+static charl_status collect_list(collection *c, const char *path)
+{
+    charl_status st = CHARL_OK;
+    charl__source *source = NULL;
+    charl__csv *csv = NULL;
+
+    CHARL_TRY(charl__source_open(path, &source));
+    CHARL_TRY(charl__csv_create(source, ',', &csv));
+    CHARL_TRY(read_list(c, csv));
+cleanup:
+    charl__csv_destroy(csv);
+    charl__source_close(source);
+    return st;
+}
+
+static charl_status collect_classes(collection *c)
+{
+    charl_status st = CHARL_OK;
+    charl_image_files folders = {0};
+
+    CHARL_TRY(charl__folder_list(c->folder, true, &folders));
+    CHARL_REQUIRE(
+        folders.count > 0, CHARL_ERR_DATA,
+        "%s: neither a labels.csv (file name and label on each line) nor sub-folders, one "
+        "for each class",
+        c->folder);
+    for (int64_t i = 0; i < folders.count; i++) {
+        CHARL_TRY(charl_image_files_add(&c->images, folders.paths[i]));
+        while (c->labels.count < c->images.count) {
+            CHARL_TRY(charl__files_append(&c->labels, "", base_name(folders.paths[i])));
+        }
+    }
+cleanup:
+    charl_image_files_fini(&folders);
+    return st;
+}
+
+static charl_status collect(collection *c)
+{
+    charl_status st = CHARL_OK;
+    charl__text list = {0};
+    struct stat s;
+
+    CHARL_REQUIRE(stat(c->folder, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", c->folder,
+                  strerror(errno));
+    CHARL_REQUIRE(S_ISDIR(s.st_mode), CHARL_ERR_DATA, "%s: not a folder", c->folder);
+    CHARL_TRY(charl__text_printf(&list, "%s/labels.csv", c->folder));
+    c->listed = stat(charl__text_string(&list), &s) == 0;
+    if (c->listed) {
+        CHARL_TRY(collect_list(c, charl__text_string(&list)));
+    } else {
+        CHARL_TRY(collect_classes(c));
+    }
+    CHARL_TRY(charl_alloc_array(c->images.count, sizeof *c->label, &c->label));
+cleanup:
+    charl__text_fini(&list);
+    return st;
+}
+
+static void collection_fini(collection *c)
+{
+    charl_image_files_fini(&c->images);
+    charl_image_files_fini(&c->labels);
+    charl_free(c->label);
+}
+
+static bool is_id(const char *text)
+{
+    return text[0] && strspn(text, "0123456789") == strlen(text) && strlen(text) < 8 &&
+           atol(text) < MAX_ID;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The different labels of the training images, sorted. */
+static charl_status find_classes(const collection *c, classes *out)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = c->labels.count;
+
+    CHARL_TRY(charl_alloc_array(n, sizeof *out->names, &out->names));
+    memcpy(out->names, c->labels.paths, (size_t)n * sizeof *out->names);
+    qsort(out->names, (size_t)n, sizeof *out->names, by_name);
+    out->ids = c->listed;
+    for (int64_t i = 0; i < n; i++) {
+        out->ids = out->ids && is_id(out->names[i]);
+        if (i == 0 || strcmp(out->names[i], out->names[out->count - 1]) != 0) {
+            out->names[out->count++] = out->names[i];
+        }
+    }
+    CHARL_REQUIRE(out->count <= MAX_CLASSES, CHARL_ERR_DATA, "%s: more than %d classes", c->folder,
+                  MAX_CLASSES);
+    for (int64_t i = 0; i < out->count; i++) {
+        const char *why = charl__name_fault(out->names[i]);
+
+        CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: a class name %s", c->folder, why);
+    }
+cleanup:
+    return st;
+}
+
+static charl_status number_labels(collection *c, const classes *k)
+{
+    charl_status st = CHARL_OK;
+
+    for (int64_t i = 0; i < c->labels.count; i++) {
+        char *const *found =
+            bsearch(&c->labels.paths[i], k->names, (size_t)k->count, sizeof *k->names, by_name);
+
+        if (k->ids && is_id(c->labels.paths[i])) {
+            c->label[i] = (int32_t)atol(c->labels.paths[i]);
+            continue;
+        }
+        CHARL_REQUIRE(found, CHARL_ERR_DATA,
+                      "%s: class \"%.100s\" is not among those of the training images",
+                      c->images.paths[i], c->labels.paths[i]);
+        c->label[i] = (int32_t)(found - k->names);
+    }
+cleanup:
+    return st;
+}
+
+static charl_status copy(const collection *c, const charl_image_format *format, charl__writer *w)
+{
+    charl_status st = CHARL_OK;
+    const int64_t bytes = format->channels * format->height * format->width;
+    const int64_t block = bytes < BLOCK_BYTES ? BLOCK_BYTES / bytes : 1;
+    unsigned char *x = NULL;
+    int32_t *y = NULL;
+    int64_t filled = 0;
+
+    CHARL_TRY(charl_alloc_array(block, (size_t)bytes, &x));
+    CHARL_TRY(charl_alloc_array(block, sizeof *y, &y));
+    for (int64_t i = 0; i < c->images.count; i++) {
+        const int64_t k = charl_order_row(0, c->images.count, true, i);
+
+        CHARL_TRY(charl_image_read(c->images.paths[k], format, x + filled * bytes));
+        y[filled++] = c->label[k];
+        if (filled == block || i + 1 == c->images.count) {
+            CHARL_TRY(charl__writer_put(w, x, y, filled));
+            filled = 0;
+        }
+    }
+cleanup:
+    charl_free(x);
+    charl_free(y);
+    return st;
+}
+
+static charl_status write_texts(const classes *k, const charl_image_format *format,
+                                charl__writer *w)
+{
+    charl_status st = CHARL_OK;
+    charl__text names = {0};
+
+    CHARL_TRY(charl__writer_text(w, "fit", charl_image_fit_name(format->fit)));
+    for (int64_t i = 0; !k->ids && i < k->count; i++) {
+        CHARL_TRY(charl__text_printf(&names, "%s%s", i ? "\n" : "", k->names[i]));
+    }
+    if (names.length > 0) {
+        CHARL_TRY(charl__writer_text(w, "class_names", charl__text_string(&names)));
+    }
+cleanup:
+    charl__text_fini(&names);
+    return st;
+}
+
+static charl_status check_format(const charl_image_format *f)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(f->channels == 1 || f->channels == 3, CHARL_ERR_CONFIG,
+                  "images have 1 or 3 channels, not %lld", (long long)f->channels);
+    CHARL_REQUIRE(f->height >= 1 && f->height <= MAX_SIDE && f->width >= 1 && f->width <= MAX_SIDE,
+                  CHARL_ERR_CONFIG, "images of %lld x %lld pixels; each side is 1 to %d",
+                  (long long)f->height, (long long)f->width, MAX_SIDE);
+    CHARL_REQUIRE((unsigned)f->fit < CHARL_FIT_COUNT, CHARL_ERR_CONFIG, "there is no fit %d",
+                  (int)f->fit);
+cleanup:
+    return st;
+}
+
+charl_status charl_import_images(const char *const folders[2], const charl_image_format *format,
+                                 const char *out, const charl_import_options *opt)
+{
+    charl_status st = CHARL_OK;
+    collection c[2] = {{.folder = folders[0]}, {.folder = folders[1]}};
+    classes k = {0};
+    charl__writer_spec spec = {.kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8};
+    charl__writer *w = NULL;
+
+    CHARL_TRY(check_format(format));
+    CHARL_TRY(collect(&c[0]));
+    CHARL_TRY(find_classes(&c[0], &k));
+    CHARL_TRY(number_labels(&c[0], &k));
+    if (folders[1]) {
+        CHARL_TRY(collect(&c[1]));
+        CHARL_TRY(number_labels(&c[1], &k));
+    }
+    spec.x_item = (charl_shape){3, {format->channels, format->height, format->width}};
+    spec.rows = c[0].images.count;
+    spec.more = c[1].images.count;
+    spec.classes = k.ids ? 0 : k.count;
+    CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
+    CHARL_TRY(write_texts(&k, format, w));
+    CHARL_TRY(copy(&c[0], format, w));
+    if (folders[1]) {
+        CHARL_TRY(copy(&c[1], format, w));
+    }
+    CHARL_TRY(charl__writer_finish(w));
+cleanup:
+    charl__writer_destroy(w);
+    charl_free(k.names);
+    collection_fini(&c[0]);
+    collection_fini(&c[1]);
+    return st;
+}

@@ -1,0 +1,278 @@
+/* NumPy's .npy format: a magic number, a version, the length of a header that is a Python
+ * dictionary literal, then the elements. Only the three keys that NumPy itself writes are
+ * understood. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "charl/dataset.h"
+#include "io/dataset/dataset_write.h"
+#include "io/import/import_source.h"
+
+enum { MAX_HEADER = 65536, BLOCK_BYTES = 1 << 20, MAX_ROW = 1 << 28 };
+
+typedef struct npy {
+    charl__source *source;
+    char type;          /* 'u' 'i' 'f' 'b' */
+    size_t size;        /* bytes per element */
+    charl_shape item;   /* one row */
+    int64_t rows, done; /* in all, and read so far */
+    int64_t per_row;    /* elements */
+} npy;
+
+/* What follows 'key': in the header. */
+static const char *value_of(const char *header, const char *key)
+{
+    char quoted[32];
+    const char *p;
+
+    snprintf(quoted, sizeof quoted, "'%s':", key);
+    p = strstr(header, quoted);
+    if (!p) {
+        return NULL;
+    }
+    p += strlen(quoted);
+    return p + strspn(p, " ");
+}
+
+static charl_status parse_type(npy *a, const char *path, const char *p)
+{
+    charl_status st = CHARL_OK;
+    static const char *const known[] = {"u1", "u2", "u4", "u8", "i1", "i2",
+                                        "i4", "i8", "f4", "f8", "b1"};
+    bool ok = false;
+
+    CHARL_REQUIRE(p && p[0] == '\'' && strlen(p) >= 5 && p[4] == '\'', CHARL_ERR_DATA,
+                  "%s: element type not understood (structured or object arrays are not imported)",
+                  path);
+    CHARL_REQUIRE(p[1] != '>', CHARL_ERR_DATA,
+                  "%s: big-endian elements; HINT x.astype(x.dtype.newbyteorder('<'))", path);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        ok = ok || (p[2] == known[i][0] && p[3] == known[i][1]);
+    }
+    CHARL_REQUIRE(ok && (p[1] == '<' || p[1] == '|' || p[1] == '='), CHARL_ERR_DATA,
+                  "%s: element type %.5s is not imported; HINT x.astype('float32')", path, p);
+    a->type = p[2] == 'b' ? 'u' : p[2];
+    a->size = (size_t)(p[3] - '0');
+cleanup:
+    return st;
+}
+
+static charl_status parse_shape(npy *a, const char *path, const char *p)
+{
+    charl_status st = CHARL_OK;
+    int64_t bytes = (int64_t)a->size;
+    int n = 0;
+
+    CHARL_REQUIRE(p && *p == '(', CHARL_ERR_DATA, "%s: the shape is not understood", path);
+    p++;
+    while (*p && *p != ')') {
+        char *end;
+        const long long extent = strtoll(p, &end, 10);
+
+        CHARL_REQUIRE(end > p && extent > 0 && n < CHARL_MAX_DIMS, CHARL_ERR_DATA,
+                      "%s: the shape must have 1 to %d positive extents", path, CHARL_MAX_DIMS);
+        if (n == 0) {
+            a->rows = extent;
+        } else {
+            CHARL_REQUIRE(extent <= MAX_ROW / bytes, CHARL_ERR_DATA,
+                          "%s: rows of more than %d bytes", path, MAX_ROW);
+            a->item.dim[n - 1] = extent;
+            bytes *= extent;
+        }
+        n++;
+        p = end + strspn(end, ", ");
+    }
+    CHARL_REQUIRE(n >= 1 && *p == ')', CHARL_ERR_DATA, "%s: an array without dimensions", path);
+    a->item.ndim = n - 1;
+    a->per_row = charl_shape_count(&a->item);
+    CHARL_REQUIRE(a->rows <= INT64_MAX / bytes, CHARL_ERR_DATA, "%s: the extents overflow", path);
+cleanup:
+    return st;
+}
+
+static charl_status npy_open(npy *a, const char *path)
+{
+    charl_status st = CHARL_OK;
+    unsigned char head[8];
+    unsigned char length[4] = {0};
+    char *header = NULL;
+    const char *order;
+    size_t bytes;
+
+    CHARL_TRY(charl__source_open(path, &a->source));
+    CHARL_TRY(charl__source_exact(a->source, head, sizeof head, "the .npy header"));
+    CHARL_REQUIRE(memcmp(head, "\x93NUMPY", 6) == 0, CHARL_ERR_DATA, "%s: not a .npy file", path);
+    CHARL_REQUIRE(head[6] >= 1 && head[6] <= 3, CHARL_ERR_DATA, "%s: .npy version %d", path,
+                  head[6]);
+    CHARL_TRY(charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
+    bytes = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 | (size_t)length[3] << 24;
+    CHARL_REQUIRE(bytes < MAX_HEADER, CHARL_ERR_DATA, "%s: header of %zu bytes", path, bytes);
+    CHARL_TRY(charl_alloc(bytes + 1, &header));
+    CHARL_TRY(charl__source_exact(a->source, header, bytes, "the .npy header"));
+    CHARL_TRY(parse_type(a, path, value_of(header, "descr")));
+    order = value_of(header, "fortran_order");
+    CHARL_REQUIRE(order && strncmp(order, "False", 5) == 0, CHARL_ERR_DATA,
+                  "%s: Fortran order; HINT numpy.ascontiguousarray(x)", path);
+    CHARL_TRY(parse_shape(a, path, value_of(header, "shape")));
+cleanup:
+    charl_free(header);
+    return st;
+}
+
+static int64_t integer_at(const npy *a, const unsigned char *p)
+{
+    uint64_t u = 0;
+
+    for (size_t i = 0; i < a->size; i++) {
+        u |= (uint64_t)p[i] << (8 * i);
+    }
+    if (a->type == 'i' && a->size < 8 && (u >> (8 * a->size - 1)) != 0) {
+        return (int64_t)(u | ~UINT64_C(0) << (8 * a->size));
+    }
+    if (a->type == 'u' && u > INT64_MAX) {
+        return INT64_MAX;
+    }
+    return (int64_t)u;
+}
+
+static float float_at(const npy *a, const unsigned char *p)
+{
+    float f;
+    double d;
+
+    if (a->type != 'f') {
+        return (float)integer_at(a, p);
+    }
+    if (a->size == sizeof f) {
+        memcpy(&f, p, sizeof f);
+        return f;
+    }
+    memcpy(&d, p, sizeof d);
+    return fabs(d) <= (double)3.4028234e38F || isnan(d) ? (float)d : INFINITY;
+}
+
+/* The type that samples are stored in. */
+static charl_dtype sample_dtype(const npy *a)
+{
+    if (a->type == 'u' && a->size <= 4) {
+        return a->size == 1 ? CHARL_U8 : a->size == 2 ? CHARL_U16 : CHARL_U32;
+    }
+    return CHARL_F32;
+}
+
+/* n rows as stored elements: raw when the stored type is the source's, else converted to f32, or to
+ * i32 for classes. */
+static charl_status next_rows(npy *a, int64_t n, bool classes, unsigned char *raw, void *out)
+{
+    charl_status st = CHARL_OK;
+    const int64_t count = n * a->per_row;
+
+    CHARL_TRY(charl__source_exact(a->source, raw, (size_t)count * a->size, "the elements"));
+    for (int64_t i = 0; i < count; i++) {
+        const unsigned char *p = raw + (size_t)i * a->size;
+
+        if (classes) {
+            const int64_t v = integer_at(a, p);
+
+            CHARL_REQUIRE(v >= 0 && v < INT32_MAX, CHARL_ERR_DATA,
+                          "%s: %lld in row %lld is not a class", charl__source_path(a->source),
+                          (long long)v, (long long)(a->done + i / a->per_row));
+            ((int32_t *)out)[i] = (int32_t)v;
+        } else {
+            ((float *)out)[i] = float_at(a, p);
+        }
+    }
+    a->done += n;
+cleanup:
+    return st;
+}
+
+static charl_status copy(npy *x, npy *y, const charl__writer_spec *spec, charl__writer *w)
+{
+    charl_status st = CHARL_OK;
+    const int64_t x_bytes = x->per_row * (int64_t)(x->size > 4 ? x->size : 4);
+    const int64_t y_bytes = y->per_row * (int64_t)(y->size > 4 ? y->size : 4);
+    const int64_t largest = x_bytes > y_bytes ? x_bytes : y_bytes;
+    const int64_t block = largest < BLOCK_BYTES ? BLOCK_BYTES / largest : 1;
+    unsigned char *raw = NULL;
+    unsigned char *xs = NULL;
+    unsigned char *ys = NULL;
+
+    CHARL_TRY(charl_alloc_array(block, (size_t)largest, &raw));
+    CHARL_TRY(charl_alloc_array(block, (size_t)x_bytes, &xs));
+    CHARL_TRY(charl_alloc_array(block, (size_t)y_bytes, &ys));
+    for (int64_t i = 0; i < spec->rows; i += block) {
+        const int64_t n = spec->rows - i < block ? spec->rows - i : block;
+
+        if (spec->x_dtype == CHARL_F32) {
+            CHARL_TRY(next_rows(x, n, false, raw, xs));
+        } else {
+            CHARL_TRY(charl__source_exact(x->source, xs, (size_t)(n * x->per_row) * x->size,
+                                          "the elements"));
+        }
+        CHARL_TRY(next_rows(y, n, !spec->values, raw, ys));
+        CHARL_TRY(charl__writer_put(w, xs, ys, n));
+    }
+    CHARL_TRY(charl__source_end(x->source));
+    CHARL_TRY(charl__source_end(y->source));
+cleanup:
+    charl_free(ys);
+    charl_free(xs);
+    charl_free(raw);
+    return st;
+}
+
+static charl_status plan(const npy *x, const npy *y, charl__writer_spec *spec)
+{
+    charl_status st = CHARL_OK;
+    const int64_t *dim = x->item.dim;
+
+    CHARL_REQUIRE(x->rows == y->rows, CHARL_ERR_DATA, "%s has %lld rows but %s has %lld",
+                  charl__source_path(x->source), (long long)x->rows, charl__source_path(y->source),
+                  (long long)y->rows);
+    CHARL_REQUIRE(
+        x->item.ndim != 3 || dim[0] < 8 || dim[1] < 8 || dim[2] > 4, CHARL_ERR_DATA,
+        "%s: images of [%lld, %lld, %lld] look channels-last; HINT x.transpose(0, 3, 1, 2)",
+        charl__source_path(x->source), (long long)dim[0], (long long)dim[1], (long long)dim[2]);
+    spec->rows = x->rows;
+    spec->x_dtype = sample_dtype(x);
+    spec->x_item = x->item;
+    spec->y_item = y->item;
+    spec->values = y->type == 'f';
+    spec->kind = spec->values ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
+    if (!spec->values && x->item.ndim >= 2) {
+        spec->kind = CHARL_DATASET_IMAGES;
+    }
+    if (spec->kind == CHARL_DATASET_IMAGES && x->item.ndim == 2) {
+        spec->x_item = (charl_shape){3, {1, dim[0], dim[1]}}; /* one channel */
+    }
+    if (spec->values && y->item.ndim == 0) {
+        spec->y_item = (charl_shape){1, {1}}; /* the shape of a network's single output */
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl_import_npy(const char *x, const char *y, const char *out,
+                              const charl_import_options *opt)
+{
+    charl_status st = CHARL_OK;
+    npy a[2] = {{0}, {0}};
+    charl__writer_spec spec = {0};
+    charl__writer *w = NULL;
+
+    CHARL_TRY(npy_open(&a[0], x));
+    CHARL_TRY(npy_open(&a[1], y));
+    CHARL_TRY(plan(&a[0], &a[1], &spec));
+    CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
+    CHARL_TRY(copy(&a[0], &a[1], &spec, w));
+    CHARL_TRY(charl__writer_finish(w));
+cleanup:
+    charl__writer_destroy(w);
+    charl__source_close(a[0].source);
+    charl__source_close(a[1].source);
+    return st;
+}

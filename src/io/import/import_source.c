@@ -1,0 +1,154 @@
+/* zlib's gz functions read plain files as they are, so there is one way to read both. */
+#include "io/import/import_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/alloc.h"
+
+enum { ZLIB_BUFFER = 1 << 17, READ_MOST = 1 << 26 };
+
+struct charl__source {
+    char *path;
+    gzFile gz;
+    int64_t file_bytes;
+    int64_t at;
+};
+
+static charl_status open_gz(charl__source *s)
+{
+    charl_status st = CHARL_OK;
+    struct stat info;
+    int fd = -1;
+
+    /* O_NONBLOCK: a FIFO must be refused, not waited for. */
+    fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    CHARL_REQUIRE(fd >= 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", s->path, strerror(errno));
+    CHARL_REQUIRE(fstat(fd, &info) == 0, CHARL_ERR_IO, "%s: %s", s->path, strerror(errno));
+    CHARL_REQUIRE(S_ISREG(info.st_mode), CHARL_ERR_DATA, "%s: not a regular file", s->path);
+    CHARL_REQUIRE(info.st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", s->path);
+    s->file_bytes = info.st_size;
+    CHARL_TRY(charl__acquire("gzip stream"));
+    s->gz = gzdopen(fd, "rb");
+    if (!s->gz) {
+        charl__drop();
+        CHARL_FAIL(CHARL_ERR_NOMEM, "%s: out of memory for reading", s->path);
+    }
+    fd = -1; /* gzclose closes it */
+    gzbuffer(s->gz, ZLIB_BUFFER);
+cleanup:
+    if (fd >= 0) {
+        close(fd);
+    }
+    return st;
+}
+
+charl_status charl__source_open(const char *path, charl__source **out)
+{
+    charl_status st = CHARL_OK;
+    charl__source *s = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *s, &s));
+    CHARL_TRY(charl_strdup(path, &s->path));
+    CHARL_TRY(open_gz(s));
+    *out = s;
+    s = NULL;
+cleanup:
+    charl__source_close(s);
+    return st;
+}
+
+void charl__source_close(charl__source *s)
+{
+    if (!s) {
+        return;
+    }
+    if (s->gz) {
+        gzclose(s->gz);
+        charl__drop();
+    }
+    charl_free(s->path);
+    charl_free(s);
+}
+
+const char *charl__source_path(const charl__source *s)
+{
+    return s->path;
+}
+
+int64_t charl__source_file_bytes(const charl__source *s)
+{
+    return s->file_bytes;
+}
+
+charl_status charl__source_some(charl__source *s, void *dst, size_t cap, size_t *got)
+{
+    charl_status st = CHARL_OK;
+    const int n = gzread(s->gz, dst, (unsigned)(cap < READ_MOST ? cap : READ_MOST));
+    int code = Z_OK;
+
+    *got = 0;
+    if (n <= 0) {
+        const char *text = gzerror(s->gz, &code);
+
+        CHARL_REQUIRE(code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR,
+                      code == Z_ERRNO ? CHARL_ERR_IO : CHARL_ERR_DATA,
+                      "%s: cannot be read at byte %lld: %s", s->path, (long long)s->at,
+                      code == Z_ERRNO ? strerror(errno) : text);
+        CHARL_REQUIRE(code != Z_BUF_ERROR, CHARL_ERR_DATA,
+                      "%s: the compressed file is truncated (after byte %lld)", s->path,
+                      (long long)s->at);
+        goto cleanup;
+    }
+    *got = (size_t)n;
+    s->at += n;
+cleanup:
+    return st;
+}
+
+charl_status charl__source_exact(charl__source *s, void *dst, size_t bytes, const char *what)
+{
+    charl_status st = CHARL_OK;
+    unsigned char *p = dst;
+
+    while (bytes > 0) {
+        size_t got;
+
+        CHARL_TRY(charl__source_some(s, p, bytes, &got));
+        CHARL_REQUIRE(got > 0, CHARL_ERR_DATA, "%s: truncated: ends at byte %lld within %s",
+                      s->path, (long long)s->at, what);
+        p += got;
+        bytes -= got;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__source_end(charl__source *s)
+{
+    charl_status st = CHARL_OK;
+    const int64_t at = s->at;
+    unsigned char byte;
+    size_t got;
+
+    CHARL_TRY(charl__source_some(s, &byte, 1, &got));
+    CHARL_REQUIRE(got == 0, CHARL_ERR_DATA, "%s: more data than its header says (after byte %lld)",
+                  s->path, (long long)at);
+cleanup:
+    return st;
+}
+
+charl_status charl__source_rewind(charl__source *s)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_REQUIRE(gzrewind(s->gz) == 0, CHARL_ERR_IO, "%s: cannot be read again", s->path);
+    s->at = 0;
+cleanup:
+    return st;
+}

@@ -1,0 +1,30 @@
+#ifndef CHARL_IO_IMPORT_IMPORT_SOURCE_H
+#define CHARL_IO_IMPORT_IMPORT_SOURCE_H
+/** A file to import from, plain or gzip, read from front to back. Every failure is ERR_DATA or
+ * ERR_IO and names the file and the byte (of the unpacked contents). */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct charl__source charl__source;
+
+charl_status charl__source_open(const char *path, charl__source **out) CHARL_MUST_CHECK;
+void charl__source_close(charl__source *s);
+
+const char *charl__source_path(const charl__source *s);
+/** Size of the file, packed or not. */
+int64_t charl__source_file_bytes(const charl__source *s);
+
+/** The next bytes, at most `cap`; *got is 0 only at the end. */
+charl_status charl__source_some(charl__source *s, void *dst, size_t cap,
+                                size_t *got) CHARL_MUST_CHECK;
+/** Exactly the next `bytes` bytes; the end before is an error that says what was expected. */
+charl_status charl__source_exact(charl__source *s, void *dst, size_t bytes,
+                                 const char *what) CHARL_MUST_CHECK;
+/** Nothing may follow. */
+charl_status charl__source_end(charl__source *s) CHARL_MUST_CHECK;
+charl_status charl__source_rewind(charl__source *s) CHARL_MUST_CHECK;
+
+#endif
