@@ -8,6 +8,9 @@
  * Launch           src/autograd/op_common/rows.c; with CHUNKS and several work-items to a row, a work-group for each row.
  * Numerics         cross_entropy.clh's
  */
+#include "cross_entropy_part.clh"
+#include "skew.clh"
+#include "cross_entropy_shared.clh"
 #include "cross_entropy.clh"
 #include "row_weight.clh"
 
@@ -22,7 +25,7 @@ kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label,
     for (ulong r = first; r < min(first + per_item, rows); r++) {
         global const ACT *xr = x + x_at + r * n;
         const int cls = label[label_at + r];
-        const float2 y = loss_of(logit_of(xr, cls, (int)n), row_of(false, xr, (int)n, of, 0, 0), cls, smooth, (int)n);
+        const float2 y = loss_of(logit_of(xr, cls, (int)n), sums_of((row_place){xr, (int)n, 0}, of, 0), cls, smooth, (int)n);
 
         out[out_at + r] = y.x * WEIGHT_OF(r);
         lse[lse_at + r] = y.y;
@@ -34,10 +37,10 @@ kernel void charl_loss(global const ACT *x, ulong x_at, global const int *label,
     global const ACT *xr = x + x_at + r * n; /* all of a group come: some once more for the last row */
     const int cls = label[label_at + r];
     const float logit = logit_of(xr, cls, (int)n);
-    const part row = shared_row_of(xr, (int)n, of, t, scratch);
+    const part row = sums_of(place_of(words_at(xr), xr, (int)n, t), of, scratch);
 
     (void)per_item;
-    if (place < rows && (CHUNKS ? ITEM_OF_ROW : t) == 0) {
+    if (place < rows && (CHUNKS ? (int)get_local_id(0) : t) == 0) {
         const float2 y = loss_of(logit, row, cls, smooth, (int)n);
 
         out[out_at + r] = y.x * WEIGHT_OF(r);

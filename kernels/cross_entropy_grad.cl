@@ -7,8 +7,10 @@
  * Specialised by   see cross_entropy_grad.clh and row_weight.clh; CHARL_ROW_ITEMS: see rows.clh
  * Launch           src/autograd/op_common/rows.c; where work-items share rows, a work-group for each of `stretches` equal parts of a row, whose
  *                  work-items take vectors in turn. out may be x.
- * Numerics         each element by itself; exp: charl_exp_for.
+ * Numerics         each element by itself; exp: charl_exp_less.
  */
+#include "cross_entropy_part.clh"
+#include "skew.clh"
 #include "cross_entropy_grad.clh"
 #include "row_weight.clh"
 
@@ -25,9 +27,11 @@ kernel void charl_gradient(global const float *g, ulong g_at, global const ACT *
 #endif
 
     for (ulong i = begin; i < end; i++) {
-        const target r = target_of(lse[lse_at + i], g[g_at + i] * WEIGHT_OF(i), smooth, label[label_at + i], (int)size);
         global const ACT *xi = x + x_at + i * size;
         global ACT *to = out + out_at + i * size;
+        const int cls = label[label_at + i];
+        const float logit = logit_of(xi, cls, (int)size); /* only one that has not been overwritten is used */
+        const target r = target_of(lse[lse_at + i], g[g_at + i] * WEIGHT_OF(i), smooth, logit, cls, (int)size);
 
 #if CHARL_ROW_ITEMS == 1
         for (int c = 0; c < r.size; c += CHARL_VEC) {

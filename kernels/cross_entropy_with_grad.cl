@@ -6,6 +6,9 @@
  * Launch           as cross_entropy.cl. out may be x.
  * Numerics         those of the two, to the bit
  */
+#include "cross_entropy_part.clh"
+#include "skew.clh"
+#include "cross_entropy_shared.clh"
 #include "cross_entropy.clh"
 #include "cross_entropy_grad.clh"
 #include "row_weight.clh"
@@ -22,9 +25,9 @@ kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, u
     for (ulong r = first; r < min(first + per_item, rows); r++) {
         global const ACT *xr = x + x_at + r * n;
         const int cls = label[label_at + r];
-        const float w = WEIGHT_OF(r);
-        const float2 y = loss_of(logit_of(xr, cls, size), row_of(false, xr, size, of, 0, 0), cls, smooth, size);
-        const target q = target_of(y.y, g[g_at + r] * w, smooth, cls, size);
+        const float w = WEIGHT_OF(r), logit = logit_of(xr, cls, size);
+        const float2 y = loss_of(logit, sums_of((row_place){xr, size, 0}, of, 0), cls, smooth, size);
+        const target q = target_of(y.y, g[g_at + r] * w, smooth, logit, cls, size);
 
         loss[loss_at + r] = y.x * w;
         lse[lse_at + r] = y.y;
@@ -36,13 +39,13 @@ kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, u
     local float scratch[CHARL_ROW_SCRATCH];
     const ulong place = CHUNKS ? get_group_id(0) : get_global_id(0) / CHARL_ROW_ITEMS, r = min(place, rows - 1);
     const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS;
-    const int item = CHUNKS ? ITEM_OF_ROW : t, step = (CHUNKS ? ITEMS_OF_ROW : CHARL_ROW_ITEMS) * CHARL_VEC;
+    const int item = CHUNKS ? (int)get_local_id(0) : t, step = (CHUNKS ? CHARL_ROW_GROUP : CHARL_ROW_ITEMS) * CHARL_VEC;
     global const ACT *xr = x + x_at + r * n; /* all of a group come: some once more for the last row */
     global ACT *to = out + out_at + r * n;
     const int cls = label[label_at + r];
     const float w = WEIGHT_OF(r), scale = g[g_at + r] * w, logit = logit_of(xr, cls, size);
-    const float2 y = loss_of(logit, shared_row_of(xr, size, of, t, scratch), cls, smooth, size);
-    const target q = target_of(y.y, scale, smooth, cls, size);
+    const float2 y = loss_of(logit, sums_of(place_of(words_at(xr), xr, size, t), of, scratch), cls, smooth, size);
+    const target q = target_of(y.y, scale, smooth, logit, cls, size);
 
     (void)per_item;
     barrier(CLK_GLOBAL_MEM_FENCE); /* all have read what out takes the place of */

@@ -2,22 +2,24 @@
  *
  *   charl_both  as there, to the bit
  *
- * Specialised by   QUADS  16 bytes each that a row takes at most, wherever it begins
+ * Specialised by   ROW_CHUNKS  chunks of a row
  *                  others as there; CHUNKS 1, and ACT a half type
- * Launch           a work-group of CHARL_ROW_GROUP for each row. out may be x.
- * Algorithm        a row is copied as it lies in memory, all at once; what works on it reads it there twice, while another group's row is
- *                  on its way. What is copied beside the row belongs to others and is not used.
- * Building         with local_bytes for QUADS + 1 quads, as a vector is read with the next one, and PARTS parts; at least LOCAL_DECLARED.
+ * Launch           a work-group of CHARL_ROW_GROUP for each per_item rows, one after the other. out may be x, and begins like x within 16 bytes.
+ * Algorithm        a row is copied as it lies in memory, chunk by chunk; what works on it reads it there twice. While the gradient is
+ *                  written the copies of the next row take the place of what has been read. A work-item reads nothing but what it has
+ *                  copied itself, so a chunk has room of its own for the vector in which it and the next one meet. What is copied
+ *                  beside the row belongs to others and is not used.
+ * Building         with local_bytes for ROW_CHUNKS * STRIDE vectors and ROW_CHUNKS parts; at least LOCAL_DECLARED.
  * Numerics         cross_entropy_with_grad.cl's
  */
-#ifndef QUADS
-#define QUADS 3008
+#ifndef ROW_CHUNKS
+#define ROW_CHUNKS 24
 #endif
 #include "nvidia/warp.clh"
 #include "nvidia/copy.clh"
 #include "nvidia/local.clh"
 
-/* Until of a work-item's groups of copies all but `left` are there, for all of its warp. */
+/* Until of a work-item's groups of copies all but `left` are there. */
 static inline void await_copies(int left)
 {
     if (left >= 3) {
@@ -29,41 +31,73 @@ static inline void await_copies(int left)
     } else {
         ASM volatile("cp.async.wait_group 0;" ::: "memory");
     }
-    ASM volatile("bar.warp.sync -1;" ::: "memory");
 }
 
-/* Vector j / 8 of the n elements at x, which begin within a quad; whole: at one. */
-static inline uint4 words_at(bool whole, local const ushort *x, int j)
-{
-    const uint bytes = (uint)(ulong)x & 15;
-    local const uint4 *q = (local const uint4 *)((local const uchar *)x - bytes) + j / 8;
-
-    return whole ? q[0] : charl_shift16(q[0], q[1], bytes);
-}
-
-#define PLACE                 local
-#define PIECE(whole, x, j, n) words_at(whole, (local const ushort *)(x), j)
-#define WORDS                 uint4
-#define VALUES(kept)          charl_of_words(kept, (global const ACT *)0)
-#define AWAIT(left)           await_copies(left)
-#define TEAMS_PART            1
+#define PLACE       local
+#define STRIDE      (CHUNK / CHARL_VEC + 1)
+#define AWAIT(left) await_copies(left)
+#include "cross_entropy_part.clh"
+#include "skew.clh"
+#include "cross_entropy_shared.clh"
 #include "cross_entropy.clh"
 #include "cross_entropy_grad.clh"
 #include "row_weight.clh"
 
 #define LOCAL_DECLARED 49152
 
-/* Each team copies the chunks that it adds up, a group of copies for each: those of a row of `count` quads, and of chunk c the quad after its
- * own, in which its last elements may be. */
-static inline void copy_row(local uint4 *quads, global const uint4 *from, int count)
-{
-    const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS, team = (int)get_local_id(0) / CHARL_ROW_ITEMS;
+/* What is known of a row beside its logits. */
+typedef struct {
+    float weight, scale, logit; /* scale: of the gradient; logit: the label's */
+    int label;
+} facts;
 
-    for (int c = team; (c - team) * (CHUNK / 8) < count; c += TEAMS) {
-        for (int i = c * (CHUNK / 8) + t; i < min((c + 1) * (CHUNK / 8) + 1, count); i += CHARL_ROW_ITEMS) {
-            copy_chunk(LOCAL_ADDRESS(quads + i), (ulong)(from + i), 1);
+/* Chunk c of the row at x, of which every work-item of a team copies what `take` lets it have. */
+static inline void copy_of_chunk(local uint4 *quads, global const ACT *x, int n, int c, int t)
+{
+    const int left = (skew_of(x) + n - 1) / CHARL_VEC + 1 - c * (CHUNK / CHARL_VEC);
+    global const uint4 *from = words_at(x) + c * (CHUNK / CHARL_VEC);
+    local uint4 *to = quads + c * STRIDE;
+
+    _Pragma("unroll") for (int i = t; i < CHUNK / CHARL_VEC; i += CHARL_ROW_ITEMS)
+    {
+        if (i < left) {
+            copy_chunk(LOCAL_ADDRESS(to + i), (ulong)(from + i), 1);
         }
-        COMMIT_COPIES;
+    }
+    if (t == 0 && left > CHUNK / CHARL_VEC) {
+        copy_chunk(LOCAL_ADDRESS(to + CHUNK / CHARL_VEC), (ulong)(from + CHUNK / CHARL_VEC), 1);
+    }
+    COMMIT_COPIES;
+}
+
+/* The gradient of chunk c: of a row that ends in it also the vector that it shares with no other. */
+static inline void put_chunk(local const uint4 *quads, global ACT *to, int skew, int c, int t, const target q)
+{
+    const int first = c * CHUNK - skew, mine = first + t * CHARL_VEC;
+    uint4 v[KEEP];
+
+    _Pragma("unroll") for (int i = 0; i < KEEP; i++)
+    {
+        v[i] = quads[c * STRIDE + i * CHARL_ROW_ITEMS + t];
+    }
+    if (first >= 0 && first + CHUNK <= q.size) {
+        _Pragma("unroll") for (int i = 0; i < KEEP; i++)
+        {
+            charl_put_aligned(slope_of(VALUES(v[i]), q), to + mine + i * CHARL_ROW_WIDTH);
+        }
+        if (has_label(q, first, CHUNK) && (q.label - first) / CHARL_VEC % CHARL_ROW_ITEMS == t) {
+            put_label(to, q);
+        }
+    } else {
+        _Pragma("unroll") for (int i = 0; i < KEEP; i++)
+        {
+            if (mine + i * CHARL_ROW_WIDTH < q.size) {
+                put_gradient(true, VALUES(v[i]), to, mine + i * CHARL_ROW_WIDTH, q);
+            }
+        }
+    }
+    if (t == 0 && c == ROW_CHUNKS - 1 && first + CHUNK < q.size) {
+        put_gradient(true, VALUES(quads[c * STRIDE + CHUNK / CHARL_VEC]), to, first + CHUNK, q);
     }
 }
 
@@ -73,34 +107,35 @@ kernel __attribute__((reqd_work_group_size(CHARL_ROW_GROUP, 1, 1))) void charl_b
     ulong per_item, ulong n, float smooth)
 {
     local uint4 quads[LOCAL_DECLARED / 16] __attribute__((aligned(128)));
-    local part *of = (local part *)(quads + QUADS + 1);
-    const ulong r = get_group_id(0);
-    const int t = (int)get_local_id(0), size = (int)n;
-    global const ACT *xr = x + x_at + r * n;
-    global ACT *to = out + out_at + r * n;
-    const int skew = skew_of(xr), count = (skew + size - 1) / CHARL_VEC + 1;
-    local const ACT *here = (local const ACT *)quads + skew;
-    const int cls = label[label_at + r];
-    const float w = WEIGHT_OF(r), scale = g[g_at + r] * w, logit = logit_of(xr, cls, size);
-    float2 y;
-    target q;
+    local part *of = (local part *)(quads + ROW_CHUNKS * STRIDE);
+    const ulong first = get_group_id(0) * per_item, stop = min(first + per_item, rows);
+    const int t = (int)get_local_id(0) % CHARL_ROW_ITEMS, team = (int)get_local_id(0) / CHARL_ROW_ITEMS, size = (int)n;
+    facts next;
 
-    copy_row(quads, charl_quads(xr), count);
-    y = loss_of(logit, shared_row_of(here, size, of, t % CHARL_ROW_ITEMS, 0), cls, smooth, size);
-    q = target_of(y.y, scale, smooth, cls, size);
-    barrier(CLK_GLOBAL_MEM_FENCE); /* all have read what out takes the place of */
-    if (t == 0) {
-        loss[loss_at + r] = y.x * w;
-        lse[lse_at + r] = y.y;
+    for (int c = team; c < ROW_CHUNKS; c += TEAMS) {
+        copy_of_chunk(quads, x + x_at + first * n, size, c, t);
     }
-    if (skew_of(to) == skew) {
-        for (int i = t; i < count; i += CHARL_ROW_GROUP) {
-            put_gradient(true, VALUES(quads[i]), to, i * CHARL_VEC - skew, q);
+    next = (facts){.weight = WEIGHT_OF(first), .scale = g[g_at + first], .label = label[label_at + first]};
+    next.logit = logit_of(x + x_at + first * n, next.label, size);
+    for (ulong r = first; r < stop; r++) {
+        const ulong after = min(r + 1, stop - 1);
+        global const ACT *xr = x + x_at + r * n;
+        const facts at = next;
+        const float2 y = loss_of(at.logit, sums_of(place_of(quads, xr, size, t), of, 0), at.label, smooth, size);
+        const target q = target_of(y.y, at.scale * at.weight, smooth, at.logit, at.label, size);
+
+        next = (facts){.weight = WEIGHT_OF(after), .scale = g[g_at + after], .label = label[label_at + after]};
+        barrier(CLK_GLOBAL_MEM_FENCE); /* all have read the logit of the label, of which out takes the place */
+        if (get_local_id(0) == 0) {
+            loss[loss_at + r] = y.x * at.weight;
+            lse[lse_at + r] = y.y;
         }
-    } else {
-        for (int c = t * CHARL_VEC; c < size; c += CHARL_ROW_GROUP * CHARL_VEC) {
-            put_gradient(false, VALUES(words_at(false, (local const ushort *)here, c)), to, c, q);
+        for (int c = team; c < ROW_CHUNKS; c += TEAMS) {
+            put_chunk(quads, out + out_at + r * n, skew_of(xr), c, t, q);
+            if (r + 1 < stop) {
+                copy_of_chunk(quads, xr + n, size, c, t);
+            }
         }
+        next.logit = logit_of(x + x_at + after * n, next.label, size);
     }
-    (void)per_item, (void)rows;
 }

@@ -14,7 +14,7 @@
 
 #include "charl/ops.h"
 
-enum { CHUNK = 1024, ROW_GROUP = 256 }; /* as in kernels/cross_entropy.cl and rows.clh */
+enum { CHUNK = CHARL__CROSS_ENTROPY_CHUNK, ROW_GROUP = 256 }; /* as in kernels/rows.clh */
 
 /* `first` is the operand that holds the logits; the label follows. `weight` is the one that holds
  * the weights, where there are some. */
@@ -77,7 +77,7 @@ charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tenso
     width = charl__rows_width(chunk);
     snprintf(defines, sizeof defines, "%s%s#define CHUNKS %d\n#define KEEP %d\n",
              defines_of(weight, *(const float *)e->attr), extra, n > CHUNK,
-             one_item ? 0 : (int)((chunk + width - 1) / width));
+             (int)((chunk + width - 1) / width));
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
     if (n > CHUNK && !one_item) {
         plan->global = (size_t)rows * plan->local;
@@ -210,12 +210,13 @@ static charl_status plan_gradient(const charl_enqueue *e, int64_t rows, int64_t 
                                   int64_t *stretches)
 {
     charl_status st = CHARL_OK;
-    const char *weight = e->n_in > 4 ? "#define WEIGHT 1\n" : "";
+    const float smoothing = *(const float *)e->attr;
     const int64_t one = ROW_GROUP * CHARL_GPU_VEC;
     const int vectors = n > 2 * one ? 4 : n > one ? 2 : 1;
     char defines[64];
 
-    snprintf(defines, sizeof defines, "%s#define VECTORS %d\n", weight, vectors);
+    snprintf(defines, sizeof defines, "%s#define VECTORS %d\n", defines_of(e->n_in > 4, smoothing),
+             vectors);
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
     *stretches =
         (n + CHARL_GPU_VEC - 2) / (vectors * one) + 1; /* a row may begin within a vector */
@@ -419,6 +420,14 @@ static const charl_op_sample samples[] = {
      .terms = 37,
      .lo = -3,
      .hi = 3},
+    {.in = {CHARL_B(F32, 8, 2, 2051), CHARL_B(I32, 8, 2)}, /* rows begin anywhere */
+     .n_in = 2,
+     .attr = &smooth,
+     .int_end = 2052, /* 2051 is outside */
+     .terms = 2051,
+     .lo = -30,
+     .hi = 30,
+     .skip_gradient = true},
     {.in = {CHARL_B(F32, 16, 10), CHARL_B(I32, 16), CHARL_B(F32, 16)},
      .n_in = 3,
      .attr = &smooth,

@@ -10,14 +10,18 @@
 
 #include <stdio.h>
 
+#include "autograd/op_common/map.h"
+
 #include "charl/ops.h"
 
 enum { VECTORS = 2 }; /* of a work-item at a time, where several share a row */
 /* For kernels/nvidia/cross_entropy_local.cl. */
 enum {
-    LOCAL_GROUP = 512,
+    LOCAL_GROUP = 448,
+    LOCAL_GROUPS = 2,    /* on a compute unit */
+    LOCAL_ROWS = 2,      /* of a group, at most */
     LOCAL_LEAST = 49152, /* what the kernel declares */
-    LOCAL_MOST = 114000  /* two rows fit into the local memory of a compute unit */
+    LOCAL_MOST = 115000  /* two rows fit into the local memory of a compute unit */
 };
 
 /* Operands of cross_entropy: all but gout. */
@@ -40,22 +44,35 @@ cleanup:
     return st;
 }
 
-/* Of 16 bytes, which a row of a half type lies in. */
-static int64_t local_quads(int64_t n)
+static int64_t chunks_of(int64_t n)
 {
-    return (n + 7 + 7) / 8;
+    return (n + CHARL__CROSS_ENTROPY_CHUNK - 1) / CHARL__CROSS_ENTROPY_CHUNK;
 }
 
 /* Bytes of local memory for a row and its sums where a kernel keeps it there; 0: none does. */
 static int64_t local_bytes(const charl_enqueue *e, int64_t n)
 {
     const charl_device_facts *facts = charl__device_facts(e->dev);
-    const int64_t bytes = (local_quads(n) + 1) * 16 + 256 * 12;
+    const charl_tensor *x = e->in[1], *out = e->out[0];
+    const int64_t bytes = chunks_of(n) * (CHARL__CROSS_ENTROPY_CHUNK * 2 + 16 + 12);
 
-    return facts->wgmma && facts->ptx && charl_dtype_size(e->in[1]->dtype) == 2 &&
-                   bytes >= LOCAL_LEAST && bytes <= LOCAL_MOST
+    return facts->wgmma && facts->ptx && charl_dtype_size(x->dtype) == 2 &&
+                   (x->offset - out->offset) % CHARL_GPU_VEC == 0 && bytes >= LOCAL_LEAST &&
+                   bytes <= LOCAL_MOST
                ? bytes
                : 0;
+}
+
+/* With a kernel that keeps rows in local memory: a work-group has rows one after the other, which
+ * overlap, but few, so that all are done at about the same time. */
+static void plan_local(const charl_enqueue *e, int64_t rows, charl_rows *plan)
+{
+    const int64_t places = LOCAL_GROUPS * charl_device_get_info(e->dev)->compute_units;
+    const int64_t turns = (rows + places * LOCAL_ROWS - 1) / (places * LOCAL_ROWS);
+
+    plan->per_item = (rows + places * turns - 1) / (places * turns);
+    plan->local = LOCAL_GROUP;
+    plan->global = (size_t)((rows + plan->per_item - 1) / plan->per_item) * plan->local;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -79,11 +96,14 @@ static charl_status enqueue(const charl_enqueue *e)
     l.local_bytes = local_bytes(e, n);
     if (l.local_bytes > 0) {
         l.file = "nvidia/cross_entropy_local";
-        l.groups = 2;
-        snprintf(extra, sizeof extra, "#define CHARL_ROW_GROUP %d\n#define QUADS %lld\n",
-                 LOCAL_GROUP, (long long)local_quads(n));
+        l.groups = LOCAL_GROUPS;
+        snprintf(extra, sizeof extra, "#define CHARL_ROW_GROUP %d\n#define ROW_CHUNKS %lld\n",
+                 LOCAL_GROUP, (long long)chunks_of(n));
     }
     CHARL_TRY(charl__cross_entropy_plan(e, logits, e->n_in > 3, extra, &plan));
+    if (l.local_bytes > 0) {
+        plan_local(e, rows, &plan);
+    }
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
@@ -94,8 +114,8 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[a++] = charl__i64(plan.per_item);
     l.args[a++] = charl__i64(n);
     l.args[a++] = charl__f32(*(const float *)e->attr);
-    l.local[0] = l.local_bytes > 0 ? LOCAL_GROUP : plan.local;
-    l.global[0] = l.local_bytes > 0 ? (size_t)rows * l.local[0] : plan.global;
+    l.local[0] = plan.local;
+    l.global[0] = plan.global;
     CHARL_TRY(charl__launch(e->dev, &l));
 cleanup:
     return st;
@@ -134,6 +154,12 @@ static const charl_op_sample samples[] = {
      .terms = 24203,
      .lo = -30,
      .hi = 30},
+    {.in = {CHARL_B(F32, 8), CHARL_B(F32, 8, 24577), CHARL_B(I32, 8), CHARL_B(F32, 8)},
+     .attr = &smooth,
+     .int_end = 24577, /* one more than full chunks */
+     .terms = 24577,
+     .lo = -3,
+     .hi = 3},
     {.in = {CHARL_R(F32, 0), CHARL_R(F32, 0, 4), CHARL_R(I32, 0)},
      .n_in = 3,
      .attr = &plain,

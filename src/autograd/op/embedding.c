@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "autograd/op_common/map.h"
 #include "autograd/onnx/onnx.h"
@@ -15,8 +16,13 @@
 #include "autograd/op_common/rows.h"
 #include "charl/ops.h"
 
-enum { MOST_COMPARED = 1 << 16 }; /* positions of a slice */
-enum { ROWS = 8 };                /* of a group of kernels/embedding_sum.cl in a large table */
+/* Of kernels/embedding_rank.cl and embedding_sum.cl. */
+enum {
+    MOST_GROUP = 256,
+    FEW = 2,
+    SMALL_GROUP = 64,     /* where a table has few rows */
+    GROUPS_OF_A_UNIT = 8, /* that a compute unit should have to do */
+};
 
 static charl_status infer(charl_infer *inf)
 {
@@ -107,7 +113,24 @@ charl_var *charl_embedding(charl_graph *g, charl_var *x, charl_var *weight)
     return charl__apply2(g, &charl_op_embedding, NULL, x, weight);
 }
 
-/* embedding_wgrad(gout, x) -> [V, C]; workspace: see kernels/embedding.cl */
+/* The workspace of embedding_wgrad in ints: ends and order of kernels/embedding.cl; keys of
+ * embedding_rank.cl, of 8 bytes at most, where blocks of positions may be cut anywhere; what
+ * embedding_sum.cl finds for each row of the table. */
+typedef struct {
+    int64_t keys, found, end;
+} places;
+
+static places places_of(int64_t slices, int64_t positions, int64_t vocab)
+{
+    const int64_t ends = slices * (vocab + 1) + positions;
+    places p = {.keys = ends + ends % 2};
+
+    p.found = p.keys + 2 * (positions + slices * MOST_GROUP);
+    p.end = p.found + 2 * vocab;
+    return p;
+}
+
+/* embedding_wgrad(gout, x) -> [V, C] */
 static charl_status infer_wgrad(charl_infer *inf)
 {
     charl_status st = CHARL_OK;
@@ -127,7 +150,7 @@ static charl_status infer_wgrad(charl_infer *inf)
     inf->out[0] = (charl_type){CHARL_F32,
                                {2, {vocab, g->shape.dim[rows.ndim]}},
                                x->batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED};
-    inf->workspace = (inf->n_slices * (vocab + 1) + positions) * (int64_t)sizeof(int32_t);
+    inf->workspace = places_of(inf->n_slices, positions, vocab).end * (int64_t)sizeof(int32_t);
 cleanup:
     return st;
 }
@@ -138,70 +161,161 @@ static bool is_shared(const charl_enqueue *e)
     return charl__device_facts(e->dev)->group >= CHARL_MAX_SLICES;
 }
 
-/* The tokens of `slices` slices, as integers in the workspace: where work-items are many and
- * positions not too many, by comparing all with all. */
-static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
+static places places_in(const charl_enqueue *e, int64_t slices)
 {
-    const charl_device_facts *facts = charl__device_facts(e->dev);
-    const int group = facts->group > 1 ? facts->group : 1;
-    const int64_t positions = charl__tensor_count(e->in[1]) / slices;
-    const int64_t vocab = e->out[0]->shape.dim[0];
-    const bool compares = is_shared(e) && positions > 0 && positions <= MOST_COMPARED;
-    const int64_t groups = compares ? slices * ((positions + group - 1) / group) : slices;
-    char defines[64];
-
-    snprintf(defines, sizeof defines, "#define GROUP %d\n%s", group,
-             compares && (vocab + 2) * positions <= UINT32_MAX ? "#define KEY uint\n" : "");
-    return charl__launch(
-        e->dev, &(charl_launch){.file = compares ? "embedding_rank" : "embedding",
-                                .entry = compares ? "charl_rank" : "charl_sort",
-                                .defines = defines,
-                                .label = e->label,
-                                .global = {(size_t)(groups * group)},
-                                .local = {(size_t)group},
-                                .args = {charl__in(e->in[1]),
-                                         charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0),
-                                         charl__i64(slices), charl__i32((int32_t)positions),
-                                         charl__i32((int32_t)vocab)}});
+    return places_of(slices, charl__tensor_count(e->in[1]), e->out[0]->shape.dim[0]);
 }
 
-/* A work-group has some rows of the table: one where there would be too few groups. */
-static charl_status launch_shared(const charl_enqueue *e, charl_launch *l, const char *defines,
-                                  int64_t vocab, int64_t columns)
+static charl_arg ints(const charl_enqueue *e, charl_arg_kind kind, int64_t at)
+{
+    return charl__scratch_arg(kind, e->workspace, at);
+}
+
+/* The positions of each slice in order of their tokens, by one work-group for each. */
+static charl_status sort_alone(const charl_enqueue *e, int64_t slices, int64_t positions,
+                               int64_t vocab)
 {
     const int group = charl__device_facts(e->dev)->group;
-    const int rows = vocab < ROWS * charl_device_get_info(e->dev)->compute_units ? 1 : ROWS;
-    char text[256];
+    const int items = group > 1 ? group : 1;
+    char defines[32];
 
-    snprintf(text, sizeof text, "%s%s#define GROUP %d\n#define ROWS %d\n#define CHARL_VEC %d\n",
-             defines, charl__act_define(e->in[0]->dtype), group, rows, CHARL_GPU_VEC);
-    l->file = "embedding_sum";
-    l->entry = "charl_sum_rows";
-    l->defines = text;
-    l->label = e->label;
-    l->args[6] = charl__i64(vocab);
-    l->args[7] = charl__i64(columns);
-    l->global[0] = (size_t)((vocab + rows - 1) / rows * group);
-    l->local[0] = (size_t)group;
-    return vocab * columns > 0 ? charl__launch(e->dev, l) : CHARL_OK;
+    snprintf(defines, sizeof defines, "#define GROUP %d\n", items);
+    return charl__launch(
+        e->dev,
+        &(charl_launch){.file = "embedding",
+                        .entry = "charl_sort",
+                        .defines = defines,
+                        .label = e->label,
+                        .global = {(size_t)(slices * items)},
+                        .local = {(size_t)items},
+                        .args = {charl__in(e->in[1]), ints(e, CHARL_ARG_OUT, 0), charl__i64(slices),
+                                 charl__i32((int32_t)positions), charl__i32((int32_t)vocab)}});
+}
+
+/* By many: blocks of positions are sorted, then put together. */
+static charl_status sort_shared(const charl_enqueue *e, int64_t slices, int64_t positions,
+                                int64_t vocab)
+{
+    charl_status st = CHARL_OK;
+    const int64_t keys = places_in(e, slices).keys;
+    const charl_arg n = charl__i32((int32_t)positions), v = charl__i32((int32_t)vocab);
+    int group = MOST_GROUP;
+    char defines[64];
+    charl_launch l = {.file = "embedding_rank", .defines = defines, .label = e->label};
+
+    while (group > charl__device_facts(e->dev)->group) {
+        group /= 2;
+    }
+    snprintf(defines, sizeof defines, "#define GROUP %d\n%s", group,
+             (vocab + 2) * positions <= UINT32_MAX ? "#define KEY uint\n" : "");
+    l.global[0] = (size_t)(slices * ((positions + group - 1) / group) * group);
+    l.local[0] = (size_t)group;
+    l.entry = "charl_sort_blocks";
+    charl__launch_add(&l, charl__in(e->in[1]));
+    charl__launch_add(&l, ints(e, CHARL_ARG_OUT, keys));
+    charl__launch_add(&l, n);
+    charl__launch_add(&l, v);
+    CHARL_TRY(charl__launch(e->dev, &l));
+    l.entry = "charl_rank";
+    memset(l.args, 0, sizeof l.args);
+    charl__launch_add(&l, ints(e, CHARL_ARG_IN, keys));
+    charl__launch_add(&l, ints(e, CHARL_ARG_OUT, 0));
+    charl__launch_add(&l, charl__i64(slices));
+    charl__launch_add(&l, n);
+    charl__launch_add(&l, v);
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
+{
+    const int64_t positions = charl__tensor_count(e->in[1]) / slices;
+    const int64_t vocab = e->out[0]->shape.dim[0];
+
+    return is_shared(e) && positions > 0 ? sort_shared(e, slices, positions, vocab)
+                                         : sort_alone(e, slices, positions, vocab);
 }
 
 /* Lane j of the output from the `leaves` slices that start at `first`. */
-static charl_status sum_lane(const charl_enqueue *e, int64_t slices, int j, int first, int leaves)
+typedef struct {
+    int64_t slices;
+    int j, first, leaves;
+} lane;
+
+static charl_arg lane_out(const charl_enqueue *e, const lane *n)
+{
+    charl_arg out = charl__raw(CHARL_ARG_OUT, e->out[0]->buffer);
+
+    out.v.offset = e->out[0]->offset + n->j * e->lane_stride[0];
+    return out;
+}
+
+/* A work-group has as many rows of the table as leave all compute units with something to do. In a
+ * table of less than that a row is shared by groups, and none is left to others. */
+static charl_status launch_shared(const charl_enqueue *e, const lane *n, const char *defines)
+{
+    charl_status st = CHARL_OK;
+    const int64_t vocab = e->out[0]->shape.dim[0], columns = e->out[0]->shape.dim[1];
+    const int64_t enough = GROUPS_OF_A_UNIT * charl_device_get_info(e->dev)->compute_units;
+    const bool is_small = vocab <= enough;
+    const int group = is_small ? SMALL_GROUP : charl__device_facts(e->dev)->group;
+    const int64_t most = group / n->leaves, wanted = (vocab + enough - 1) / enough;
+    const int64_t rows = wanted < most ? wanted : most;
+    const int64_t blocks = (columns - 1) / (most * CHARL_GPU_VEC) + 1;
+    const int64_t parts = is_small ? blocks : 1;
+    const int64_t found = places_in(e, n->slices).found;
+    const int64_t pieces = vocab * ((columns + CHARL_GPU_VEC - 1) / CHARL_GPU_VEC);
+    char text[256];
+    charl_launch l = {.file = "embedding_sum",
+                      .entry = "charl_sum_many",
+                      .defines = text,
+                      .label = e->label,
+                      .global = {(size_t)((vocab + rows - 1) / rows * parts * group)},
+                      .local = {(size_t)group},
+                      .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0),
+                               ints(e, CHARL_ARG_OUT, found), lane_out(e, n), charl__i64(n->first),
+                               charl__i64(n->slices),
+                               charl__i64(charl__tensor_count(e->in[1]) / n->slices),
+                               charl__i64(vocab), charl__i64(columns), charl__i64(parts)}};
+
+    if (vocab * columns == 0) {
+        goto cleanup;
+    }
+    snprintf(text, sizeof text,
+             "%s%s#define GROUP %d\n#define ROWS %d\n#define FEW %d\n#define CHARL_VEC %d\n",
+             defines, charl__act_define(e->in[0]->dtype), group, (int)rows, is_small ? 0 : FEW,
+             CHARL_GPU_VEC);
+    CHARL_TRY(charl__launch(e->dev, &l));
+    if (!is_small) {
+        CHARL_TRY(charl__launch(
+            e->dev,
+            &(charl_launch){.file = "embedding_sum",
+                            .entry = "charl_sum_few",
+                            .defines = text,
+                            .label = e->label,
+                            .global = {(size_t)((pieces - 1) / group + 1) * (size_t)group},
+                            .local = {(size_t)group},
+                            .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, found),
+                                     lane_out(e, n), charl__i64(vocab), charl__i64(columns)}}));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status sum_lane(const charl_enqueue *e, const lane *n)
 {
     const charl_shape *s = &e->out[0]->shape;
     char defines[64];
-    charl_launch l = {
-        .file = "embedding",
-        .entry = "charl_sum",
-        .defines = defines,
-        .args = {charl__in(e->in[0]), charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
-                 charl__raw(CHARL_ARG_OUT, e->out[0]->buffer), charl__i64(first),
-                 charl__i64(slices), charl__i64(charl__tensor_count(e->in[1]) / slices)}};
+    charl_launch l = {.file = "embedding",
+                      .entry = "charl_sum",
+                      .defines = defines,
+                      .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), lane_out(e, n),
+                               charl__i64(n->first), charl__i64(n->slices),
+                               charl__i64(charl__tensor_count(e->in[1]) / n->slices)}};
 
-    l.args[2].v.offset = e->out[0]->offset + j * e->lane_stride[0];
-    charl__fold_defines(e, 0, leaves, defines, sizeof defines);
-    return is_shared(e) ? launch_shared(e, &l, defines, s->dim[0], s->dim[1])
+    charl__fold_defines(e, 0, n->leaves, defines, sizeof defines);
+    return is_shared(e) ? launch_shared(e, n, defines)
                         : charl__pieces_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
 }
 
@@ -212,13 +326,15 @@ static charl_status enqueue_wgrad(const charl_enqueue *e)
 
     if (!charl__is_partial(e, 0)) {
         CHARL_TRY(sort_positions(e, 1));
-        CHARL_TRY(sum_lane(e, 1, 0, 0, 1));
+        CHARL_TRY(sum_lane(e, &(lane){.slices = 1, .leaves = 1}));
         goto cleanup;
     }
     CHARL_TRY(sort_positions(e, s->count));
     for (int j = 0; j < s->n_lanes; j++) {
-        CHARL_TRY(
-            sum_lane(e, s->count, j, s->lane_lo[j] - s->first, s->lane_hi[j] - s->lane_lo[j]));
+        CHARL_TRY(sum_lane(e, &(lane){.slices = s->count,
+                                      .j = j,
+                                      .first = s->lane_lo[j] - s->first,
+                                      .leaves = s->lane_hi[j] - s->lane_lo[j]}));
     }
 cleanup:
     return st;
@@ -247,7 +363,7 @@ static void reference_wgrad(const charl_reference *r)
     }
 }
 
-static const int64_t one = 1, three = 3, seven = 7, many = 300;
+static const int64_t one = 1, three = 3, seven = 7, many = 300, very_many = 2500;
 static const charl_op_sample samples_wgrad[] = {
     {.in = {CHARL_B(F32, 16, 5, 12), CHARL_B(I32, 16, 5)},
      .attr = &seven,
@@ -268,13 +384,20 @@ static const charl_op_sample samples_wgrad[] = {
      .hi = 2,
      .int_end = 300,
      .terms = 2},
+    {.in = {CHARL_B(F32, 16, 300, 16), CHARL_B(I32, 16, 300)},
+     .attr = &very_many, /* rows of none, one, two and more positions in a large table */
+     .lo = -2,
+     .hi = 2,
+     .int_end = 2600, /* 2500 and more are outside */
+     .terms = 16,
+     .skip_gradient = true},
     {.in = {CHARL_R(F32, 600, 2), CHARL_R(I32, 600)},
      .attr = &many,
      .lo = -2,
      .hi = 2,
      .int_end = 300,
      .terms = 8},
-    {.in = {CHARL_R(F32, 66000, 1), CHARL_R(I32, 66000)}, /* too many to compare all with all */
+    {.in = {CHARL_R(F32, 66000, 1), CHARL_R(I32, 66000)}, /* of many blocks */
      .attr = &many,
      .lo = -2,
      .hi = 2,

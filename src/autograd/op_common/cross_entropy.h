@@ -5,6 +5,8 @@
  */
 #include "autograd/op_common/rows.h"
 
+enum { CHARL__CROSS_ENTROPY_CHUNK = 1024 }; /* as in kernels/cross_entropy.clh */
+
 /** How a row's sums are launched, kernels/cross_entropy.clh, with `extra` among the defines: a row
  * of more than a chunk has a work-group, where it does not have a single work-item. Errors:
  * ERR_SHAPE as charl__rows_plan. */
