@@ -77,7 +77,7 @@ expect() {
 }
 
 clean_tree
-for check in layers headers kernels builtins docs size words env format; do
+for check in layers headers kernels builtins docs paths size words env format; do
     expect $check
 done
 
@@ -120,6 +120,15 @@ printf '\n/** Something. */\nint charl_bare(void);\n' >>"$tree/include/charl/gra
 expect docs 'charl_bare: the comment says neither Local nor Collective'
 printf '\n/** Something. Local. */\ncharl_status charl_bare(void);\n' >>"$tree/include/charl/graph.h"
 expect docs 'charl_bare: the comment says neither Async nor Blocks'
+
+printf 'See `base/a.c`, `a.h` and [env](env.md).\n' >"$tree/docs/a.md"
+expect paths
+printf 'See `base/b.c`.\n' >"$tree/docs/a.md"
+expect paths 'docs/a.md: there is no base/b.c'
+printf 'See `a.cl`.\n' >"$tree/docs/a.md"
+expect paths 'docs/a.md: there is no a.cl'
+printf '[gone](b.md)\n' >"$tree/docs/a.md"
+expect paths 'docs/a.md: links to b.md, which is not there'
 
 awk 'BEGIN { for (i = 0; i < 601; i++) print "" }' >"$tree/src/nn/long.c"
 expect size 'src/nn/long.c: 601 lines, at most 600'
