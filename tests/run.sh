@@ -35,7 +35,7 @@ finish() {
 # run_tests PRESET EXCLUDED_LABELS SHORT
 run_tests() {
     local preset=$1 log=build/$1/tests.log passed skipped bad
-    # Most of the time is spent compiling kernels, on one core each; tests with several ranks run alone.
+    # Most of the time is spent compiling kernels, on one core each; tests whose ranks compute together run alone.
     CHARL_TEST_SHORT=$3 ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure -LE "$2" 2>&1 | tee "$log"
     local rc=${PIPESTATUS[0]}
     passed=$(grep -cE ' Test +#[0-9]+:.* Passed ' "$log")
