@@ -12,7 +12,7 @@ enum {
     CHUNK_BYTES = 16,
     SPLIT_COST = 16,
     NARROW_TILES = 4, /* of a group, where that is enough of them */
-    SHORT_K = 1536,
+    SHORT_K = 512,
     A_SUMS_BYTES = 4096,
     ROWS_BYTES = 32768
 };
@@ -67,10 +67,10 @@ static int64_t count_tiles(const charl_gemm *p, const tile *t)
            charl__at_least_one(p->count);
 }
 
-/* The wide tile reads a quarter less per product: on an H200 it is quicker wherever it is filled
- * and there is one for every compute unit (docs/benchmarks.md). But nothing runs beside its
- * epilogue, and beside a narrow one another group multiplies: so not where there is one behind
- * short sums. */
+/* The wide tile reads a quarter less per product, so it is taken wherever it is filled and there is
+ * one for every compute unit. But nothing runs beside its epilogue, and beside a narrow one another
+ * group multiplies: so not where there is one behind short sums. With sums over 768 the wide one is
+ * quicker nevertheless (docs/benchmarks.md); shorter ones have not been measured. */
 static bool is_wide(charl_device *dev, const charl_gemm *p)
 {
     const int64_t columns = charl__ceil_div(p->n, wide.columns) * wide.columns;
