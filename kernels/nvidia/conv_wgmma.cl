@@ -6,9 +6,9 @@
  *   GRAD 0   out[p][j] = bias[j] + sum over taps (r, s) and channels c of a[p, r, s][c] * b[j][w_first + r * w_step.x + s * w_step.y][c]
  *            p < m: pixels (sample, y, x) of grid; j < n. a: the image; b: rows of ld elements, whose taps have 8 * chunks each.
  *            Pixel p is row (sample, y * out_step.x + out_place.x, x * out_step.y + out_place.y) of out [samples, out_extent, n].
- *   GRAD 1   out[z][i][c][r][s] = sum over pixels p of part z of a[p][i] * b[p, r, s][c]
- *            Part z has the k pixels (sample, y, x) of grid from z * k on, whole samples. a: rows of ld elements; b: the image; i < m; n
- *            counts (c, r, s).
+ *   GRAD 1   out[z][i][r][s][c] = sum over pixels p of part z of a[p][i] * b[p, r, s][c]
+ *            Part z has the k pixels (sample, y, x) of grid from z * k on, whole samples. a: rows of ld elements; b: the image; i < m; all
+ *            8 * chunks channels are stored, as f32, two at a time.
  *
  * Specialised by   GRAD, BIAS (0, 1), ACT, IS_F16, OUT_T, BN (with GRAD 0 also 64), STAGES, OVERLAP, OUT_BY_8: see
  *                  gemm_wgmma.cl
@@ -92,7 +92,7 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
     a += a_at;
     b += b_at;
     out += out_at;
-    (void)bias, (void)bias_at, (void)k, (void)w_first, (void)w_step, (void)out_extent, (void)out_step, (void)out_place; /* GRAD and BIAS decide */
+    (void)bias, (void)bias_at, (void)n, (void)k, (void)w_first, (void)w_step, (void)out_extent, (void)out_step, (void)out_place; /* GRAD and BIAS decide */
 #pragma nounroll
     for (int i = 0; i < AHEAD; i++) {
         COPY_NEXT;

@@ -60,7 +60,9 @@ typedef struct charl_enqueue {
     charl_tensor *workspace;               /* f32 [workspace / 4], or NULL */
     const struct charl_gemm_epilogue *epilogue; /* what the product goes through, or NULL: for
                                                    operators that allow it */
-    const charl_slices *slices;                 /* this rank's slices; never NULL */
+    const struct charl_enqueue *prologue; /* of the node that forms in[0], then NULL, as it reads
+                                             (autograd/fuse/prologue.h); NULL: in[0] is there */
+    const charl_slices *slices;           /* this rank's slices; never NULL */
     charl_tensor *step; /* u32 [16]: charl_step, for kernels `global const charl_step *` */
 } charl_enqueue;
 
@@ -135,6 +137,10 @@ struct charl_op {
     int in_place;        /* so many of the first outputs may take the memory of inputs of the same
                             size that die here; true: output 0 */
     bool epilogue; /* one product per output element: enqueue hands e->epilogue to charl__gemm */
+    bool (*epilogue_if)(const charl_infer *inf); /* whether that is so of operands and output 0 of
+                                                    these types; NULL: epilogue says it */
+    bool prologue; /* of images that lie channels-last operand 0 may be formed as it is read:
+                      enqueue honours e->prologue */
     unsigned
         half;     /* bit i: operand i may be bf16 or f16, as storage; 0: the operator is f32 only */
     bool mixed;   /* such operands need not all have one type */
@@ -267,14 +273,19 @@ charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, 
 /** The same for partial results that begin anywhere in a buffer, which `part` names without
  * checks. */
 charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n, int k);
-/** Partial results of output k: n elements of every leaf. */
+/** Partial results [rows, taps, padded] for an output [rows, channels, taps]. */
+typedef struct charl__fold_move {
+    int64_t channels, taps, padded;
+} charl__fold_move;
+/** Partial results of output k, which has n elements. */
 typedef struct charl__fold_input {
     charl_arg part;
     int64_t n;
     int k;
+    const charl__fold_move *move; /* NULL: they lie like the output */
 } charl__fold_input;
 /** The same of one output or two, in one launch per lane where both are rounded or neither. Not
- * where charl__fold_is_direct. */
+ * where charl__fold_is_direct, unless it is one that moves. */
 charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input *in,
                                 int n_in) CHARL_MUST_CHECK;
 bool charl__fold_is_direct(const charl_enqueue *e); /* one slice, one lane */

@@ -325,7 +325,7 @@ charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
     if (charl__gemm_is_for_cores(dev, p)) {
         charl_gemm chosen = *p;
 
-        CHARL_INVARIANT(!p->epilogue || (!p->epilogue->then && !p->epilogue->record));
+        CHARL_INVARIANT(!p->epilogue || !p->epilogue->record);
         chosen.form = plan->form;
         CHARL_TRY(charl__gemm_cores(dev, &chosen));
         goto cleanup;

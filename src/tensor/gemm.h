@@ -68,11 +68,11 @@ typedef struct charl_gemm_epilogue {
     int n_in;
     const charl_tensor *in[CHARL_GEMM_EPILOGUE_IN]; /* laid out like out, of any float type */
     const charl_tensor *product; /* NULL; or gets a: in `type`, laid out like out */
-    /* Where charl__gemm_goes_on: a second expression, whose a is what the first one gives, rounded
-     * to `type`; NULL: none. keeps_first: `product` gets that a. */
+    /* A second expression, whose a is what the first one gives, rounded to `type`; NULL: none.
+     * keeps_first: `product` gets that a. */
     const char *then;
     bool keeps_first;
-    /* Where charl__gemm_goes_on: the step record, for expressions that name draw (charl_expr), of
+    /* Where charl__gemm_draws: the step record, for expressions that name draw (charl_expr), of
      * the layer `key`; the first element of out is element draw_at of the global batch. NULL: none
      * does. */
     const charl_tensor *record;
@@ -114,9 +114,8 @@ typedef struct charl_gemm {
  * ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__gemm(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHECK;
 
-/** True where epilogues of products of `type` may have a second expression and draw: wherever they
- * do not go to tensor cores. */
-bool charl__gemm_goes_on(charl_device *dev, charl_dtype type);
+/** True where epilogues of products of `type` may draw: wherever they do not go to tensor cores. */
+bool charl__gemm_draws(charl_device *dev, charl_dtype type);
 
 /** True where a_sums is supported: half types on tensor cores, A TRANSPOSED. Depends on what
  * decides the bits only. */

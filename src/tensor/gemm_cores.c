@@ -44,7 +44,7 @@ bool charl__gemm_is_for_cores(charl_device *dev, const charl_gemm *p)
            p->segments <= 1 && p->leaves <= 1;
 }
 
-bool charl__gemm_goes_on(charl_device *dev, charl_dtype type)
+bool charl__gemm_draws(charl_device *dev, charl_dtype type)
 {
     return !is_type(charl__device_facts(dev), type);
 }

@@ -150,11 +150,57 @@ static void test_two_results(void **state)
     charl__buffer_release(sum);
 }
 
+/* Leaves [rows, taps, padded] for a result [rows, channels, taps]. */
+static void test_moved_leaves(void **state)
+{
+    enum {
+        LEAVES = 5,
+        ROWS = 3,
+        TAPS = 9,
+        CHANNELS = 11,
+        PADDED = 16,
+        LEAF = ROWS * TAPS * PADDED
+    };
+    enum { COUNT = ROWS * CHANNELS * TAPS, ITEMS = (COUNT + GROUP - 1) / GROUP * GROUP };
+    static float part[LEAVES * LEAF], tree[LEAVES * LEAF], got[COUNT], want[COUNT];
+    float *leaf[LEAVES];
+    charl_buffer *in, *sum;
+
+    (void)state;
+    charl_test_fill(part, LEAVES * LEAF, -1.0F, 3.0F, 4);
+    memcpy(tree, part, sizeof part);
+    for (int s = 0; s < LEAVES; s++) {
+        leaf[s] = tree + (ptrdiff_t)s * LEAF;
+    }
+    charl__tree_fold(leaf, LEAVES, LEAF);
+    for (int i = 0; i < COUNT; i++) {
+        const int row = i / (CHANNELS * TAPS), c = i / TAPS % CHANNELS, t = i % TAPS;
+
+        want[i] = tree[(row * TAPS + t) * PADDED + c];
+    }
+    charl_assert_ok(charl__buffer_create(dev, sizeof part, "leaves", &in));
+    charl_assert_ok(charl__buffer_create(dev, sizeof got, "sums", &sum));
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, in, 0, part, sizeof part, true));
+    charl_assert_ok(charl__launch(
+        dev, &(charl_launch){.file = "fold",
+                             .entry = "charl_fold",
+                             .defines = "#define M 5\n#define MOVED 1\n",
+                             .global = {ITEMS},
+                             .local = {GROUP},
+                             .args = {charl__raw(CHARL_ARG_IN, in), charl__raw(CHARL_ARG_OUT, sum),
+                                      charl__i64(COUNT), charl__i32(CHANNELS), charl__i32(TAPS),
+                                      charl__i32(PADDED)}}));
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, sum, 0, got, sizeof got, true));
+    charl_assert_same_bits(got, want, COUNT);
+    charl__buffer_release(in);
+    charl__buffer_release(sum);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_tree),
-                                       cmocka_unit_test(test_rounded_nodes),
-                                       cmocka_unit_test(test_two_results)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tree), cmocka_unit_test(test_rounded_nodes),
+        cmocka_unit_test(test_two_results), cmocka_unit_test(test_moved_leaves)};
 
     return charl_test_on_device(tests, &dev);
 }

@@ -14,6 +14,7 @@ for f in common math memory rows quick; do
     [ -f kernels/$f.clh ] && prelude="$prelude -include kernels/$f.clh"
 done
 epilogue="CHARL_VEC=4 -DEXPR=a+b*c -DN_WITH=2 -DKEEP=1 -DPRODUCT_T=ushort -DWITH_B_T=half -DWITH_C_T=float"
+two_steps="CHARL_VEC=4 -DEXPR=a+b -DTHEN=a*c -DN_WITH=2 -DKEEP=2 -DPRODUCT_T=half -DWITH_B_T=half -DWITH_C_T=half"
 image="A_KIND=2 -DB_KIND=2"
 shared_rows="CHARL_VEC=8 -DCHARL_ROW_ITEMS=32 -DCHUNKS=1 -DKEEP=4"
 # FILE and what it includes from nvidia: NAME=1 for each parameter whose default is 0, but for what FILE itself decides.
@@ -43,7 +44,8 @@ $(parameters "$f")"
 $image"
     if [ -n "$target" ]; then
         grep -q gemm_epilogue.clh "$f" && forms="$forms
-$epilogue"
+$epilogue
+$two_steps"
     fi
     while read -r form; do
         [ -n "$form" ] || continue

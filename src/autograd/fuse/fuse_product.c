@@ -27,10 +27,31 @@ static charl_node *last_producer(const charl_node *n)
     return last;
 }
 
+/* Whether n is one product per element of its output. */
+static bool takes_epilogue(const charl_node *n)
+{
+    charl_type in[CHARL_OP_MAX_IN];
+    charl_infer inf = {.attr = n->attr,
+                       .n_in = n->n_in,
+                       .in = in,
+                       .wgmma = charl__device_facts(n->out[0]->g->dev)->wgmma,
+                       .channels_last = n->out[0]->channels_last,
+                       .n_out = 1,
+                       .out = {n->out[0]->type}};
+
+    for (int i = 0; i < n->n_in; i++) {
+        in[i] = n->in[i]->type;
+        inf.channels_last =
+            inf.channels_last &&
+            (in[i].shape.ndim != 4 || in[i].batch != CHARL_BATCHED || n->in[i]->channels_last);
+    }
+    return n->op->epilogue || (n->op->epilogue_if && n->op->epilogue_if(&inf));
+}
+
 static bool may_lead(const charl_node *n)
 {
     return n && n->live && n->out[0]->type.batch != CHARL_PARTIAL &&
-           (n->op == &charl__op_product || (n->op->epilogue && n->n_out == 1));
+           (n->op == &charl__op_product || (n->n_out == 1 && takes_epilogue(n)));
 }
 
 /* Operand i of the expression of n, as the epilogue of head calls it, added to head's inputs in
@@ -40,7 +61,7 @@ static char operand_of(const charl_node *n, int i, const charl_node *head, charl
 {
     charl_var *root = charl__var_root(n->in[i]); /* a view of it may stand after head */
 
-    if (root->type.batch == CHARL_PARTIAL ||
+    if (root->type.batch == CHARL_PARTIAL || root->channels_last != head->out[0]->channels_last ||
         charl_shape_count(&root->type.shape) != charl_shape_count(&n->out[0]->type.shape)) {
         return 0;
     }
@@ -104,11 +125,8 @@ static bool goes_on(const charl_graph *g, const charl_node *head, const charl_pr
 {
     const bool second = p->n_steps > 0;
 
-    if (!second && !x->draws) {
-        return true;
-    }
     return p->n_steps < CHARL_PRODUCT_STEPS &&
-           charl__gemm_goes_on(g->dev, head->in[0]->type.dtype) &&
+           (!x->draws || charl__gemm_draws(g->dev, head->in[0]->type.dtype)) &&
            (!second ||
             (!(x->draws && p->step[0].x.draws) && head->out[0]->type.dtype == p->type.dtype));
 }

@@ -341,6 +341,14 @@ cleanup:
     return st;
 }
 
+static bool is_product_dgrad(const charl_infer *inf)
+{
+    const charl_conv c =
+        describe(inf->attr, &inf->out[0].shape, &inf->in[1].shape, &inf->in[0].shape);
+
+    return charl__conv_cores_input_is_product(inf, &c);
+}
+
 static charl_status enqueue_dgrad(const charl_enqueue *e)
 {
     const charl_conv c = describe(e->attr, &e->out[0]->shape, &e->in[1]->shape, &e->in[0]->shape);
@@ -460,6 +468,7 @@ const charl_op charl_op_conv2d_dgrad = {
     .formula = "out = d x of conv2d(x, w), given gout and w",
     .n_in = 2,
     .attr_size = sizeof(charl_conv_attr),
+    .epilogue_if = is_product_dgrad,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_ANY,
     .infer = infer_dgrad,

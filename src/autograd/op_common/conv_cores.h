@@ -6,6 +6,10 @@
 #include "autograd/op.h"
 #include "tensor/conv_wgmma.h"
 
+/** Whether d x of conv2d of c, on operands of these types, is one product by charl__gemm, which may
+ * have an epilogue. */
+bool charl__conv_cores_input_is_product(const charl_infer *inf, const charl_conv *c);
+
 /** Bytes of workspace for out[0] = conv2d of c; for its d x; for its d weight over `slices` slices
  * (0: the sum is one chain). */
 int64_t charl__conv_cores_workspace(const charl_conv *c);

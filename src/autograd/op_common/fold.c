@@ -31,17 +31,25 @@ static bool is_in_fours(const charl_enqueue *e, const charl__fold_input *in)
     const int64_t places = in->n | in->part.v.offset | e->out[in->k]->offset |
                            (e->slices->n_lanes > 1 ? e->lane_stride[in->k] : 0);
 
-    return charl_device_get_info(e->dev)->kind != CHARL_DEVICE_CPU && places % 4 == 0;
+    return !in->move && charl_device_get_info(e->dev)->kind != CHARL_DEVICE_CPU && places % 4 == 0;
+}
+
+static int64_t leaf_elements(const charl__fold_input *in)
+{
+    return in->move ? in->n / in->move->channels * in->move->padded : in->n;
 }
 
 static charl_status fold_lane(const charl_enqueue *e, const charl__fold_input *in, int n_in, int j)
 {
     const charl_slices *s = e->slices;
-    const int group = 64, vec = is_in_fours(e, &in[0]) && is_in_fours(e, &in[n_in - 1]) ? 4 : 1;
+    const charl__fold_move *move = in[0].move;
+    const int group = move ? 256 : 64; /* neighbours share what they read */
+    const int vec = is_in_fours(e, &in[0]) && is_in_fours(e, &in[n_in - 1]) ? 4 : 1;
     const int64_t leaf = s->lane_lo[j] - s->first; /* first leaf among this rank's */
-    char defines[128];
-    const int n =
-        snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define TWO %d\n", vec, n_in == 2);
+    char defines[160];
+    const int n = snprintf(defines, sizeof defines,
+                           "#define CHARL_VEC %d\n#define TWO %d\n#define MOVED %d\n", vec,
+                           n_in == 2, move != NULL);
     charl_launch l = {.file = "fold",
                       .entry = "charl_fold",
                       .defines = defines,
@@ -53,12 +61,17 @@ static charl_status fold_lane(const charl_enqueue *e, const charl__fold_input *i
     for (int i = 0; i < n_in; i++) {
         charl_arg part = in[i].part, out = charl__raw(CHARL_ARG_OUT, e->out[in[i].k]->buffer);
 
-        part.v.offset += leaf * in[i].n;
+        part.v.offset += leaf * leaf_elements(&in[i]);
         out.v.offset = e->out[in[i].k]->offset + j * e->lane_stride[in[i].k];
         charl__launch_add(&l, part);
         charl__launch_add(&l, out);
         charl__launch_add(&l, charl__i64(in[i].n));
         l.global[0] += (size_t)((in[i].n / vec + group - 1) / group * group);
+    }
+    if (move) {
+        charl__launch_add(&l, charl__i32((int32_t)move->channels));
+        charl__launch_add(&l, charl__i32((int32_t)move->taps));
+        charl__launch_add(&l, charl__i32((int32_t)move->padded));
     }
     return charl__launch(e->dev, &l);
 }
@@ -69,7 +82,7 @@ charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input 
 
     const int each = e->rounds[in[0].k] == e->rounds[in[n_in - 1].k] ? n_in : 1; /* to a launch */
 
-    CHARL_INVARIANT(!charl__fold_is_direct(e));
+    CHARL_INVARIANT(!charl__fold_is_direct(e) || in[0].move);
     for (int j = 0; j < e->slices->n_lanes; j++) {
         for (int i = 0; i < n_in; i += each) {
             CHARL_TRY(fold_lane(e, &in[i], each, j));
@@ -86,7 +99,7 @@ charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n,
     if (charl__fold_is_direct(e)) {
         CHARL_INVARIANT(part.buffer == e->out[k]->buffer && part.v.offset == e->out[k]->offset);
     } else if (n > 0) {
-        st = charl__fold_inputs(e, &(charl__fold_input){part, n, k}, 1);
+        st = charl__fold_inputs(e, &(charl__fold_input){part, n, k, NULL}, 1);
     }
     return st;
 }

@@ -127,8 +127,8 @@ static charl_status fold_after(const charl_enqueue *leaves, const charl_gemm *p,
     CHARL_TRY(charl__gemm(leaves->dev, &q));
     if (elements > 0 && !charl__fold_is_direct(leaves)) {
         const charl__fold_input in[] = {
-            {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, 0), elements, k},
-            {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, behind), p->m, 1}};
+            {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, 0), elements, k, NULL},
+            {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, behind), p->m, 1, NULL}};
 
         CHARL_TRY(charl__fold_inputs(leaves, in, with_a_sums ? 2 : 1));
     }
