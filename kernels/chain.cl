@@ -3,10 +3,13 @@
  * Specialised by   OPERANDS    parameters of the kernel, each followed by a comma: what is read and written, numbers, keys
  *                  BODY        statements that read elements i .. i + CHARL_VEC - 1, compute, and write those of the `left` that
  *                              exist (src/autograd/fuse/chain.c writes them)
+ *                  BEFORE      statements that read what all elements of a work-item share, once (default none)
+ *                  STRIDED     1: a work-item's vectors are `span` elements apart, else side by side (default 0)
  *                  DRAWS       how many operators draw random numbers (default 1)
  *                  CHARL_VEC   elements at a time (default 1)
  *                  INDEX       see broadcast.clh
- * Launch           1-D; each work-item computes `span` elements, a multiple of CHARL_VEC. An output may be an operand of full shape
+ * Launch           1-D; each work-item computes `span` elements, a multiple of CHARL_VEC, or, with STRIDED, every vector that is
+ *                  `span`, the launch's work-items times CHARL_VEC, from the one before. An output may be an operand of full shape
  *                  and the same element size: all are read before one is written.
  * Numerics         what the operators give one by one: the result of each is rounded to the type that it would have in memory.
  */
@@ -27,6 +30,13 @@
 #define DRAWS 1
 #endif
 
+#ifndef BEFORE
+#define BEFORE
+#endif
+#ifndef STRIDED
+#define STRIDED 0
+#endif
+
 /* Those of element i of the launch, element base + i of the global batch, for operator k; `done` elements are behind. */
 #if DRAWN > CHARL_VEC
 #define DRAW(k, name_hash, base)                                                                                       \
@@ -42,8 +52,8 @@
 
 kernel void charl_chain(OPERANDS ulong n, ulong span)
 {
-    const ulong first = get_global_id(0) * span;
-    const ulong end = min(first + span, n);
+    const ulong first = get_global_id(0) * (STRIDED ? CHARL_VEC : span), next = STRIDED ? span : CHARL_VEC;
+    const ulong end = STRIDED ? n : min(first + span, n);
 #if DRAWS > 0
     global const charl_step *step = charl_step_at(record, record_at);
     const ulong seed = (ulong)step->seed_hi << 32 | step->seed_lo;
@@ -51,7 +61,11 @@ kernel void charl_chain(OPERANDS ulong n, ulong span)
     float drawn[DRAWS][DRAWN];
 #endif
 
-    for (ulong i = first; i < end; i += CHARL_VEC) {
+    if (first >= end) {
+        return;
+    }
+    BEFORE
+    for (ulong i = first; i < end; i += next) {
         const long left = (long)(n - i);
 #if DRAWS > 0
         const uint done = (uint)(i - first);

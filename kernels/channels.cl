@@ -1,17 +1,22 @@
 /* channels: sums per channel, and the gradient of batch_norm, over x [rows, channels], images that lie channels-last.
  *
- *   charl_channel_sums      out[u][q][c] = sum over the rows of block u of its slice, with d = x - mean[c], of
- *                               WHAT 0: q = 0: d * d
- *                               WHAT 1: q = 0: g          q = 1: g * (d * invstd[c])
+ *   charl_channel_sums      out[u][q][c] = sum over the rows of block u of its slice
+ *                               WHAT 0: q = 0: (x - mean[c]) ^ 2
+ *                               WHAT 1: q = 0: g          q = 1: g * ((x - mean[c]) * invstd[c])
  *                               WHAT 2: q = 0: x
- *   charl_channel_gradient  out = (w * invstd) * ((g - sums[0][c] * scale) - (d * invstd) * (sums[1][c] * scale))
+ *                               WHAT 3: as 2, and moments[u][q][c] = q = 0: x          q = 1: (x - mean of the block) ^ 2
+ *   charl_channel_squares   out[u][c] as WHAT 0, from moments
+ *   charl_channel_gradient  out = (w * invstd) * ((g - sums[0][c] * scale) - d * (invstd * (sums[1][c] * scale))), d = x - mean[c]
  *
- * Specialised by   ACT, of x, g and the gradient; WHAT (default 0); WEIGHT: there is w, else it is 1 (default 0)
+ * Specialised by   ACT, of x, g and the gradient; WHAT (default 0); WEIGHT: there is w, else it is 1 (default 0); and see formed.clh
  * Launch           1-D; channels are a multiple of 8, and eight go to a work-item. Gradient: with `block` rows. Sums: a group of 256 per
  *                  block of `block` rows, of which a slice has `blocks`, and per `width` times eight channels; row r of a block goes to
- *                  line r mod `lines` of the group, a power of two and at most 256 / width.
- * Numerics         the rows of a line go to its accumulators 0, 1, 2, 3 in turn, which are added as (0 + 2) + (1 + 3); then the upper half
- *                  of the lines is added to the lower half until one is left.
+ *                  line r mod `lines` of the group, a power of two and at most 256 / width. Squares: for one block.
+ * Numerics         the rows of a line are added in ascending order (one sum at a time: registers decide how many groups run beside one
+ *                  another); then the upper half of the lines is added to the lower half until one is left. Of x the difference from the line's first row is added, and
+ *                  its square: what is lost when the line's mean is taken out of those is, of the result, at most about as many units in
+ *                  the last place as the line has rows, for whatever first row. Two means are joined as Chan, Golub and LeVeque do ("Updating
+ *                  formulae and a pairwise algorithm for computing sample variances", 1979), and so is the mean that is asked for.
  */
 #ifndef WHAT
 #define WHAT 0
@@ -21,96 +26,184 @@
 #endif
 #define LANES 8
 #define GROUP 256
-#define QUANTITIES (WHAT == 1 ? 2 : 1)
+#define QUANTITIES (WHAT == 2 ? 1 : 2) /* in local memory */
 
 #include "eight.clh"
+#include "formed.clh"
 
-/* What is added for a row. */
+/* What is added for a row: of x less `mean`, with WHAT 1 the mean, else the line's first row. */
 typedef struct {
     float8 a, b;
 } terms;
 
 static inline terms add_row(terms t, float8 x, float8 g, float8 mean, float8 invstd)
 {
-    (void)g, (void)mean, (void)invstd; /* WHAT decides */
-#if WHAT == 2
-    t.a = t.a + x;
-#elif WHAT == 1
+    const float8 d = x - mean;
+
+    (void)g, (void)invstd; /* WHAT decides */
+#if WHAT == 1
     t.a = t.a + g;
-    t.b = t.b + g * ((x - mean) * invstd);
+    t.b = t.b + g * (d * invstd);
 #else
-    t.a = t.a + (x - mean) * (x - mean);
+    t.a = t.a + d;
+    t.b = t.b + d * d;
 #endif
     return t;
 }
 
+/* 1 / n, or 0 for 0. */
+static inline float inverse(float n)
+{
+    return n > 0.0f ? 1.0f / n : 0.0f;
+}
+
+/* Squares around `mean` of n values, from their sum and the squares around their own mean. */
+static inline float8 squares_around(float8 mean, float8 sum, float8 squares, float n)
+{
+    const float8 d = sum * inverse(n) - mean;
+
+    return squares + n * (d * d);
+}
+
+#define WITH_MOMENTS (WHAT == 0 || WHAT == 3)
+#if WITH_MOMENTS
+/* Squares around the common mean of n and m values. */
+static inline float8 join_squares(float8 sum, float8 squares, float n, float8 other, float8 others, float m)
+{
+    const float8 d = other * inverse(m) - sum * inverse(n);
+
+    return squares + others + n * m * inverse(n + m) * (d * d); /* n * m is 0 where there is no mean */
+}
+#endif
+
 #if WHAT == 1
-#define GET_G(i) get8(g + (i))
+#define FETCH(got, i)     FORMED_FETCH(got, i)
+#define G_OF(to, got, x)  FORMED_OF(to, got, x)
 #else
-#define GET_G(i) ((float8)(0.0f))
+#define FETCH(got, i)     (void)(got)
+#define G_OF(to, got, x)  const float8 to = 0.0f
+#endif
+
+#if WHAT == 3
+#define MOMENTS_ARG , global float *moments, ulong moments_at
+#else
+#define MOMENTS_ARG
 #endif
 
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
-charl_channel_sums(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean, ulong mean_at,
+charl_channel_sums(FORMED_ARGS global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean, ulong mean_at,
                    global const float *invstd, ulong invstd_at, global float *out, ulong out_at, ulong rows, ulong channels,
-                   ulong blocks, ulong block, int width, int lines)
+                   ulong blocks, ulong block, int width, int lines MOMENTS_ARG)
 {
     local float8 sum[GROUP * QUANTITIES];
+    local float count[GROUP]; /* rows of a line */
     const ulong across = (channels / LANES + (ulong)width - 1) / (ulong)width, u = get_group_id(0) / across;
     const int i = (int)get_local_id(0), line = i / width;
     const ulong c = (get_group_id(0) % across * (ulong)width + (ulong)(i % width)) * LANES;
-    const ulong last = min((u % blocks + 1) * block, rows);
+    const ulong last = min((u % blocks + 1) * block, rows), first = u / blocks * rows * channels + c;
     const bool works = line < lines && c < channels;
-    terms t[4] = {{0.0f, 0.0f}, {0.0f, 0.0f}, {0.0f, 0.0f}, {0.0f, 0.0f}};
+    terms t = {0.0f, 0.0f};
     float8 m = 0.0f, v = 0.0f;
-
-    (void)g, (void)mean, (void)mean_at, (void)invstd, (void)invstd_at; /* WHAT decides */
-#if WHAT < 2
-    m = works ? vload8(0, mean + mean_at + c) : 0.0f;
-#endif
-#if WHAT == 1
-    v = works ? vload8(0, invstd + invstd_at + c) : 0.0f;
-#endif
-    x += x_at + u / blocks * rows * channels + c;
-    g += g_at + u / blocks * rows * channels + c;
     ulong r = u % blocks * block + (ulong)line;
+    const float n = r < last ? (float)((last - r - 1) / (ulong)lines + 1) : 0.0f;
+
+    (void)g, (void)g_at, (void)mean, (void)mean_at, (void)invstd, (void)invstd_at; /* WHAT and FORMED decide */
+    x += x_at;
+#if WHAT == 1
+    m = works ? vload8(0, mean + mean_at + c) : 0.0f;
+    v = works ? vload8(0, invstd + invstd_at + c) : 0.0f;
+#else
+    m = works && r < last ? get8(x + first + r * channels) : 0.0f;
+#endif
+    FORMED_CHANNELS(works ? c : 0);
     for (; works && r + 3 * (ulong)lines < last; r += 4 * (ulong)lines) { /* four rows are read before the first is added */
-        float8 a[4], b[4];
+        float8 a[4];
+        fetched b[4];
 
 #pragma unroll
         for (int k = 0; k < 4; k++) {
-            a[k] = get8(x + (r + (ulong)(k * lines)) * channels);
-            b[k] = GET_G((r + (ulong)(k * lines)) * channels);
+            a[k] = get8(x + first + (r + (ulong)(k * lines)) * channels);
+            FETCH(b[k], first + (r + (ulong)(k * lines)) * channels);
         }
 #pragma unroll
         for (int k = 0; k < 4; k++) {
-            t[k] = add_row(t[k], a[k], b[k], m, v);
+            G_OF(gk, b[k], a[k]);
+            t = add_row(t, a[k], gk, m, v);
         }
     }
 #pragma unroll
     for (int k = 0; k < 3; k++) {
-        const ulong at = (r + (ulong)(k * lines)) * channels;
+        const ulong at = first + (r + (ulong)(k * lines)) * channels;
 
         if (works && r + (ulong)(k * lines) < last) {
-            t[k] = add_row(t[k], get8(x + at), GET_G(at), m, v);
+            const float8 a = get8(x + at);
+            fetched b;
+
+            FETCH(b, at);
+            G_OF(gk, b, a);
+            t = add_row(t, a, gk, m, v);
         }
     }
-    sum[i] = (t[0].a + t[2].a) + (t[1].a + t[3].a);
-#if WHAT == 1
-    sum[GROUP + i] = (t[0].b + t[2].b) + (t[1].b + t[3].b);
+    sum[i] = t.a;
+#if WHAT != 2
+    sum[GROUP + i] = t.b;
 #endif
+#if WITH_MOMENTS
+    const float8 around = sum[GROUP + i] - sum[i] * sum[i] * inverse(n);
+
+    sum[GROUP + i] = select(around, (float8)(0.0f), around < 0.0f); /* a NaN stays */
+#endif
+#if WHAT != 1
+    sum[i] = n * m + sum[i];
+#endif
+    count[i] = n;
     for (int s = lines / 2; s > 0; s /= 2) {
+        const int o = i + s * width;
+
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int q = 0; q < QUANTITIES && line < s; q++) {
-            sum[q * GROUP + i] = sum[q * GROUP + i] + sum[q * GROUP + i + s * width];
+        if (line < s) {
+#if WHAT == 1
+            sum[GROUP + i] = sum[GROUP + i] + sum[GROUP + o];
+#elif WITH_MOMENTS
+            sum[GROUP + i] = join_squares(sum[i], sum[GROUP + i], count[i], sum[o], sum[GROUP + o], count[o]);
+#endif
+            sum[i] = sum[i] + sum[o];
+            count[i] = count[i] + count[o];
         }
     }
-    for (int q = 0; q < QUANTITIES && works && line == 0; q++) {
-        vstore8(sum[q * GROUP + i], 0, out + out_at + (u * QUANTITIES + (ulong)q) * channels + c);
+    if (works && line == 0) {
+#if WHAT == 0
+        vstore8(squares_around(vload8(0, mean + mean_at + c), sum[i], sum[GROUP + i], count[i]), 0, out + out_at + u * channels + c);
+#elif WHAT == 1
+        vstore8(sum[i], 0, out + out_at + 2 * u * channels + c);
+        vstore8(sum[GROUP + i], 0, out + out_at + (2 * u + 1) * channels + c);
+#else
+        vstore8(sum[i], 0, out + out_at + u * channels + c);
+#endif
+#if WHAT == 3
+        vstore8(sum[i], 0, moments + moments_at + 2 * u * channels + c);
+        vstore8(sum[GROUP + i], 0, moments + moments_at + (2 * u + 1) * channels + c);
+#endif
     }
 }
 
-kernel void charl_channel_gradient(global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
+/* A work-item per eight channels of a block. */
+kernel void charl_channel_squares(global const float *moments, ulong moments_at, global const float *mean, ulong mean_at,
+                                  global float *out, ulong out_at, ulong units, ulong rows, ulong channels, ulong blocks, ulong block)
+{
+    const ulong groups = channels / LANES, u = get_global_id(0) / groups, c = get_global_id(0) % groups * LANES;
+
+    if (u >= units) {
+        return;
+    }
+    global const float *const of = moments + moments_at + 2 * u * channels + c;
+    const ulong begin = u % blocks * block;
+
+    vstore8(squares_around(vload8(0, mean + mean_at + c), vload8(0, of), vload8(0, of + channels), (float)(min(begin + block, rows) - begin)),
+            0, out + out_at + u * channels + c);
+}
+
+kernel void charl_channel_gradient(FORMED_ARGS global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
                                    ulong mean_at, global const float *invstd, ulong invstd_at, global const float *w, ulong w_at,
                                    global const float *sums, ulong sums_at, global ACT *out, ulong out_at, ulong rows,
                                    ulong channels, ulong block, float scale)
@@ -118,20 +211,36 @@ kernel void charl_channel_gradient(global const ACT *x, ulong x_at, global const
     const ulong groups = channels / LANES, c = get_global_id(0) % groups * LANES;
     const ulong first = get_global_id(0) / groups * block, last = min(first + block, rows);
 
-    (void)w, (void)w_at; /* WEIGHT decides */
+    (void)w, (void)w_at, (void)g, (void)g_at; /* WEIGHT and FORMED decide */
     if (first >= rows) {
         return;
     }
     const float8 m = vload8(0, mean + mean_at + c), v = vload8(0, invstd + invstd_at + c);
     const float8 s0 = vload8(0, sums + sums_at + c) * scale, s1 = vload8(0, sums + sums_at + channels + c) * scale;
 #if WEIGHT
-    const float8 f = vload8(0, w + w_at + c);
+    const float8 weight = vload8(0, w + w_at + c);
 #else
-    const float8 f = 1.0f;
+    const float8 weight = 1.0f;
 #endif
-    for (ulong r = first; r < last; r++) {
-        const ulong i = r * channels + c;
+    const float8 f = weight * v, slope = v * s1;
+    FORMED_CHANNELS(c);
+    for (ulong r = first; r < last; r += 2) { /* two rows are read before the first is written */
+        float8 a[2] = {0.0f, 0.0f};
+        fetched b[2];
 
-        put8(f * v * (get8(g + g_at + i) - s0 - (get8(x + x_at + i) - m) * v * s1), out + out_at + i);
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const ulong i = min(r + (ulong)k, last - 1) * channels + c;
+
+            a[k] = get8(x + x_at + i);
+            FORMED_FETCH(b[k], i);
+        }
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            FORMED_OF(gk, b[k], a[k]);
+            if (r + (ulong)k < last) {
+                put8(f * (gk - s0 - (a[k] - m) * slope), out + out_at + (r + (ulong)k) * channels + c);
+            }
+        }
     }
 }

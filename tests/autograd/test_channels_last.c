@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "autograd/op_common/channels.h"
 #include "autograd/op_common/norm.h"
 #include "autograd/check/opcheck.h"
 #include "autograd/op_common/pool.h"
 #include "base/alloc.h"
 
-enum { SLICES = 4, ALIGNED = 0 };
+enum { SLICES = 4, ALIGNED = 0, SEED = 5 };
 
 static charl_device *dev;
 static charl_slices whole;
@@ -31,6 +32,9 @@ static const struct {
 } cases[] = {
     {&charl_op_sum_to, {.in = {X(24)}, .attr = &channels, BOUNDS}, true},
     {&charl_op_batch_norm_squares, {.in = {X(16), CHARL_R(F32, 16)}, BOUNDS}, true},
+    {&charl_op_batch_norm_squares, /* a mean that is large against the deviation */
+     {.in = {X(24), CHARL_R(F32, 24)}, .lo = 100, .hi = 101, .terms = 280},
+     true},
     {&charl_op_batch_norm_sums, {.in = {X(24), X(24), PER(24), PER(24)}, BOUNDS}, true},
     {&charl_op_batch_norm_grad,
      {.in = {X(16), X(16), PER(16), PER(16), CHARL_R(F32, 2, 16), PER(16)}, .attr = &ten, BOUNDS},
@@ -84,10 +88,119 @@ static void the_layout_changes_no_value(void **state)
     }
 }
 
+/* sum_to that keeps the moments of blocks, and squares of those, as fusion runs them. */
+static charl_status infer_moments(charl_infer *inf)
+{
+    const charl_shape x = inf->in[0].shape;
+    charl_status st = charl_op_sum_to.infer(inf);
+
+    inf->n_out = 2;
+    inf->out[1] = (charl_type){
+        CHARL_F32, {3, {charl__channels_blocks(&x, inf->n_slices), 2, x.dim[1]}}, CHARL_BATCHED};
+    return st;
+}
+
+static charl_status enqueue_moments(const charl_enqueue *e)
+{
+    return charl__channels_sums(e, &(charl_channels){.x = e->in[0], .moments = e->out[1]});
+}
+
+static const charl_shape image = {4, {64, 24, 7, 5}}; /* of whose blocks a slice has several */
+
+static charl_status infer_of_moments(charl_infer *inf)
+{
+    inf->out[0] = (charl_type){CHARL_F32, {1, {image.dim[1]}}, CHARL_PARTIAL};
+    inf->workspace = charl__channels_workspace(&image, inf->n_slices, 1);
+    return CHARL_OK;
+}
+
+static charl_status enqueue_of_moments(const charl_enqueue *e)
+{
+    return charl__channels_squares(e, &image, e->in[0], e->in[1]);
+}
+
+/* What is wanted are the bits of other operators. */
+static void no_reference(const charl_reference *r)
+{
+    (void)r;
+}
+
+/* Outputs of op on these operands, drawn where they are NULL. */
+static size_t run_on(const charl_op *op, const charl_op_sample *s, const double *const in[2],
+                     void **raw)
+{
+    charl_op_case c;
+    size_t bytes;
+
+    charl_assert_ok(charl__op_case_create(op, s, CHARL_BF16, SEED, &c));
+    for (int i = 0; i < c.n_in; i++) {
+        const size_t n = (size_t)charl_shape_count(&s->in[i].shape);
+
+        memcpy(c.in[i], in[i] ? in[i] : c.in[i], n * sizeof *c.in[i]);
+    }
+    c.channels_last = true;
+    charl_assert_ok(charl__op_case_run(dev, &c, &whole, ALIGNED, raw));
+    bytes = charl__op_case_bytes(&c, &whole, 0);
+    charl__op_case_destroy(&c);
+    return bytes;
+}
+
+static void moments_of_blocks_replace_a_pass(void **state)
+{
+    const charl_op with_moments = {.name = "sum_to",
+                                   .n_in = 1,
+                                   .half = CHARL_HALF(0),
+                                   .infer = infer_moments,
+                                   .enqueue = enqueue_moments,
+                                   .reference = no_reference};
+    const charl_op of_moments = {.name = "batch_norm_squares",
+                                 .n_in = 2,
+                                 .infer = infer_of_moments,
+                                 .enqueue = enqueue_of_moments,
+                                 .reference = no_reference};
+    const charl_type x = {CHARL_F32, image, CHARL_BATCHED}, mean = CHARL_R(F32, 24);
+    const charl_op_sample sum = {.in = {x}, .attr = &channels, .lo = 2, .hi = 3};
+    const charl_op_sample squares = {.in = {x, mean}, .lo = 2, .hi = 3};
+    charl_op_sample moments = {.in = {mean, mean}, .lo = 2, .hi = 3};
+    void *two[CHARL_OP_MAX_OUT], *one[CHARL_OP_MAX_OUT];
+    double *value;
+    charl_op_case drawn;
+    size_t bytes;
+    int64_t n;
+
+    (void)state;
+    charl_assert_ok(charl__slices_block(SLICES, 0, 1, &whole));
+    moments.in[0] = (charl_type){
+        CHARL_F32, {3, {charl__channels_blocks(&image, SLICES), 2, image.dim[1]}}, CHARL_BATCHED};
+    assert_true(moments.in[0].shape.dim[0] > SLICES);
+    n = charl_shape_count(&moments.in[0].shape);
+    charl_assert_ok(charl_alloc_array(n, sizeof *value, &value));
+    charl_assert_ok(
+        charl__op_case_create(&charl_op_batch_norm_squares, &squares, CHARL_BF16, SEED, &drawn));
+
+    bytes = run_on(&charl_op_sum_to, &sum, (const double *[]){drawn.in[0], NULL}, two);
+    run_on(&with_moments, &sum, (const double *[]){drawn.in[0], NULL}, one);
+    assert_memory_equal(two[0], one[0], bytes);
+    charl__decode(CHARL_F32, one[1], n, value);
+    charl_free(two[0]);
+    charl_free(one[0]);
+    charl_free(one[1]);
+
+    run_on(&charl_op_batch_norm_squares, &squares, (const double *[]){drawn.in[0], drawn.in[1]},
+           two);
+    run_on(&of_moments, &moments, (const double *[]){value, drawn.in[1]}, one);
+    assert_memory_equal(two[0], one[0], bytes);
+    charl_free(two[0]);
+    charl_free(one[0]);
+    charl_free(value);
+    charl__op_case_destroy(&drawn);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_layout_changes_no_value),
+        cmocka_unit_test(moments_of_blocks_replace_a_pass),
     };
 
     return charl_test_on_device(tests, &dev);

@@ -2,16 +2,10 @@
 #include "autograd/fuse/chain.h"
 
 #include "autograd/op_common/map.h"
-#include "base/text.h"
 
-/* One launch being put together. */
-typedef struct writer {
-    const charl_enqueue *e;
-    const charl_chain *c;
-    charl__text operands, body, extra;
-    charl_launch l;
-    int n_args, n_numbers, n_draws;
-} writer;
+enum { NEIGHBOURS = 2, VECTORS = 4 }; /* what WHOLE is then; of a work-item */
+
+typedef charl__chain_text writer;
 
 int charl__chain_args(const charl_chain *c, int n_in, int n_out)
 {
@@ -33,7 +27,7 @@ static charl_status write_input(writer *w, int i)
     charl_status st = CHARL_OK;
     charl_tensor *x = w->e->in[i];
 
-    w->l.args[w->n_args++] = charl__in(x);
+    charl__launch_add(w->l, charl__in(x));
     CHARL_TRY(charl__text_printf(&w->operands, "global const %s *x%d, ulong x%d_at, ",
                                  charl__kernel_type(x->dtype), i, i));
     if (w->c->count[i] == w->c->n) {
@@ -42,12 +36,13 @@ static charl_status write_input(writer *w, int i)
             i, i));
         goto cleanup;
     }
-    w->l.args[w->n_args++] = charl__i64(w->c->inner[i]);
-    w->l.args[w->n_args++] = charl__i64(w->c->count[i]);
+    charl__launch_add(w->l, charl__i64(w->c->inner[i]));
+    charl__launch_add(w->l, charl__i64(w->c->count[i]));
     CHARL_TRY(charl__text_printf(&w->operands, "ulong x%d_inner, ulong x%d_count, ", i, i));
     CHARL_TRY(charl__text_printf(
-        &w->body, "const charl_real v%d = broadcast(x%d + x%d_at, i, x%d_inner, x%d_count); ", i, i,
-        i, i, i));
+        w->period > 0 ? &w->before : &w->body,
+        "const charl_real v%d = broadcast(x%d + x%d_at, %s, x%d_inner, x%d_count); ", i, i, i,
+        w->period > 0 ? "first" : "i", i, i));
 cleanup:
     return st;
 }
@@ -60,7 +55,7 @@ static charl_status write_numbers(writer *w, const charl_expr *x)
     for (int j = 0; j < x->numbers; j++) {
         CHARL_TRY(charl__text_printf(&w->operands, "float n%d, ", w->n_numbers));
         CHARL_TRY(charl__text_printf(&w->body, "const float %c = n%d; ", 'p' + j, w->n_numbers));
-        w->l.args[w->n_args++] = charl__f32(value[j]);
+        charl__launch_add(w->l, charl__f32(value[j]));
         w->n_numbers++;
     }
 cleanup:
@@ -75,12 +70,12 @@ static charl_status write_draw(writer *w, const charl_expr *x)
 
     if (k == 0) {
         CHARL_TRY(charl__text_printf(&w->operands, "global const uint *record, ulong record_at, "));
-        w->l.args[w->n_args++] = charl__in(w->e->step);
+        charl__launch_add(w->l, charl__in(w->e->step));
     }
     CHARL_TRY(charl__text_printf(&w->operands, "ulong key%d, ulong base%d, ", k, k));
     CHARL_TRY(charl__text_printf(&w->body, "DRAW(%d, key%d, base%d); ", k, k, k));
-    w->l.args[w->n_args++] = charl__i64((int64_t)x->key);
-    w->l.args[w->n_args++] = charl__i64(x->batched ? w->c->n / s->count * s->first : 0);
+    charl__launch_add(w->l, charl__i64((int64_t)x->key));
+    charl__launch_add(w->l, charl__i64(x->batched ? w->c->n / s->count * s->first : 0));
 cleanup:
     return st;
 }
@@ -109,6 +104,25 @@ cleanup:
     return st;
 }
 
+charl_status charl__chain_write_steps(charl__chain_text *w)
+{
+    charl_status st = CHARL_OK;
+
+    for (int k = 0; k < w->c->n_steps; k++) {
+        CHARL_TRY(write_step(w, k));
+    }
+cleanup:
+    return st;
+}
+
+void charl__chain_text_fini(charl__chain_text *w)
+{
+    charl__text_fini(&w->operands);
+    charl__text_fini(&w->before);
+    charl__text_fini(&w->body);
+    charl__text_fini(&w->extra);
+}
+
 static charl_status write_all(writer *w)
 {
     charl_status st = CHARL_OK;
@@ -116,9 +130,7 @@ static charl_status write_all(writer *w)
     for (int i = 0; i < w->e->n_in; i++) {
         CHARL_TRY(write_input(w, i));
     }
-    for (int k = 0; k < w->c->n_steps; k++) {
-        CHARL_TRY(write_step(w, k));
-    }
+    CHARL_TRY(charl__chain_write_steps(w));
     for (int k = 0; k < w->c->n_steps; k++) {
         const int o = w->c->step[k].out;
 
@@ -127,7 +139,7 @@ static charl_status write_all(writer *w)
                                          charl__kernel_type(w->e->out[o]->dtype), o, o));
             CHARL_TRY(charl__text_printf(
                 &w->body, "charl_write(WHOLE > 0, t%d, y%d + y%d_at + i, left); ", k, o, o));
-            w->l.args[w->n_args++] = charl__out(w->e->out[o]);
+            charl__launch_add(w->l, charl__out(w->e->out[o]));
         }
     }
 cleanup:
@@ -147,32 +159,80 @@ static charl__whole how_whole(const charl_enqueue *e, const charl_chain *c, int 
     return w;
 }
 
+/* On GPUs a work-item with one vector spends most of its time on operands that broadcast, which are
+ * the same every so many elements, such as the channels of an image: how many; 0: there are none,
+ * or it has random numbers to draw. */
+static int64_t period_of(const charl_enqueue *e, const charl_chain *c, int whole)
+{
+    int64_t period = 0;
+
+    for (int k = 0; k < c->n_steps; k++) {
+        if (c->step[k].x.draws) {
+            return 0;
+        }
+    }
+    for (int i = 0; i < e->n_in && whole == NEIGHBOURS; i++) {
+        if (c->count[i] < c->n && (period == 0 || period == c->count[i])) {
+            period = c->count[i];
+        } else if (c->count[i] < c->n) {
+            return 0;
+        }
+    }
+    return period;
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    return b == 0 ? a : gcd(b, a % b);
+}
+
+/* Work-items whose vectors are a multiple of the period apart; returns how far. */
+static int64_t launch_strided(const charl_enqueue *e, int64_t n, int64_t period, int vec,
+                              charl_launch *l)
+{
+    const int64_t each = period / vec;
+    int64_t unit;
+
+    charl__span_launch(e->dev, n, (int64_t)VECTORS * vec, l);
+    unit = (int64_t)l->local[0] / gcd((int64_t)l->local[0], each) * each;
+    l->global[0] = (size_t)(((int64_t)l->global[0] + unit - 1) / unit * unit);
+    return (int64_t)l->global[0] * vec;
+}
+
 static charl_status launch(const charl_enqueue *e, const charl_chain *c)
 {
     charl_status st = CHARL_OK;
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
-    writer w = {.e = e, .c = c, .l = {.file = "chain", .entry = "charl_chain", .label = e->label}};
-    const int64_t span = charl__span(e->dev, c->n, vec);
-    const charl__whole whole = how_whole(e, c, vec);
+    const charl__whole kinds = how_whole(e, c, vec);
+    const int whole = charl__whole_define(&kinds);
+    charl_launch l = {.file = "chain", .entry = "charl_chain", .label = e->label};
+    writer w = {.e = e, .c = c, .l = &l, .period = period_of(e, c, whole)};
+    int64_t span = charl__span(e->dev, c->n, vec);
     charl__text defines = {0};
 
     CHARL_TRY(write_all(&w));
-    CHARL_TRY(charl__text_printf(
-        &defines, "%s#define CHARL_VEC %d\n#define INDEX %s\n#define DRAWS %d\n#define WHOLE %d\n",
-        charl__text_string(&w.extra), vec, c->n < INT32_MAX ? "uint" : "ulong", w.n_draws,
-        charl__whole_define(&whole)));
-    CHARL_TRY(charl__text_printf(&defines, "#define OPERANDS %s\n#define BODY %s\n",
-                                 charl__text_string(&w.operands), charl__text_string(&w.body)));
-    w.l.defines = charl__text_string(&defines);
-    w.l.args[w.n_args++] = charl__i64(c->n);
-    w.l.args[w.n_args++] = charl__i64(span);
-    charl__span_launch(e->dev, c->n, span, &w.l);
-    CHARL_TRY(charl__launch(e->dev, &w.l));
+    CHARL_TRY(charl__text_printf(&defines,
+                                 "%s#define CHARL_VEC %d\n#define INDEX %s\n#define DRAWS %d\n"
+                                 "#define WHOLE %d\n#define STRIDED %d\n",
+                                 charl__text_string(&w.extra), vec,
+                                 c->n < INT32_MAX ? "uint" : "ulong", w.n_draws, whole,
+                                 w.period > 0));
+    CHARL_TRY(charl__text_printf(&defines,
+                                 "#define OPERANDS %s\n#define BEFORE %s\n#define BODY %s\n",
+                                 charl__text_string(&w.operands), charl__text_string(&w.before),
+                                 charl__text_string(&w.body)));
+    if (w.period > 0) {
+        span = launch_strided(e, c->n, w.period, vec, &l);
+    } else {
+        charl__span_launch(e->dev, c->n, span, &l);
+    }
+    l.defines = charl__text_string(&defines);
+    charl__launch_add(&l, charl__i64(c->n));
+    charl__launch_add(&l, charl__i64(span));
+    CHARL_TRY(charl__launch(e->dev, &l));
 cleanup:
     charl__text_fini(&defines);
-    charl__text_fini(&w.operands);
-    charl__text_fini(&w.body);
-    charl__text_fini(&w.extra);
+    charl__chain_text_fini(&w);
     return st;
 }
 

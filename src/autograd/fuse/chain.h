@@ -8,6 +8,7 @@
  * bits are those of the operators one by one.
  */
 #include "autograd/op.h"
+#include "base/text.h"
 
 enum { CHARL_CHAIN_MAX = 8, CHARL_CHAIN_ARGS = 28 };
 
@@ -33,6 +34,22 @@ extern const charl_op charl__op_chain;
 
 /** Arguments of the kernel (charl_launch): CHARL_CHAIN_ARGS at most. */
 int charl__chain_args(const charl_chain *c, int n_in, int n_out);
+
+/** A kernel being written: parameters, each followed by a comma, and their arguments, which stand
+ * in front of all others; statements before those for every vector, and these; defines. */
+typedef struct charl__chain_text {
+    const charl_enqueue *e;
+    const charl_chain *c;
+    charl__text operands, before, body, extra;
+    charl_launch *l;
+    int n_numbers, n_draws;
+    int64_t period; /* > 0: a work-item's vectors are multiples of it apart */
+} charl__chain_text;
+
+/** Add statements that compute the result tK of every step K from inputs v0, v1, ... of type
+ * charl_real, with parameters and arguments for the steps' numbers. */
+charl_status charl__chain_write_steps(charl__chain_text *w) CHARL_MUST_CHECK;
+void charl__chain_text_fini(charl__chain_text *w);
 
 /** out[0] = x elementwise over the operands of e. One launch. Async. Errors: ERR_NOMEM, ERR_KERNEL,
  * ERR_DEVICE. */

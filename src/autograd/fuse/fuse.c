@@ -4,6 +4,7 @@
 
 #include "autograd/fuse/chain.h"
 #include "autograd/fuse/product.h"
+#include "autograd/fuse/prologue.h"
 
 #include "base/env.h"
 
@@ -14,6 +15,9 @@ int charl__fused_count(const charl_node *n)
     }
     if (n->op == &charl_op_cross_entropy_with_grad) {
         return 2;
+    }
+    if (n->op == &charl__op_prologue) {
+        return 1 + ((const charl_prologue *)n->attr)->chain.n_steps;
     }
     return n->op == &charl__op_product ? 1 + ((const charl_product *)n->attr)->n_steps : 1;
 }
@@ -35,6 +39,9 @@ charl_status charl__graph_fuse(charl_graph *g)
         goto cleanup; /* the latter looks at what every operator computes */
     }
     CHARL_TRY(charl__fuse_losses(g));
+    mark_again(g);
+    CHARL_TRY(charl__fuse_moments(g));
+    CHARL_TRY(charl__fuse_prologues(g));
     mark_again(g);
     CHARL_TRY(charl__fuse_products(g)); /* they leave the longer ways through memory out */
     mark_again(g);

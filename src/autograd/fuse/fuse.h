@@ -10,6 +10,10 @@ int charl__fused_count(const charl_node *n);
 charl_status charl__fuse_losses(charl_graph *g) CHARL_MUST_CHECK;
 /** An elementwise operator that follows a product becomes its epilogue. */
 charl_status charl__fuse_products(charl_graph *g) CHARL_MUST_CHECK;
+/** The two passes of batch norm's statistics become one. */
+charl_status charl__fuse_moments(charl_graph *g) CHARL_MUST_CHECK;
+/** What reads an elementwise operator forms it itself, where that spares a pass over memory. */
+charl_status charl__fuse_prologues(charl_graph *g) CHARL_MUST_CHECK;
 /** Elementwise operators that feed one another become one. */
 charl_status charl__fuse_chains(charl_graph *g) CHARL_MUST_CHECK;
 

@@ -118,6 +118,7 @@ const charl_op charl_op_batch_norm_grad = {
     .n_in = 6,
     .n_optional = 1,
     .attr_size = sizeof(charl_norm),
+    .prologue = true,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_CHANNELS,
     .infer = infer_grad,

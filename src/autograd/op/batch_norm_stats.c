@@ -24,8 +24,8 @@ static void set_sums(charl_infer *inf, const charl_type *x, int quantities)
     }
 }
 
-/* Sums of one slice after another, folded into output 0. g and invstd: NULL for the sum of squares.
- */
+/* Sums of one slice after another, folded into output 0. invstd: NULL for the sum of squares. g:
+ * NULL there, and where it is formed on the way. */
 static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_tensor *x,
                                          const charl_tensor *g, const charl_tensor *mean,
                                          const charl_tensor *invstd)
@@ -177,6 +177,7 @@ const charl_op charl_op_batch_norm_sums = {
     .formula = "out[0][c] = sum of gout[:,c], out[1][c] = sum of gout[:,c] * (x[:,c] - mean[c]) * "
                "invstd[c]",
     .n_in = 4,
+    .prologue = true,
     .half = CHARL_HALF(0) | CHARL_HALF(1),
     .layout = CHARL_LAYOUT_CHANNELS,
     .infer = infer_sums,

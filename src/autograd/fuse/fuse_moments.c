@@ -1,0 +1,94 @@
+/* Batch norm reads its input twice before it knows its statistics: for the mean, and for the
+ * squares around it. Of images that lie channels-last the second pass needs no more than what the
+ * first one can say of a block of pixels: their sum, and the squares around their own mean
+ * (op_common/channels.h). The bits are those of two passes, which go by blocks too.
+ */
+#include "autograd/fuse/fuse.h"
+#include "autograd/op_common/channels.h"
+#include "base/alloc.h"
+
+/* sum(x): sums per channel, and the moments of blocks. */
+static charl_status enqueue_sum(const charl_enqueue *e)
+{
+    return charl__channels_sums(e, &(charl_channels){.x = e->in[0], .moments = e->out[1]});
+}
+
+static const charl_op op_sum_with_moments = {
+    .name = "sum_with_moments",
+    .formula = "out[0][c] = sum of x[:,c]; out[1] = sum of x[:,c] of every block, and of the "
+               "squares around their mean",
+    .n_in = 1,
+    .attr_size = sizeof(int),
+    .enqueue = enqueue_sum,
+};
+
+/* squares(moments, mean), by the shape of x */
+static charl_status enqueue_squares(const charl_enqueue *e)
+{
+    return charl__channels_squares(e, e->attr, e->in[0], e->in[1]);
+}
+
+static const charl_op op_squares_of_moments = {
+    .name = "squares_of_moments",
+    .formula = "out[c] = sum of (x[:,c] - mean[c])^2, from the moments of blocks of x",
+    .n_in = 2,
+    .attr_size = sizeof(charl_shape),
+    .enqueue = enqueue_squares,
+};
+
+/* The sum of x over all axes but that of channels; NULL: there is none before n. */
+static charl_node *sum_of(const charl_graph *g, const charl_var *x, const charl_node *n)
+{
+    for (int i = 0; i < n->position; i++) {
+        charl_node *s = charl__node(g, i);
+
+        if (s->live && s->op == &charl_op_sum_to && s->in[0] == x &&
+            charl_shape_count(&s->out[0]->type.shape) == x->type.shape.dim[1] &&
+            *(const int *)s->attr == 1) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+static charl_status join(charl_graph *g, charl_node *sum, charl_node *squares)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape x = squares->in[0]->type.shape;
+    const int64_t blocks = charl__channels_blocks(&x, g->slices.count);
+    const charl_type type = {CHARL_F32, {3, {blocks, 2, x.dim[1]}}, CHARL_BATCHED};
+    charl_shape *attr = NULL;
+
+    CHARL_TRY(charl_alloc(sizeof *attr, &attr));
+    CHARL_TRY(charl__var_new(g, type, &sum->out[1]));
+    *attr = x;
+    sum->out[1]->node = sum;
+    sum->n_out = 2;
+    sum->op = &op_sum_with_moments;
+    charl_free(squares->attr);
+    squares->attr = attr;
+    attr = NULL;
+    squares->op = &op_squares_of_moments;
+    squares->in[0] = sum->out[1];
+cleanup:
+    charl_free(attr);
+    return st;
+}
+
+charl_status charl__fuse_moments(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < g->nodes.count; i++) {
+        charl_node *n = charl__node(g, i), *sum = NULL;
+
+        if (n->live && n->op == &charl_op_batch_norm_squares && n->in[0]->channels_last) {
+            sum = sum_of(g, n->in[0], n);
+        }
+        if (sum) {
+            CHARL_TRY(join(g, sum, n));
+        }
+    }
+cleanup:
+    return st;
+}

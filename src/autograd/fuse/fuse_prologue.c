@@ -1,0 +1,259 @@
+/* Prologues: what an elementwise operator gives is formed by each of those that read it, and goes
+ * through memory no more.
+ *
+ * That spares a pass where they read one value instead, and what else it is formed of anyway. So an
+ * operand of the elementwise operator is formed again too where it comes from the reader's own
+ * operands and numbers per channel: the output of relu, of which its gradient asks the sign, is
+ * formed of the input of the batch norm before it.
+ */
+#include <string.h>
+
+#include "autograd/fuse/fuse.h"
+#include "autograd/fuse/prologue.h"
+#include "autograd/fuse/uses.h"
+#include "base/alloc.h"
+
+/* Nodes that a reader computes, by position, ascending; the last one gives its operand 0. */
+typedef struct formed {
+    const charl_graph *g;
+    const charl_node *reader;
+    int count;
+    const charl_node *member[CHARL_CHAIN_MAX];
+    charl_prologue attr;
+    int n_in, n_fetched;
+    charl_var *in[CHARL_OP_MAX_IN];
+} formed;
+
+static bool is_whole(const charl_node *reader, const charl_var *v)
+{
+    return charl_shape_count(&v->type.shape) == charl_shape_count(&reader->in[0]->type.shape);
+}
+
+/* Whether v, a parameter or an input, may have changed before the reader runs. */
+static bool is_changed(const charl_graph *g, charl_var *v)
+{
+    if (charl__var_root(v)->leaf == CHARL_LEAF_NONE) {
+        return false;
+    }
+    for (int i = 0; i < g->nodes.count; i++) {
+        const charl_node *n = charl__node(g, i);
+
+        for (int k = 0; n->live && n->op->effect && k < n->n_in; k++) {
+            if (charl__var_root(n->in[k]) == charl__var_root(v)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_own_operand(const charl_node *reader, charl_var *v)
+{
+    for (int i = 1; i < reader->n_in; i++) {
+        if (charl__var_root(reader->in[i]) == charl__var_root(v)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A number per channel, or one in all, that still is what it was. */
+static bool is_small(const charl_graph *g, const charl_node *reader, charl_var *v)
+{
+    const int64_t n = charl_shape_count(&v->type.shape);
+
+    return v->type.dtype == CHARL_F32 && v->type.batch == CHARL_REPLICATED &&
+           (n == 1 || n == reader->in[0]->type.shape.dim[1]) && !is_changed(g, v);
+}
+
+static bool may_form(const charl_node *reader, const charl_node *n)
+{
+    charl_expr x;
+
+    return n && charl__is_fusible(n, &x) && !x.draws && is_whole(reader, n->out[0]) &&
+           n->out[0]->channels_last;
+}
+
+/* Whether v comes elementwise from operands that the reader has and small ones. */
+static bool comes_from_own(const charl_graph *g, const charl_node *reader, charl_var *v)
+{
+    const charl_node *n = v->node;
+
+    if (!may_form(reader, n)) {
+        return false;
+    }
+    for (int i = 0; i < n->n_in; i++) {
+        if (!is_own_operand(reader, n->in[i]) && !is_small(g, reader, n->in[i]) &&
+            !(is_whole(reader, n->in[i]) && comes_from_own(g, reader, n->in[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int index_of(const formed *f, const charl_var *v)
+{
+    for (int k = 0; k < f->count; k++) {
+        if (f->member[k]->out[0] == v) {
+            return k;
+        }
+    }
+    return -1;
+}
+
+/* n after what it is formed of that can be formed too. */
+static bool add_member(formed *f, const charl_node *n)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        charl_var *v = n->in[i];
+
+        if (is_whole(f->reader, v) && !is_own_operand(f->reader, v) && index_of(f, v) < 0 &&
+            comes_from_own(f->g, f->reader, v) && !add_member(f, v->node)) {
+            return false;
+        }
+    }
+    if (f->count == CHARL_CHAIN_MAX) {
+        return false;
+    }
+    f->member[f->count++] = n;
+    return true;
+}
+
+/* Input of the fused node that is v, added where there is none; -1: it cannot be one. */
+static int input_of(formed *f, charl_var *v)
+{
+    const charl_type *full = &f->reader->in[0]->type;
+    charl_chain *c = &f->attr.chain;
+    int64_t inner, count;
+    int i = 0;
+
+    while (i < f->n_in && charl__var_root(f->in[i]) != charl__var_root(v)) {
+        i++;
+    }
+    if (i == CHARL_OP_MAX_IN ||
+        !charl__broadcast_in(true, &full->shape, &v->type.shape, &inner, &count) || inner != 1 ||
+        (is_whole(f->reader, v) ? !v->channels_last : !is_small(f->g, f->reader, v))) {
+        return -1;
+    }
+    if (i == f->n_in) {
+        f->in[f->n_in++] = v;
+        f->n_fetched += is_whole(f->reader, v);
+    }
+    c->inner[i] = inner;
+    c->count[i] = count;
+    return i;
+}
+
+static bool describe_step(formed *f, int k)
+{
+    const charl_node *n = f->member[k];
+    charl_chain_step *s = &f->attr.chain.step[k];
+
+    (void)charl__op_express(n->op, n->attr, n->n_in, n->out[0]->type.dtype, &s->x);
+    s->dtype = n->out[0]->type.dtype;
+    s->n_in = n->n_in;
+    s->out = -1;
+    for (int i = 0; i < n->n_in; i++) {
+        const int from = index_of(f, n->in[i]), in = from >= 0 ? ~from : input_of(f, n->in[i]);
+
+        if (from < 0 && in < 0) {
+            return false;
+        }
+        s->in[i] = in;
+    }
+    return true;
+}
+
+/* How reader is a node that forms operand 0; false: it cannot, or would read more than that. */
+static bool describe(const charl_graph *g, const charl_node *reader, formed *f)
+{
+    *f = (formed){.g = g,
+                  .reader = reader,
+                  .attr = {.op = reader->op, .attr = reader->attr, .n_in = reader->n_in}};
+    if (!add_member(f, reader->in[0]->node)) {
+        return false;
+    }
+    for (int i = 1; i < reader->n_in; i++) {
+        f->in[f->n_in++] = reader->in[i];
+    }
+    f->attr.chain.n = charl_shape_count(&reader->in[0]->type.shape);
+    f->attr.chain.n_steps = f->count;
+    for (int k = 0; k < f->count; k++) {
+        if (!describe_step(f, k)) {
+            return false;
+        }
+    }
+    return f->n_fetched == 1;
+}
+
+static bool takes_prologue(const charl_node *n, const charl_var *v)
+{
+    return n->op->prologue && n->in[0] == v && !is_own_operand(n, n->in[0]);
+}
+
+/* Whether all that read what n gives can form it. */
+static bool is_formed_by_all(const charl_graph *g, const charl__uses *u, const charl_node *n)
+{
+    const charl_var *v = n->n_out == 1 ? n->out[0] : NULL;
+    charl_expr x;
+    formed f;
+
+    if (!v || !v->channels_last || v->keep || v->grad_of || !charl__is_fusible(n, &x) || x.draws ||
+        u->first[v->id] == u->first[v->id + 1]) {
+        return false;
+    }
+    for (int k = u->first[v->id]; k < u->first[v->id + 1]; k++) {
+        const charl_node *reader = charl__node(g, u->at[k]);
+
+        if (!takes_prologue(reader, v) || !describe(g, reader, &f)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Make reader the fused node, with a copy of its own attribute behind the new one. */
+static charl_status replace(const formed *f, charl_node *reader)
+{
+    charl_status st = CHARL_OK;
+    const size_t own = reader->op->attr_size;
+    charl_prologue *attr = NULL;
+
+    CHARL_TRY(charl_alloc(sizeof *attr + own, &attr));
+    *attr = f->attr;
+    if (own > 0) {
+        attr->attr = memcpy(attr + 1, reader->attr, own);
+    }
+    charl_free(reader->attr);
+    reader->attr = attr;
+    reader->op = &charl__op_prologue;
+    reader->n_in = f->n_in;
+    memcpy(reader->in, f->in, sizeof reader->in);
+cleanup:
+    return st;
+}
+
+charl_status charl__fuse_prologues(charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    charl__uses uses;
+    formed f;
+
+    CHARL_TRY(charl__uses_find(g, &uses));
+    for (int i = 0; i < g->nodes.count; i++) {
+        const charl_node *n = charl__node(g, i);
+
+        if (!is_formed_by_all(g, &uses, n)) {
+            continue;
+        }
+        for (int k = uses.first[n->out[0]->id]; k < uses.first[n->out[0]->id + 1]; k++) {
+            charl_node *reader = charl__node(g, uses.at[k]);
+
+            CHARL_INVARIANT(describe(g, reader, &f));
+            CHARL_TRY(replace(&f, reader));
+        }
+    }
+cleanup:
+    charl__uses_fini(&uses);
+    return st;
+}
