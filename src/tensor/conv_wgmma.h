@@ -41,8 +41,8 @@ charl_conv_product charl__conv_wgmma_forward(const charl_conv *c);
 /** The pixels of d x [batch, h, w, c] whose coordinates modulo the stride are `at`: a = d out, b =
  * weight [c, kh, kw, padded o]. With all phases, all of it. */
 charl_conv_product charl__conv_wgmma_input_gradient(const charl_conv *c, const int at[2]);
-/** d weight [batch / rows, o, c, kh, kw] in f32, a part for every `rows` samples: a = d out, b = x.
- */
+/** d weight [batch / rows, o, kh, kw, padded c] in f32, a part for every `rows` samples: a = d out,
+ * b = x. */
 charl_conv_product charl__conv_wgmma_weight_gradient(const charl_conv *c, int64_t rows);
 
 /** Enqueue. Async. Errors: ERR_SHAPE when an extent does not fit the kernel; ERR_KERNEL,

@@ -10,7 +10,7 @@
  * chain reads; its outputs the operator's. */
 typedef struct charl_prologue {
     const charl_op *op; /* with a prologue */
-    const void *attr;   /* its; borrowed from the graph */
+    const void *attr;   /* its; in the same memory, behind this */
     int n_in;           /* its operands, with operand 0 */
     charl_chain chain;  /* over the node's inputs; the result of its last step is operand 0 */
 } charl_prologue;
