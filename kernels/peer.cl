@@ -58,10 +58,10 @@ static inline global ulong *flag_of(const peers *p, int owner, int from)
     return (global ulong *)p->box[owner] + get_group_id(0) * FLAGS + from;
 }
 
-/* The r-th of the others: each rank begins with another one, so that no link has to carry everything at once. */
+/* The r-th of the others: each rank begins with another one, and so do work-groups, so that no link has to carry everything at once. */
 static inline int partner(const peers *p, int r)
 {
-    return (p->rank + r) % RANKS;
+    return (p->rank + 1 + ((int)get_group_id(0) + r - 1) % (RANKS - 1)) % RANKS;
 }
 
 static inline tile tile_at(const group *g, int rank, int i)
