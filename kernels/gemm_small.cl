@@ -4,7 +4,7 @@
  *                  TILE    16 or 32 rows and columns of a work-group (default 32)
  *                  FOLD    1: product z is the sum of `leaves` products, at most M, in the fixed tree; operands of a leaf lie x_outer
  *                          apart; ROUND as in tree.clh
- *                  A_SUMS  1, with FOLD: the sums of A over k go to a_sums [m], per leaf as charl_fold_columns of reduce.cl adds a column of
+ *                  A_SUMS  1, with FOLD: the sums of A over k go to a_sums [m], per leaf as charl_fold_columns of reduce_slices.cl adds a column of
  *                          up to 256 rows, over the leaves in the tree
  *                  PAIR    1: gemm_small_pair, another product in the same launch, without epilogue, specialised by the same names with _2;
  *                          the first `groups` work-groups are those of the product without FOLD that the other names describe

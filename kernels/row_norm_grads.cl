@@ -4,6 +4,7 @@
  *                    sum of g
  *
  * Specialised by   as row_norm_grad.cl, KEEP > 0. Rows are whole vectors, and all operands begin at multiples of 16 bytes.
+ *                  BLOCK  rows that are added up at once: part of the result
  *                  FULL  2: a row has KEEP whole blocks; 1: all but the last are whole (default 0: not known). Then nothing is decided at them
  * Launch           src/autograd/op_common/row_norm_grad.c: the four accumulators of a block are formed by as many teams of work-items, each of
  *                  which goes through its rows; where rows are short several blocks share a group.
@@ -15,7 +16,6 @@
 #include "row_norm_grad.clh"
 
 #define GROUP 128 /* work-items, which have as many sums of rows as row_norm_sums.cl has accumulators, or some blocks of them */
-#define BLOCK 64  /* rows that are added up at once: part of the result */
 #define TEAMS 4   /* accumulators of a block: each has the CHARL_ROW_ITEMS work-items of a row */
 
 /* The sums of a block as its teams have them, in float4 [team][blocks of a row][half][work-item]. */

@@ -1,7 +1,7 @@
 /* row_norm_sums: the sums over rows that are the gradients of layer_norm's and rms_norm's weight and bias.
  *
  *   out[s][b][0][c] = sum over the rows of block b of slice s of g * h, and for layer_norm out[s][b][1][c] = sum of g,
- *   h = (x - mean) * invstd with (mean, invstd) = stat[row]; blocks of 64 rows, whose sums the host adds up with reduce.cl
+ *   h = (x - mean) * invstd with (mean, invstd) = stat[row]; blocks of `height` rows, whose sums the host adds up with reduce.cl
  *
  * Specialised by   ACT        type of g and x; sums are float
  *                  CENTRED    1 layer_norm, 0 rms_norm (default 1)
@@ -12,17 +12,16 @@
 #ifndef CENTRED
 #define CENTRED 1
 #endif
-#define BLOCK 64 /* rows that are added up at once: part of the result */
 
 /* Columns of `count` rows from `row` on, in memory that has `end` elements from there. Lanes beyond a row hold the next one, and are not
- * written. whole: charl_read's, and all rows of a block are there. */
+ * written. whole: charl_read's, and count is a multiple of 4. */
 static inline void sum_rows(bool whole, global const ACT *g, global const ACT *x, global const float *stat, ulong row, int count,
                             ulong size, ulong end, charl_real *a, charl_real *b)
 {
 #if CHARL_VEC == 8 /* on CPUs compilers say that they cannot */
 #pragma unroll 2
 #endif
-    for (int r = 0; r < (whole ? BLOCK : count); r += 4) {
+    for (int r = 0; r < count; r += 4) {
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             if (whole || r + k < count) {
@@ -39,13 +38,13 @@ static inline void sum_rows(bool whole, global const ACT *g, global const ACT *x
 }
 
 kernel void charl_sums(global const ACT *g, ulong g_at, global const ACT *x, ulong x_at, global const float *stat, ulong stat_at,
-                       global float *out, ulong out_at, ulong slices, ulong rows, ulong size)
+                       global float *out, ulong out_at, ulong slices, ulong rows, ulong height, ulong size)
 {
     const ulong groups = (size + CHARL_VEC - 1) / CHARL_VEC, unit = get_global_id(0) / groups; /* (slice, block) */
     const ulong c = get_global_id(0) % groups * CHARL_VEC;
-    const ulong blocks = max((rows + BLOCK - 1) / BLOCK, (ulong)1), first = unit % blocks * BLOCK;
+    const ulong blocks = max((rows + height - 1) / height, (ulong)1), first = unit % blocks * height;
     const ulong row = unit / blocks * rows + first;
-    const int count = (int)min(rows - first, (ulong)BLOCK);
+    const int count = (int)min(rows - first, height);
     const ulong end = slices * rows * size - c;
     charl_real a[4], b[4];
 
@@ -58,7 +57,7 @@ kernel void charl_sums(global const ACT *g, ulong g_at, global const ACT *x, ulo
     g += g_at + c;
     x += x_at + c;
     stat += stat_at;
-    if (CHARL_VEC == 8 && size % 8 == 0 && count == BLOCK && CHARL_IS_ALIGNED(g) && CHARL_IS_ALIGNED(x)) {
+    if (CHARL_VEC == 8 && size % 8 == 0 && count % 4 == 0 && CHARL_IS_ALIGNED(g) && CHARL_IS_ALIGNED(x)) {
         sum_rows(true, g, x, stat, row, count, size, end, a, b);
     } else {
         sum_rows(false, g, x, stat, row, count, size, end, a, b);

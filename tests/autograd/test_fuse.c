@@ -261,6 +261,33 @@ static int32_t label_of(int64_t row, int64_t classes)
     return (int32_t)some[row % 9];
 }
 
+/* Gradients of weight and bias come where they belong: nothing copies them. */
+static void test_norm_weights(void **state)
+{
+    charl_graph *g = new_graph(NULL);
+    charl_var *x = input(g, ROWS), *w, *b, *y;
+    const char *nodes;
+
+    (void)state;
+    w = charl_input(g, "w", CHARL_F32, (charl_shape){1, {WIDE}}, CHARL_REPLICATED);
+    b = charl_input(g, "b", CHARL_F32, (charl_shape){1, {WIDE}}, CHARL_REPLICATED);
+    charl_graph_require_gradient(g, x);
+    charl_graph_require_gradient(g, w);
+    charl_graph_require_gradient(g, b);
+    y = charl_layer_norm(g, x, w, b, 1e-5F);
+    y = charl_mul(g, y, y);
+    for (int dim = 2; dim >= 0; dim--) {
+        y = charl_sum(g, y, dim, false);
+    }
+    charl_graph_backward(g, y, NULL);
+    charl_graph_keep(g, charl_var_gradient(x));
+    charl_graph_keep(g, charl_var_gradient(w));
+    charl_graph_keep(g, charl_var_gradient(b));
+    nodes = plan(g);
+    assert_non_null(strstr(nodes, " layer_norm.layer_norm_grads"));
+    assert_null(strstr(nodes, "slice"));
+}
+
 /* Loss and gradient of more classes than a chunk, as bytes. The gradient takes the place of the
  * logits; rows do not begin at 16 bytes. */
 static unsigned char *run_loss(bool fused, int64_t rows, int64_t classes, size_t *bytes)
@@ -493,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_products_go_on),
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_norm_weights),
         cmocka_unit_test(test_loss_bits),
     };
 

@@ -128,7 +128,7 @@ static const charl_op_sample samples_wgrad[] = {CHARL_ROW_NORM_WGRAD_SAMPLES(&us
 
 const charl_op charl_op_layer_norm_wgrad = {
     .name = "layer_norm_wgrad",
-    .formula = "out[0] = sum over rows of gout * h, out[1] = sum of gout, h = (x - mean) * invstd",
+    .formula = "out0 = sum over rows of gout * h, out1 = sum of gout, h = (x - mean) * invstd",
     .n_in = 2,
     .attr_size = sizeof(charl_row_norm),
     .half = CHARL_HALF(0) | CHARL_HALF(1),
@@ -142,7 +142,7 @@ static const charl_op_sample samples_grads[] = {CHARL_ROW_NORM_GRADS_SAMPLES(&us
 
 const charl_op charl_op_layer_norm_grads = {
     .name = "layer_norm_grads",
-    .formula = "out0 = layer_norm_grad, out1 = layer_norm_wgrad",
+    .formula = "out0 = layer_norm_grad, out1, out2 = layer_norm_wgrad",
     .n_in = 4,
     .n_optional = 1,
     .attr_size = sizeof(charl_row_norm),

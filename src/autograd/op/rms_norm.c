@@ -112,7 +112,7 @@ static const charl_op_sample samples_wgrad[] = {CHARL_ROW_NORM_WGRAD_SAMPLES(&us
 
 const charl_op charl_op_rms_norm_wgrad = {
     .name = "rms_norm_wgrad",
-    .formula = "out[0] = sum over rows of gout * h, h = x * invstd",
+    .formula = "out = sum over rows of gout * h, h = x * invstd",
     .n_in = 2,
     .attr_size = sizeof(charl_row_norm),
     .half = CHARL_HALF(0) | CHARL_HALF(1),

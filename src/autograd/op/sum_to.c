@@ -182,6 +182,7 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 0, 4)}, .attr = &axis1, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 3, 4, 0)}, .attr = &axis1, .lo = -3, .hi = 3},
     {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis1, .terms = 16, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 32, 131075)}, .attr = &axis1, .terms = 32, .lo = -3, .hi = 3},
     {.in = {CHARL_B(F32, 16, 3, 5, 5)}, .attr = &axis1, .terms = 400, .lo = -3, .hi = 3},
     {.in = {CHARL_B(F32, 8, 3, 4500)}, .attr = &axis1, .terms = 36000, .lo = -3, .hi = 3},
     {.in = {CHARL_B(F32, 8, 3, 11)}, .attr = &axis_last, .terms = 24, .lo = -3, .hi = 3},

@@ -7,8 +7,8 @@
  *      norm    (x[, weight[, bias]])                -> h
  *      add     (a, b, weight[, bias])               -> a + b, h of that sum
  *      grad    (gout, x[, weight[, extra]])         -> gradient of x, plus extra
- *      wgrad   (gout, x)                            -> gradients of weight and, layer_norm, bias:
- * [2 or 1, C]
+ *      wgrad   (gout, x)                            -> gradients of weight [C] and, layer_norm,
+ * bias [C]
  *      grads   (gout, x, weight[, extra])           -> what grad and wgrad give, the same bits: one
  * pass over the rows where a device has work-groups and rows of so many elements suit them
  *

@@ -8,9 +8,9 @@
 #include "autograd/op_common/row_norm.h"
 #include "charl/ops.h"
 
-enum { BLOCK = 64 };             /* rows, as in kernels/row_norm_sums.cl */
-enum { GROUP = 128, TEAMS = 4 }; /* as in kernels/row_norm_grads.cl */
-enum { MAX_BYTES = 16 };         /* of each eighth of a block that it keeps of a row */
+enum { BLOCK = 64, MOST_BLOCKS = 256 }; /* rows; of a slice, which then has taller ones */
+enum { GROUP = 128, TEAMS = 4 };        /* as in kernels/row_norm_grads.cl */
+enum { MAX_BYTES = 16 };                /* of each eighth of a block that it keeps of a row */
 
 /* The gradient of the normalised operand `x`, plus `extra` unless it is NULL, and those of weight
  * and bias, operands `first` and after: what is needed of them, in one operator where it is both.
@@ -24,25 +24,23 @@ typedef struct wanted {
 static charl_var *append(const charl_backward *b, const wanted *w)
 {
     const charl_row_norm *t = b->attr;
-    charl_var *weight = b->n_in > w->first ? b->in[w->first] : NULL, *sums = NULL;
-    charl_var *in[] = {w->gout, w->x, weight, w->extra}, *out[CHARL_OP_MAX_OUT] = {NULL};
+    charl_var *weight = b->n_in > w->first ? b->in[w->first] : NULL;
+    charl_var *in[] = {w->gout, w->x, weight, w->extra}, *out[CHARL_OP_MAX_OUT + 1] = {NULL};
+    charl_var **sums = out + 1;
 
     if (w->of_x && w->of_affine) {
         charl__apply(b->g, t->centred ? &charl_op_layer_norm_grads : &charl_op_rms_norm_grads, t,
                      in, 4, out);
-        sums = out[1];
     } else if (w->of_x) {
         charl__apply(b->g, t->centred ? &charl_op_layer_norm_grad : &charl_op_rms_norm_grad, t, in,
                      4, out);
     } else if (w->of_affine) {
-        sums =
-            charl__apply2(b->g, t->centred ? &charl_op_layer_norm_wgrad : &charl_op_rms_norm_wgrad,
-                          t, w->gout, w->x);
+        charl__apply(b->g, t->centred ? &charl_op_layer_norm_wgrad : &charl_op_rms_norm_wgrad, t,
+                     in, 2, sums);
     }
     for (int i = w->first; i < b->n_in; i++) {
         if (b->needed[i]) {
-            b->gin[i] = charl_reshape(b->g, charl_slice(b->g, sums, 0, i - w->first, 1),
-                                      charl_var_get_type(b->in[i]).shape);
+            b->gin[i] = sums[i - w->first];
         }
     }
     return out[0];
@@ -126,42 +124,54 @@ charl_status charl__row_norm_grad_enqueue(const charl_enqueue *e)
     return charl__row_norm_launch(e, "charl_gradient", e->in[1], defines, &l);
 }
 
-/* Rows of the sums: layer_norm has a bias. */
-static int64_t sums_of(const void *attr)
+/* Outputs that are sums over rows: layer_norm has a bias. */
+static int sums_of(const void *attr)
 {
     return ((const charl_row_norm *)attr)->centred ? 2 : 1;
 }
 
-/* Workspace of the sums over rows, in floats: results of slices, results of blocks where a slice
- * has several, statistics [rows][2], and what adding up needs. */
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Sums over rows: of slices cut into blocks of rows. Workspace, in floats: sums of blocks
+ * [slices][blocks][sums][n], then statistics [rows][2], which one pass does not need. */
 typedef struct sums_plan {
-    int64_t slices, rows, blocks; /* rows of a slice, blocks of a slice */
-    int64_t sums;                 /* of a block */
-    int64_t of_blocks, of_rows, scratch, end;
+    int64_t slices, height; /* rows of a slice */
+    int64_t block, blocks;  /* rows of a block, blocks of a slice */
+    int64_t n;
+    int sums;
+    int64_t of_rows, end;
 } sums_plan;
 
 static sums_plan plan_sums(const charl_shape *x, const void *attr, int64_t slices)
 {
-    sums_plan p = {.slices = slices, .rows = charl__row_norm_count(x) / slices};
+    const int64_t rows = charl__row_norm_count(x);
+    sums_plan p = {.slices = slices,
+                   .height = rows / slices,
+                   .n = charl__row_norm_length(x),
+                   .sums = sums_of(attr)};
 
-    p.blocks = p.rows > BLOCK ? (p.rows + BLOCK - 1) / BLOCK : 1;
-    p.sums = sums_of(attr) * charl__row_norm_length(x);
-    p.of_blocks = slices * p.sums;
-    p.of_rows = p.of_blocks + (p.blocks > 1 ? slices * p.blocks * p.sums : 0);
-    p.scratch = p.of_rows + 2 * charl__row_norm_count(x);
-    p.end = p.scratch + charl__reduce_scratch(slices, p.blocks, p.sums);
+    p.block = p.height > BLOCK * MOST_BLOCKS ? ceil_div(p.height, MOST_BLOCKS) : BLOCK;
+    p.blocks = p.height > p.block ? ceil_div(p.height, p.block) : 1;
+    p.of_rows = slices * p.blocks * p.sums * p.n;
+    p.end = p.of_rows + 2 * rows;
     return p;
 }
 
-/* The type of output k, which has the sums, and the workspace. */
+/* The types of outputs k and after, which are the sums, and the workspace. */
 static void infer_sums(charl_infer *inf, int k)
 {
     const charl_type *x = &inf->in[1];
     const bool partial = x->batch == CHARL_BATCHED;
 
-    inf->out[k] = (charl_type){CHARL_F32,
-                               {2, {sums_of(inf->attr), charl__row_norm_length(&x->shape)}},
-                               partial ? CHARL_PARTIAL : CHARL_REPLICATED};
+    inf->n_out = k + sums_of(inf->attr);
+    for (int i = k; i < inf->n_out; i++) {
+        inf->out[i] = (charl_type){CHARL_F32,
+                                   {1, {charl__row_norm_length(&x->shape)}},
+                                   partial ? CHARL_PARTIAL : CHARL_REPLICATED};
+    }
     inf->workspace =
         plan_sums(&x->shape, inf->attr, partial ? inf->n_slices : 1).end * (int64_t)sizeof(float);
 }
@@ -181,59 +191,37 @@ charl_status charl__row_norm_grads_infer(charl_infer *inf)
     charl_status st = CHARL_OK;
 
     CHARL_TRY(charl__row_norm_grad_infer(inf));
-    inf->n_out = 2;
     infer_sums(inf, 1);
 cleanup:
     return st;
 }
 
-/* How the sums of output k are formed. */
-static sums_plan plan_output(const charl_enqueue *e, int k)
+/* How the sums of outputs k and after are formed. */
+static sums_plan plan_outputs(const charl_enqueue *e, int k)
 {
     return plan_sums(&e->in[1]->shape, e->attr, charl__is_partial(e, k) ? e->slices->count : 1);
 }
 
-/* Where the sums of blocks go that become output k. */
-static charl_arg blocks_arg(const charl_enqueue *e, const sums_plan *p, int k)
-{
-    const int64_t at = p->blocks > 1 ? p->of_blocks : 0;
-
-    return p->blocks == 1 && p->slices == 1 ? charl__out(e->out[k])
-                                            : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, at);
-}
-
-/* Output k from the sums of blocks. */
+/* Outputs k and after from the sums of blocks. */
 static charl_status add_blocks(const charl_enqueue *e, const sums_plan *p, int k)
 {
-    charl_status st = CHARL_OK;
-    const charl_reduce r = {.a = charl__scratch_arg(CHARL_ARG_IN, e->workspace, p->of_blocks),
+    const charl_reduce r = {.a = charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
                             .a_type = CHARL_F32,
                             .n_in = 1,
                             .outer = p->slices,
                             .n = p->blocks,
-                            .inner = p->sums,
-                            .out = charl__out(e->out[k]),
-                            .scratch = p->scratch,
+                            .inner = p->n * p->sums,
+                            .outputs = p->sums,
                             .scale = 1.0F};
 
-    if (p->blocks > 1 && charl__is_partial(e, k)) {
-        CHARL_TRY(charl__reduce_slices(e, &r, k));
-    } else if (p->blocks > 1) {
-        CHARL_TRY(charl__reduce_sum(e, &r));
-    } else if (p->slices > 1) {
-        CHARL_TRY(
-            charl__fold_from(e, charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0), p->sums, k));
-    }
-cleanup:
-    return st;
+    return charl__reduce_slices(e, &r, k);
 }
 
 /* The sums of every block from operands 0 and 1, with the statistics of rows. */
-static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p, int k)
+static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p)
 {
     charl_status st = CHARL_OK;
     const charl_tensor *x = e->in[1];
-    const int64_t n = charl__row_norm_length(&x->shape);
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     char defines[96];
     charl_launch stats = {
@@ -245,12 +233,13 @@ static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p, int k
                       .label = e->label,
                       .args = {charl__in(e->in[0]), charl__in(x),
                                charl__scratch_arg(CHARL_ARG_IN, e->workspace, p->of_rows),
-                               blocks_arg(e, p, k), charl__i64(p->slices), charl__i64(p->rows),
-                               charl__i64(n)}};
+                               charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0),
+                               charl__i64(p->slices), charl__i64(p->height), charl__i64(p->block),
+                               charl__i64(p->n)}};
 
     snprintf(defines, sizeof defines, "#define CHARL_VEC %d\n#define CENTRED %d\n%s", vec,
-             p->sums > n, charl__act_define(x->dtype));
-    charl__span_launch(e->dev, p->slices * p->blocks * ((n + vec - 1) / vec), 1, &l);
+             p->sums > 1, charl__act_define(x->dtype));
+    charl__span_launch(e->dev, p->slices * p->blocks * ceil_div(p->n, vec), 1, &l);
     CHARL_TRY(charl__row_norm_launch(e, "charl_stats", x, "", &stats));
     CHARL_TRY(charl__launch(e->dev, &l));
 cleanup:
@@ -260,9 +249,9 @@ cleanup:
 charl_status charl__row_norm_wgrad_enqueue(const charl_enqueue *e)
 {
     charl_status st = CHARL_OK;
-    const sums_plan p = plan_output(e, 0);
+    const sums_plan p = plan_outputs(e, 0);
 
-    CHARL_TRY(sum_blocks(e, &p, 0));
+    CHARL_TRY(sum_blocks(e, &p));
     CHARL_TRY(add_blocks(e, &p, 0));
 cleanup:
     return st;
@@ -280,12 +269,13 @@ static bool takes_one_pass(const charl_enqueue *e)
     const int64_t n = charl__row_norm_length(&x->shape);
     const int64_t kept = charl__row_norm_kept(e->dev, n, x->dtype);
     const int64_t local = (int64_t)sizeof(float) * CHARL_GPU_VEC * (GROUP * kept + 256);
-    bool aligned = n % CHARL_GPU_VEC == 0 && is_aligned(e->out[0]);
+    bool aligned = n % CHARL_GPU_VEC == 0;
 
     for (int i = 0; i < e->n_in; i++) {
         aligned = aligned && is_aligned(e->in[i]);
     }
-    return aligned && kept > 0 && kept * (int64_t)charl_dtype_size(x->dtype) <= MAX_BYTES &&
+    return aligned && is_aligned(e->out[0]) && kept > 0 &&
+           kept * (int64_t)charl_dtype_size(x->dtype) <= MAX_BYTES &&
            charl_shape_count(&x->shape) > 0 && local <= charl_device_get_info(e->dev)->local_bytes;
 }
 
@@ -295,24 +285,24 @@ static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
     const charl_row_norm *t = e->attr;
     char defines[96];
     charl_launch l = grad_launch(e, defines, sizeof defines);
-    const int64_t n = charl__row_norm_length(&e->in[1]->shape);
+    const int width = charl__row_norm_width(e->dev, p->n, e->in[1]->dtype);
+    const int64_t per_group = GROUP / (TEAMS * width / CHARL_GPU_VEC); /* blocks of rows */
     charl_rows plan;
-    int64_t per_group; /* blocks of rows */
 
-    snprintf(defines + strlen(defines), sizeof defines - strlen(defines), "#define FULL %d\n",
-             n % charl__row_norm_width(e->dev, n, e->in[1]->dtype) == 0 ? 2 : 1);
+    snprintf(defines + strlen(defines), sizeof defines - strlen(defines),
+             "#define FULL %d\n#define BLOCK %lld\n", p->n % width == 0 ? 2 : 1,
+             (long long)p->block);
     CHARL_TRY(charl__row_norm_plan(e, e->in[1], defines, &plan));
-    per_group = GROUP / (TEAMS * charl__row_norm_width(e->dev, n, e->in[1]->dtype) / CHARL_GPU_VEC);
     l.file = "row_norm_grads";
     l.entry = "charl_gradients";
     l.defines = plan.defines;
     l.label = e->label;
-    charl__launch_add(&l, blocks_arg(e, p, 1));
+    charl__launch_add(&l, charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0));
     charl__launch_add(&l, charl__i64(p->slices));
-    charl__launch_add(&l, charl__i64(p->rows));
-    charl__launch_add(&l, charl__i64(n));
+    charl__launch_add(&l, charl__i64(p->height));
+    charl__launch_add(&l, charl__i64(p->n));
     charl__launch_add(&l, charl__f32(t->eps));
-    l.global[0] = (size_t)((p->slices * p->blocks + per_group - 1) / per_group * GROUP);
+    l.global[0] = (size_t)(ceil_div(p->slices * p->blocks, per_group) * GROUP);
     l.local[0] = GROUP;
     CHARL_TRY(charl__launch(e->dev, &l));
 cleanup:
@@ -322,13 +312,13 @@ cleanup:
 charl_status charl__row_norm_grads_enqueue(const charl_enqueue *e)
 {
     charl_status st = CHARL_OK;
-    const sums_plan p = plan_output(e, 1);
+    const sums_plan p = plan_outputs(e, 1);
 
     if (takes_one_pass(e)) {
         CHARL_TRY(launch_one_pass(e, &p));
     } else {
         CHARL_TRY(charl__row_norm_grad_enqueue(e));
-        CHARL_TRY(sum_blocks(e, &p, 1));
+        CHARL_TRY(sum_blocks(e, &p));
     }
     CHARL_TRY(add_blocks(e, &p, 1));
 cleanup:
@@ -366,8 +356,10 @@ void charl__row_norm_wgrad_reference(const charl_reference *r)
     const int64_t n = charl__row_norm_length(&r->in_type[1].shape),
                   rows = charl__row_norm_count(&r->in_type[1].shape);
 
-    for (int64_t j = 0; j < sums_of(r->attr) * n; j++) {
-        r->out[0][j] = 0;
+    for (int64_t j = 0; j < n; j++) {
+        for (int k = 0; k < sums_of(r->attr); k++) {
+            r->out[k][j] = 0;
+        }
     }
     for (int64_t i = 0; i < rows; i++) {
         double mean, invstd;
@@ -376,7 +368,7 @@ void charl__row_norm_wgrad_reference(const charl_reference *r)
         for (int64_t j = 0; j < n; j++) {
             r->out[0][j] += r->in[0][i * n + j] * (r->in[1][i * n + j] - mean) * invstd;
             if (sums_of(r->attr) > 1) {
-                r->out[0][n + j] += r->in[0][i * n + j];
+                r->out[1][j] += r->in[0][i * n + j];
             }
         }
     }

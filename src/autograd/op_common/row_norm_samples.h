@@ -45,8 +45,8 @@
          .attr = (usual),                                                                          \
          .lo = -1,                                                                                 \
          .hi = 1,                                                                                  \
-         .terms = 300}, /* Blocks of 64 rows: whole ones and a ragged one, per slice; more than    \
-                           one launch adds up. */                                                  \
+         .terms = 300}, /* Blocks of 64 rows: whole ones and a ragged one, per slice; of more than \
+                           256 of them taller ones. */                                             \
         {.in = {CHARL_B(F32, 8, 135, 37), CHARL_B(F32, 8, 135, 37)},                               \
          .attr = (usual),                                                                          \
          .lo = -1,                                                                                 \

@@ -9,7 +9,8 @@
 
 /* The same numbers as in kernels/reduce.cl and rows.clh. */
 enum { ROW_CHUNK = 4096, COLUMN_CHUNK = 256, ROW_GROUP = 256, VEC = 16 };
-enum { FOLD_COLUMNS = 32, FOLD_LEAVES = 8 }; /* of a work-group */
+/* Of a work-group of a fold, where there are fewer columns than these. */
+enum { FOLD_COLUMNS = 16, FOLD_ACCS = 4, FOLD_LEAVES = 8, MANY_COLUMNS = 1 << 17 };
 
 static int64_t at_least_one(int64_t x)
 {
@@ -236,53 +237,69 @@ cleanup:
     return st;
 }
 
-/* Columns of a fold: leaves side by side on devices with work-groups. */
+/* How columns of a fold, `width` of each output, go to work-items: where there are few, leaves and
+ * accumulators of a leaf go side by side; else, and on devices without groups, a work-item has
+ * whole columns. */
 static void shape_fold(const charl_enqueue *e, const charl_reduce *r, int leaves, charl_launch *l,
                        charl_rows *plan)
 {
-    const int64_t wide = at_least_one(4096 / at_least_one(r->n * leaves) / VEC) * VEC;
-    size_t used = strlen(plan->defines);
+    const bool cpu = charl__is_ungrouped(e->dev);
+    const int vec = cpu ? VEC : CHARL_GPU_VEC, accs = FOLD_COLUMNS * FOLD_ACCS;
+    const int max = charl_device_get_info(e->dev)->max_group / accs;
+    const int side = max < FOLD_LEAVES ? max : FOLD_LEAVES;
+    const int64_t width = r->inner / r->outputs,
+                  wide = cpu ? at_least_one(4096 / at_least_one(r->n * leaves) / VEC) * VEC : vec;
+    const size_t used = strlen(plan->defines), room = sizeof plan->defines - used;
 
-    if (charl__is_ungrouped(e->dev)) {
-        used += (size_t)snprintf(plan->defines + used, sizeof plan->defines - used,
-                                 "#define CHARL_VEC %d\n", VEC);
-        l->global[0] = (size_t)ceil_div(r->inner, wide);
+    if (cpu || side == 0 || width >= MANY_COLUMNS) {
+        snprintf(plan->defines + used, room, "#define CHARL_VEC %d\n", vec);
+        charl__span_launch(e->dev, r->outputs * ceil_div(width, wide), 1, l);
     } else {
-        used += (size_t)snprintf(plan->defines + used, sizeof plan->defines - used,
-                                 "#define CHARL_VEC 1\n#define FOLD_COLUMNS %d\n"
-                                 "#define FOLD_LEAVES %d\n",
-                                 FOLD_COLUMNS, FOLD_LEAVES);
-        l->local[0] = FOLD_COLUMNS * FOLD_LEAVES;
-        l->global[0] = (size_t)ceil_div(r->inner, FOLD_COLUMNS) * l->local[0];
+        snprintf(plan->defines + used, room,
+                 "#define CHARL_VEC 1\n#define FOLD_COLUMNS %d\n#define FOLD_LEAVES %d\n",
+                 FOLD_COLUMNS, side);
+        l->local[0] = (size_t)(accs * side);
+        l->global[0] = (size_t)(r->outputs * ceil_div(width, FOLD_COLUMNS)) * l->local[0];
     }
-    CHARL_INVARIANT(used < sizeof plan->defines);
-    l->args[r->n_in + 4] = charl__i64(wide);
+    charl__launch_add(l, charl__i64(width));
+    charl__launch_add(l, charl__i64(wide));
 }
 
-/* The leaves of lane j. */
-static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, int k, int j)
+static charl_arg lane_arg(const charl_enqueue *e, int k, int j)
+{
+    charl_arg out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
+
+    out.v.offset = e->out[k]->offset + j * e->lane_stride[k];
+    return out;
+}
+
+/* Lane j of the outputs from k on: so many leaves from number `first` on. */
+static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, int k, int j,
+                                int first, int leaves)
 {
     charl_status st = CHARL_OK;
-    const int first = e->slices->lane_lo[j] - e->slices->first,
-              leaves = e->slices->lane_hi[j] - e->slices->lane_lo[j];
+    const bool rounds = e->rounds[k] && !charl__fold_is_direct(e);
     const int64_t skipped = first * r->n * r->inner;
     char extra[320];
     charl_rows plan;
-    charl_launch l = {.file = "reduce", .label = e->label, .defines = plan.defines};
+    charl_launch l = {.file = "reduce_slices", .label = e->label, .defines = plan.defines};
     charl_reduce at = *r;
-    int a;
 
+    CHARL_INVARIANT(r->outputs == 1 || e->rounds[k] == e->rounds[k + 1]);
     define_operands(r, extra, sizeof extra);
-    snprintf(extra + strlen(extra), sizeof extra - strlen(extra), "#define LEAVES %d\n%s",
-             CHARL_MAX_SLICES, e->rounds[k] ? "#define ROUND 0\n" : "");
+    snprintf(extra + strlen(extra), sizeof extra - strlen(extra),
+             "#define LEAVES %d\n#define OUTPUTS %d\n%s", CHARL_MAX_SLICES, r->outputs,
+             rounds ? "#define ROUND 0\n" : "");
     at.a.v.offset += skipped;
     at.b.v.offset += skipped;
     at.a.count = at.b.count = 0;
-    at.out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
-    at.out.v.offset = e->out[k]->offset + j * e->lane_stride[k];
-    a = add_operands(&at, &l);
-    l.args[a++] = charl__i32(leaves);
-    l.args[a++] = charl__i64(r->n);
+    at.out = lane_arg(e, k, j);
+    add_operands(&at, &l);
+    if (r->outputs > 1) {
+        charl__launch_add(&l, lane_arg(e, k + 1, j));
+    }
+    charl__launch_add(&l, charl__i32(leaves));
+    charl__launch_add(&l, charl__i64(r->n));
     if (r->inner == 1) {
         CHARL_TRY(charl__rows_plan(e->dev, 1, r->n, extra, &plan));
         l.entry = "charl_fold_rows";
@@ -290,13 +307,11 @@ static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, i
     } else {
         memcpy(plan.defines, extra, sizeof extra);
         l.entry = "charl_fold_columns";
-        l.args[a++] = charl__i64(r->inner);
         shape_fold(e, r, leaves, &l, &plan);
-        a++;
     }
-    l.args[a++] = charl__f32(r->scale);
-    l.args[a++] = charl__f32(r->p);
-    l.args[a++] = charl__f32(r->q);
+    charl__launch_add(&l, charl__f32(r->scale));
+    charl__launch_add(&l, charl__f32(r->p));
+    charl__launch_add(&l, charl__f32(r->q));
     CHARL_TRY(charl__launch(e->dev, &l));
 cleanup:
     return st;
@@ -305,15 +320,20 @@ cleanup:
 charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r, int k)
 {
     charl_status st = CHARL_OK;
+    const bool partial = charl__is_partial(e, k);
     charl_reduce sums = *r;
 
-    if (!charl__fold_is_direct(e) && chunks_of(r->n, r->inner) == 1 &&
-        charl_device_get_info(e->dev)->max_group >= FOLD_COLUMNS * FOLD_LEAVES) {
-        for (int j = 0; j < e->slices->n_lanes && r->inner > 0; j++) {
-            CHARL_TRY(launch_fold(e, r, k, j));
+    sums.outputs = r->outputs < 1 ? 1 : r->outputs;
+    if (chunks_of(r->n, r->inner) == 1) {
+        for (int j = 0; j < (partial ? e->slices->n_lanes : 1) && r->inner > 0; j++) {
+            const int lo = partial ? e->slices->lane_lo[j] : 0,
+                      hi = partial ? e->slices->lane_hi[j] : 1;
+
+            CHARL_TRY(launch_fold(e, &sums, k, j, partial ? lo - e->slices->first : 0, hi - lo));
         }
         goto cleanup;
     }
+    CHARL_INVARIANT(partial && sums.outputs == 1);
     sums.out = charl__fold_is_direct(e) ? charl__out(e->out[k])
                                         : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0);
     CHARL_TRY(charl__reduce_sum(e, &sums));

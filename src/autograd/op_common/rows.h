@@ -35,6 +35,7 @@ typedef struct charl_reduce {
     charl_dtype a_type, b_type;
     int n_in;
     int64_t outer, n, inner;
+    int outputs; /* charl__reduce_slices: 0 or 1 as usual; more: see there */
     charl_arg out;
     int64_t
         scratch; /* first float of the workspace that may be used, charl__reduce_scratch of them */
@@ -46,9 +47,11 @@ int64_t charl__reduce_scratch(int64_t outer, int64_t n, int64_t inner);
  * ERR_DEVICE. */
 charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r) CHARL_MUST_CHECK;
 /** r [slices, n, inner], one sum per slice, and the slices of every lane folded into output k as
- * charl__fold does: one launch per lane where a slice is a single chunk. Partial sums are kept at
- * the start of the workspace, slices * inner floats; r.out is not looked at. Async. Errors:
- * ERR_KERNEL, ERR_DEVICE. */
+ * charl__fold does: one launch per lane where a slice is a single chunk, n up to 256 or with inner
+ * = 1 up to 4096; r.out is not looked at. Of more chunks partial sums are kept at the start of the
+ * workspace, slices * inner floats. With several outputs, 2, slices are single chunks, and the sums
+ * of half of the columns are output k, of the others output k + 1; outputs that are not PARTIAL
+ * have one slice, r.outer = 1. Async. Errors: ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r,
                                   int k) CHARL_MUST_CHECK;
 
