@@ -19,25 +19,27 @@ static charl_slices whole;
 static void compare_forms(const charl_op *op, int sample, const charl_slices *slices,
                           charl_device_facts *facts)
 {
+    /* An NVIDIA compiler does not take what is written for CPUs (kernels/vectors.clh). */
     static const int groups[] = {1, 64, 256};
-    const size_t n_groups = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 3 : 2;
+    const size_t begin = facts->ptx ? 1 : 0;
+    const size_t n_groups = begin > 0 || charl__env_is_on(CHARL_ENV_TEST_LONG) ? 3 : 2;
     charl_op_case c;
     void *first[CHARL_OP_MAX_OUT] = {NULL};
 
     charl_assert_ok(
         charl__op_case_create(op, &op->samples[sample], CHARL_F32, 1 + (uint64_t)sample, &c));
-    for (size_t f = 0; f < n_groups; f++) {
+    for (size_t f = begin; f < n_groups; f++) {
         void *raw[CHARL_OP_MAX_OUT] = {NULL};
 
         facts->group = groups[f];
         charl_assert_ok(charl__op_case_run(dev, &c, slices, 1, raw));
         for (int k = 0; k < c.n_out; k++) {
-            if (f > 0 && memcmp(raw[k], first[k], charl__op_case_bytes(&c, slices, k)) != 0) {
+            if (f > begin && memcmp(raw[k], first[k], charl__op_case_bytes(&c, slices, k)) != 0) {
                 fail_msg("%s, sample %d: output %d has other bits in groups of %d", op->name,
                          sample, k, groups[f]);
             }
-            charl_free(f == 0 ? NULL : raw[k]);
-            first[k] = f == 0 ? raw[k] : first[k];
+            charl_free(f == begin ? NULL : raw[k]);
+            first[k] = f == begin ? raw[k] : first[k];
         }
     }
     for (int k = 0; k < CHARL_OP_MAX_OUT; k++) {
