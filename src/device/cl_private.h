@@ -120,10 +120,10 @@ charl_device *charl__device_retain(charl_device *dev);
 void charl__device_release(charl_device *dev); /* NULL is a no-op */
 /** The host has waited for the device since `begin`. */
 void charl__device_waited(charl_device *dev, double begin);
-/** Wait for e, without counting why. */
-/* Takes the event of a command of q, also on failure, and flushes q. */
+/** Takes the event of a command of q, also on failure, and flushes q. */
 charl_status charl__event_adopt(charl_device *dev, charl_queue q, cl_event event,
                                 charl_event **out) CHARL_MUST_CHECK;
+/** Wait for e, without counting why. */
 charl_status charl__event_await(charl_device *dev, cl_event e) CHARL_MUST_CHECK;
 /** One clFinish, its error naming `what`. */
 charl_status charl__queue_finish(charl_device *dev, charl_queue q,
