@@ -64,7 +64,8 @@ same "resumed evenly" mlp-1 e
 
 # slices = auto means another number with balance = even.
 expect 5 "other slices" ranks 1 mlp.ini -o mlp-1 train.slices=auto train.epochs=3
-says 1 "train.slices = 64, now 64 and 8. .*auto is up to 64 with dist.balance = speed"
+says 1 "train.slices = 64, now 64 and 8$"
+says 1 "hint: set them back .*auto is up to 64 with dist.balance = speed"
 
 export CHARL_FAULT=train.divide@1:1
 slow 1:10 4 "a division that fails" ranks 2 mlp.ini -o f $speed
