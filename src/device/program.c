@@ -236,6 +236,7 @@ static charl_status compile(charl_device *dev, const char *file, const char *con
     CHARL_TRY(charl__program_create(dev, file, source, &program));
     if (dev->pocl) {
         err = clBuildProgram(program, 1, &dev->id, without_header, NULL, NULL);
+        CHARL_TRY(charl__program_log(dev, program, file)); /* what builtins.clh lacks */
     }
     if (err != CL_SUCCESS) {
         dev->counters.programs_with_header++;

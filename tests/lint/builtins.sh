@@ -37,19 +37,31 @@ if [ -s "$T/missing" ]; then
     failed=1
 fi
 
+# compare FILE OPTIONS...
+compare() {
+    kernels=$1
+    shift
+    compile "$T/whole" "$kernels" "$@" 2>/dev/null || return # it takes no such vectors
+    if ! compile "$T/brief" "$kernels" "$@" -cl-no-stdinc -DCHARL_BUILTINS -include "$base" -include kernels/builtins.clh; then
+        echo "$kernels: kernels/builtins.clh lacks a function ($*)"
+        failed=1
+    elif ! cmp -s "$T/whole" "$T/brief"; then
+        diff "$T/whole" "$T/brief" | head -n 4
+        echo "$kernels: kernels/builtins.clh declares a function otherwise ($*)"
+        failed=1
+    fi
+}
+
 for f in $(find kernels -maxdepth 1 -name '*.cl' | sort); do
     widths="1 16"
     [ "$f" = kernels/map.cl ] && widths="1 2 4 8 16"
     for width in $widths; do
-        compile "$T/whole" "$f" -DCHARL_VEC=$width 2>/dev/null || continue # it takes no such vectors
-        if ! compile "$T/brief" "$f" -DCHARL_VEC=$width -cl-no-stdinc -DCHARL_BUILTINS -include "$base" -include kernels/builtins.clh; then
-            echo "$f: kernels/builtins.clh lacks a function (CHARL_VEC=$width)"
-            failed=1
-        elif ! cmp -s "$T/whole" "$T/brief"; then
-            diff "$T/whole" "$T/brief" | head -n 4
-            echo "$f: kernels/builtins.clh declares a function otherwise (CHARL_VEC=$width)"
-            failed=1
-        fi
+        compare "$f" -DCHARL_VEC=$width
     done
+    if grep -q '^#ifndef T$' "$f"; then # elements of any type of their size
+        for type in uchar ushort; do
+            compare "$f" -DT=$type
+        done
+    fi
 done
 exit $failed
