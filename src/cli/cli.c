@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/env.h"
 #include "base/error.h"
@@ -35,6 +36,14 @@ int charl__cli_launcher_rank(void)
         }
     }
     return 0;
+}
+
+int charl__cli_leave_to_first(int code)
+{
+    if (code != CHARL__EXIT_OK && charl__cli_launcher_rank() != 0) {
+        sleep(5);
+    }
+    return code;
 }
 
 int charl__cli_exit_code(charl_status st)
@@ -130,7 +139,7 @@ int charl__cli_begin(const char *program)
     st = charl__env_check();
     charl__log_sink_set(on_log, NULL);
     if (st == CHARL_OK || charl__cli_launcher_rank() != 0) {
-        return charl__cli_exit_code(st);
+        return charl__cli_leave_to_first(charl__cli_exit_code(st));
     }
     return charl__cli_fail(st);
 }

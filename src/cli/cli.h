@@ -34,6 +34,11 @@ void charl__cli_deadline_end(void);
 /** Rank that the launcher gave this process, known before MPI starts; 0 without a launcher. */
 int charl__cli_launcher_rank(void);
 
+/** Before MPI starts, where all ranks found the same and the first one says it: returns `code`, on
+ * the others not at once if it is a failure. A launcher ends all ranks when one has failed, so
+ * these would else cut the message off; usually they are ended while they wait. */
+int charl__cli_leave_to_first(int code);
+
 /** Exit code of a status. */
 int charl__cli_exit_code(charl_status st);
 

@@ -112,7 +112,7 @@ int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_opera
         fprintf(stderr, "  hint: see `%s --help`\n", path);
     }
     speak(real);
-    return err != 0 ? CHARL__EXIT_USAGE : -1;
+    return err != 0 ? charl__cli_leave_to_first(CHARL__EXIT_USAGE) : -1;
 }
 
 error_t charl__cli_bad_option(const char *option, const char *value, const char *want)

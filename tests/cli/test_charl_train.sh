@@ -41,6 +41,9 @@ says 1 '"devices":'
 # Configurations
 expect 2 "unknown option" ranks 3 --nonsense
 says 1 "unrecognized option"
+expect 2 "unknown option, the first rank late" timeout 600 mpirun -q --oversubscribe --bind-to none \
+    -n 1 sh -c 'sleep 1; exec "$0" --nonsense' "$bin/charl-train" : -n 2 "$bin/charl-train" --nonsense
+says 1 "unrecognized option"
 refuses 2 "no_such: unknown key" "unknown key" mlp.ini train.no_such=1
 refuses 2 'epochs: "x" is not' "wrong type" mlp.ini train.epochs=x
 refuses 2 "epochs" "no epochs" mlp.ini train.epochs=0
