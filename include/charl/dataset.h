@@ -181,9 +181,10 @@ typedef struct charl_csv_options {
 } charl_csv_options;
 
 /** Convert a CSV file (RFC 4180) to a table of f32 [n,k] with class labels or regression targets. A
- * first line with a field that is not a number, outside the label column, is a header. Class labels
- * that are not all integers from 0 are names; they are numbered in order of first appearance and
- * stored. The file is read twice.
+ * first line with a field that is not a number, outside the label columns, is a header; every
+ * column then has a name of its own. Class labels that are not all integers from 0 are names, at
+ * most 100,000; they are stored, and numbered in the order of their bytes (strcmp), whatever row
+ * comes first. The file is read twice.
  *
  *  Blocks. Local. Errors: as charl_import_idx; ERR_DATA names the line for missing, surplus or
  * non-numeric fields. */

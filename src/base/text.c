@@ -89,17 +89,21 @@ cleanup:
     return st;
 }
 
-static charl_status json_escape(charl__text *t, unsigned char c)
+/* A character that JSON wants escaped, or that a terminal would not just show. */
+static charl_status json_escape(charl__text *t, uint32_t point)
 {
     charl_status st = CHARL_OK;
     static const char plain[] = "\"\\\b\f\n\r\t";
     static const char letter[] = "\"\\bfnrt";
-    const char *at = strchr(plain, c);
+    const char *at = point > 0 && point < 0x80 ? strchr(plain, (int)point) : NULL;
 
-    if (at && c) {
+    if (at) {
         CHARL_TRY(charl__text_printf(t, "\\%c", letter[at - plain]));
-    } else {
-        CHARL_TRY(charl__text_printf(t, "\\u%04x", c));
+    } else if (point < 0x10000) {
+        CHARL_TRY(charl__text_printf(t, "\\u%04x", point));
+    } else { /* a surrogate pair */
+        CHARL_TRY(charl__text_printf(t, "\\u%04x\\u%04x", 0xd800 + ((point - 0x10000) >> 10),
+                                     0xdc00 + ((point - 0x10000) & 0x3ff)));
     }
 cleanup:
     return st;
@@ -117,8 +121,9 @@ static charl_status json_body(charl__text *t, const char *s)
         if (n == 0) {
             CHARL_TRY(charl__text_append(t, "\xef\xbf\xbd", 3));
             p++;
-        } else if (n == 1 && (*p < 0x20 || *p == 0x7f || *p == '"' || *p == '\\')) {
-            CHARL_TRY(json_escape(t, *p++));
+        } else if (*p == '"' || *p == '\\' || !charl__utf8_is_visible(charl__utf8_point(p, n))) {
+            CHARL_TRY(json_escape(t, charl__utf8_point(p, n)));
+            p += n;
         } else {
             CHARL_TRY(charl__text_append(t, p, n));
             p += n;

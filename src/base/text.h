@@ -19,7 +19,8 @@ charl_status charl__text_printf(charl__text *t, const char *fmt, ...)
 /** Any bytes, NUL too. */
 charl_status charl__text_append(charl__text *t, const void *bytes, size_t count) CHARL_MUST_CHECK;
 
-/** `s` as a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD. */
+/** `s` as a JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD; characters that a
+ * terminal would not just show (base/utf8.h) are escaped. */
 charl_status charl__text_json(charl__text *t, const char *s) CHARL_MUST_CHECK;
 
 /** `v` as a JSON number with just enough digits to read the same double back; null when it is not

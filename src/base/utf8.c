@@ -1,6 +1,8 @@
 /* UTF-8. */
 #include "base/utf8.h"
 
+#include <string.h>
+
 /* Well-formed sequences, by the range of the first byte: length and the range of the second byte,
  * which excludes overlong forms, surrogates and what lies beyond U+10FFFF. */
 static const struct {
@@ -53,6 +55,71 @@ uint32_t charl__utf8_point(const unsigned char *s, size_t length)
         point = point << 6 | (s[i] & 0x3fU);
     }
     return point;
+}
+
+bool charl__utf8_is_visible(uint32_t point)
+{
+    static const struct {
+        uint32_t first, last;
+    } hidden[] = {
+        {0x00, 0x1f},       {0x7f, 0x9f},     /* control characters */
+        {0xad, 0xad},                         /* soft hyphen */
+        {0x61c, 0x61c},     {0x180e, 0x180e}, /* Arabic mark, Mongolian separator */
+        {0x200b, 0x200b},   {0x200e, 0x200f}, /* zero-width space, marks of direction */
+        {0x2028, 0x202e},                     /* separators of lines, embeddings, overrides */
+        {0x2060, 0x206f},                     /* word joiner, isolates, ... */
+        {0xfeff, 0xfeff},   {0xfff9, 0xfffb}, /* byte order mark, annotations */
+        {0xe0000, 0xe007f},                   /* tags */
+    };
+
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        if (point >= hidden[i].first && point <= hidden[i].last) {
+            return false;
+        }
+    }
+    return true;
+}
+
+size_t charl__utf8_next(const char *s, size_t bytes, bool *visible)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    const size_t n = charl__utf8_length(u, bytes);
+
+    *visible = n > 0 && charl__utf8_is_visible(charl__utf8_point(u, n));
+    return n > 0 ? n : 1;
+}
+
+const char *charl__utf8_find_hidden(const char *s, size_t bytes, uint32_t *point)
+{
+    for (size_t i = 0, n; i<bytes; i += n> 0 ? n : 1) {
+        n = charl__utf8_length((const unsigned char *)s + i, bytes - i);
+        if (n > 0 && s[i] != '\n' && s[i] != '\t') {
+            *point = charl__utf8_point((const unsigned char *)s + i, n);
+            if (!charl__utf8_is_visible(*point)) {
+                return s + i;
+            }
+        }
+    }
+    return NULL;
+}
+
+void charl__utf8_make_visible(char *text)
+{
+    const size_t bytes = strlen(text);
+    size_t to = 0;
+
+    for (size_t at = 0, n; at < bytes; at += n) {
+        bool visible;
+
+        n = charl__utf8_next(text + at, bytes - at, &visible);
+        if (visible || text[at] == '\n' || text[at] == '\t') {
+            memmove(text + to, text + at, n);
+            to += n;
+        } else {
+            text[to++] = '?';
+        }
+    }
+    text[to] = '\0';
 }
 
 size_t charl__utf8_put(uint32_t point, unsigned char *out)

@@ -101,9 +101,13 @@ static charl_status print_tensors(charl_checkpoint_reader *r)
         CHARL_TRY(charl_checkpoint_read(r, t, data));
         measure(t, data, &norm, &nonfinite);
         elements += charl_shape_count(&t->shape);
-        printf("  %s/%-*s  %-4s  %-20s  %-13.6g  %08" PRIx32, t->group,
-               width - (int)strlen(t->group) - 1, t->name, charl_dtype_name(t->dtype),
-               charl_shape_format(&t->shape, shape), norm, t->crc32c);
+        printf("  ");
+        charl__cli_write(stdout, t->group, strlen(t->group));
+        putchar('/');
+        charl__cli_write(stdout, t->name, strlen(t->name));
+        printf("%*s  %-4s  %-20s  %-13.6g  %08" PRIx32,
+               width - (int)strlen(t->group) - 1 - (int)strlen(t->name), "",
+               charl_dtype_name(t->dtype), charl_shape_format(&t->shape, shape), norm, t->crc32c);
         if (nonfinite > 0) {
             printf("  %" PRId64 " not finite", nonfinite);
         }

@@ -64,12 +64,12 @@ static void print_names(const char *label, const char *names)
     }
     printf("  %-10s ", label);
     while (*names) {
-        char word[2] = {*names == '\n' ? ' ' : *names, '\0'};
+        const size_t length = strcspn(names, "\n");
 
-        charl__cli_put(word, 0);
-        names++;
+        charl__cli_write(stdout, names, length);
+        names += length + (names[length] == '\n');
+        printf(*names ? " " : "\n");
     }
-    printf("\n");
 }
 
 static void print_info(const charl_dataset_info *info)

@@ -20,8 +20,10 @@ typedef struct generation {
     charl_generate_options options;
     int64_t seed;     /* -1: run.seed */
     bool to_terminal; /* where control characters would steer it */
-    int64_t pieces;   /* of text so far; the first is the prompt */
-    double first_s;   /* when the first token was there */
+    char part[4];     /* of a character, on its way to a terminal */
+    size_t part_bytes;
+    int64_t pieces; /* of text so far; the first is the prompt */
+    double first_s; /* when the first token was there */
 } generation;
 
 /* A number that is finite, at least 0 and, with `most`, at most that. */
@@ -75,12 +77,31 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state)
     }
 }
 
-static void put_on_terminal(const char *text, size_t bytes)
+/* Bytes of the character that begins with `first`; 1 where none does. */
+static size_t wanted(char first)
+{
+    const unsigned char c = (unsigned char)first;
+
+    return c < 0xc2 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : c < 0xf5 ? 4 : 1;
+}
+
+/* A token may hold part of a character: it waits for the rest. */
+static void put_on_terminal(generation *g, const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
-        const unsigned char c = (unsigned char)text[i];
-
-        putchar((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ? '?' : c);
+        g->part[g->part_bytes++] = text[i];
+        if ((text[i] & 0xc0) != 0x80 && g->part_bytes > 1) { /* the rest never came */
+            charl__cli_write(stdout, g->part, g->part_bytes - 1);
+            g->part[0] = text[i];
+            g->part_bytes = 1;
+        }
+        if (text[i] == '\n') {
+            putchar('\n');
+            g->part_bytes = 0;
+        } else if (g->part_bytes == wanted(g->part[0])) {
+            charl__cli_write(stdout, g->part, g->part_bytes);
+            g->part_bytes = 0;
+        }
     }
 }
 
@@ -93,7 +114,7 @@ static charl_status put(void *ctx, const char *text, size_t bytes)
         charl__cli_restore_signals(); /* the device is open, and its driver may have taken them */
     }
     if (g->to_terminal) {
-        put_on_terminal(text, bytes);
+        put_on_terminal(g, text, bytes);
     } else {
         fwrite(text, 1, bytes, stdout);
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 /* Text from a data file as a CSV field: quoted where it must be, and on one line. */
 static charl_status put_csv(charl__text *line, const char *s, size_t length)
@@ -16,11 +17,12 @@ static charl_status put_csv(charl__text *line, const char *s, size_t length)
         memchr(s, ',', length) || memchr(s, '"', length) || s[0] == ' ' || s[length - 1] == ' ';
 
     CHARL_TRY(charl__text_append(line, "\"", quoted));
-    for (size_t i = 0; i < length; i++) {
-        const bool control = (unsigned char)s[i] < 0x20 || s[i] == 0x7f;
+    for (size_t i = 0, n; i < length; i += n) {
+        bool visible;
 
+        n = charl__utf8_next(s + i, length - i, &visible);
         CHARL_TRY(charl__text_append(line, "\"", s[i] == '"'));
-        CHARL_TRY(charl__text_append(line, control ? "?" : s + i, 1));
+        CHARL_TRY(charl__text_append(line, visible ? s + i : "?", visible ? n : 1));
     }
     CHARL_TRY(charl__text_append(line, "\"", quoted));
 cleanup:

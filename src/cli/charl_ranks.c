@@ -28,8 +28,7 @@ int charl__ranks_fail(charl_comm *comm, charl_status st)
 void charl__ranks_warn(void *comm, const char *text)
 {
     if (charl_comm_rank(comm) == 0) {
-        fflush(stdout);
-        fprintf(stderr, "charl: warning: %s\n", text);
+        charl__cli_say("warning", text);
     }
 }
 

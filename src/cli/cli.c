@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/utf8.h"
 
 enum { MESSAGE_BYTES = 8192 };
 
@@ -73,21 +74,27 @@ int charl__cli_exit_code(charl_status st)
     }
 }
 
-static bool is_control(char c)
+void charl__cli_write(FILE *f, const char *text, size_t length)
 {
-    return (unsigned char)c < 0x20 || c == 0x7f;
+    for (size_t i = 0, n; i < length; i += n) {
+        bool visible;
+
+        n = charl__utf8_next(text + i, length - i, &visible);
+        if (visible || text[i] == '\t') {
+            fwrite(text + i, 1, n, f);
+        } else {
+            fputc('?', f);
+        }
+    }
 }
 
-/* One line of a message, without what could steer a terminal. */
 static void put_line(FILE *f, const char *line, size_t length)
 {
-    for (size_t i = 0; i < length; i++) {
-        fputc(is_control(line[i]) && line[i] != '\t' ? '?' : line[i], f);
-    }
+    charl__cli_write(f, line, length);
     fputc('\n', f);
 }
 
-static void say(const char *level, const char *text)
+void charl__cli_say(const char *level, const char *text)
 {
     fflush(stdout);
     while (*text) {
@@ -111,12 +118,12 @@ static void on_log(void *ctx, charl__log_level level, const char *message)
     if (ctx && charl__cli_launcher_rank() != 0) {
         return;
     }
-    say(level == CHARL__LOG_WARN ? "warning" : charl__log_level_name(level), message);
+    charl__cli_say(level == CHARL__LOG_WARN ? "warning" : charl__log_level_name(level), message);
 }
 
 static void on_panic(const char *message)
 {
-    say("internal error", message);
+    charl__cli_say("internal error", message);
     say_hint("this is a defect of charl: please report it with the command that led here");
 }
 
@@ -166,7 +173,7 @@ int charl__cli_error(int code, const char *hint, const char *fmt, ...)
         snprintf(text, sizeof text, "(a message that could not be formatted)");
     }
     va_end(ap);
-    say("error", text);
+    charl__cli_say("error", text);
     if (hint) {
         say_hint(hint);
     }
@@ -194,8 +201,10 @@ int charl__cli_fail(charl_status st)
         hint += strspn(hint, ": ");
     }
     if (charl__log_enabled(CHARL__LOG_DEBUG)) {
-        fprintf(stderr, "%s: debug: %s%s\n", program_name, charl_status_name(st),
-                charl_error_path());
+        char path[MESSAGE_BYTES];
+
+        snprintf(path, sizeof path, "%s%s", charl_status_name(st), charl_error_path());
+        charl__cli_say("debug", path);
     }
     return charl__cli_error(charl__cli_exit_code(st), hint, "%s", text);
 }
@@ -213,9 +222,7 @@ void charl__cli_put(const char *text, int indent)
         const size_t length = strcspn(text, "\n");
 
         printf("%*s", length ? indent : 0, "");
-        for (size_t i = 0; i < length; i++) {
-            putchar(is_control(text[i]) && text[i] != '\t' ? '?' : text[i]);
-        }
+        charl__cli_write(stdout, text, length);
         text += length;
         if (*text == '\n') {
             putchar('\n');

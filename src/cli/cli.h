@@ -7,6 +7,7 @@
 #include <argp.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "charl/status.h"
 
@@ -62,9 +63,19 @@ int charl__cli_fail(charl_status st);
  * those that were there at the beginning, so that Ctrl-C ends the program. */
 void charl__cli_restore_signals(void);
 
-/** Text from a file, on standard output: control characters become '?', so that a file cannot steer
- * the terminal. With `indent` every line begins with that many spaces. */
+/** Text from elsewhere (names in a file, paths, messages) to a stream that may be a terminal. A
+ * character that would not just be shown (base/utf8.h; a tab is) becomes '?', so that no file can
+ * steer the terminal or hide what it says. Everything that charl prints and did not write itself
+ * goes through here. */
+void charl__cli_write(FILE *f, const char *text, size_t length);
+
+/** The same on standard output, line ends kept. With `indent` every line begins with that many
+ * spaces. */
 void charl__cli_put(const char *text, int indent);
+
+/** Every line of `text` on standard error as "program: LEVEL: line", LEVEL being "warning", "note"
+ * and the like. */
+void charl__cli_say(const char *level, const char *text);
 
 /** A node of the tree of commands: either `run` or `sub`, the end of a table has no name. */
 typedef struct charl__cli_command {

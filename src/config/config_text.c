@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "config/config_private.h"
 
 charl_status charl__config_keep(charl__config_strings *list, const char *text, const char **out)
@@ -126,22 +127,13 @@ void charl__mistakes_fini(charl__mistakes *list)
     *list = (charl__mistakes){0};
 }
 
-static bool has_control(const char *s)
-{
-    for (; *s != '\0'; s++) {
-        if (((unsigned char)*s < ' ' && *s != '\n') || *s == 0x7f) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The variable at "${NAME}", *length bytes long; NULL with a reason when it cannot be replaced. */
 static const char *variable(const char *at, const char *name, size_t *length, char *why)
 {
     const char *close = strchr(at, '}');
     char word[64];
     const char *value = NULL;
+    uint32_t point;
 
     if (!close || close - at > 60) {
         snprintf(why, CHARL__WHY, "\"${\" without \"}\": write $${ for the characters themselves");
@@ -158,8 +150,10 @@ static const char *variable(const char *at, const char *name, size_t *length, ch
         value = getenv(word);
         if (!value) {
             snprintf(why, CHARL__WHY, "environment variable %s is not set", word);
-        } else if (has_control(value)) {
-            snprintf(why, CHARL__WHY, "environment variable %s holds control characters", word);
+        } else if (charl__utf8_find_hidden(value, strlen(value), &point)) {
+            snprintf(why, CHARL__WHY,
+                     "environment variable %s holds the control or invisible character U+%04X",
+                     word, point);
             value = NULL;
         }
     }

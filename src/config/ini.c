@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 enum { START = 1, MORE = 2, END = 3, SEMICOLON = 4 };
 
@@ -84,6 +85,20 @@ static char *trim(char *s)
     return s;
 }
 
+/* The values are printed, and the file may come from anywhere. */
+static void refuse_hidden(reader *r, size_t length)
+{
+    uint32_t point;
+
+    if (charl__utf8_find_hidden(r->buffer, length, &point)) {
+        char text[64];
+
+        snprintf(text, sizeof text, "control or invisible character U+%04X", point);
+        mistake(r, text);
+        r->buffer[0] = '\0';
+    }
+}
+
 /* Copy the next line into r->buffer without its ending; false at the end of the text. Unusable
  * lines come back empty, with a mistake. */
 static bool next_line(reader *r)
@@ -106,18 +121,7 @@ static bool next_line(reader *r)
             n--;
         }
         r->buffer[n] = '\0';
-        for (size_t i = 0; i < n; i++) {
-            const unsigned char c = (unsigned char)r->buffer[i];
-
-            if ((c < ' ' && c != '\t') || c == 0x7f) {
-                char text[64];
-
-                snprintf(text, sizeof text, "control character 0x%02x", c);
-                mistake(r, text);
-                r->buffer[0] = '\0';
-                break;
-            }
-        }
+        refuse_hidden(r, n);
     }
     r->at += (newline ? 1 : 0) + (newline ? newline - r->at : r->end - r->at);
     return true;

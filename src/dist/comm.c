@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/utf8.h"
 #include "dist/links.h"
 
 static const double default_timeout_s = 60;
@@ -239,13 +240,18 @@ void charl_comm_exit(charl_comm *c, int code, const char *message)
     if (others_spoke) {
         charl__sleep_s(0.3); /* the launcher ends the job when the first rank leaves */
     } else if (message) {
-        for (size_t left = strlen(message); left > 0;) {
-            const ssize_t n = write(STDERR_FILENO, message, left);
+        char text[8192]; /* it may quote names from files */
+        const char *at = text;
+
+        snprintf(text, sizeof text, "%s", message);
+        charl__utf8_make_visible(text);
+        for (size_t left = strlen(text); left > 0;) {
+            const ssize_t n = write(STDERR_FILENO, at, left);
 
             if (n <= 0) {
                 break;
             }
-            message += n;
+            at += n;
             left -= (size_t)n;
         }
     }

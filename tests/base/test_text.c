@@ -61,6 +61,7 @@ static void test_json_string(void **state)
     check_json("a\"b\\c/", "\"a\\\"b\\\\c/\"");
     check_json("\b\f\n\r\t\x01\x1f\x7f", "\"\\b\\f\\n\\r\\t\\u0001\\u001f\\u007f\"");
     check_json("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+    check_json("\xc2\x9b\xe2\x80\xae\xf3\xa0\x81\x81", "\"\\u009b\\u202e\\udb40\\udc41\"");
     check_json("\xff", "\"\xef\xbf\xbd\"");
     check_json("\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\"");                 /* overlong */
     check_json("\xe0\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""); /* overlong */

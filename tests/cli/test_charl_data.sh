@@ -19,7 +19,7 @@ expect 8 'No such file or directory' data make digits no/such/folder.h5 --train 
 printf 'a,b,kind\n1,2,cat\n3,4,dog\n5,6,cat\n7,9,dog\n' >t.csv
 expect 0 'classes    cat dog' data import csv t.csv -o t.h5
 expect 0 'val        1 samples' data import csv t.csv -o t.h5 --overwrite --label kind --val-split 0.25
-expect 3 't.csv:2: column 2: "cat" is not a number' data import csv t.csv -o x.h5 --label -2 --regression
+expect 3 't.csv:2: column "kind": "cat" is not a number' data import csv t.csv -o x.h5 --label -2 --regression
 printf '1;2\n3;5\n4;4\n' >s.csv
 expect 0 ': regression' data import csv s.csv -o s.h5 --separator ';' --regression --label 0
 expect 2 'no column "colour"' data import csv t.csv -o x.h5 --label colour
@@ -118,6 +118,47 @@ CHARL_FAULT=cli.guard:1:11 expect 3 'damaged: reading it crashes (signal 11' dat
 expect 0 'samples' data make digits v.h5 --train 200 --val 0
 printf '\252\125' | dd of=v.h5 bs=1 seek=$(($(wc -c <v.h5) / 2)) conv=notrunc 2>/dev/null
 expect 3 'v.h5: /train/x: ' data verify v.h5
+
+# Names that would steer a terminal or hide what it shows: C1, a change of direction, an invisible one, no UTF-8. From a file that
+# another program made, and as the name of a file.
+if /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
+    cat >hostile.py <<'PY'
+import h5py, numpy, os
+bad = b"\xc2\x9b31m", b"\xe2\x80\xaecod", b"\xe2\x80\x8bcat", b"\xff\x1b[2J", b"\xc2\x85"
+with h5py.File("hostile.h5", "w") as f:
+    f.attrs["charl_format"], f.attrs["charl_version"], f.attrs["kind"] = numpy.bytes_("dataset"), 1, numpy.bytes_("table")
+    f.attrs["class_names"] = numpy.bytes_(b"\n".join(bad))
+    f.attrs["columns"] = numpy.bytes_(b"a\nb" + bad[1])
+    f["train/x"], f["train/y"] = numpy.zeros((5, 2), "f4"), numpy.arange(5, dtype="i4")
+    f["train/x"][0, 0] = 1
+os.link("hostile.h5", b"x\xc2\x9b31m.h5")
+PY
+    cat >visible.py <<'PY'
+import sys
+for c in open(sys.argv[1], encoding="utf-8").read():
+    assert c in "\n\t" or c.isprintable(), (sys.argv[1], hex(ord(c)))
+PY
+    check() {
+        /usr/bin/python3 visible.py out && /usr/bin/python3 visible.py err || failed=1
+    }
+    /usr/bin/python3 hostile.py || failed=1
+    expect 0 'classes    ?31m ?cod ?cat ??.2J ?$' data info hostile.h5
+    check
+    expect 0 '^x?31m.h5: table' data info x*31m.h5
+    check
+    expect 3 'x?32m.h5: ' data info "$(printf 'x\302\23332m.h5')"
+    check
+    expect 5 'x?31m.h5: ' checkpoint show x*31m.h5
+    check
+    printf 'a,b\n1,\342\200\256cod\n' >hostile.csv
+    expect 3 'hostile.csv:2: a class name with the control or invisible character U+202E' data import csv hostile.csv -o x.h5
+    mkdir -p pics/a "$(printf 'pics/b\302\205')"
+    touch pics/a/1.png "$(printf 'pics/b\302\205/1.png')"
+    expect 3 'a class name with the control or invisible character U+0085' data import images pics --size 4x4 -o x.h5
+    check
+else
+    skipped "hostile names" "/usr/bin/python3 has no h5py"
+fi
 
 if [ -d "${CHARL_TEST_DATA:-}/mnist10k" ]; then
     mnist=$CHARL_TEST_DATA/mnist10k

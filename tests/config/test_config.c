@@ -187,9 +187,9 @@ static void test_environment_and_home(void **state)
     charl_config_destroy(c);
     setenv("CHARL_TEST_X", "a\x1b", 1);
     assert_int_equal(parse(HEAD "[run]\nname=${CHARL_TEST_X}\n", &c), CHARL_ERR_CONFIG);
-    assert_string_equal(
-        charl_error_message(),
-        "conf/t.ini:6: [run] name: environment variable CHARL_TEST_X holds control characters");
+    assert_string_equal(charl_error_message(),
+                        "conf/t.ini:6: [run] name: environment variable CHARL_TEST_X holds the "
+                        "control or invisible character U+001B");
 }
 
 static void assert_prints_the_same(const charl_config *c)

@@ -224,7 +224,7 @@ static const struct {
      "conf/t.ini:6: an indented line continues the value above: write keys at the start of the "
      "line"},
     {HEAD "dropout = 0.1\n  0.2\n", "conf/t.ini:5: [model] dropout: \"0.1 0.2\" is not a number"},
-    {HEAD "dropout = 0\x01\n", "conf/t.ini:5: control character 0x01"},
+    {HEAD "dropout = 0\x01\n", "conf/t.ini:5: control or invisible character U+0001"},
     {"[data]\npath=d\nval_split=2\nbogus=1\n[model]\ntype=mlp\n[train]\nepochs=x\n",
      "conf/t.ini:3: [data] val_split: 2 is outside [0,1)\n"
      "conf/t.ini:4: [data] bogus: unknown key\n"

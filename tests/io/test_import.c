@@ -218,6 +218,31 @@ static void csv_becomes_a_table(void **state)
     charl_dataset_close(ds);
 }
 
+/* The number of a class must not depend on which row comes first. */
+static void csv_classes_are_numbered_in_sorted_order(void **state)
+{
+    static const char *const orders[] = {"a,kind\n1,dog\n2,cat\n3,Zebra\n4,\xc3\xa4"
+                                         "ffin\n",
+                                         "a,kind\n4,\xc3\xa4"
+                                         "ffin\n3,Zebra\n2,cat\n1,dog\n"};
+    const int64_t rows[] = {0, 1, 2, 3};
+    const int32_t want[2][4] = {{2, 1, 0, 3}, {3, 0, 1, 2}};
+    charl_dataset_info info;
+    charl_dataset *ds;
+    int32_t y[4];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        charl_assert_ok(charl_import_csv(text_file("o.csv", orders[i]), NULL, out, &replace));
+        ds = open_out(NULL, &info);
+        assert_string_equal(info.class_names, "Zebra\ncat\ndog\n\xc3\xa4"
+                                              "ffin");
+        charl_assert_ok(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, rows, 4, NULL, y));
+        assert_memory_equal(y, want[i], sizeof y);
+        charl_dataset_close(ds);
+    }
+}
+
 static void csv_labels_and_headers(void **state)
 {
     const char *numbers = text_file("n.csv", "4,1,2\n2,3,4\n");
@@ -301,9 +326,9 @@ static void bad_csv_is_refused_with_its_line(void **state)
     static const bad_csv cases[] = {
         {"a,b\n1,2\n3\n", NULL, CHARL_ERR_DATA, "bad.csv:3: 1 fields, the first line has 2"},
         {"a,b\n1,2\n3,4,5\n", NULL, CHARL_ERR_DATA, "bad.csv:3: 3 fields"},
-        {"a,b\n1,2\n\n,4\n", NULL, CHARL_ERR_DATA, "bad.csv:4: column 0 is missing"},
+        {"a,b\n1,2\n\n,4\n", NULL, CHARL_ERR_DATA, "bad.csv:4: column \"a\" is missing"},
         {"a,b\n1,2\n3,\n", NULL, CHARL_ERR_DATA, "bad.csv:3: the label is missing"},
-        {"a,b\n1,2\nx,4\n", NULL, CHARL_ERR_DATA, "bad.csv:3: column 0: \"x\" is not a number"},
+        {"a,b\n1,2\nx,4\n", NULL, CHARL_ERR_DATA, "bad.csv:3: column \"a\": \"x\" is not a number"},
         {"a,b\nnan,2\n", NULL, CHARL_ERR_DATA, "\"nan\" is not a number"},
         {"a,b\n0x10,2\n", NULL, CHARL_ERR_DATA, "\"0x10\" is not a number"},
         {"a,b\n1e60,2\n", NULL, CHARL_ERR_DATA, "too large for f32"},
@@ -316,18 +341,26 @@ static void bad_csv_is_refused_with_its_line(void **state)
         {"gr\xf6\xdf\x65,b\n1,2\n", NULL, CHARL_ERR_DATA,
          "bad.csv:1: the name of a column that is not UTF-8"},
         {"\"a\nc\",b\n1,2\n", NULL, CHARL_ERR_DATA, "the name of a column with a line end"},
+        {"a,a,b\n1,2,3\n", NULL, CHARL_ERR_DATA, "bad.csv:1: two columns have the name \"a\""},
+        {"a,b,b\n1,2,3\n", NULL, CHARL_ERR_DATA, "bad.csv:1: two columns have the name \"b\""},
+        {",a,b\n1,2,3\n", NULL, CHARL_ERR_DATA, "bad.csv:1: column 0 has no name"},
+        {"a\xc2\x9b,b\n1,2\n", NULL, CHARL_ERR_DATA,
+         "bad.csv:1: the name of a column with the control or invisible character U+009B"},
+        {"a,b\n1,x\xe2\x80\xae\n", NULL, CHARL_ERR_DATA,
+         "bad.csv:2: a class name with the control or invisible character U+202E"},
+        {"a,b\n1,\"x\ty\"\n", NULL, CHARL_ERR_DATA, "bad.csv:2: a class name with a tab"},
         {"\xef\xbb,b\n1,2\n", NULL, CHARL_ERR_DATA, "bad.csv:1: not text in UTF-8"},
         {"a,b\n", NULL, CHARL_ERR_DATA, "a header but no rows"},
         {"a\n1\n", NULL, CHARL_ERR_DATA, "1 column"},
         {"", NULL, CHARL_ERR_DATA, "empty"},
-        {"\n\n", NULL, CHARL_ERR_DATA, "0 column"},
+        {"\n\n", NULL, CHARL_ERR_DATA, "there are no lines"},
         {"a,b\n1,2\n", "c", CHARL_ERR_CONFIG, "no column \"c\""},
         {"a,b\n1,2\n", "2", CHARL_ERR_CONFIG, "column 2 of 2 columns"},
         {"a,b\n1,2\n", "-3", CHARL_ERR_CONFIG, "column -3"},
         {"a,b,c\n1,2,3\n", "a,-3", CHARL_ERR_CONFIG, "column -3 is a target twice"},
         {"a,b\n1,2\n", "a,b", CHARL_ERR_CONFIG, "every column is a target"},
         {"a,b,c\n1,0,1\n1,1,2\n", "b,c", CHARL_ERR_DATA,
-         "bad.csv:3: column 2: \"2\" is neither 0 nor 1"},
+         "bad.csv:3: column \"c\": \"2\" is neither 0 nor 1"},
     };
 
     (void)state;
@@ -351,11 +384,12 @@ static void too_many_classes_hint_at_regression(void **state)
     FILE *f = fopen(path, "w");
 
     (void)state;
-    for (int i = 0; i < 10001; i++) {
+    for (int i = 0; i < 100001; i++) {
         fprintf(f, "1,%d.5\n", i);
     }
     fclose(f);
     charl_assert_status(charl_import_csv(path, NULL, out, &replace), CHARL_ERR_DATA);
+    charl_assert_message("many.csv:100001: the labels in column 1 have more than 100000 different");
     charl_assert_message("--regression");
 }
 
@@ -545,6 +579,7 @@ int main(void)
         cmocka_unit_test(a_truncated_gzip_is_refused),
         cmocka_unit_test(cifar_records_become_images),
         cmocka_unit_test(csv_becomes_a_table),
+        cmocka_unit_test(csv_classes_are_numbered_in_sorted_order),
         cmocka_unit_test(csv_labels_and_headers),
         cmocka_unit_test(csv_targets_may_be_several),
         cmocka_unit_test(bad_csv_is_refused_with_its_line),

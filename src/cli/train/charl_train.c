@@ -65,7 +65,7 @@ static int load_config(const charl__train_args *args, charl_config **out)
         return fail(st, rank != 0 && charl__train_is_ended() ? rank : 0);
     }
     for (int i = 0; rank == 0 && (notice = charl_config_notice(*out, i)) != NULL; i++) {
-        fprintf(stderr, "charl-train: note: %s\n", notice);
+        charl__cli_say("note", notice);
     }
     return 0;
 }

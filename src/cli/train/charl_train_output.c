@@ -150,7 +150,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
         }
     }
     if (i->data_note && i->data_note[0]) {
-        fprintf(stderr, "charl-train: note: %s\n", i->data_note);
+        charl__cli_say("note", i->data_note);
     }
     o->epoch_s = charl__clock_s();
 cleanup:
@@ -388,7 +388,9 @@ static void on_warned(void *ctx, const char *text)
         if (o->rank > 0) {
             fprintf(stderr, "[rank %d] ", o->rank);
         }
-        fprintf(stderr, "charl-train: warning: %.*s\n", length, text);
+        fprintf(stderr, "charl-train: warning: ");
+        charl__cli_write(stderr, text, (size_t)length);
+        fputc('\n', stderr);
         text += length + (text[length] == '\n');
     }
 }

@@ -183,13 +183,24 @@ cleanup:
 
 const char *charl__name_fault(const char *name)
 {
+    static _Thread_local char text[96];
     const size_t bytes = strlen(name);
+    uint32_t point;
 
     if (strchr(name, '\n')) {
         return "with a line end";
     }
-    return charl__utf8_valid(name, bytes) < bytes ? "that is not UTF-8; HINT convert it with iconv"
-                                                  : NULL;
+    if (charl__utf8_valid(name, bytes) < bytes) {
+        return "that is not UTF-8; HINT convert it with iconv";
+    }
+    if (strchr(name, '\t')) {
+        return "with a tab";
+    }
+    if (charl__utf8_find_hidden(name, bytes, &point)) {
+        snprintf(text, sizeof text, "with the control or invisible character U+%04X", point);
+        return text;
+    }
+    return NULL;
 }
 
 charl_status charl__writer_text(charl__writer *w, const char *name, const char *text)

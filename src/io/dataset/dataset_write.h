@@ -27,9 +27,9 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
                                   const charl_import_options *opt,
                                   charl__writer **out) CHARL_MUST_CHECK;
 
-/** Why a name cannot be kept in a text of one name per line, to stand behind "a name"; NULL: it
- * can.
- */
+/** What is wrong with the name of a class or column, to stand behind "a name": line ends and tabs,
+ * control and invisible characters (base/utf8.h), bytes that are not UTF-8. NULL: nothing. Borrowed
+ * until the next call on this thread. */
 const char *charl__name_fault(const char *name);
 /** Text attribute of the file: "class_names", "columns". Not stored when longer than HDF5 allows
  * (64 kB). */

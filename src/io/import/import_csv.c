@@ -1,9 +1,6 @@
-/* CSV to a table. The first pass finds the header, the rows and the classes; the second parses
+/* CSV to a dataset. The first pass counts the rows and collects the classes; the second parses
  * numbers and writes. */
-#include "io/import/import_csv.h"
-
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,38 +10,23 @@
 #include "base/text.h"
 #include "charl/dataset.h"
 #include "io/dataset/dataset_write.h"
+#include "io/import/import_table.h"
 
-enum { MAX_CLASSES = 10000, SLOTS = 32768, MAX_ID = 100000, BLOCK_ROWS = 256 };
+enum { MAX_CLASSES = 100000, SLOTS = 1 << 18, MAX_ID = 100000, BLOCK_ROWS = 256 };
 
 typedef struct csv_import {
     const char *path;
-    charl__source *source;
-    charl__csv *csv;
+    charl__table table;
     bool regression;
-    int n_columns;
     int *label; /* [n_labels] columns of the targets */
     int n_labels;
     bool *is_label; /* [n_columns] */
-    bool header;
     int64_t rows;
-    bool ids;       /* every class is an integer from 0: the label itself */
-    int n_classes;  /* distinct class names */
-    char **names;   /* [n_classes] */
-    int16_t *slots; /* [SLOTS] hash table of names: index + 1 */
-    charl__text columns;
+    bool ids;      /* every class is an integer from 0: the label itself */
+    int n_classes; /* distinct class names */
+    char **names; /* [n_classes]; after the first pass sorted by their bytes: class i is names[i] */
+    int32_t *slots; /* [SLOTS] hash table of names: index + 1 */
 } csv_import;
-
-/* A decimal number and nothing else; strtod alone would take hexadecimal, infinities and NaN. */
-static bool parse_number(const char *text, double *out)
-{
-    char *end;
-
-    if (!text[0] || strspn(text, "0123456789+-.eE") != strlen(text)) {
-        return false;
-    }
-    *out = strtod(text, &end);
-    return *end == '\0';
-}
 
 static bool parse_index(const char *text, long *out)
 {
@@ -55,30 +37,42 @@ static bool parse_index(const char *text, long *out)
     return text[0] && *end == '\0' && errno == 0;
 }
 
-static charl_status find_class(csv_import *c, const char *name, bool add, int *id)
+/* Keep the name of a class once. */
+static charl_status add_class(csv_import *c, const char *name)
 {
     charl_status st = CHARL_OK;
     uint64_t slot = charl__fnv1a64_string(name) % SLOTS;
-    const char *why;
+    const char *why = charl__name_fault(name);
 
-    while (c->slots[slot]) {
-        *id = c->slots[slot] - 1;
-        if (strcmp(c->names[*id], name) == 0) {
-            goto cleanup;
+    for (; c->slots[slot]; slot = (slot + 1) % SLOTS) {
+        if (strcmp(c->names[c->slots[slot] - 1], name) == 0) {
+            return CHARL_OK;
         }
-        slot = (slot + 1) % SLOTS;
     }
-    CHARL_REQUIRE(add, CHARL_ERR_DATA, "%s: the file changed while it was being read", c->path);
-    CHARL_REQUIRE(
-        c->n_classes < MAX_CLASSES, CHARL_ERR_DATA,
-        "%s:%lld: more than %d classes; HINT a target that is a number needs --regression", c->path,
-        (long long)charl__csv_line(c->csv), MAX_CLASSES);
-    why = charl__name_fault(name);
-    CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s:%lld: a class name %s", c->path,
-                  (long long)charl__csv_line(c->csv), why);
+    CHARL_REQUIRE(c->n_classes < MAX_CLASSES, CHARL_ERR_DATA,
+                  "%s: the labels in column %s have more than %d different values, too many for "
+                  "classes; HINT a target that is a number needs --regression",
+                  charl__table_place(&c->table), charl__table_column(&c->table, c->label[0]),
+                  MAX_CLASSES);
+    CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: a class name %s", charl__table_place(&c->table), why);
     CHARL_TRY(charl_strdup(name, &c->names[c->n_classes]));
-    *id = c->n_classes++;
-    c->slots[slot] = (int16_t)(*id + 1);
+    c->slots[slot] = ++c->n_classes;
+cleanup:
+    return st;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static charl_status find_class(const csv_import *c, const char *name, int32_t *id)
+{
+    charl_status st = CHARL_OK;
+    char *const *found = bsearch(&name, c->names, (size_t)c->n_classes, sizeof *c->names, by_name);
+
+    CHARL_REQUIRE(found, CHARL_ERR_DATA, "%s: the file changed while it was being read", c->path);
+    *id = (int32_t)(found - c->names);
 cleanup:
     return st;
 }
@@ -87,20 +81,21 @@ cleanup:
 static charl_status find_label(csv_import *c, const char *wanted, int *column)
 {
     charl_status st = CHARL_OK;
+    const int n = c->table.n_columns;
     long index = -1;
 
     *column = -1;
-    for (int i = 0; wanted && i < c->n_columns; i++) {
-        if (strcmp(charl__csv_field(c->csv, i), wanted) == 0) {
+    for (int i = 0; wanted && i < n; i++) {
+        if (strcmp(charl__table_field(&c->table, i), wanted) == 0) {
             *column = i;
-            goto cleanup;
+            return CHARL_OK;
         }
     }
     CHARL_REQUIRE(!wanted || parse_index(wanted, &index), CHARL_ERR_CONFIG,
                   "%s: there is no column \"%s\"", c->path, wanted);
-    index = index < 0 ? index + c->n_columns : index;
-    CHARL_REQUIRE(index >= 0 && index < c->n_columns, CHARL_ERR_CONFIG,
-                  "%s: column %s of %d columns", c->path, wanted ? wanted : "-1", c->n_columns);
+    index = index < 0 ? index + n : index;
+    CHARL_REQUIRE(index >= 0 && index < n, CHARL_ERR_CONFIG, "%s: column %s of %d columns", c->path,
+                  wanted ? wanted : "-1", n);
     *column = (int)index;
 cleanup:
     return st;
@@ -124,13 +119,14 @@ cleanup:
 static charl_status find_labels(csv_import *c, const char *wanted)
 {
     charl_status st = CHARL_OK;
+    const int n = c->table.n_columns;
     bool one = !wanted || !strchr(wanted, ',');
     char *copy = NULL;
 
-    CHARL_TRY(charl_alloc_array(c->n_columns, sizeof *c->label, &c->label));
-    CHARL_TRY(charl_alloc_array(c->n_columns, sizeof *c->is_label, &c->is_label));
-    for (int i = 0; wanted && i < c->n_columns; i++) {
-        one = one || strcmp(charl__csv_field(c->csv, i), wanted) == 0;
+    CHARL_TRY(charl_alloc_array(n, sizeof *c->label, &c->label));
+    CHARL_TRY(charl_alloc_array(n, sizeof *c->is_label, &c->is_label));
+    for (int i = 0; wanted && i < n; i++) {
+        one = one || strcmp(charl__table_field(&c->table, i), wanted) == 0;
     }
     if (one) {
         CHARL_TRY(add_label(c, wanted));
@@ -144,69 +140,50 @@ static charl_status find_labels(csv_import *c, const char *wanted)
         }
         CHARL_TRY(add_label(c, name));
     }
-    CHARL_REQUIRE(c->n_labels < c->n_columns, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(c->n_labels < n, CHARL_ERR_CONFIG,
                   "%s: every column is a target, and nothing is left to tell it from", c->path);
 cleanup:
     charl_free(copy);
     return st;
 }
 
+/* A first line with a field that is no number, outside the labels, holds the names of the columns.
+ */
 static charl_status read_first(csv_import *c, const charl_csv_options *csv)
 {
     charl_status st = CHARL_OK;
-    double ignored;
+    bool header = false;
 
-    CHARL_TRY(charl__csv_next(c->csv, &c->n_columns));
-    CHARL_REQUIRE(c->n_columns >= 2, CHARL_ERR_DATA,
+    CHARL_REQUIRE(c->table.n_columns >= 2, CHARL_ERR_DATA,
                   "%s: %d column; a table needs a target and at least one more", c->path,
-                  c->n_columns);
+                  c->table.n_columns);
     CHARL_TRY(find_labels(c, csv->label));
-    for (int i = 0; i < c->n_columns; i++) {
-        const char *field = charl__csv_field(c->csv, i);
+    for (int i = 0; i < c->table.n_columns; i++) {
+        const char *field = charl__table_field(&c->table, i);
 
-        if (!c->is_label[i] && field[0] && !parse_number(field, &ignored)) {
-            c->header = true;
-        }
+        header = header || (!c->is_label[i] && field[0] && !charl__is_number(field));
     }
-    for (int i = 0; c->header && i < c->n_columns; i++) {
-        const char *field = charl__csv_field(c->csv, i), *why = charl__name_fault(field);
-
-        if (!c->is_label[i]) {
-            CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s:%lld: the name of a column %s", c->path,
-                          (long long)charl__csv_line(c->csv), why);
-            CHARL_TRY(
-                charl__text_printf(&c->columns, "%s%s", c->columns.length ? "\n" : "", field));
-        }
+    if (header) {
+        CHARL_TRY(charl__table_take_header(&c->table));
     }
 cleanup:
     return st;
 }
 
-static charl_status check_width(const csv_import *c, int n)
+static charl_status note_row(csv_import *c)
 {
     charl_status st = CHARL_OK;
-
-    CHARL_REQUIRE(n == c->n_columns, CHARL_ERR_DATA, "%s:%lld: %d fields, the first line has %d",
-                  c->path, (long long)charl__csv_line(c->csv), n, c->n_columns);
-cleanup:
-    return st;
-}
-
-static charl_status note_record(csv_import *c)
-{
-    charl_status st = CHARL_OK;
-    const char *label = charl__csv_field(c->csv, c->label[0]);
+    const char *label = charl__table_field(&c->table, c->label[0]);
     long id = 0;
-    int index;
 
     c->rows++;
     if (c->regression || c->n_labels > 1) {
-        goto cleanup;
+        return CHARL_OK;
     }
-    CHARL_REQUIRE(label[0], CHARL_ERR_DATA, "%s:%lld: the label is missing", c->path,
-                  (long long)charl__csv_line(c->csv));
+    CHARL_REQUIRE(label[0], CHARL_ERR_DATA, "%s: the label is missing",
+                  charl__table_place(&c->table));
     c->ids = c->ids && parse_index(label, &id) && id >= 0 && id < MAX_ID;
-    CHARL_TRY(find_class(c, label, true, &index));
+    CHARL_TRY(add_class(c, label));
 cleanup:
     return st;
 }
@@ -214,38 +191,21 @@ cleanup:
 static charl_status first_pass(csv_import *c, const charl_csv_options *csv)
 {
     charl_status st = CHARL_OK;
-    int n;
+    bool more;
 
     c->ids = true;
     CHARL_TRY(read_first(c, csv));
-    n = c->n_columns;
-    if (c->header) {
-        CHARL_TRY(charl__csv_next(c->csv, &n));
-    }
-    while (n > 0) {
-        CHARL_TRY(check_width(c, n));
-        CHARL_TRY(note_record(c));
-        CHARL_TRY(charl__csv_next(c->csv, &n));
+    for (;;) {
+        CHARL_TRY(charl__table_next(&c->table, &more));
+        if (!more) {
+            break;
+        }
+        CHARL_TRY(note_row(c));
     }
     CHARL_REQUIRE(c->rows > 0, CHARL_ERR_DATA, "%s: a header but no rows", c->path);
-cleanup:
-    return st;
-}
-
-static charl_status parse_field(const csv_import *c, int column, float *out)
-{
-    charl_status st = CHARL_OK;
-    const char *field = charl__csv_field(c->csv, column);
-    double value = 0;
-
-    CHARL_REQUIRE(field[0], CHARL_ERR_DATA, "%s:%lld: column %d is missing", c->path,
-                  (long long)charl__csv_line(c->csv), column);
-    CHARL_REQUIRE(parse_number(field, &value), CHARL_ERR_DATA,
-                  "%s:%lld: column %d: \"%.40s\" is not a number", c->path,
-                  (long long)charl__csv_line(c->csv), column, field);
-    *out = (float)value;
-    CHARL_REQUIRE(isfinite(*out), CHARL_ERR_DATA, "%s:%lld: column %d: %s is too large for f32",
-                  c->path, (long long)charl__csv_line(c->csv), column, field);
+    if (c->n_classes > 0) {
+        qsort(c->names, (size_t)c->n_classes, sizeof *c->names, by_name);
+    }
 cleanup:
     return st;
 }
@@ -253,12 +213,14 @@ cleanup:
 static charl_status parse_class(csv_import *c, int32_t *y)
 {
     charl_status st = CHARL_OK;
-    const char *label = charl__csv_field(c->csv, c->label[0]);
+    const char *label = charl__table_field(&c->table, c->label[0]);
     long id = 0;
-    int index = 0;
 
-    CHARL_TRY(find_class(c, label, false, &index));
-    *y = c->ids && parse_index(label, &id) ? (int32_t)id : index;
+    if (c->ids && parse_index(label, &id)) {
+        *y = (int32_t)id;
+    } else {
+        CHARL_TRY(find_class(c, label, y));
+    }
 cleanup:
     return st;
 }
@@ -267,33 +229,32 @@ cleanup:
 static charl_status parse_flag(const csv_import *c, int column, int32_t *y)
 {
     charl_status st = CHARL_OK;
-    const char *field = charl__csv_field(c->csv, column);
+    const char *field = charl__table_field(&c->table, column);
 
-    CHARL_REQUIRE(
-        strcmp(field, "0") == 0 || strcmp(field, "1") == 0, CHARL_ERR_DATA,
-        "%s:%lld: column %d: \"%.40s\" is neither 0 nor 1, as each of several labels must "
-        "be; HINT targets that are numbers need --regression",
-        c->path, (long long)charl__csv_line(c->csv), column, field);
+    CHARL_REQUIRE(strcmp(field, "0") == 0 || strcmp(field, "1") == 0, CHARL_ERR_DATA,
+                  "%s: column %s: \"%.40s\" is neither 0 nor 1, as each of several labels must "
+                  "be; HINT targets that are numbers need --regression",
+                  charl__table_place(&c->table), charl__table_column(&c->table, column), field);
     *y = field[0] - '0';
 cleanup:
     return st;
 }
 
-/* The current record as one row. y is i32 or f32 [n_labels]. */
-static charl_status parse_record(csv_import *c, float *x, uint32_t *y)
+/* The current row. y is i32 or f32 [n_labels]. */
+static charl_status parse_row(csv_import *c, float *x, uint32_t *y)
 {
     charl_status st = CHARL_OK;
 
-    for (int i = 0; i < c->n_columns; i++) {
+    for (int i = 0; i < c->table.n_columns; i++) {
         if (!c->is_label[i]) {
-            CHARL_TRY(parse_field(c, i, x++));
+            CHARL_TRY(charl__table_number(&c->table, i, x++));
         }
     }
     for (int i = 0; i < c->n_labels; i++) {
         void *at = &y[i];
 
         if (c->regression) {
-            CHARL_TRY(parse_field(c, c->label[i], at));
+            CHARL_TRY(charl__table_number(&c->table, c->label[i], at));
         } else if (c->n_labels > 1) {
             CHARL_TRY(parse_flag(c, c->label[i], at));
         } else {
@@ -307,26 +268,25 @@ cleanup:
 static charl_status second_pass(csv_import *c, charl__writer *w)
 {
     charl_status st = CHARL_OK;
-    const int k = c->n_columns - c->n_labels, m = c->n_labels;
+    const int k = c->table.n_columns - c->n_labels, m = c->n_labels;
     float *x = NULL;
     uint32_t *y = NULL; /* i32 or f32 */
     int filled = 0;
-    int n;
+    bool more;
 
     CHARL_TRY(charl_alloc_array((int64_t)k * BLOCK_ROWS, sizeof *x, &x));
     CHARL_TRY(charl_alloc_array((int64_t)m * BLOCK_ROWS, sizeof *y, &y));
-    CHARL_TRY(charl__csv_next(c->csv, &n));
-    if (c->header) {
-        CHARL_TRY(charl__csv_next(c->csv, &n));
-    }
-    while (n > 0) {
-        CHARL_TRY(check_width(c, n));
-        CHARL_TRY(parse_record(c, x + (ptrdiff_t)k * filled, y + (ptrdiff_t)m * filled));
+    CHARL_TRY(charl__table_rewind(&c->table));
+    for (;;) {
+        CHARL_TRY(charl__table_next(&c->table, &more));
+        if (!more) {
+            break;
+        }
+        CHARL_TRY(parse_row(c, x + (ptrdiff_t)k * filled, y + (ptrdiff_t)m * filled));
         if (++filled == BLOCK_ROWS) {
             CHARL_TRY(charl__writer_put(w, x, y, filled));
             filled = 0;
         }
-        CHARL_TRY(charl__csv_next(c->csv, &n));
     }
     CHARL_TRY(charl__writer_put(w, x, y, filled));
 cleanup:
@@ -335,30 +295,51 @@ cleanup:
     return st;
 }
 
+/* Names as a list, one per line. */
+static charl_status write_list(charl__writer *w, const char *name, char *const *names, int n)
+{
+    charl_status st = CHARL_OK;
+    charl__text list = {0};
+
+    for (int i = 0; i < n; i++) {
+        CHARL_TRY(charl__text_printf(&list, "%s%s", i ? "\n" : "", names[i]));
+    }
+    CHARL_TRY(charl__writer_text(w, name, charl__text_string(&list)));
+cleanup:
+    charl__text_fini(&list);
+    return st;
+}
+
 static charl_status write_names(const csv_import *c, charl__writer *w)
 {
     charl_status st = CHARL_OK;
-    charl__text names = {0};
+    char **names = NULL;
+    int n = 0;
 
-    if (c->header) {
-        CHARL_TRY(charl__writer_text(w, "columns", charl__text_string(&c->columns)));
+    if (c->table.names) {
+        CHARL_TRY(charl_alloc_array(c->table.n_columns, sizeof *names, &names));
+        for (int i = 0; i < c->table.n_columns; i++) {
+            if (!c->is_label[i]) {
+                names[n++] = c->table.names[i];
+            }
+        }
+        CHARL_TRY(write_list(w, "columns", names, n));
+        for (int i = 0; i < c->n_labels; i++) {
+            names[i] = c->table.names[c->label[i]];
+        }
+        CHARL_TRY(write_list(w, "targets", names, c->n_labels));
     }
-    if (c->regression || c->n_labels > 1 || c->ids) {
-        goto cleanup;
+    if (!c->regression && c->n_labels == 1 && !c->ids) {
+        CHARL_TRY(write_list(w, "class_names", c->names, c->n_classes));
     }
-    for (int i = 0; i < c->n_classes; i++) {
-        CHARL_TRY(charl__text_printf(&names, "%s%s", i ? "\n" : "", c->names[i]));
-    }
-    CHARL_TRY(charl__writer_text(w, "class_names", charl__text_string(&names)));
 cleanup:
-    charl__text_fini(&names);
+    charl_free(names);
     return st;
 }
 
 static void close_import(csv_import *c)
 {
-    charl__csv_destroy(c->csv);
-    charl__source_close(c->source);
+    charl__table_close(&c->table);
     for (int i = 0; i < c->n_classes; i++) {
         charl_free(c->names[i]);
     }
@@ -366,7 +347,6 @@ static void close_import(csv_import *c)
     charl_free(c->slots);
     charl_free(c->label);
     charl_free(c->is_label);
-    charl__text_fini(&c->columns);
 }
 
 charl_status charl_import_csv(const char *path, const charl_csv_options *csv, const char *out,
@@ -377,29 +357,21 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
     csv_import c = {.path = path};
     charl__writer_spec spec = {.x_dtype = CHARL_F32};
     charl__writer *w = NULL;
-    char separator;
 
     csv = csv ? csv : &none;
     c.regression = csv->regression;
-    separator = csv->separator ? csv->separator : ',';
-    CHARL_REQUIRE(!strchr("\"\r\n", separator), CHARL_ERR_CONFIG, "%s: unusable separator", path);
     CHARL_TRY(charl_alloc_array(MAX_CLASSES, sizeof *c.names, &c.names));
     CHARL_TRY(charl_alloc_array(SLOTS, sizeof *c.slots, &c.slots));
-    CHARL_TRY(charl__source_open(path, &c.source));
-    CHARL_TRY(charl__csv_create(c.source, separator, &c.csv));
+    CHARL_TRY(charl__table_open(&c.table, path, csv->separator));
     CHARL_TRY(first_pass(&c, csv));
     spec.kind = c.regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
     spec.values = c.regression;
-    spec.x_item = (charl_shape){1, {c.n_columns - c.n_labels}};
+    spec.x_item = (charl_shape){1, {c.table.n_columns - c.n_labels}};
     spec.y_item = (charl_shape){c.regression || c.n_labels > 1, {c.n_labels}};
     spec.classes = c.n_labels > 1 && !c.regression ? 2 : 0;
     spec.rows = c.rows;
     CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
     CHARL_TRY(write_names(&c, w));
-    charl__csv_destroy(c.csv);
-    c.csv = NULL;
-    CHARL_TRY(charl__source_rewind(c.source));
-    CHARL_TRY(charl__csv_create(c.source, separator, &c.csv));
     CHARL_TRY(second_pass(&c, w));
     CHARL_TRY(charl__writer_finish(w));
 cleanup:
