@@ -82,11 +82,15 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
     charl__large_pages(dev, b->mem, rounded);
     err = clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, zero, sizeof zero, 0,
                               rounded, 0, NULL, NULL);
+    if (charl__cl_is_fault(err) && err != CL_OUT_OF_RESOURCES) {
+        CHARL_TRY(charl__device_failed(dev, "zeroing a buffer", err));
+    }
     /* Drivers that allocate lazily find out here. */
     CHARL_REQUIRE(err == CL_SUCCESS, CHARL_ERR_NOMEM,
                   "%s: zeroing a device buffer of %zu bytes: %s", what, rounded,
                   charl__cl_name(err));
     dev->commands[CHARL_QUEUE_COMPUTE]++;
+    charl__command_note(dev, "zeroing a buffer", what);
     b->filling = true;
     *out = b;
     b = NULL;

@@ -159,6 +159,9 @@ charl_status charl__program_of_binary(charl_device *dev, const unsigned char *da
         st = charl__program_log(dev, p, "binary");
         *out = err == CL_SUCCESS && st == CHARL_OK ? p : NULL;
     }
+    if (charl__cl_is_fault(err)) {
+        st = charl__device_failed(dev, "loading a compiled kernel", err);
+    }
     if (!*out) {
         if (p) {
             clReleaseProgram(p);

@@ -45,6 +45,13 @@ struct charl_event {
 
 enum { CHARL__SPARE_EVENTS = 256 };
 
+enum { CHARL__RECENT_COMMANDS = 8, CHARL__COMMAND_TEXT = 48 };
+
+/** A command of the compute queue, for messages: cut where it is longer. */
+typedef struct charl__command {
+    char what[CHARL__COMMAND_TEXT], label[CHARL__COMMAND_TEXT];
+} charl__command;
+
 enum { CHARL__KEPT_PASSED, CHARL__KEPT_SCRATCH, CHARL__KEPT_COUNT };
 
 struct charl_device {
@@ -70,6 +77,8 @@ struct charl_device {
     charl_event event[CHARL__SPARE_EVENTS]; /* so that a step takes none from the heap */
     charl_event *spare;                     /* those not in use */
     charl_buffer *kept[CHARL__KEPT_COUNT];  /* kept.c */
+    charl__command recent[CHARL__RECENT_COMMANDS]; /* failure.c */
+    int64_t noted, settled; /* commands of the compute queue: enqueued, known to have succeeded */
 };
 
 struct charl_buffer {
@@ -96,6 +105,20 @@ const char *charl__cl_name(cl_int err);
 
 /** ERR_NOMEM for the codes that say so, else ERR_DEVICE. */
 charl_status charl__cl_status(cl_int err);
+
+/* failure.c */
+/** Of NVIDIA's driver: a command accessed memory out of bounds. */
+enum { CHARL__NVIDIA_FAULT = -9999 };
+/** Remember a command of the compute queue. Both texts are copied. */
+void charl__command_note(charl_device *dev, const char *what, const char *label);
+/** All commands noted so far have succeeded. */
+void charl__commands_settled(charl_device *dev);
+/** Whether err, from whatever call, tells of an earlier command that failed on the device. */
+bool charl__cl_is_fault(cl_int err);
+/** The status and the message of a call of OpenCL that returned err: what `call` was for, the
+ * device, and where an earlier command is at fault, the commands that it may have been. */
+charl_status charl__device_failed(const charl_device *dev, const char *call,
+                                  cl_int err) CHARL_MUST_CHECK;
 
 /** Adapter of CHARL_REQUIRE for OpenCL calls. */
 #define CHARL_CL(call)                                                                             \

@@ -195,16 +195,18 @@ void charl__device_waited(charl_device *dev, double begin)
 
 charl_status charl__queue_finish(charl_device *dev, charl_queue q, const char *what)
 {
-    charl_status st = CHARL_OK;
     const double begin = charl__clock_s();
     const cl_int err = clFinish(dev->queue[q]);
 
     dev->counters.host_waits++;
     charl__device_waited(dev, begin);
-    CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "%s on %s: %s%s", what, dev->info.name,
-                  charl__cl_name(err), dev->sync ? "" : " (CHARL_SYNC=1 names the launch)");
-cleanup:
-    return st;
+    if (err != CL_SUCCESS) {
+        return charl__device_failed(dev, what, err);
+    }
+    if (q == CHARL_QUEUE_COMPUTE) {
+        charl__commands_settled(dev);
+    }
+    return CHARL_OK;
 }
 
 charl_status charl_device_sync(charl_device *dev)

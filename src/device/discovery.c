@@ -99,6 +99,16 @@ static charl_device_kind kind_of(cl_device_id id)
     return type & CL_DEVICE_TYPE_CPU ? CHARL_DEVICE_CPU : CHARL_DEVICE_ACCELERATOR;
 }
 
+/* What fits into one buffer. NVIDIA's driver (580.159) allows more than 32 GiB, but filling beyond
+ * that hangs or accesses memory out of bounds. */
+static int64_t largest_buffer(cl_device_id id, const char *platform)
+{
+    const int64_t told = get_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    const int64_t fillable = ((int64_t)32 << 30) - (2 << 20);
+
+    return strstr(platform, "NVIDIA") && told > fillable ? fillable : told;
+}
+
 static void describe(charl__found *f)
 {
     charl_device_info *d = &f->info;
@@ -113,7 +123,7 @@ static void describe(charl__found *f)
     clGetPlatformInfo(f->platform, CL_PLATFORM_NAME, sizeof d->platform - 1, d->platform, NULL);
     d->compute_units = (int)get_number(id, CL_DEVICE_MAX_COMPUTE_UNITS);
     d->global_bytes = get_number(id, CL_DEVICE_GLOBAL_MEM_SIZE);
-    d->max_alloc_bytes = get_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    d->max_alloc_bytes = largest_buffer(id, d->platform);
     d->local_bytes = get_number(id, CL_DEVICE_LOCAL_MEM_SIZE);
     d->max_group = (int)get_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
 }

@@ -84,8 +84,9 @@ charl_status charl__event_is_done(const charl_event *e, bool *done)
     *done = false;
     CHARL_CL(
         clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL));
-    CHARL_REQUIRE(state >= 0, CHARL_ERR_DEVICE, "a command failed on %s: %s%s", e->dev->info.name,
-                  charl__cl_name(state), e->dev->sync ? "" : " (CHARL_SYNC=1 names the launch)");
+    if (state < 0) {
+        CHARL_TRY(charl__device_failed(e->dev, "a command", state));
+    }
     *done = state == CL_COMPLETE;
 cleanup:
     return st;
@@ -93,15 +94,11 @@ cleanup:
 
 charl_status charl__event_await(charl_device *dev, cl_event e)
 {
-    charl_status st = CHARL_OK;
     const double begin = charl__clock_s();
     const cl_int err = clWaitForEvents(1, &e);
 
     charl__device_waited(dev, begin);
-    CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "waiting for %s: %s%s", dev->info.name,
-                  charl__cl_name(err), dev->sync ? "" : " (CHARL_SYNC=1 names the launch)");
-cleanup:
-    return st;
+    return err == CL_SUCCESS ? CHARL_OK : charl__device_failed(dev, "waiting for an event", err);
 }
 
 static charl_status wait_counted(const charl_event *e, int64_t *counter)

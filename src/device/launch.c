@@ -155,6 +155,8 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
                                r->after ? &r->after->event : NULL, dev->timing ? &event : NULL);
 
     if (err == CL_SUCCESS && dev->sync) {
+        charl__commands_settled(dev); /* those before */
+        charl__command_note(dev, r->entry, r->label);
         err = clFinish(queue);
         dev->counters.host_waits++;
     } else if (err == CL_SUCCESS && r->queue != CHARL_QUEUE_COMPUTE) {
@@ -163,12 +165,19 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
         dev->unflushed = 0;
         err = clFlush(queue); /* the device starts while the host still enqueues */
     }
+    /* Out of resources may be this launch itself, of too many registers. */
+    if (charl__cl_is_fault(err) && (err != CL_OUT_OF_RESOURCES || dev->sync)) {
+        CHARL_TRY(charl__device_failed(dev, r->entry, err));
+    }
     CHARL_REQUIRE(
         err == CL_SUCCESS, charl__cl_status(err),
         "clEnqueueNDRangeKernel of %s (%s), %zu x %zu x %zu in groups of %zu x %zu x %zu, on "
         "%s: %s",
         r->entry, r->label, r->global[0], r->global[1], r->global[2], r->local[0], r->local[1],
         r->local[2], dev->info.name, charl__cl_name(err));
+    if (r->queue == CHARL_QUEUE_COMPUTE && !dev->sync) {
+        charl__command_note(dev, r->entry, r->label);
+    }
     dev->counters.launches++;
     dev->commands[r->queue]++;
     if (dev->timing) {

@@ -1,4 +1,6 @@
 /* Names of OpenCL errors, and what they mean for a caller. */
+#include <stdio.h>
+
 #include "device/cl_private.h"
 
 #define ERRORS(X)                                                                                  \
@@ -55,8 +57,14 @@ const char *charl__cl_name(cl_int err)
 #undef X
     case -1001:
         return "CL_PLATFORM_NOT_FOUND_KHR (no OpenCL driver is registered in /etc/OpenCL/vendors)";
-    default:
-        return "unknown OpenCL error";
+    case CHARL__NVIDIA_FAULT:
+        return "error -9999 (NVIDIA: a command accessed memory out of bounds)";
+    default: {
+        static _Thread_local char number[32];
+
+        snprintf(number, sizeof number, "OpenCL error %d", (int)err);
+        return number;
+    }
     }
 }
 

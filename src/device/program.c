@@ -175,6 +175,9 @@ charl_status charl__program_fail(charl_device *dev, cl_program program, const ch
     charl_status st = CHARL_OK;
     char *log = NULL;
 
+    if (charl__cl_is_fault(err)) {
+        return charl__device_failed(dev, "building a kernel", err);
+    }
     CHARL_TRY(build_log(dev, program, &log)); /* nothing, where not the source is at fault */
     CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s%s%.1500s", file,
                dev->info.name, charl__cl_name(err), log[0] ? "\n" : "", log);

@@ -25,11 +25,19 @@ static double count_transfer(charl_device *dev, charl_queue q, bool wait)
     return wait ? charl__clock_s() : 0.0;
 }
 
-static void end_transfer(charl_device *dev, bool wait, double begin)
+static void end_transfer(charl_device *dev, charl_queue q, bool wait, double begin)
 {
     if (wait) {
         charl__device_waited(dev, begin);
     }
+    if (wait && q == CHARL_QUEUE_COMPUTE) {
+        charl__commands_settled(dev);
+    }
+}
+
+static charl_status check(const charl_device *dev, const char *what, cl_int err)
+{
+    return err == CL_SUCCESS ? CHARL_OK : charl__device_failed(dev, what, err);
 }
 
 charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src,
@@ -42,9 +50,10 @@ charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, 
         const double begin = count_transfer(b->dev, q, wait);
 
         CHARL_TRY(charl__buffer_settle(b, q));
-        CHARL_CL(clEnqueueWriteBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, src, 0, NULL,
-                                      NULL));
-        end_transfer(b->dev, wait, begin);
+        CHARL_TRY(check(b->dev, "writing to a buffer",
+                        clEnqueueWriteBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, src, 0,
+                                             NULL, NULL)));
+        end_transfer(b->dev, q, wait, begin);
     }
 cleanup:
     return st;
@@ -60,9 +69,10 @@ charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, v
         const double begin = count_transfer(b->dev, q, wait);
 
         CHARL_TRY(charl__buffer_settle(b, q));
-        CHARL_CL(
-            clEnqueueReadBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, dst, 0, NULL, NULL));
-        end_transfer(b->dev, wait, begin);
+        CHARL_TRY(check(b->dev, "reading from a buffer",
+                        clEnqueueReadBuffer(b->dev->queue[q], b->mem, wait, offset, bytes, dst, 0,
+                                            NULL, NULL)));
+        end_transfer(b->dev, q, wait, begin);
     }
 cleanup:
     return st;
@@ -79,8 +89,9 @@ charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, 
     CHARL_REQUIRE(bytes > 0, CHARL_ERR_INVALID, "an empty range cannot be fetched");
     CHARL_TRY(charl__buffer_settle(b, q));
     count_transfer(b->dev, q, false);
-    CHARL_CL(clEnqueueReadBuffer(b->dev->queue[q], b->mem, CL_FALSE, offset, bytes, dst, 0, NULL,
-                                 &event));
+    CHARL_TRY(check(b->dev, "reading from a buffer",
+                    clEnqueueReadBuffer(b->dev->queue[q], b->mem, CL_FALSE, offset, bytes, dst, 0,
+                                        NULL, &event)));
     CHARL_TRY(charl__event_adopt(b->dev, q, event, out));
 cleanup:
     return st;
@@ -101,9 +112,8 @@ charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, si
     begin = count_transfer(b->dev, q, true);
     mapped = clEnqueueMapBuffer(b->dev->queue[q], b->mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
                                 offset, bytes, 0, NULL, NULL, &err);
-    end_transfer(b->dev, true, begin);
-    CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "mapping %zu bytes at %zu: %s", bytes,
-                  offset, charl__cl_name(err));
+    CHARL_TRY(check(b->dev, "mapping a buffer", err));
+    end_transfer(b->dev, q, true, begin);
     *out = mapped;
 cleanup:
     return st;
@@ -114,8 +124,9 @@ charl_status charl__buffer_unmap(charl_queue q, charl_buffer *b, void *ptr)
     charl_status st = CHARL_OK;
 
     b->dev->commands[q]++;
-    CHARL_CL(clEnqueueUnmapMemObject(b->dev->queue[q], b->mem, ptr, 0, NULL, NULL));
-    CHARL_CL(clFlush(b->dev->queue[q]));
+    CHARL_TRY(check(b->dev, "unmapping a buffer",
+                    clEnqueueUnmapMemObject(b->dev->queue[q], b->mem, ptr, 0, NULL, NULL)));
+    CHARL_TRY(check(b->dev, "unmapping a buffer", clFlush(b->dev->queue[q])));
 cleanup:
     return st;
 }

@@ -1,0 +1,80 @@
+/* A command that fails on the device is noticed by a later call, which may have nothing to do with
+ * it: NVIDIA's driver, for one, then fails to build any program. So the device remembers the last
+ * commands of its compute queue, and the error says what may have failed. */
+#include "base/text.h"
+#include "device/cl_private.h"
+
+static void copy(char to[CHARL__COMMAND_TEXT], const char *from)
+{
+    int i = 0;
+
+    for (; from && from[i] && i < CHARL__COMMAND_TEXT - 1; i++) {
+        to[i] = from[i];
+    }
+    to[i] = '\0';
+}
+
+void charl__command_note(charl_device *dev, const char *what, const char *label)
+{
+    charl__command *c = &dev->recent[dev->noted++ % CHARL__RECENT_COMMANDS];
+
+    copy(c->what, what);
+    copy(c->label, label);
+}
+
+void charl__commands_settled(charl_device *dev)
+{
+    dev->settled = dev->noted;
+}
+
+bool charl__cl_is_fault(cl_int err)
+{
+    return err == CHARL__NVIDIA_FAULT || err == CL_OUT_OF_RESOURCES ||
+           err == CL_INVALID_COMMAND_QUEUE || err == CL_DEVICE_NOT_AVAILABLE ||
+           err == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+}
+
+/* The commands that may have failed, the oldest first. */
+static charl_status list_commands(const charl_device *dev, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = dev->noted - dev->settled;
+    const int64_t shown = n < CHARL__RECENT_COMMANDS ? n : CHARL__RECENT_COMMANDS;
+
+    if (n == 1) {
+        CHARL_TRY(charl__text_printf(out, "the only command since the device last answered is"));
+    } else if (n == shown) {
+        CHARL_TRY(charl__text_printf(out, "the %lld commands since the device last answered are",
+                                     (long long)n));
+    } else {
+        CHARL_TRY(charl__text_printf(
+            out, "of the %lld commands since the device last answered, the last %lld are",
+            (long long)n, (long long)shown));
+    }
+    for (int64_t i = dev->noted - shown; i < dev->noted; i++) {
+        const charl__command *c = &dev->recent[i % CHARL__RECENT_COMMANDS];
+
+        CHARL_TRY(charl__text_printf(out, "%s %s (%s)", i > dev->noted - shown ? "," : "", c->what,
+                                     c->label));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__device_failed(const charl_device *dev, const char *call, cl_int err)
+{
+    charl_status st = CHARL_OK;
+    charl__text commands = {0};
+
+    if (!charl__cl_is_fault(err) || dev->noted == dev->settled) {
+        CHARL_FAIL(charl__cl_status(err), "%s on %s: %s", call, dev->info.name,
+                   charl__cl_name(err));
+    }
+    CHARL_TRY(list_commands(dev, &commands));
+    CHARL_FAIL(CHARL_ERR_DEVICE, "%s on %s: %s. An earlier command has failed there: %s%s", call,
+               dev->info.name, charl__cl_name(err), charl__text_string(&commands),
+               dev->sync ? "" : "; HINT CHARL_SYNC=1 in the environment finds the one");
+cleanup:
+    charl__text_fini(&commands);
+    return st;
+}
