@@ -10,9 +10,11 @@
  * be used from several threads, each object by one at a time. Strings and tensors of a reader
  * belong to the reader.
  */
+#include "charl/data_schema.h"
 #include "charl/shape.h"
 
-enum { CHARL_CHECKPOINT_VERSION = 1 };
+/* Written; files of version 1 are read too. */
+enum { CHARL_CHECKPOINT_VERSION = 2 };
 
 /** A named tensor. `group` is "model", "ema" or "optim/STATE" (such as "optim/exp_avg"); `name` is
  * a flat dotted name without '/' or white space. `data` is the caller's when saving and NULL in
@@ -46,6 +48,7 @@ typedef struct charl_checkpoint_state {
     const char *data_content_id, *data_shuffle;
     const char *optim_kind;
     int64_t optim_t;
+    const char *run_id; /* 32 hexadecimal digits drawn when a run starts afresh; "" in version 1 */
 } charl_checkpoint_state;
 
 /** Which of its weights to use, where a checkpoint has their moving average too. */
@@ -62,6 +65,7 @@ typedef struct charl_checkpoint {
     const char *config_resolved; /* every key */
     const charl_checkpoint_tensor *tensors;
     int64_t n_tensors;
+    const charl_data_schema *schema; /* of the data; NULL: unknown */
 } charl_checkpoint;
 
 /** Write `path`, replacing it, and return when it is durable and has been read back.
@@ -95,6 +99,10 @@ const char *charl_checkpoint_get_config_text(const charl_checkpoint_reader *r);
 const char *charl_checkpoint_get_config_resolved(const charl_checkpoint_reader *r);
 int64_t charl_checkpoint_get_count(const charl_checkpoint_reader *r);
 
+/** What the data of the model look like; NULL: the file does not say, as those of version 1.
+ * Borrowed from the reader. Local. */
+const charl_data_schema *charl_checkpoint_get_schema(const charl_checkpoint_reader *r);
+
 /** Tensor `index` in [0, count), in the order in which they were saved. Borrowed. Local. */
 const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoint_reader *r,
                                                            int64_t index);
@@ -117,9 +125,11 @@ charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_check
  * once; 1 MiB of memory. */
 charl_status charl_checkpoint_verify(const char *path) CHARL_MUST_CHECK;
 
-/** Compare two checkpoints: counters, configuration, tensors by name, shape, dtype and bits.
+/** Compare two checkpoints: counters, configuration, schema, tensors by name, shape, dtype and
+ * bits.
  *
- *  *same    whether nothing differs (the writer's version, world_size, device and driver may)
+ *  *same    whether nothing differs (the writer's version, run_id, world_size, device and driver
+ * may)
  *  *report  one line per difference, "" when there is none; the caller's, free with charl_free;
  * NULL on failure
  *
@@ -131,9 +141,9 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
 #define CHARL_CHECKPOINT_NO_OPTIMIZER "none"
 
 /** Write to `out` the mean of the weights of n checkpoints of one model: summed in double in the
- * order given, rounded to f32 once. State and configuration are those of the file with the most
- * steps; there is no optimizer state, no best metric and nothing of /ema, so that the result can be
- * evaluated, exported and started from, but not resumed. `out` may be one of the files.
+ * order given, rounded to f32 once. State, configuration and schema are those of the file with the
+ * most steps; there is no optimizer state, no best metric and nothing of /ema, so that the result
+ * can be evaluated, exported and started from, but not resumed. `out` may be one of the files.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: as charl_checkpoint_open and charl_checkpoint_save; ERR_CHECKPOINT when the weights

@@ -59,6 +59,7 @@ typedef struct charl_dataset_info {
     const char *fit;         /* images: how pictures were brought to size; "" if not stored */
     const char *class_names; /* newline-separated; "" if not stored */
     const char *columns;     /* names of a table's columns, newline-separated; "" if not stored */
+    const char *targets;     /* names of the targets, newline-separated; "" if not stored */
     const char *tokenizer;   /* kind of the tokenizer that made the tokens; "" if not stored */
     bool checksums;          /* the file carries block checksums */
     bool native;             /* rows are read directly, not through HDF5 */

@@ -25,6 +25,8 @@ typedef struct sample {
     uint8_t bytes[3];
     int32_t ints[2];
     char resolved[64];
+    float mean[3], std[3];
+    charl_data_schema schema;
     charl_checkpoint_tensor tensors[SAMPLE_TENSORS];
     charl_checkpoint c;
 } sample;
@@ -51,6 +53,37 @@ static inline void sample_values(sample *s, int64_t step)
     snprintf(s->resolved, sizeof s->resolved, "train.steps = %lld\n", (long long)step);
 }
 
+/* Texts of literals, which nobody writes to. */
+static inline char *sample_text(const char *text)
+{
+    char *out;
+
+    memcpy(&out, &text, sizeof out);
+    return out;
+}
+
+static inline void sample_schema(sample *s)
+{
+    for (int i = 0; i < 3; i++) {
+        s->mean[i] = (float)i - 0.3F;
+        s->std[i] = (float)(i + 1) / 7;
+    }
+    s->schema = (charl_data_schema){.kind = CHARL_DATASET_TABLE,
+                                    .x_dtype = CHARL_F32,
+                                    .x_shape = {1, {3}},
+                                    .y_dtype = CHARL_I32,
+                                    .classes = 2,
+                                    .class_names = sample_text("cat\nd\xc3\xb6g"),
+                                    .columns = sample_text("age\nheight, m\n"),
+                                    .targets = sample_text("species"),
+                                    .layout = sample_text("rows"),
+                                    .fit = sample_text(""),
+                                    .n_stats = 3,
+                                    .mean = s->mean,
+                                    .std = s->std,
+                                    .tokenizer_kind = sample_text("")};
+}
+
 /** s->c describes the sample of `step`; it points into *s. */
 static inline void sample_init(sample *s, int64_t step)
 {
@@ -69,6 +102,7 @@ static inline void sample_init(sample *s, int64_t step)
     memset(s, 0, sizeof *s);
     sample_values(s, step);
     memcpy(s->tensors, tensors, sizeof tensors);
+    sample_schema(s);
     s->c = (charl_checkpoint){
         .state = {.writer = "charl test",
                   .step = step,
@@ -90,12 +124,39 @@ static inline void sample_init(sample *s, int64_t step)
                   .data_content_id = "c0ffee",
                   .data_shuffle = "feistel6-v1",
                   .optim_kind = "adam",
-                  .optim_t = step},
+                  .optim_t = step,
+                  .run_id = "000102030405060708090a0b0c0d0e0f"},
         .config_text = "[train]\nsteps = 10\n",
         .config_resolved = s->resolved,
         .tensors = s->tensors,
         .n_tensors = SAMPLE_TENSORS,
+        .schema = &s->schema,
     };
+}
+
+/** What a file of format version 1 has of it. */
+static inline void sample_init_v1(sample *s, int64_t step)
+{
+    sample_init(s, step);
+    s->c.state.run_id = "";
+    s->c.schema = NULL;
+}
+
+/** Whether two schemas without tokenizers are the same, or both NULL. */
+static inline bool sample_same_schema(const charl_data_schema *a, const charl_data_schema *b)
+{
+    if (!a || !b) {
+        return a == b;
+    }
+    return a->kind == b->kind && a->x_dtype == b->x_dtype && a->y_dtype == b->y_dtype &&
+           charl_shape_equal(&a->x_shape, &b->x_shape) &&
+           charl_shape_equal(&a->y_shape, &b->y_shape) && a->classes == b->classes &&
+           strcmp(a->class_names, b->class_names) == 0 && strcmp(a->columns, b->columns) == 0 &&
+           strcmp(a->targets, b->targets) == 0 && strcmp(a->layout, b->layout) == 0 &&
+           strcmp(a->fit, b->fit) == 0 && strcmp(a->tokenizer_kind, b->tokenizer_kind) == 0 &&
+           a->n_stats == b->n_stats &&
+           memcmp(a->mean, b->mean, (size_t)a->n_stats * sizeof(float)) == 0 &&
+           memcmp(a->std, b->std, (size_t)a->n_stats * sizeof(float)) == 0;
 }
 
 /** Read every tensor of `r` and compare it with the sample: whether all bits agree. */
@@ -105,7 +166,9 @@ static inline bool sample_matches(const sample *s, charl_checkpoint_reader *r)
 
     if (charl_checkpoint_get_count(r) != s->c.n_tensors ||
         charl_checkpoint_get_state(r)->step != s->c.state.step ||
-        strcmp(charl_checkpoint_get_config_resolved(r), s->resolved) != 0) {
+        strcmp(charl_checkpoint_get_config_resolved(r), s->resolved) != 0 ||
+        strcmp(charl_checkpoint_get_state(r)->run_id, s->c.state.run_id) != 0 ||
+        !sample_same_schema(charl_checkpoint_get_schema(r), s->c.schema)) {
         return false;
     }
     for (int64_t i = 0; i < s->c.n_tensors; i++) {

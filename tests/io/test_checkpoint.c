@@ -61,6 +61,8 @@ static void test_round_trip(void **state)
     assert_null(charl_checkpoint_get_tensor(r, SAMPLE_TENSORS));
     assert_null(charl_checkpoint_find(r, "model", "no such"));
     assert_null(charl_checkpoint_find(r, "config", "text"));
+    assert_null(charl_checkpoint_find(r, "schema", "mean"));
+    assert_int_equal(charl_checkpoint_get_schema(r)->classes, 2);
     charl_checkpoint_close(r);
 }
 
@@ -86,6 +88,8 @@ static void test_minimal_and_same_bytes(void **state)
     assert_int_equal(charl_checkpoint_get_count(r), 0);
     assert_string_equal(charl_checkpoint_get_config_text(r), "");
     assert_string_equal(charl_checkpoint_get_state(r)->device, "");
+    assert_string_equal(charl_checkpoint_get_state(r)->run_id, "");
+    assert_null(charl_checkpoint_get_schema(r));
     assert_memory_equal(charl_checkpoint_get_state(r)->writer, "charl ", 6);
     charl_checkpoint_close(r);
 }
@@ -243,7 +247,7 @@ static void test_tampered_attributes(void **state)
         int64_t value;
         const char *message;
     } cases[] = {
-        {"/", "charl_version", 7, "format version 7, this charl reads version 1"},
+        {"/", "charl_version", 7, "format version 7, this charl reads versions 1 to 2"},
         {"/", "complete", 0, "incomplete"},
         {"/", "step", -3, "step is -3"},
         {"/state", "slices", 0, "slices is 0"},
@@ -334,7 +338,15 @@ static void test_tampered_links(void **state)
     file = tamper(path);
     put_dataset(file, "/extra", H5T_IEEE_F32LE, H5P_DEFAULT);
     H5Fclose(file);
-    refused(path, "group / holds 8 objects, 7 are expected");
+    refused(path, "group / holds 9 objects, 8 are expected");
+    file = tamper(path);
+    assert_true(H5Ldelete(file, "/schema/columns", H5P_DEFAULT) >= 0);
+    H5Fclose(file);
+    refused(path, "group /schema holds 5 objects, 6 are expected");
+    file = tamper(path);
+    set_attr(file, "/", "charl_version", 1);
+    H5Fclose(file);
+    refused(path, "/schema/description is not expected in a checkpoint");
     file = tamper(path);
     assert_true(H5Ldelete(file, "/manifest", H5P_DEFAULT) >= 0);
     H5Fclose(file);
@@ -391,6 +403,9 @@ static void test_tampered_contents(void **state)
         const char *name, *message;
     } cases[] = {{"/model/fc1.weight", "/model/fc1.weight is damaged"},
                  {"/config/text", "/config/text is damaged"},
+                 {"/schema/class_names", "/schema/class_names is damaged"},
+                 {"/schema/description", "/schema/description is damaged"},
+                 {"/schema/mean", "/schema/mean is damaged"},
                  {"/manifest", "the manifest is damaged"}};
     const char *path = charl_test_path(dir, "a.h5");
     static char buffer[16384];
@@ -497,6 +512,7 @@ static void test_diff(void **state)
     charl_assert_ok(charl_checkpoint_save(a, &s.c));
     s.c.state.world_size = 1;
     s.c.state.device = "another";
+    s.c.state.run_id = "another run";
     charl_assert_ok(charl_checkpoint_save(b, &s.c));
     charl_assert_ok(charl_checkpoint_diff(a, b, &same, &report));
     assert_true(same);
@@ -512,6 +528,9 @@ static void test_diff(void **state)
     s.c.state.optim_kind = "sgd";
     s.c.config_text = "";
     s.resolved[0] = 'T';
+    s.schema.class_names = sample_text("d\xc3\xb6g\ncat");
+    s.schema.classes = 3;
+    s.std[1] = 2;
     charl_assert_ok(charl_checkpoint_save(b, &s.c));
     charl_assert_ok(charl_checkpoint_diff(a, b, &same, &report));
     assert_false(same);
@@ -520,6 +539,9 @@ static void test_diff(void **state)
                                 "kind: 'adam', 'sgd'\n"
                                 "config/text differs\n"
                                 "config/resolved differs\n"
+                                "schema: classes: 2, 3\n"
+                                "schema: class names: other text\n"
+                                "schema: mean or std differs\n"
                                 "model/fc1.weight: 1 of 6 elements differ, by up to 0.5\n"
                                 "optim/exp_avg/fc1.weight: 1 of 5 elements differ\n"
                                 "ema/fc1.weight: only in the first\n"
@@ -532,17 +554,23 @@ static void test_diff(void **state)
     assert_null(report);
 }
 
-/* The file of format version 1 that every later charl must load; `test_checkpoint --golden PATH`
- * wrote it. */
+/* Files of every format version, which every later charl must load; `test_checkpoint --golden PATH`
+ * wrote them. */
 static void test_golden(void **state)
 {
     charl_checkpoint_reader *r = NULL;
 
     (void)state;
-    charl_assert_ok(charl_checkpoint_verify("checkpoints/golden-v1.h5"));
-    charl_assert_ok(charl_checkpoint_open("checkpoints/golden-v1.h5", &r));
-    assert_true(sample_matches(&s, r));
-    charl_checkpoint_close(r);
+    for (int version = 1; version <= CHARL_CHECKPOINT_VERSION; version++) {
+        char path[64];
+
+        (version == 1 ? sample_init_v1 : sample_init)(&s, 7);
+        snprintf(path, sizeof path, "checkpoints/golden-v%d.h5", version);
+        charl_assert_ok(charl_checkpoint_verify(path));
+        charl_assert_ok(charl_checkpoint_open(path, &r));
+        assert_true(sample_matches(&s, r));
+        charl_checkpoint_close(r);
+    }
 }
 
 int main(int argc, char **argv)

@@ -371,7 +371,7 @@ static void write_file(const char *kind, const char *name, const charl_shape *it
         charl_assert_ok(charl__writer_text(w, "tokenizer", kind));
     }
     if (name) {
-        charl_assert_ok(charl__writer_array(w, name, item, rows, data));
+        charl_assert_ok(charl__writer_array(w, name, CHARL_U32, item, rows, data));
     }
     st = charl__writer_finish(w); /* reads it back */
     charl__writer_destroy(w);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "charl/checkpoint.h"
+#include "io/dataset/data_schema.h"
 
 typedef struct average {
     const char *const *path;
@@ -63,6 +64,26 @@ cleanup:
     return st;
 }
 
+/* Weights for other classes, columns or units have no mean. Files of version 1 do not tell. */
+static charl_status check_schema(const average *a, int k)
+{
+    charl_status st = CHARL_OK;
+    const charl_data_schema *first = charl_checkpoint_get_schema(a->reader[0]);
+    const charl_data_schema *other = charl_checkpoint_get_schema(a->reader[k]);
+    charl__text text = {0};
+
+    if (first && other) {
+        CHARL_TRY(charl__schema_diff(first, other, &text));
+    }
+    CHARL_REQUIRE(
+        text.length == 0, CHARL_ERR_CHECKPOINT,
+        "%s and %s were trained on data with other classes, columns or normalization:\n%s",
+        a->path[0], a->path[k], charl__text_string(&text));
+cleanup:
+    charl__text_fini(&text);
+    return st;
+}
+
 static charl_status open_all(average *a)
 {
     charl_status st = CHARL_OK;
@@ -74,6 +95,7 @@ static charl_status open_all(average *a)
     a->capacity = count_weights(a->reader[0]);
     for (int k = 0; k < a->n; k++) {
         CHARL_TRY(check_same(a, k, a->capacity));
+        CHARL_TRY(check_schema(a, k));
     }
 cleanup:
     return st;
@@ -142,6 +164,7 @@ static charl_status save(const average *a, const char *out)
     c.state.optim_t = 0;
     c.config_text = charl_checkpoint_get_config_text(newest);
     c.config_resolved = charl_checkpoint_get_config_resolved(newest);
+    c.schema = charl_checkpoint_get_schema(newest);
     CHARL_TRY(charl_checkpoint_save(out, &c));
 cleanup:
     return st;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "io/checkpoint/checkpoint_format.h"
+#include "io/dataset/data_schema.h"
 
 typedef struct diff {
     charl_checkpoint_reader *a, *b;
@@ -51,6 +52,8 @@ static charl_status diff_state(diff *d)
                charl_checkpoint_get_config_resolved(d->b)) != 0) {
         CHARL_TRY(charl__text_printf(&d->out, "config/resolved differs\n"));
     }
+    CHARL_TRY(charl__schema_diff(charl_checkpoint_get_schema(d->a),
+                                 charl_checkpoint_get_schema(d->b), &d->out));
 cleanup:
     return st;
 }

@@ -20,6 +20,12 @@
         .offset = offsetof(charl_checkpoint_state, member), .optional = true                       \
     }
 
+#define OPTIONAL_TEXT(g, n, member)                                                                \
+    {                                                                                              \
+        .group = (g), .name = (n), .kind = CHARL__CKPT_STRING,                                     \
+        .offset = offsetof(charl_checkpoint_state, member), .provenance = true, .optional = true   \
+    }
+
 const charl__ckpt_field charl__ckpt_fields[] = {
     FIELD("/", "writer", STRING, writer, 0, true),
     FIELD("/", "step", I64, step, 0, false),
@@ -44,6 +50,7 @@ const charl__ckpt_field charl__ckpt_fields[] = {
     FIELD("/data", "shuffle", STRING, data_shuffle, 0, false),
     FIELD("/optim", "kind", STRING, optim_kind, 0, false),
     FIELD("/optim", "t", I64, optim_t, 0, false),
+    OPTIONAL_TEXT("/state", "run_id", run_id),
 };
 
 const int charl__ckpt_n_fields = (int)(sizeof charl__ckpt_fields / sizeof charl__ckpt_fields[0]);
@@ -167,15 +174,27 @@ int64_t charl__ckpt_bytes(charl_dtype dtype, const charl_shape *shape)
     return bytes;
 }
 
+charl_status charl__ckpt_shape_format(charl__text *out, const charl_shape *shape)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < shape->ndim; i++) {
+        CHARL_TRY(charl__text_printf(out, "%s%lld", i ? "x" : "", (long long)shape->dim[i]));
+    }
+    if (shape->ndim == 0) {
+        CHARL_TRY(charl__text_printf(out, "scalar"));
+    }
+cleanup:
+    return st;
+}
+
 charl_status charl__ckpt_line_format(charl__text *out, const charl_checkpoint_tensor *t)
 {
     charl_status st = CHARL_OK;
 
     CHARL_TRY(charl__text_printf(out, "/%s/%s %s ", t->group, t->name, charl_dtype_name(t->dtype)));
-    for (int i = 0; i < t->shape.ndim; i++) {
-        CHARL_TRY(charl__text_printf(out, "%s%lld", i ? "x" : "", (long long)t->shape.dim[i]));
-    }
-    CHARL_TRY(charl__text_printf(out, "%s %lld %08lx\n", t->shape.ndim ? "" : "scalar",
+    CHARL_TRY(charl__ckpt_shape_format(out, &t->shape));
+    CHARL_TRY(charl__text_printf(out, " %lld %08lx\n",
                                  (long long)charl__ckpt_bytes(t->dtype, &t->shape),
                                  (unsigned long)t->crc32c));
 cleanup:
@@ -200,7 +219,7 @@ static bool parse_count(const char *s, const char *stop, int64_t *out)
     return true;
 }
 
-static bool parse_shape(const char *s, charl_shape *shape)
+bool charl__ckpt_shape_parse(const char *s, charl_shape *shape)
 {
     *shape = (charl_shape){0};
     if (strcmp(s, "scalar") == 0) {
@@ -220,7 +239,7 @@ static bool parse_shape(const char *s, charl_shape *shape)
     return false;
 }
 
-static bool parse_dtype(const char *s, charl_dtype *out)
+bool charl__ckpt_dtype_parse(const char *s, charl_dtype *out)
 {
     for (int i = 0; i < CHARL_DTYPE_COUNT; i++) {
         if (strcmp(s, charl_dtype_name((charl_dtype)i)) == 0) {
@@ -262,8 +281,8 @@ bool charl__ckpt_line_parse(char *line, charl_checkpoint_tensor *t)
     }
     *slash = '\0';
     *t = (charl_checkpoint_tensor){.group = field[0] + 1, .name = slash + 1};
-    return charl__ckpt_is_name(t->name) && parse_dtype(field[1], &t->dtype) &&
-           parse_shape(field[2], &t->shape) &&
+    return charl__ckpt_is_name(t->name) && charl__ckpt_dtype_parse(field[1], &t->dtype) &&
+           charl__ckpt_shape_parse(field[2], &t->shape) &&
            parse_count(field[3], field[3] + strlen(field[3]), &bytes) &&
            bytes == charl__ckpt_bytes(t->dtype, &t->shape) && parse_crc(field[4], &t->crc32c);
 }

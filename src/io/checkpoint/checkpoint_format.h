@@ -1,7 +1,7 @@
 #ifndef CHARL_IO_CHECKPOINT_CHECKPOINT_FORMAT_H
 #define CHARL_IO_CHECKPOINT_CHECKPOINT_FORMAT_H
 /** The checkpoint format, said once: names, element types, attributes and manifest lines. Shared by
- * the parts that write, read and compare. Format version 1 is described in checkpoints/README.md.
+ * the parts that write, read and compare. The format is described in checkpoints/README.md.
  */
 #include <hdf5.h>
 
@@ -34,7 +34,7 @@ typedef struct charl__ckpt_field {
     size_t offset;
     int64_t lowest;  /* of an I64 */
     bool provenance; /* may differ between equal checkpoints */
-    bool optional;   /* of an I64: stands in the file only when it is not 0 */
+    bool optional;   /* stands in the file only when it is not 0 or "" */
 } charl__ckpt_field;
 
 extern const charl__ckpt_field charl__ckpt_fields[];
@@ -58,6 +58,12 @@ bool charl__ckpt_is_name(const char *name);
 
 /** Bytes of a tensor; -1 when dtype or shape is impossible or the product overflows. */
 int64_t charl__ckpt_bytes(charl_dtype dtype, const charl_shape *shape);
+
+/** Append a shape as "784x128" or "scalar"; take such a text apart; find an element type by its
+ * name. Errors: ERR_NOMEM; false: not one. */
+charl_status charl__ckpt_shape_format(charl__text *out, const charl_shape *shape) CHARL_MUST_CHECK;
+bool charl__ckpt_shape_parse(const char *s, charl_shape *shape);
+bool charl__ckpt_dtype_parse(const char *s, charl_dtype *out);
 
 /** Append "/group/name dtype shape bytes crc32c\n", the shape as "784x128" or "scalar". Errors:
  * ERR_NOMEM. */

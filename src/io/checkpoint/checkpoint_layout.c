@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/checkpoint/checkpoint_schema.h"
 #include "io/h5.h"
 #include "io/h5_driver.h"
 
@@ -22,6 +23,7 @@ typedef struct loader {
     charl__h5_io io;
     hid_t file;
     int64_t file_bytes;
+    int64_t version;
     charl__ckpt_layout *out;
 } loader;
 
@@ -88,9 +90,10 @@ static charl_status check_root(loader *l)
     CHARL_REQUIRE(strcmp(format, "checkpoint") == 0, CHARL_ERR_CHECKPOINT,
                   "%s: is not a checkpoint: charl_format is '%s'", l->path, format);
     CHARL_TRY(charl__h5_get_i64(&l->site, l->file, "charl_version", &value));
-    CHARL_REQUIRE(value == CHARL_CHECKPOINT_VERSION, CHARL_ERR_CHECKPOINT,
-                  "%s: has format version %lld, this charl reads version %d", l->path,
+    CHARL_REQUIRE(value >= 1 && value <= CHARL_CHECKPOINT_VERSION, CHARL_ERR_CHECKPOINT,
+                  "%s: has format version %lld, this charl reads versions 1 to %d", l->path,
                   (long long)value, CHARL_CHECKPOINT_VERSION);
+    l->version = value;
     CHARL_REQUIRE(charl__h5_has(l->file, "complete"), CHARL_ERR_CHECKPOINT,
                   "%s: is incomplete: it was not written to its end", l->path);
     CHARL_TRY(charl__h5_get_i64(&l->site, l->file, "complete", &value));
@@ -229,6 +232,14 @@ static bool is_config(const charl_checkpoint_tensor *t, const char *name)
            t->shape.ndim == 1 && t->shape.dim[0] <= CHARL__CKPT_CONFIG;
 }
 
+/* Parts of the schema stand together at the beginning. */
+static bool is_schema(const loader *l, int64_t line, const charl_checkpoint_tensor *t)
+{
+    return l->version >= 2 && strcmp(t->group, CHARL__CKPT_SCHEMA) == 0 &&
+           line == CHARL__CKPT_FIRST_TENSOR + l->out->n_schema &&
+           l->out->n_schema < CHARL__CKPT_SCHEMA_MOST;
+}
+
 /* Cut the manifest into entries. */
 static charl_status parse_manifest(loader *l, size_t length)
 {
@@ -251,11 +262,13 @@ static charl_status parse_manifest(loader *l, size_t length)
         *end = '\0';
         CHARL_REQUIRE(charl__ckpt_line_parse(line, &e->tensor), CHARL_ERR_CHECKPOINT,
                       "%s: line %lld of the manifest is malformed", l->path, (long long)i + 1);
-        CHARL_REQUIRE(i == 0   ? is_config(&e->tensor, "text")
-                      : i == 1 ? is_config(&e->tensor, "resolved")
-                               : charl__ckpt_is_group(e->tensor.group),
+        CHARL_REQUIRE(i == 0                        ? is_config(&e->tensor, "text")
+                      : i == 1                      ? is_config(&e->tensor, "resolved")
+                      : is_schema(l, i, &e->tensor) ? true
+                                                    : charl__ckpt_is_group(e->tensor.group),
                       CHARL_ERR_CHECKPOINT, "%s: /%s/%s is not expected in a checkpoint", l->path,
                       e->tensor.group, e->tensor.name);
+        out->n_schema += is_schema(l, i, &e->tensor);
         e->bytes = charl__ckpt_bytes(e->tensor.dtype, &e->tensor.shape);
         line = end + 1;
     }
@@ -326,7 +339,7 @@ static charl_status check_groups(loader *l)
         groups[g].count++;
     }
     CHARL_TRY(check_link(l, "ema", &ema));
-    CHARL_TRY(check_group(l, "/", 6 + (ema ? 1 : 0)));
+    CHARL_TRY(check_group(l, "/", 6 + (ema ? 1 : 0) + (l->out->n_schema > 0 ? 1 : 0)));
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) {
         CHARL_TRY(check_link(l, fixed[i], NULL));
     }
@@ -415,7 +428,11 @@ static charl_status read_field(loader *l, const charl__ckpt_field *f, char *text
     CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, f->group, H5P_DEFAULT),
                   "%s: group %s", l->path, f->group);
     if (f->optional && H5Aexists(group, f->name) <= 0) {
-        goto cleanup; /* 0, as *out was cleared */
+        if (f->kind == CHARL__CKPT_STRING) {
+            CHARL_TRY(charl_strdup("", &copy));
+            memcpy(at, &copy, sizeof copy);
+        }
+        goto cleanup; /* numbers are 0, as *out was cleared */
     }
     switch (f->kind) {
     case CHARL__CKPT_I64:

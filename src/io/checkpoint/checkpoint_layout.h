@@ -19,6 +19,8 @@ typedef struct charl__ckpt_layout {
     char manifest_sha256[CHARL__SHA256_TEXT];
     charl__ckpt_entry *entries; /* one per line of the manifest */
     int64_t n_entries;
+    int n_schema; /* entries of the schema, after those of the configuration and before the tensors
+                   */
     const charl__ckpt_entry **sorted; /* by group and name */
 } charl__ckpt_layout;
 

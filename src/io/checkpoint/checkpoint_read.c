@@ -10,13 +10,15 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "io/checkpoint/checkpoint_layout.h"
+#include "io/checkpoint/checkpoint_schema.h"
 #include "io/regular.h"
 
 struct charl_checkpoint_reader {
     char *path;
     int fd; /* -1: none */
     charl__ckpt_layout layout;
-    char *config[2]; /* text, resolved */
+    char *config[2];           /* text, resolved */
+    charl_data_schema *schema; /* NULL: none */
 };
 
 static charl_status read_at(const charl_checkpoint_reader *r, const charl__ckpt_entry *e,
@@ -77,6 +79,32 @@ cleanup:
     return st;
 }
 
+static charl_status load_schema(charl_checkpoint_reader *r)
+{
+    charl_status st = CHARL_OK;
+    const int n = r->layout.n_schema;
+    charl_checkpoint_tensor part[CHARL__CKPT_SCHEMA_MOST] = {{0}};
+    void *data[CHARL__CKPT_SCHEMA_MOST] = {NULL};
+
+    if (n == 0) {
+        return CHARL_OK;
+    }
+    for (int i = 0; i < n; i++) {
+        const charl__ckpt_entry *e = &r->layout.entries[CHARL__CKPT_FIRST_TENSOR + i];
+
+        CHARL_TRY(charl_alloc((size_t)e->bytes + 1, &data[i])); /* texts end with a NUL */
+        CHARL_TRY(read_checked(r, e, data[i], NULL));
+        part[i] = e->tensor;
+        part[i].data = data[i];
+    }
+    CHARL_TRY(charl__ckpt_schema_load(r->path, part, n, &r->schema));
+cleanup:
+    for (int i = 0; i < n; i++) {
+        charl_free(data[i]);
+    }
+    return st;
+}
+
 charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **out)
 {
     charl_status st = CHARL_OK;
@@ -90,6 +118,7 @@ charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **o
     CHARL_TRY(charl__regular_open(r->path, &r->fd, &bytes));
     CHARL_TRY(charl__ckpt_layout_load(r->path, r->fd, bytes, &r->layout));
     CHARL_TRY(load_config(r));
+    CHARL_TRY(load_schema(r));
     *out = r;
     r = NULL;
 cleanup:
@@ -106,6 +135,7 @@ void charl_checkpoint_close(charl_checkpoint_reader *r)
     charl__ckpt_layout_fini(&r->layout);
     charl_free(r->config[0]);
     charl_free(r->config[1]);
+    charl_data_schema_destroy(r->schema);
     charl_free(r->path);
     charl_free(r);
 }
@@ -125,16 +155,26 @@ const char *charl_checkpoint_get_config_resolved(const charl_checkpoint_reader *
     return r->config[1];
 }
 
+const charl_data_schema *charl_checkpoint_get_schema(const charl_checkpoint_reader *r)
+{
+    return r->schema;
+}
+
+static int64_t first_tensor(const charl_checkpoint_reader *r)
+{
+    return CHARL__CKPT_FIRST_TENSOR + r->layout.n_schema;
+}
+
 int64_t charl_checkpoint_get_count(const charl_checkpoint_reader *r)
 {
-    return r->layout.n_entries - CHARL__CKPT_FIRST_TENSOR;
+    return r->layout.n_entries - first_tensor(r);
 }
 
 const charl_checkpoint_tensor *charl_checkpoint_get_tensor(const charl_checkpoint_reader *r,
                                                            int64_t index)
 {
     return index >= 0 && index < charl_checkpoint_get_count(r)
-               ? &r->layout.entries[CHARL__CKPT_FIRST_TENSOR + index].tensor
+               ? &r->layout.entries[first_tensor(r) + index].tensor
                : NULL;
 }
 
@@ -143,7 +183,7 @@ const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_read
 {
     const charl__ckpt_entry *e = charl__ckpt_layout_find(&r->layout, group, name);
 
-    return e && strcmp(group, "config") != 0 ? &e->tensor : NULL;
+    return e && e - r->layout.entries >= first_tensor(r) ? &e->tensor : NULL;
 }
 
 /* The entry behind a tensor that this reader handed out. */

@@ -12,7 +12,9 @@
 #include "base/hash.h"
 #include "io/checkpoint/checkpoint_format.h"
 #include "io/checkpoint/checkpoint_read.h"
+#include "io/checkpoint/checkpoint_schema.h"
 #include "io/commit.h"
+#include "io/dataset/data_schema.h"
 #include "io/h5.h"
 #include "io/h5_driver.h"
 
@@ -23,6 +25,9 @@ typedef struct save {
     charl__h5_io io;
     hid_t file, dcpl, gcpl;
     charl__text manifest;
+    charl__text description; /* of the schema */
+    charl_checkpoint_tensor schema[CHARL__CKPT_SCHEMA_MOST];
+    int n_schema;
     uint32_t line; /* of the manifest, to be written next */
     int64_t needed;
 } save;
@@ -113,8 +118,9 @@ static charl_checkpoint_tensor config_tensor(const char *name, const char *text)
 }
 
 /* An upper bound of the file's size. */
-static int64_t estimate(const charl_checkpoint *c)
+static int64_t estimate(const save *s)
 {
+    const charl_checkpoint *c = s->c;
     const char *const config[2] = {c->config_text, c->config_resolved};
     int64_t bytes = 128 << 10;
 
@@ -123,6 +129,9 @@ static int64_t estimate(const charl_checkpoint *c)
     }
     for (int64_t i = 0; i < c->n_tensors; i++) {
         bytes += charl__ckpt_bytes(c->tensors[i].dtype, &c->tensors[i].shape) + 8192;
+    }
+    for (int i = 0; i < s->n_schema; i++) {
+        bytes += charl__ckpt_bytes(s->schema[i].dtype, &s->schema[i].shape) + 8192;
     }
     return bytes;
 }
@@ -187,6 +196,9 @@ static charl_status make_groups(save *s)
 
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
         CHARL_TRY(make_group(s, always[i]));
+    }
+    if (s->n_schema > 0) {
+        CHARL_TRY(make_group(s, CHARL__CKPT_SCHEMA));
     }
     for (int64_t i = 0; i < s->c->n_tensors; i++) {
         const char *group = s->c->tensors[i].group;
@@ -298,6 +310,12 @@ cleanup:
     return st;
 }
 
+static bool is_set(const charl_checkpoint_state *state, const charl__ckpt_field *f)
+{
+    return f->kind == CHARL__CKPT_STRING ? charl__ckpt_get_string(state, f)[0] != '\0'
+                                         : charl__ckpt_get_i64(state, f) != 0;
+}
+
 static charl_status write_attributes(save *s)
 {
     charl_status st = CHARL_OK;
@@ -307,7 +325,7 @@ static charl_status write_attributes(save *s)
     for (int i = 0; i < charl__ckpt_n_fields; i++) {
         const charl__ckpt_field *f = &charl__ckpt_fields[i];
 
-        if (!f->optional || charl__ckpt_get_i64(&s->c->state, f) != 0) {
+        if (!f->optional || is_set(&s->c->state, f)) {
             CHARL_TRY(write_field(s, f));
         }
     }
@@ -328,6 +346,9 @@ static charl_status write_file(save *s)
     CHARL_TRY(make_groups(s));
     CHARL_TRY(write_tensor(s, &text, true));
     CHARL_TRY(write_tensor(s, &resolved, true));
+    for (int i = 0; i < s->n_schema; i++) {
+        CHARL_TRY(write_tensor(s, &s->schema[i], false));
+    }
     for (int64_t i = 0; i < s->c->n_tensors; i++) {
         CHARL_TRY(write_tensor(s, &s->c->tensors[i], false));
     }
@@ -374,7 +395,11 @@ charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c)
         copy.state.writer = "charl " CHARL_VERSION;
     }
     CHARL_TRY(check(&copy));
-    s.needed = estimate(&copy);
+    if (copy.schema) {
+        CHARL_TRY(charl__schema_check(copy.schema, path, CHARL_ERR_INVALID));
+        CHARL_TRY(charl__ckpt_schema_tensors(copy.schema, &s.description, s.schema, &s.n_schema));
+    }
+    s.needed = estimate(&s);
     CHARL_TRY(check_space(path, s.needed));
     CHARL_TRY(charl__commit_begin(path, &commit));
     s.io.fd = commit.fd;
@@ -385,5 +410,6 @@ charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c)
 cleanup:
     charl__commit_fini(&commit);
     charl__text_fini(&s.manifest);
+    charl__text_fini(&s.description);
     return st;
 }

@@ -25,8 +25,9 @@ struct charl_checkpoint_writer {
     char message[MESSAGE_BYTES];
     char *block;
     size_t capacity;
-    const char *path;      /* in block */
-    charl_checkpoint copy; /* pointers into block */
+    const char *path;          /* in block */
+    charl_checkpoint copy;     /* pointers into block */
+    charl_data_schema *schema; /* of the copy */
 };
 
 /* Takes pieces from a block, or only counts when base is NULL. */
@@ -98,6 +99,7 @@ static void snapshot(bump *b, charl_checkpoint_writer *w, const char *path,
     copy.config_text = take_text(b, c->config_text);
     copy.config_resolved = take_text(b, c->config_resolved);
     copy.tensors = tensors;
+    copy.schema = w->schema;
     w->path = take_text(b, path);
     w->copy = copy;
 }
@@ -151,6 +153,11 @@ charl_status charl_checkpoint_writer_begin(charl_checkpoint_writer *w, const cha
         run(w);
         w->busy = true;
         goto cleanup;
+    }
+    charl_data_schema_destroy(w->schema);
+    w->schema = NULL;
+    if (c->schema) {
+        CHARL_TRY(charl_data_schema_copy(c->schema, &w->schema));
     }
     snapshot(&b, w, path, c);
     if (b.used > w->capacity) {
@@ -206,6 +213,7 @@ void charl_checkpoint_writer_destroy(charl_checkpoint_writer *w)
         pthread_join(w->thread, NULL);
         charl__drop();
     }
+    charl_data_schema_destroy(w->schema);
     charl_free(w->block);
     charl_free(w);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/dataset/data_schema.h"
 #include "io/dataset/dataset_private.h"
 #include "io/h5.h"
 
@@ -29,7 +30,6 @@ static charl_status read_kind(charl_dataset *ds, hid_t root)
     const charl__h5_site site = {CHARL_ERR_DATA, ds->file.path};
     char text[32];
     int64_t version = 0;
-    int kind = 0;
 
     CHARL_REQUIRE(charl__h5_has(root, "charl_format"), CHARL_ERR_DATA,
                   "%s: not a charl dataset; name its arrays with data.x and data.y, or convert it "
@@ -43,13 +43,9 @@ static charl_status read_kind(charl_dataset *ds, hid_t root)
                   "%s: dataset format version %lld; this charl reads version 1", site.path,
                   (long long)version);
     CHARL_TRY(charl__h5_get_text(&site, root, "kind", text, sizeof text));
-    while (kind < CHARL_DATASET_KIND_COUNT &&
-           strcmp(text, charl_dataset_kind_name((charl_dataset_kind)kind)) != 0) {
-        kind++;
-    }
-    CHARL_REQUIRE(kind < CHARL_DATASET_KIND_COUNT, CHARL_ERR_DATA,
+    ds->kind = charl__dataset_kind_of(text);
+    CHARL_REQUIRE(ds->kind < CHARL_DATASET_KIND_COUNT, CHARL_ERR_DATA,
                   "%s: unknown kind \"%s\" (images, tokens, table or regression)", site.path, text);
-    ds->kind = (charl_dataset_kind)kind;
 cleanup:
     return st;
 }
@@ -70,8 +66,9 @@ static charl_status read_attributes(charl_dataset *ds)
                       "%s: attribute %s is %lld", site.path, count, (long long)ds->classes);
     }
     CHARL_TRY(charl__file_text(&ds->file, "/", "fit", &ds->fit));
-    CHARL_TRY(charl__file_text(&ds->file, "/", "class_names", &ds->class_names));
-    CHARL_TRY(charl__file_text(&ds->file, "/", "columns", &ds->columns));
+    CHARL_TRY(charl__file_names(&ds->file, "class_names", &ds->class_names));
+    CHARL_TRY(charl__file_names(&ds->file, "columns", &ds->columns));
+    CHARL_TRY(charl__file_names(&ds->file, "targets", &ds->targets));
     CHARL_TRY(charl__file_text(&ds->file, "/", "tokenizer", &ds->tokenizer));
 cleanup:
     charl__h5_close(&root);
@@ -146,6 +143,7 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
     CHARL_TRY(charl_strdup("", &ds->fit));
     CHARL_TRY(charl_strdup("", &ds->class_names));
     CHARL_TRY(charl_strdup("", &ds->columns));
+    CHARL_TRY(charl_strdup("", &ds->targets));
     CHARL_TRY(charl_strdup("", &ds->tokenizer));
     CHARL_TRY(open_pair(ds, CHARL_SPLIT_TRAIN, names[0], names[1], true));
     ds->kind = ds->arrays[1].dtype == CHARL_F32 ? CHARL_DATASET_REGRESSION
@@ -170,8 +168,8 @@ static charl_status read_stats(charl_dataset *ds)
     int n_std = 0;
 
     CHARL_TRY(charl__file_text(&ds->file, x->name, "layout", &ds->layout));
-    CHARL_TRY(charl__file_floats(&ds->file, x->name, "mean", &ds->mean, &ds->n_stats));
-    CHARL_TRY(charl__file_floats(&ds->file, x->name, "std", &ds->std, &n_std));
+    CHARL_TRY(charl__file_stats(&ds->file, x->name, "mean", &ds->mean, &ds->n_stats));
+    CHARL_TRY(charl__file_stats(&ds->file, x->name, "std", &ds->std, &n_std));
     CHARL_REQUIRE(ds->n_stats == n_std, CHARL_ERR_DATA, "%s: %s: %d means but %d deviations",
                   ds->file.path, x->name, ds->n_stats, n_std);
     CHARL_REQUIRE(n_std == 0 || n_std == 1 || (x->item.ndim >= 1 && n_std == x->item.dim[0]),
@@ -272,6 +270,7 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
     }
     ds->classes = most;
 cleanup:
+    ds->stored_classes = ds->classes;
     return st;
 }
 
@@ -345,7 +344,11 @@ void charl_dataset_close(charl_dataset *ds)
     charl_free(ds->fit);
     charl_free(ds->class_names);
     charl_free(ds->columns);
+    charl_free(ds->targets);
     charl_free(ds->tokenizer);
+    charl_free(ds->class_map);
+    charl_free(ds->column_map);
+    charl_free(ds->target_map);
     charl_free(ds);
 }
 
@@ -371,6 +374,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .fit = ds->fit,
         .class_names = ds->class_names,
         .columns = ds->columns,
+        .targets = ds->targets,
         .tokenizer = ds->tokenizer,
         .checksums = true,
         .native = true,

@@ -5,12 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/utf8.h"
 
 enum { MAX_CHUNK_BYTES = 64 << 20, MAX_ITEM_BYTES = 1 << 30, MAX_TEXT = 65536 };
 
@@ -440,7 +442,7 @@ void charl__file_seal(charl__file *f, charl__array *arrays, int n)
     }
 }
 
-charl_status charl__file_floats(charl__file *f, const char *object, const char *name, float **out,
+static charl_status read_floats(charl__file *f, const char *object, const char *name, float **out,
                                 int *n)
 {
     charl_status st = CHARL_OK;
@@ -474,6 +476,54 @@ cleanup:
     return st;
 }
 
+/* All of the 1-D array `name`, of type `dtype`, and `spare` zeroed elements. *out stays NULL when
+ * there is no such array. */
+static charl_status read_whole(charl__file *f, const char *name, charl_dtype dtype, int64_t spare,
+                               void *out, int64_t *n)
+{
+    charl_status st = CHARL_OK;
+    charl__array a = {.dataset = H5I_INVALID_HID};
+    void *data = NULL;
+    bool found = false;
+
+    CHARL_TRY(charl__file_find(f, name, &found));
+    if (!found) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
+    CHARL_REQUIRE(a.dtype == dtype && a.item.ndim == 0, CHARL_ERR_DATA,
+                  "%s: %s must be a list of %s", f->path, name, charl_dtype_name(dtype));
+    CHARL_TRY(charl_alloc_array(a.rows + spare, a.item_bytes, &data));
+    CHARL_TRY(charl__array_read(f, &a, 0, a.rows, data));
+    *n = a.rows;
+    *(void **)out = data;
+    data = NULL;
+cleanup:
+    charl_free(data);
+    charl__array_fini(&a);
+    return st;
+}
+
+charl_status charl__file_stats(charl__file *f, const char *object, const char *name, float **out,
+                               int *n)
+{
+    charl_status st = CHARL_OK;
+    char array[CHARL__ARRAY_NAME];
+    int64_t count = 0;
+
+    CHARL_TRY(read_floats(f, object, name, out, n));
+    if (*out) {
+        goto cleanup;
+    }
+    snprintf(array, sizeof array, "/stats/%s", name);
+    CHARL_TRY(read_whole(f, array, CHARL_F32, 0, out, &count));
+    CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_DATA, "%s: %s has %lld values", f->path, array,
+                  (long long)count);
+    *n = (int)count;
+cleanup:
+    return st;
+}
+
 charl_status charl__file_text(charl__file *f, const char *object, const char *name, char **out)
 {
     charl_status st = CHARL_OK;
@@ -492,6 +542,30 @@ charl_status charl__file_text(charl__file *f, const char *object, const char *na
     CHARL_TRY(charl_strdup(text, out));
 cleanup:
     charl__h5_close(&id);
+    charl_free(text);
+    return st;
+}
+
+charl_status charl__file_names(charl__file *f, const char *name, char **out)
+{
+    charl_status st = CHARL_OK;
+    char array[CHARL__ARRAY_NAME], *text = NULL;
+    int64_t bytes = 0;
+
+    *out = NULL;
+    snprintf(array, sizeof array, "/names/%s", name);
+    CHARL_TRY(read_whole(f, array, CHARL_U8, 1, &text, &bytes));
+    if (!text) {
+        CHARL_TRY(charl__file_text(f, "/", name, &text));
+        bytes = (int64_t)strlen(text);
+    }
+    CHARL_REQUIRE(!memchr(text, '\0', (size_t)bytes), CHARL_ERR_DATA, "%s: %s is not text", f->path,
+                  array);
+    CHARL_REQUIRE(charl__utf8_valid(text, (size_t)bytes) == (size_t)bytes, CHARL_ERR_DATA,
+                  "%s: the %s are not UTF-8", f->path, name);
+    *out = text;
+    text = NULL;
+cleanup:
     charl_free(text);
     return st;
 }

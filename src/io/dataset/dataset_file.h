@@ -70,12 +70,17 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
 /** Read all of it, every checksum and every float. */
 charl_status charl__array_verify(charl__file *f, charl__array *a) CHARL_MUST_CHECK;
 
-/** 1-D float attribute `name` of `object` as a new array (charl_free); NULL and 0 when absent. */
-charl_status charl__file_floats(charl__file *f, const char *object, const char *name, float **out,
-                                int *n) CHARL_MUST_CHECK;
+/** The floats `name` of array `object` ("/train/x"): a 1-D attribute, or where they are too many
+ * for one the array /stats/NAME. A new array (charl_free); NULL and 0 when absent. */
+charl_status charl__file_stats(charl__file *f, const char *object, const char *name, float **out,
+                               int *n) CHARL_MUST_CHECK;
 
 /** Text attribute of `object` as a new string (charl_free); "" when absent. */
 charl_status charl__file_text(charl__file *f, const char *object, const char *name,
                               char **out) CHARL_MUST_CHECK;
+
+/** A list of names: the text attribute `name` of the file, or where it is too long for one the
+ * array /names/NAME of bytes. A new string (charl_free); "" when absent. */
+charl_status charl__file_names(charl__file *f, const char *name, char **out) CHARL_MUST_CHECK;
 
 #endif

@@ -18,8 +18,9 @@ struct charl_dataset {
     charl__array arrays[2 * CHARL_SPLIT_COUNT]; /* x and y of split s at 2 s and 2 s + 1 */
     charl__view views[CHARL_SPLIT_COUNT];
     charl_dataset_kind kind;
-    bool values; /* targets are numbers, not classes */
-    int64_t classes;
+    bool values;            /* targets are numbers, not classes */
+    int64_t classes;        /* as delivered */
+    int64_t stored_classes; /* labels in the file are below */
     int64_t window;
     float *mean;
     float *std;
@@ -28,8 +29,13 @@ struct charl_dataset {
     char *fit;
     char *class_names;
     char *columns;
+    char *targets;
     char *tokenizer;
     char content_id[65];
+    /* How rows become those that a model takes (charl_dataset_map); NULL: they are. */
+    int64_t *class_map;  /* [stored_classes] the model's number of a label */
+    int64_t *column_map; /* [columns] where the model's column lies in a stored row */
+    int64_t *target_map; /* [targets] the same of targets */
 };
 
 /** Largest label of the view plus one. Errors: ERR_DATA for a negative label. */

@@ -42,6 +42,22 @@ static int64_t per_item(const charl__array *a)
     return (int64_t)(a->item_bytes / charl_dtype_size(a->dtype));
 }
 
+/* The elements of every row in the order of `from`, which names a place in the row for each. `row`
+ * has room for one. */
+static void permute(void *data, int64_t rows, int64_t per_row, size_t size, const int64_t *from,
+                    unsigned char *row)
+{
+    unsigned char *p = data;
+    const size_t bytes = (size_t)per_row * size;
+
+    for (int64_t r = 0; r < rows; r++, p += bytes) {
+        memcpy(row, p, bytes);
+        for (int64_t i = 0; i < per_row; i++) {
+            memcpy(p + (size_t)i * size, row + (size_t)from[i] * size, size);
+        }
+    }
+}
+
 /* n integers of `a`, from row `first` on, each a class, as i32; out NULL: only checked. */
 static charl_status to_classes(const charl_dataset *ds, const charl__array *a, int64_t first,
                                int64_t n, const void *stored, int32_t *out)
@@ -52,11 +68,12 @@ static charl_status to_classes(const charl_dataset *ds, const charl__array *a, i
     for (int64_t i = 0; i < n; i++) {
         const int64_t v = stored_integer(a->dtype, stored, i);
 
-        CHARL_REQUIRE(v >= 0 && v < ds->classes, CHARL_ERR_DATA,
+        CHARL_REQUIRE(v >= 0 && v < ds->stored_classes, CHARL_ERR_DATA,
                       "%s: %s: %lld in row %lld is not in [0, %lld)", ds->file.path, a->name,
-                      (long long)v, (long long)(first + i / per_row), (long long)ds->classes);
+                      (long long)v, (long long)(first + i / per_row),
+                      (long long)ds->stored_classes);
         if (out) {
-            out[i] = (int32_t)v;
+            out[i] = (int32_t)(ds->class_map ? ds->class_map[v] : v);
         }
     }
 cleanup:
@@ -187,6 +204,7 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
     unsigned char *px = x;
     unsigned char *py = y;
     void *stored = NULL;
+    unsigned char *row = NULL; /* one, while its elements change places */
     size_t y_bytes = 0;
 
     CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && n >= 0, CHARL_ERR_INVALID,
@@ -203,20 +221,30 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
             CHARL_TRY(charl_alloc_array(n, v->y->item_bytes, &stored));
         }
     }
+    if (ds->column_map || ds->target_map) {
+        CHARL_TRY(charl_alloc(v->x->item_bytes + (v->y ? v->y->item_bytes : 0) + y_bytes, &row));
+    }
     for (int64_t i = 0; i < n;) {
         const int64_t k = run_length(rows + i, n - i);
 
         if (px) {
             CHARL_TRY(charl__array_read(&ds->file, v->x, v->first + rows[i], k, px));
+            if (ds->column_map) {
+                permute(px, k, per_item(v->x), charl_dtype_size(v->x->dtype), ds->column_map, row);
+            }
             px += (size_t)k * v->x->item_bytes;
         }
         if (py) {
             CHARL_TRY(read_targets(ds, v->y, v->first + rows[i], k, stored, py));
+            if (ds->target_map) {
+                permute(py, k, per_item(v->y), sizeof(int32_t), ds->target_map, row);
+            }
             py += (size_t)k * y_bytes;
         }
         i += k;
     }
 cleanup:
+    charl_free(row);
     charl_free(stored);
     return st;
 }

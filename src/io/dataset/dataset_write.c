@@ -4,6 +4,7 @@
 #include "io/dataset/dataset_write.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "io/h5_array.h"
 #include "io/h5_driver.h"
 
-enum { MAX_STATS = 8192, MAX_TEXT = 60000 };
+enum { MOST_STATS = 8192, MAX_TEXT = 60000 }; /* of an attribute */
 
 typedef struct output {
     charl__h5_array array;
@@ -117,9 +118,11 @@ static charl_status add_stats(charl__writer *w)
     const charl_shape *item = &w->spec.x_item;
     const int64_t n = item->ndim == 1 || item->ndim >= 3 ? item->dim[0] : 1;
 
-    if (w->spec.kind == CHARL_DATASET_TOKENS || n > MAX_STATS) {
+    if (w->spec.kind == CHARL_DATASET_TOKENS) {
         goto cleanup;
     }
+    CHARL_REQUIRE(n <= INT_MAX, CHARL_ERR_DATA, "%s: %lld columns are too many", w->path,
+                  (long long)n);
     w->n_stats = (int)n;
     CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->shift));
     CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->sum));
@@ -206,8 +209,18 @@ const char *charl__name_fault(const char *name)
 charl_status charl__writer_text(charl__writer *w, const char *name, const char *text)
 {
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
+    const size_t bytes = strlen(text);
+    const charl_shape one = {0, {0}};
+    char array[CHARL__ARRAY_NAME];
 
-    return strlen(text) > MAX_TEXT ? CHARL_OK : charl__h5_set_text(&site, w->h5, name, text);
+    if (bytes == 0) {
+        return CHARL_OK;
+    }
+    if (bytes <= MAX_TEXT) {
+        return charl__h5_set_text(&site, w->h5, name, text);
+    }
+    snprintf(array, sizeof array, "/names/%s", name);
+    return charl__writer_array(w, array, CHARL_U8, &one, (int64_t)bytes, text);
 }
 
 /* Checksums of the next `bytes` bytes of the array. */
@@ -385,6 +398,13 @@ static charl_status write_stats(charl__writer *w)
         values[c] = (float)(w->shift[c] + mean);
         values[w->n_stats + c] = std > 0 ? std : 1.0F; /* a constant column is left as it is */
     }
+    if (w->n_stats > MOST_STATS) {
+        CHARL_TRY(charl__writer_array(w, "/stats/mean", CHARL_F32, &(charl_shape){0}, w->n_stats,
+                                      values));
+        CHARL_TRY(charl__writer_array(w, "/stats/std", CHARL_F32, &(charl_shape){0}, w->n_stats,
+                                      values + w->n_stats));
+        goto cleanup;
+    }
     CHARL_TRY(write_floats(w, x->array.dataset, "mean", values, w->n_stats));
     CHARL_TRY(write_floats(w, x->array.dataset, "std", values + w->n_stats, w->n_stats));
 cleanup:
@@ -423,14 +443,14 @@ cleanup:
     return st;
 }
 
-charl_status charl__writer_array(charl__writer *w, const char *name, const charl_shape *item,
-                                 int64_t rows, const uint32_t *data)
+charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype dtype,
+                                 const charl_shape *item, int64_t rows, const void *data)
 {
     charl_status st = CHARL_OK;
     output o = {.array = {.dataset = H5I_INVALID_HID, .rows = rows}};
 
     snprintf(o.array.name, sizeof o.array.name, "%s", name);
-    CHARL_TRY(add_output(w, &o, CHARL_U32, item));
+    CHARL_TRY(add_output(w, &o, dtype, item));
     CHARL_TRY(append(w, &o, data, rows));
     CHARL_TRY(write_checksums(w, &o));
 cleanup:

@@ -31,15 +31,16 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
  * control and invisible characters (base/utf8.h), bytes that are not UTF-8. NULL: nothing. Borrowed
  * until the next call on this thread. */
 const char *charl__name_fault(const char *name);
-/** Text attribute of the file: "class_names", "columns". Not stored when longer than HDF5 allows
- * (64 kB). */
+/** A text of the file, such as "class_names" and "columns": an attribute, or the array /names/NAME
+ * where it is longer than HDF5 allows one to be (64 kB). Nothing for "". Errors: ERR_DISK. */
 charl_status charl__writer_text(charl__writer *w, const char *name,
                                 const char *text) CHARL_MUST_CHECK;
 
-/** A whole array of u32 beside the samples, with checksums: `rows` rows of shape `item`. Errors:
- * ERR_DISK. */
-charl_status charl__writer_array(charl__writer *w, const char *name, const charl_shape *item,
-                                 int64_t rows, const uint32_t *data) CHARL_MUST_CHECK;
+/** A whole array beside the samples, with checksums: `rows` rows of shape `item`. Errors: ERR_DISK.
+ */
+charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype dtype,
+                                 const charl_shape *item, int64_t rows,
+                                 const void *data) CHARL_MUST_CHECK;
 
 /** The next n samples: x [n, x_item] of x_dtype, y [n, y_item] i32 or f32 (NULL for tokens).
  *  Errors: ERR_DATA for a float that is not finite or a label below 0, naming the sample. */

@@ -99,6 +99,91 @@ void charl_tokenizer_destroy(charl_tokenizer *t)
     charl_free(t);
 }
 
+const uint32_t *charl__tokenizer_learnt(const charl_tokenizer *t, int64_t *n)
+{
+    switch (t->kind) {
+    case CHARL_TOKENIZER_CHARS:
+        *n = t->vocab;
+        return t->points;
+    case CHARL_TOKENIZER_BPE:
+        *n = 2 * (t->vocab - 256);
+        return t->merges;
+    default:
+        *n = 0;
+        return NULL;
+    }
+}
+
+charl_status charl__tokenizer_restore(charl_tokenizer_kind kind, const uint32_t *learnt, int64_t n,
+                                      charl_tokenizer **out)
+{
+    charl_status st = CHARL_OK;
+    charl_tokenizer *t = NULL;
+    uint32_t *copy = NULL;
+
+    *out = NULL;
+    CHARL_REQUIRE(kind == CHARL_TOKENIZER_CHARS || (kind == CHARL_TOKENIZER_BPE && n % 2 == 0) ||
+                      (kind == CHARL_TOKENIZER_BYTES && n == 0),
+                  CHARL_ERR_DATA, "a tokenizer of kind %s does not learn %lld numbers",
+                  charl_tokenizer_kind_name(kind), (long long)n);
+    CHARL_TRY(charl_alloc(sizeof *t, &t));
+    t->kind = kind;
+    CHARL_TRY(charl_alloc_array(n + 1, sizeof *copy, &copy));
+    if (n > 0) {
+        memcpy(copy, learnt, (size_t)n * sizeof *copy);
+    }
+    switch (kind) {
+    case CHARL_TOKENIZER_CHARS:
+        st = charl__chars_become(t, copy, n);
+        copy = NULL; /* taken */
+        break;
+    case CHARL_TOKENIZER_BPE:
+        st = charl__bpe_become(t, copy, n / 2);
+        copy = NULL;
+        break;
+    default:
+        st = charl__bytes_learn(t);
+    }
+    CHARL_TRY(st);
+    *out = t;
+    t = NULL;
+cleanup:
+    charl_free(copy);
+    charl_tokenizer_destroy(t);
+    return st;
+}
+
+charl_status charl__tokenizer_copy(const charl_tokenizer *t, charl_tokenizer **out)
+{
+    int64_t n;
+    const uint32_t *learnt = charl__tokenizer_learnt(t, &n);
+
+    return charl__tokenizer_restore(t->kind, learnt, n, out);
+}
+
+bool charl__tokenizer_equal(const charl_tokenizer *a, const charl_tokenizer *b)
+{
+    int64_t n = 0, m = 0;
+    const uint32_t *x = a ? charl__tokenizer_learnt(a, &n) : NULL;
+    const uint32_t *y = b ? charl__tokenizer_learnt(b, &m) : NULL;
+
+    if (!a || !b) {
+        return a == b;
+    }
+    return a->kind == b->kind && n == m && (n == 0 || memcmp(x, y, (size_t)n * sizeof *x) == 0);
+}
+
+charl_tokenizer_kind charl__tokenizer_kind_of(const char *name)
+{
+    int kind = 0;
+
+    while (kind < CHARL_TOKENIZER_KIND_COUNT &&
+           strcmp(name, charl_tokenizer_kind_name((charl_tokenizer_kind)kind)) != 0) {
+        kind++;
+    }
+    return (charl_tokenizer_kind)kind;
+}
+
 charl_tokenizer_kind charl_tokenizer_get_kind(const charl_tokenizer *t)
 {
     return t->kind;

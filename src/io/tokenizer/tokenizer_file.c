@@ -1,6 +1,4 @@
 /* The tokenizer in a data set: its kind as an attribute, and what it learnt as an array. */
-#include <string.h>
-
 #include "base/alloc.h"
 #include "io/dataset/dataset_file.h"
 #include "io/h5.h"
@@ -16,10 +14,10 @@ charl_status charl__tokenizer_store(const charl_tokenizer *t, charl__writer *w)
 
     CHARL_TRY(charl__writer_text(w, "tokenizer", charl_tokenizer_kind_name(t->kind)));
     if (t->kind == CHARL_TOKENIZER_CHARS) {
-        CHARL_TRY(charl__writer_array(w, CHARACTERS, &point, t->vocab, t->points));
+        CHARL_TRY(charl__writer_array(w, CHARACTERS, CHARL_U32, &point, t->vocab, t->points));
     }
     if (t->kind == CHARL_TOKENIZER_BPE && t->vocab > 256) {
-        CHARL_TRY(charl__writer_array(w, MERGES, &pair, t->vocab - 256, t->merges));
+        CHARL_TRY(charl__writer_array(w, MERGES, CHARL_U32, &pair, t->vocab - 256, t->merges));
     }
 cleanup:
     return st;
@@ -86,20 +84,17 @@ static charl_status read_kind(charl__file *f, charl_tokenizer_kind *out)
 {
     charl_status st = CHARL_OK;
     char *name = NULL;
-    int kind = 0;
+    charl_tokenizer_kind kind;
 
     CHARL_TRY(charl__file_text(f, "/", "tokenizer", &name));
     CHARL_REQUIRE(
         name[0], CHARL_ERR_DATA,
         "%s carries no tokenizer; HINT only data sets made by `charl data import text` do",
         f->path);
-    while (kind < CHARL_TOKENIZER_KIND_COUNT &&
-           strcmp(name, charl_tokenizer_kind_name((charl_tokenizer_kind)kind)) != 0) {
-        kind++;
-    }
+    kind = charl__tokenizer_kind_of(name);
     CHARL_REQUIRE(kind < CHARL_TOKENIZER_KIND_COUNT, CHARL_ERR_DATA,
                   "%s: unknown tokenizer \"%.40s\" (bytes, chars or bpe)", f->path, name);
-    *out = (charl_tokenizer_kind)kind;
+    *out = kind;
 cleanup:
     charl_free(name);
     return st;

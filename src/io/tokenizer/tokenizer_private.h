@@ -1,6 +1,8 @@
 #ifndef CHARL_IO_TOKENIZER_TOKENIZER_PRIVATE_H
 #define CHARL_IO_TOKENIZER_TOKENIZER_PRIVATE_H
 /** A tokenizer as its own source files and the importer see it. */
+#include <stdbool.h>
+
 #include "charl/tokenizer.h"
 #include "io/dataset/dataset_write.h"
 #include "io/tokenizer/word_map.h"
@@ -29,6 +31,19 @@ charl_status charl__tokenizer_each(const charl_tokenizer *t, const char *text, s
 
 /** Put the tokenizer into a data set that is being written. Errors: ERR_DISK. */
 charl_status charl__tokenizer_store(const charl_tokenizer *t, charl__writer *w) CHARL_MUST_CHECK;
+
+/** What a tokenizer has learnt, borrowed: chars: points [*n], bpe: merges [*n / 2, 2]; bytes: none.
+ */
+const uint32_t *charl__tokenizer_learnt(const charl_tokenizer *t, int64_t *n);
+/** The tokenizer that learnt these n numbers, which are copied. Errors: ERR_DATA, ERR_NOMEM. */
+charl_status charl__tokenizer_restore(charl_tokenizer_kind kind, const uint32_t *learnt, int64_t n,
+                                      charl_tokenizer **out) CHARL_MUST_CHECK;
+charl_status charl__tokenizer_copy(const charl_tokenizer *t,
+                                   charl_tokenizer **out) CHARL_MUST_CHECK;
+/** Whether they encode every text alike; either may be NULL. */
+bool charl__tokenizer_equal(const charl_tokenizer *a, const charl_tokenizer *b);
+/** The kind that is called `name`, or CHARL_TOKENIZER_KIND_COUNT. */
+charl_tokenizer_kind charl__tokenizer_kind_of(const char *name);
 
 /** Room for the bytes of `vocab` tokens, `total` together. The caller fills both in. */
 charl_status charl__tokens_create(charl_tokenizer *t, int64_t vocab,

@@ -1,0 +1,103 @@
+#ifndef CHARL_DATA_SCHEMA_H
+#define CHARL_DATA_SCHEMA_H
+/** What a model's data look like: names of classes, columns and targets, shapes, the numbers that
+ * normalise a sample, the tokenizer. A checkpoint stores it, so that other data can be matched with
+ * the model by name.
+ *
+ *      charl_data_schema *s;                            // when a training starts
+ *      charl_data_schema_create(ds, n, mean, std, &s);
+ *      ...                                              // it travels in charl_checkpoint.schema
+ *      charl_dataset_map(other, schema, "model.h5", false, &notes);
+ *      charl_dataset_read(other, ...);                  // labels and columns are the model's now
+ *
+ *  A list of names is one text with line ends between the names; "" is an empty list. A schema is
+ * plain memory that never changes after it was made: any thread may read it. Nothing here is
+ * collective.
+ */
+#include "charl/dataset.h"
+
+/** Texts are never NULL, "" when unknown. Everything is owned by the schema: read it, do not change
+ * it. */
+typedef struct charl_data_schema {
+    charl_dataset_kind kind;
+    charl_dtype x_dtype; /* of a sample as it is delivered: u8, u16, u32 or f32; tokens: i32 */
+    charl_shape x_shape; /* of one sample; tokens: [window] */
+    charl_dtype y_dtype; /* i32 class labels or next tokens, f32 values */
+    charl_shape y_shape; /* of one target; a single label is a scalar */
+    int64_t classes;     /* that the model knows; size of the vocabulary; 0 for values */
+    char *class_names;   /* name i is that of label i */
+    char *columns;       /* of a table, in the order of x */
+    char *targets;       /* in the order of y; of a single label the name of its column */
+    char *layout;        /* "NCHW", "rows" or "tokens" */
+    char *fit;           /* images: "crop", "stretch" or "pad" */
+    int64_t n_stats;   /* 1, or channels (images) or columns (tables); 0: not normalised (tokens) */
+    float *mean, *std; /* [n_stats] that training used, in units of x: the model sees
+                          (x - mean) * (1 / std) */
+    char *tokenizer_kind;       /* "bytes", "chars" or "bpe" */
+    charl_tokenizer *tokenizer; /* NULL: none, or too large for the file that the schema is from */
+} charl_data_schema;
+
+/** Describe the data of a training. With n_stats > 0 mean and std are the numbers that training
+ * normalises with. Reads the tokenizer of a set of tokens that carries one. *out is owned, NULL on
+ * failure.
+ *
+ *  mean, std  [n_stats]  copied
+ *
+ *  Blocks. Local. Errors: ERR_DATA, ERR_IO (the tokenizer), ERR_NOMEM. */
+charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, const float *mean,
+                                      const float *std, charl_data_schema **out) CHARL_MUST_CHECK;
+
+/** A copy that shares nothing. Blocks. Local. Errors: ERR_NOMEM. */
+charl_status charl_data_schema_copy(const charl_data_schema *s,
+                                    charl_data_schema **out) CHARL_MUST_CHECK;
+
+/** A copy that normalises with other numbers. Blocks. Local. Errors: ERR_NOMEM. */
+charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_stats,
+                                          const float *mean, const float *std,
+                                          charl_data_schema **out) CHARL_MUST_CHECK;
+
+/** NULL is a no-op. Local. */
+void charl_data_schema_destroy(charl_data_schema *s);
+
+/** Describe samples that no data set holds, such as rows that a caller brings: the schema as the
+ * info of a data set without rows. `path` is for messages; pointers are borrowed from both. Local.
+ */
+void charl_data_schema_get_info(const charl_data_schema *s, const char *path,
+                                charl_dataset_info *out);
+
+/** Number of names in a list. Local. */
+int64_t charl_names_count(const char *names);
+
+/** Name `index` of a list, not terminated: its bytes are in *length. NULL outside the list. Local.
+ * Cost: reads the list up to there. */
+const char *charl_names_get(const char *names, int64_t index, size_t *length);
+
+/** Find the names of one list in another.
+ *
+ *  index    [charl_names_count(of)] new, charl_free: place in `in` of each name of `of`, or -1
+ *  missing  new, charl_free: the names of `of` that are not in `in`, as text for a message; NULL
+ *           when there is none
+ *
+ *  Blocks. Local. Errors: ERR_DATA  a name of `of` stands twice in `in`; ERR_NOMEM.
+ *  Cost: n log n comparisons. */
+charl_status charl_names_match(const char *of, const char *in, int64_t **index,
+                               char **missing) CHARL_MUST_CHECK;
+
+/** From now on deliver the rows of `ds` as the model of schema `s` takes them: labels become the
+ * model's numbers, columns and targets stand in its order, and charl_dataset_get_info reports its
+ * classes and names (mean and std stay those of the file).
+ *
+ *  Names decide. Numbers and positions are used only where neither side has names, or, with a note,
+ * where only one has. Fewer classes than the model knows are allowed unless `all`.
+ *
+ *  model  what has the schema, for messages
+ *  all    every class of the model must be there, as for training
+ *  notes  new, charl_free: a line for everything that could not be compared; NULL: nothing
+ *
+ *  Before the first read, once. Blocks. Local. Errors: ERR_DATA  samples or targets of another
+ * shape, classes, columns or targets that the other side does not have, all named; another
+ * tokenizer; ERR_NOMEM */
+charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model,
+                               bool all, char **notes) CHARL_MUST_CHECK;
+
+#endif
