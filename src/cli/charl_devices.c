@@ -74,7 +74,6 @@ int charl__devices_main(const char *path, int argc, char **argv)
         return code;
     }
     st = charl_device_list(devices, MAX_LISTED, &count);
-    charl__cli_restore_signals();
     if (st != CHARL_OK) {
         count = 0;
         code = charl__cli_fail(st);

@@ -110,9 +110,6 @@ static charl_status put(void *ctx, const char *text, size_t bytes)
     charl_status st = CHARL_OK;
     generation *g = ctx;
 
-    if (g->pieces == 0) {
-        charl__cli_restore_signals(); /* the device is open, and its driver may have taken them */
-    }
     if (g->to_terminal) {
         put_on_terminal(g, text, bytes);
     } else {

@@ -32,15 +32,6 @@ void charl__ranks_warn(void *comm, const char *text)
     }
 }
 
-/* The device is open by now, and with it the driver's signal handlers. */
-charl_status charl__ranks_started(void *ctx, const charl_train_info *info)
-{
-    (void)ctx;
-    (void)info;
-    charl__cli_restore_signals();
-    return CHARL_OK;
-}
-
 static void on_death(void *comm, const charl_comm_death *death)
 {
     char text[MESSAGE_BYTES];

@@ -199,7 +199,6 @@ int charl__selftest_main(const char *path, int argc, char **argv)
         return code;
     }
     st = charl_device_open(&(charl_device_request){.select = s.device, .local_size = 1}, &dev);
-    charl__cli_restore_signals();
     if (st != CHARL_OK) {
         return charl__cli_error(charl__cli_exit_code(st), "`charl devices` lists the devices", "%s",
                                 charl_error_message());

@@ -137,10 +137,9 @@ static charl_status work(tuning *t)
     charl_status st = CHARL_OK;
     charl_device *dev = NULL;
 
-    st = charl_device_open(
-        &(charl_device_request){.select = t->select, .local_size = 1, .allow_tf32 = t->tf32}, &dev);
-    charl__cli_restore_signals();
-    CHARL_TRY(st);
+    CHARL_TRY(charl_device_open(
+        &(charl_device_request){.select = t->select, .local_size = 1, .allow_tf32 = t->tf32},
+        &dev));
     if (t->clear) {
         CHARL_TRY(charl__choices_clear(dev));
         printf("forgotten: what was kept for %s\n", charl_device_get_info(dev)->name);

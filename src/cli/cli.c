@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +16,6 @@
 
 enum { MESSAGE_BYTES = 8192 };
 
-static const int driver_signals[] = {SIGTERM, SIGINT,  SIGHUP, SIGUSR1, SIGUSR2,
-                                     SIGQUIT, SIGSEGV, SIGFPE, SIGABRT, SIGXFSZ};
-enum { N_SIGNALS = sizeof driver_signals / sizeof *driver_signals };
-
-static struct sigaction first_actions[N_SIGNALS];
 static const char *program_name = "charl";
 
 int charl__cli_launcher_rank(void)
@@ -138,11 +132,8 @@ int charl__cli_begin(const char *program)
 
     program_name = program;
     charl__fault_rank_set(charl__cli_launcher_rank());
-    for (int i = 0; i < N_SIGNALS; i++) {
-        sigaction(driver_signals[i], NULL, &first_actions[i]);
-    }
     charl__panic_hook_set(on_panic);
-    charl__log_sink_set(on_log, first_actions);
+    charl__log_sink_set(on_log, &program_name);
     st = charl__env_check();
     charl__log_sink_set(on_log, NULL);
     if (st == CHARL_OK || charl__cli_launcher_rank() != 0) {
@@ -207,13 +198,6 @@ int charl__cli_fail(charl_status st)
         charl__cli_say("debug", path);
     }
     return charl__cli_error(charl__cli_exit_code(st), hint, "%s", text);
-}
-
-void charl__cli_restore_signals(void)
-{
-    for (int i = 0; i < N_SIGNALS; i++) {
-        sigaction(driver_signals[i], &first_actions[i], NULL);
-    }
 }
 
 void charl__cli_put(const char *text, int indent)

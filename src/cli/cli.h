@@ -44,8 +44,7 @@ int charl__cli_leave_to_first(int code);
 int charl__cli_exit_code(charl_status st);
 
 /** Before anything else: the name in front of messages, where warnings of the library go, the
- * environment variables, and the signal handlers to come back to. Returns CHARL__EXIT_OK or the
- * code to leave with. */
+ * environment variables. Returns CHARL__EXIT_OK or the code to leave with. */
 int charl__cli_begin(const char *program);
 
 /** Last thing in main: make sure that standard output arrived. Returns `code`, or CHARL__EXIT_DISK
@@ -58,10 +57,6 @@ int charl__cli_error(int code, const char *hint, const char *fmt, ...) CHARL_PRI
 /** Say the thread's last failure; what follows "HINT" in its message becomes the hint. Returns the
  * exit code of `st`. */
 int charl__cli_fail(charl_status st);
-
-/** Listing devices lets OpenCL drivers take signal handlers (PoCL: TERM, INT, HUP, ...): put back
- * those that were there at the beginning, so that Ctrl-C ends the program. */
-void charl__cli_restore_signals(void);
 
 /** Text from elsewhere (names in a file, paths, messages) to a stream that may be a terminal. A
  * character that would not just be shown (base/utf8.h; a tab is) becomes '?', so that no file can

@@ -2,6 +2,7 @@
  * by PCI address, integrated GPUs, accelerators, CPUs. A device that cannot compile or is not
  * available is not listed. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,14 +242,27 @@ cleanup:
     return st;
 }
 
-/* A driver begins its work in the first query, PoCL without a thought of other threads. */
+/* The first query initializes a driver, and PoCL's is not thread-safe. PoCL and its LLVM also
+ * replace the program's signal handlers then (LLVM's swallows the first SIGQUIT and SIGUSR1), so
+ * those of the program are put back. */
 charl_status charl__devices_find(charl__found *out, int *count)
 {
+    static const int signals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGUSR1, SIGUSR2, SIGQUIT,
+                                  SIGILL,  SIGTRAP, SIGSEGV, SIGBUS,  SIGFPE,  SIGABRT,
+                                  SIGSYS,  SIGPIPE, SIGXCPU, SIGXFSZ};
+    enum { N = sizeof signals / sizeof signals[0] };
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct sigaction action[N];
     charl_status st;
 
     pthread_mutex_lock(&lock);
+    for (int i = 0; i < N; i++) {
+        sigaction(signals[i], NULL, &action[i]);
+    }
     st = find(out, count);
+    for (int i = 0; i < N; i++) {
+        sigaction(signals[i], &action[i], NULL);
+    }
     pthread_mutex_unlock(&lock);
     return st;
 }

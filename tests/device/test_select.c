@@ -1,6 +1,7 @@
 /* Which device a rank gets, over invented lists; and the list of real devices. */
 #include "device/suite.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -202,6 +203,30 @@ static void test_list(void **state)
     assert_memory_equal(&first, &info[0], sizeof first);
 }
 
+static void ignore(int sig)
+{
+    (void)sig;
+}
+
+/* A driver that is initialized (by the first list of this process) replaces no signal handler. */
+static void test_signal_handlers(void **state)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGABRT};
+    struct sigaction before[sizeof signals / sizeof signals[0]], now;
+    int count;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        assert_int_equal(
+            sigaction(signals[i], &(struct sigaction){.sa_handler = ignore}, &before[i]), 0);
+    }
+    (void)!charl_device_list(NULL, 0, &count);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        assert_int_equal(sigaction(signals[i], &before[i], &now), 0);
+        assert_true(now.sa_handler == ignore);
+    }
+}
+
 static void test_environment_overrides(void **state)
 {
     (void)state;
@@ -265,6 +290,7 @@ static int report_no_platform(void)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_signal_handlers), /* before anything else lists devices */
         cmocka_unit_test(test_grammar),
         cmocka_unit_test(test_sharing),
         cmocka_unit_test(test_lists),

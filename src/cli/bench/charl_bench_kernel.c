@@ -295,7 +295,6 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
     }
     st = charl_device_open(
         &(charl_device_request){.select = r.select, .local_size = 1, .allow_tf32 = r.tf32}, &dev);
-    charl__cli_restore_signals();
     if (st != CHARL_OK) {
         return fail_open(st);
     }

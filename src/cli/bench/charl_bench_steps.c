@@ -39,7 +39,6 @@ static charl_status on_started(void *ctx, const charl_train_info *info)
     w->out->flop = info->flop;
     w->out->device = info->device->index;
     w->out->is_cpu = info->device->kind == CHARL_DEVICE_CPU;
-    charl__cli_restore_signals();
     return CHARL_OK;
 }
 
