@@ -67,16 +67,50 @@ kill -USR2 "$job"
 ended 75 "SIGUSR2 to mpirun"
 saved "SIGUSR2 to mpirun"
 
-# A second INT ends the process where it stands; the first may have ended it already.
+# A request that is delivered twice is one request.
+for gap in 0 0.001 0.01 0.3; do
+    begin 1
+    kill -TERM "$job"
+    [ $gap = 0 ] || sleep $gap
+    kill -TERM "$job"
+    ended 75 "SIGTERM twice, $gap s apart"
+    saved "SIGTERM twice, $gap s apart"
+done
 begin 1
-kill -STOP "$job" && kill -INT "$job" && kill -TERM "$job" && kill -CONT "$job"
+kill -STOP "$job" && kill -INT "$job" && kill -TERM "$job" && kill -HUP "$job" && kill -CONT "$job"
+ended 75 "three signals that were pending"
+saved "three signals that were pending"
+begin 2
+kill -TERM $(rank_pids) && kill -TERM $(rank_pids) "$job" # a wrapper forwards what its group got too
+ended 1 "SIGTERM to both ranks twice and to mpirun"
+saved "SIGTERM to both ranks twice and to mpirun"
+
+# A second request ends the process where it stands, here in a save that hangs; the checkpoint before it stands.
+begin 1
+touch run/STOP
+ended 75 "STOP before a save that hangs"
+rm run/metrics.jsonl
+CHARL_FAULT=train.write.hang:1 "$bin/charl-train" long.ini >"$T/job" 2>&1 &
+job=$!
+wait_for run/metrics.jsonl
+kill -TERM "$job"
+sleep 1.5
 checks=$((checks + 1))
-wait "$job"
-code=$?
-case $code in
-75 | 130 | 143) ;;
-*) fail "two signals: exit code $code" ;;
-esac
+kill -0 "$job" || fail "a save that hangs ended by itself"
+kill -USR1 "$job"
+kill -TERM "$job"
+ended 143 "a second SIGTERM"
+saved "a second SIGTERM"
+grep -q "stopped at once; the last checkpoint stands" "$T/job" || fail "a second SIGTERM: no word of it"
+
+# SIGQUIT acts at once, the first time. A shell has it ignored in the background.
+rm -rf run
+(ulimit -c 0 && exec env --default-signal=QUIT "$bin/charl-train" long.ini >"$T/job" 2>&1) &
+job=$!
+wait_for run/metrics.jsonl
+kill -QUIT "$job"
+ended 131 "SIGQUIT"
+rm -rf run job
 
 # To a SIGTERM of its own mpirun gives the ranks two seconds, and says 1 whatever they say.
 begin 2

@@ -87,6 +87,7 @@ static int inform(const charl__train_args *args)
     char *text = NULL;
     int code;
 
+    charl__train_unblock_signals();
     if (charl__cli_launcher_rank() != 0) {
         return 0;
     }
@@ -193,7 +194,7 @@ static int work(job *j, charl_comm *comm, bool *leave)
 }
 
 /* What each rank starts for itself; one that cannot takes the others with it. */
-static charl_status start(const charl_config *config, charl_comm *comm, atomic_int *stop)
+static charl_status start(const charl_config *config, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
     int cpus;
@@ -205,7 +206,6 @@ static charl_status start(const charl_config *config, charl_comm *comm, atomic_i
     if (charl_comm_size(comm) > 1) {
         CHARL_TRY(charl_comm_watch_begin(comm, on_death, NULL));
     }
-    CHARL_TRY(charl__train_watch_signals(stop));
 cleanup:
     return charl_comm_agree(comm, st);
 }
@@ -227,7 +227,10 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     wait.timeout_s = config->dist.stage_timeout_s;
     wait.still_s = 2 * config->dist.stage_timeout_s;
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
-    st = charl__phase_mishap("init", NULL);
+    st = charl__train_watch_signals(&stop);
+    if (st == CHARL_OK) {
+        st = charl__phase_mishap("init", NULL);
+    }
     if (st == CHARL_OK) {
         st = charl_comm_init(argc, argv);
     }
@@ -239,7 +242,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     }
     charl__cli_deadline_end();
     watched = comm;
-    st = start(config, comm, &stop);
+    st = start(config, comm);
     if (st != CHARL_OK && charl_comm_is_broken(comm)) {
         leave_torn(comm, st);
     }

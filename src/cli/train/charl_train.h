@@ -51,11 +51,14 @@ typedef struct charl__train_args {
 int charl__train_parse(int argc, char **argv, charl__train_args *out);
 void charl__train_args_fini(charl__train_args *a);
 
-/** First thing in main: block TERM, INT, HUP, USR1 and USR2 (and CONT under Open MPI), because
- * OpenCL drivers replace handlers, and ignore PIPE and XFSZ. */
+/** First thing in main: block TERM, INT, HUP, USR1 and USR2 (and CONT under Open MPI) in this
+ * thread and those that it creates, and ignore PIPE and XFSZ. */
 void charl__train_block_signals(void);
-/** Take the blocked signals in a thread from now on: the first asks for a checkpoint and a stop, a
- * second TERM, INT or HUP ends the process at once with 128 + its number. */
+/** Undo the blocking, where there is no training that could be stopped. */
+void charl__train_unblock_signals(void);
+/** Take the blocked signals in a thread from now on: the first asks for a checkpoint and a stop; a
+ * second TERM, INT or HUP ends the process at once with 128 + its number, unless it comes so soon
+ * that it is the first one delivered twice. QUIT keeps its default action. */
 charl_status charl__train_watch_signals(atomic_int *stop) CHARL_MUST_CHECK;
 /** Wait a few seconds for the launcher to end the job, as it does when another rank failed. Before
  * the signals are watched. */
