@@ -2,6 +2,8 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +133,8 @@ int charl__cli_begin(const char *program)
     charl_status st;
 
     program_name = program;
+    signal(SIGPIPE, SIG_DFL); /* the parent may ignore it; without a reader a command ends quietly */
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error of write() */
     charl__fault_rank_set(charl__cli_launcher_rank());
     charl__panic_hook_set(on_panic);
     charl__log_sink_set(on_log, &program_name);
@@ -142,12 +146,21 @@ int charl__cli_begin(const char *program)
     return charl__cli_fail(st);
 }
 
+/* Whether what was written to `fd` is lost because its reader has gone: a closed pipe. */
+static bool has_no_reader(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 int charl__cli_end(int code)
 {
     const bool failed = ferror(stdout) != 0;
 
     errno = 0;
-    if ((fflush(stdout) != 0 || failed) && code == CHARL__EXIT_OK) {
+    if ((fflush(stdout) != 0 || failed) && code == CHARL__EXIT_OK &&
+        !has_no_reader(STDOUT_FILENO)) {
         return charl__cli_error(CHARL__EXIT_DISK, NULL, "standard output could not be written: %s",
                                 errno ? strerror(errno) : "output was lost");
     }

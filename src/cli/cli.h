@@ -48,7 +48,8 @@ int charl__cli_exit_code(charl_status st);
 int charl__cli_begin(const char *program);
 
 /** Last thing in main: make sure that standard output arrived. Returns `code`, or CHARL__EXIT_DISK
- * when a success could not be written. */
+ * when a success could not be written. A reader that has closed the pipe (`| head`) has what it
+ * wanted: that is no failure. */
 int charl__cli_end(int code);
 
 /** Say an error, and under it the hint unless NULL. Returns `code`. */

@@ -50,6 +50,9 @@ static int explain(const char *path, int damaged, int status, unsigned seconds)
     const int sig = WTERMSIG(status);
 
     switch (sig) {
+    case SIGPIPE: /* standard output has no reader: end like the process that found out */
+        raise(SIGPIPE);
+        return 128 + SIGPIPE;
     case SIGALRM:
     case SIGXCPU:
         return charl__cli_error(

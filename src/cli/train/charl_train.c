@@ -6,6 +6,7 @@
  */
 #include "cli/train/charl_train.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -224,6 +225,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     if (code != 0) {
         return code; /* every rank sees the same mistakes and leaves alike */
     }
+    signal(SIGPIPE, SIG_IGN); /* training continues without a reader, and its files are complete */
     wait.timeout_s = config->dist.stage_timeout_s;
     wait.still_s = 2 * config->dist.stage_timeout_s;
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");

@@ -57,8 +57,6 @@ void charl__train_block_signals(void)
     const sigset_t set = stop_signals();
 
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
 }
 
 void charl__train_unblock_signals(void)
