@@ -143,7 +143,11 @@ static int load_and_generate(generation *g, const charl__cli_operands *operands)
     const double begun_s = charl__clock_s();
     charl_config *config;
     charl_status st;
+    const int code = charl__cli_limits();
 
+    if (code != CHARL__EXIT_OK) {
+        return code;
+    }
     for (int i = 2; i < operands->count; i++) {
         overrides[i - 2].text = operands->values[i];
     }

@@ -63,8 +63,11 @@ int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_c
                                          config ? config->dist.stage_timeout_s : no_config_s};
     charl_comm *comm = NULL;
     charl_status st;
-    int code;
+    int code = charl__cli_limits();
 
+    if (code != CHARL__EXIT_OK) {
+        return code;
+    }
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
     st = charl_comm_init(argc, argv);
     if (st == CHARL_OK) {

@@ -198,6 +198,10 @@ int charl__selftest_main(const char *path, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    code = charl__cli_limits();
+    if (code != CHARL__EXIT_OK) {
+        return code;
+    }
     st = charl_device_open(&(charl_device_request){.select = s.device, .local_size = 1}, &dev);
     if (st != CHARL_OK) {
         return charl__cli_error(charl__cli_exit_code(st), "`charl devices` lists the devices", "%s",

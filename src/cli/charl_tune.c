@@ -233,6 +233,10 @@ int charl__tune_main(const char *path, int argc, char **argv)
     if (operands.count > 0) {
         return tune_config(&t, &operands, &argc, &argv);
     }
+    code = charl__cli_limits();
+    if (code != CHARL__EXIT_OK) {
+        return code;
+    }
     st = work(&t);
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
 }

@@ -133,7 +133,8 @@ int charl__cli_begin(const char *program)
     charl_status st;
 
     program_name = program;
-    signal(SIGPIPE, SIG_DFL); /* the parent may ignore it; without a reader a command ends quietly */
+    signal(SIGPIPE,
+           SIG_DFL); /* the parent may ignore it; without a reader a command ends quietly */
     signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error of write() */
     charl__fault_rank_set(charl__cli_launcher_rank());
     charl__panic_hook_set(on_panic);

@@ -32,6 +32,12 @@ const char *charl__cli_program(void);
 void charl__cli_deadline_begin(double seconds, const char *what);
 void charl__cli_deadline_end(void);
 
+/** Check the limits of the process, before MPI and OpenCL start: open files, stack, size of a file,
+ * memory, threads. Soft limits of open files and stack are raised where the hard ones allow it;
+ * threads that are created from now on have a stack of at least 8 MiB. Returns CHARL__EXIT_OK, or
+ * CHARL__EXIT_USAGE after saying which limit is too low. */
+int charl__cli_limits(void);
+
 /** Rank that the launcher gave this process, known before MPI starts; 0 without a launcher. */
 int charl__cli_launcher_rank(void);
 

@@ -293,6 +293,10 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
     if (code >= 0) {
         return code;
     }
+    code = charl__cli_limits();
+    if (code != CHARL__EXIT_OK) {
+        return code;
+    }
     st = charl_device_open(
         &(charl_device_request){.select = r.select, .local_size = 1, .allow_tf32 = r.tf32}, &dev);
     if (st != CHARL_OK) {

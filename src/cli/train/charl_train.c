@@ -222,7 +222,11 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     int code = load_config(args, &config);
     job j = {.args = args, .config = config, .stop = &stop};
 
+    if (code == 0) {
+        code = charl__cli_limits();
+    }
     if (code != 0) {
+        charl_config_destroy(config);
         return code; /* every rank sees the same mistakes and leaves alike */
     }
     signal(SIGPIPE, SIG_IGN); /* training continues without a reader, and its files are complete */
