@@ -6,9 +6,9 @@
 
 /** Write the model of a checkpoint to `path` for use elsewhere; the ending of the name chooses the
  * format. .safetensors: every weight and buffer in f32 under its PyTorch name. .onnx: the whole
- * computation of the evaluation graph, from rows as they lie in the data file (which is opened for
- * their shape and statistics) to outputs as the loss reads them. `overrides` replace values of the
- * checkpoint's configuration. ema: a charl_ema_choice.
+ * computation of the evaluation graph, from rows as they lie in a data file to outputs as the loss
+ * reads them (for a checkpoint without a schema the data file is opened, for shape and statistics).
+ * `overrides` replace values of the checkpoint's configuration. ema: a charl_ema_choice.
  *
  *  Blocks. Local. Deterministic.
  *  Errors: ERR_CONFIG  no such format, or a layer that it has no form for; ERR_DATA,

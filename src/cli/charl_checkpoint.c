@@ -49,6 +49,70 @@ static void print_state(const charl_checkpoint_state *s)
     print_text("device", s->device);
     print_text("driver", s->driver);
     print_text("writer", s->writer);
+    print_text("run id", s->run_id);
+}
+
+/* How many names there are, and the first of them. */
+static void print_names(const char *label, const char *names)
+{
+    enum { SHOWN = 16 };
+    const int64_t n = charl_names_count(names);
+
+    if (n == 0) {
+        return;
+    }
+    printf("  %-11s %" PRId64 ":", label, n);
+    for (int64_t i = 0; i < n && i < SHOWN; i++) {
+        size_t length;
+        const char *name = charl_names_get(names, i, &length);
+
+        printf(" ");
+        charl__cli_write(stdout, name, length);
+    }
+    printf(n > SHOWN ? " ...\n" : "\n");
+}
+
+static void print_numbers(const char *label, const float *values, int64_t n)
+{
+    enum { SHOWN = 8 };
+
+    printf("  %-11s", label);
+    for (int64_t i = 0; i < n && i < SHOWN; i++) {
+        printf(" %.6g", (double)values[i]);
+    }
+    printf(n > SHOWN ? " ...\n" : "\n");
+}
+
+static void print_schema(const charl_data_schema *s)
+{
+    char shape[CHARL_SHAPE_TEXT];
+
+    if (!s) {
+        print_text("samples", "not described: written by an older charl");
+        return;
+    }
+    printf("  %-11s %s: %s %s", "samples", charl_dataset_kind_name(s->kind),
+           charl_dtype_name(s->x_dtype), charl_shape_format(&s->x_shape, shape));
+    printf(", targets %s %s", charl_dtype_name(s->y_dtype), charl_shape_format(&s->y_shape, shape));
+    if (s->classes > 0) {
+        printf(s->kind == CHARL_DATASET_TOKENS ? ", vocabulary of %" PRId64
+                                               : ", %" PRId64 " classes",
+               s->classes);
+    }
+    printf("\n");
+    print_names("classes", s->class_names);
+    print_names("columns", s->columns);
+    print_names("targets", s->targets);
+    if (s->n_stats > 0) {
+        print_numbers("mean", s->mean, s->n_stats);
+        print_numbers("std", s->std, s->n_stats);
+    }
+    if (s->fit[0]) {
+        print_text("fit", s->fit);
+    }
+    if (s->tokenizer_kind[0]) {
+        print_text("tokenizer", s->tokenizer_kind);
+    }
 }
 
 /* Euclidean norm, and how many elements are not finite. */
@@ -135,6 +199,7 @@ static int show_file(void *ctx)
             charl__cli_put(s->path, 0);
             printf(": checkpoint\n");
             print_state(charl_checkpoint_get_state(r));
+            print_schema(charl_checkpoint_get_schema(r));
             printf("\n  configuration\n");
             charl__cli_put(config, 4);
             st = print_tensors(r);
@@ -167,15 +232,16 @@ static int show_main(const char *path, int argc, char **argv)
         {"config", 'c', NULL, 0, "Only the configuration, as a file to train from", 0},
         {"resolved", 'r', NULL, 0, "The configuration with every key, not as it was given", 0},
         {0}};
-    static const struct argp argp = {options,
-                                     parse_show,
-                                     "FILE",
-                                     "Show a checkpoint: where training stood, its configuration, "
-                                     "and every tensor with its norm "
-                                     "and checksum.",
-                                     NULL,
-                                     NULL,
-                                     NULL};
+    static const struct argp argp = {
+        options,
+        parse_show,
+        "FILE",
+        "Show a checkpoint: where training stood, what its data look like, its configuration, "
+        "and every tensor with its norm "
+        "and checksum.",
+        NULL,
+        NULL,
+        NULL};
     charl__cli_operands file = {.names = {"FILE"}};
     show s = {0};
     const int code = charl__cli_parse(path, &argp, &file, argc, argv, &s);
@@ -261,7 +327,9 @@ static int diff_main(const char *path, int argc, char **argv)
         "Compare two checkpoints: counters, configuration, tensors to the bit. The exit status is "
         "0 "
         "when they are the same, 1 when they differ.\v"
-        "The version of charl that wrote them, the number of ranks, device and driver may differ.",
+        "The version of charl that wrote them, the run's id, the number of ranks, device and "
+        "driver "
+        "may differ.",
         NULL,
         NULL,
         NULL};

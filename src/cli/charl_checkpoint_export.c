@@ -85,8 +85,8 @@ int charl__checkpoint_export_main(const char *path, int argc, char **argv)
         "Write the model of a checkpoint for use elsewhere. The ending of FILE chooses the "
         "format: .safetensors holds every weight and buffer under its PyTorch name, .onnx the "
         "whole computation, from samples as they lie in the data file to the model's output.\v"
-        "ONNX needs the data file for the shape and the statistics of its samples; if it is no "
-        "longer where it was, say data.path=FILE.",
+        "For ONNX a checkpoint of format version 1 needs the data file, for the shape and the "
+        "statistics of its samples; if it is no longer where it was, say data.path=FILE.",
         NULL,
         NULL,
         NULL};

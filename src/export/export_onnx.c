@@ -2,18 +2,18 @@
  * the data file to the model's output, with a batch of any size.
  *
  * Normalisation is part of it, so that nobody has to know how the data were prepared: shift and
- * scale are two more parameters of the graph, whose values come from the data instead of the
- * checkpoint. No device is opened.
+ * scale are two more parameters of the graph, whose values come from the checkpoint's schema. No
+ * device is opened.
  */
 #include <string.h>
 
 #include "autograd/onnx/onnx.h"
 #include "base/alloc.h"
-#include "charl/dataset.h"
+#include "charl/data_schema.h"
 #include "charl/ops.h"
 #include "io/commit.h"
 #include "export/export.h"
-#include "task/normalization.h"
+#include "task/schema.h"
 #include "task/task.h"
 #include "task/weights.h"
 
@@ -22,9 +22,9 @@ static const char shift_name[] = "input.shift", scale_name[] = "input.scale";
 typedef struct onnx_export {
     const charl__export *e;
     charl_config *config;
-    charl_dataset *ds;
-    charl_dataset_info data;
-    charl__normalization norm;
+    charl_data_schema *schema;
+    charl_dataset_info data; /* as the schema says */
+    float *scale;            /* 1 / std */
     charl_model *model;
     charl_params *params;
     charl_graph *g;
@@ -35,12 +35,12 @@ static charl_status read_value(void *ctx, const charl_param_spec *spec, float *d
     charl_status st = CHARL_OK;
     const onnx_export *x = ctx;
     float *stored = NULL;
-    const float *own = strcmp(spec->name, shift_name) == 0   ? x->norm.shift
-                       : strcmp(spec->name, scale_name) == 0 ? x->norm.scale
+    const float *own = strcmp(spec->name, shift_name) == 0   ? x->schema->mean
+                       : strcmp(spec->name, scale_name) == 0 ? x->scale
                                                              : NULL;
 
     if (own) {
-        memcpy(dst, own, (size_t)x->norm.count * sizeof *own);
+        memcpy(dst, own, (size_t)x->schema->n_stats * sizeof *own);
     } else {
         CHARL_TRY(charl__weights_read(x->e->r, x->e->checkpoint,
                                       spec->trainable ? x->e->group : "model", spec->name,
@@ -68,25 +68,44 @@ cleanup:
     return st;
 }
 
-static charl_status open_data(onnx_export *x)
+/* A checkpoint of version 1 does not say what its data look like: the data file does. */
+static charl_status describe_data(onnx_export *x)
 {
     charl_status st = CHARL_OK;
     const charl_dataset_options o = charl__task_dataset_options(x->config);
+    charl_dataset *ds = NULL;
     int64_t classes;
 
     CHARL_REQUIRE(x->config->data.path[0], CHARL_ERR_CONFIG,
                   "%s does not say which data it was trained on; HINT give data.path=FILE",
                   x->e->checkpoint);
-    st = charl_dataset_open(x->config->data.path, &o, &x->ds);
+    st = charl_dataset_open(x->config->data.path, &o, &ds);
     CHARL_REQUIRE(st == CHARL_OK, st,
-                  "%s; HINT the data say what a sample looks like; if they moved, give "
-                  "data.path=FILE",
-                  charl_error_message());
-    charl_dataset_get_info(x->ds, &x->data);
+                  "%s; HINT %s was written by an older charl, which did not store what a sample "
+                  "looks like; if the data moved, give data.path=FILE",
+                  charl_error_message(), x->e->checkpoint);
+    CHARL_TRY(charl__task_schema(x->config, ds, &x->schema));
     CHARL_TRY(charl__weights_classes(x->config, x->e->r, &classes));
-    x->data.classes = classes > x->data.classes ? classes : x->data.classes;
-    if (x->data.kind != CHARL_DATASET_TOKENS) {
-        CHARL_TRY(charl__normalization_init(&x->norm, &x->data, &x->config->data.normalize));
+    x->schema->classes = classes > x->schema->classes ? classes : x->schema->classes;
+cleanup:
+    charl_dataset_close(ds);
+    return st;
+}
+
+static charl_status open_schema(onnx_export *x)
+{
+    charl_status st = CHARL_OK;
+    const charl_data_schema *stored = charl_checkpoint_get_schema(x->e->r);
+
+    if (stored) {
+        CHARL_TRY(charl_data_schema_copy(stored, &x->schema));
+    } else {
+        CHARL_TRY(describe_data(x));
+    }
+    charl_data_schema_get_info(x->schema, x->e->checkpoint, &x->data);
+    CHARL_TRY(charl_alloc_array(x->schema->n_stats, sizeof *x->scale, &x->scale));
+    for (int64_t i = 0; i < x->schema->n_stats; i++) {
+        x->scale[i] = 1.0F / x->schema->std[i];
     }
 cleanup:
     return st;
@@ -94,11 +113,11 @@ cleanup:
 
 static charl_var *factor(onnx_export *x, const char *name)
 {
-    charl_param_spec spec = {.name = name, .shape = {1, {x->norm.count}}};
+    charl_param_spec spec = {.name = name, .shape = {1, {x->schema->n_stats}}};
     charl_param *p = NULL;
     charl_status st;
 
-    if (x->norm.count > 1) { /* per channel: [C, 1, ...] */
+    if (x->schema->n_stats > 1) { /* per channel: [C, 1, ...] */
         spec.shape.ndim = x->data.x_shape.ndim;
         for (int i = 1; i < spec.shape.ndim; i++) {
             spec.shape.dim[i] = 1;
@@ -156,8 +175,8 @@ static void export_fini(onnx_export *x)
     charl_graph_destroy(x->g);
     charl_params_destroy(x->params);
     charl_model_destroy(x->model);
-    charl__normalization_fini(&x->norm);
-    charl_dataset_close(x->ds);
+    charl_free(x->scale);
+    charl_data_schema_destroy(x->schema);
     charl_config_destroy(x->config);
 }
 
@@ -171,7 +190,7 @@ charl_status charl__export_onnx(const charl__export *e)
     charl__commit c = {.fd = -1};
 
     CHARL_TRY(open_config(&x));
-    CHARL_TRY(open_data(&x));
+    CHARL_TRY(open_schema(&x));
     CHARL_TRY(build(&x, &output));
     CHARL_TRY(charl__graph_onnx(x.g,
                                 &(charl_onnx_export){.name = x.config->run.name,

@@ -7,18 +7,13 @@
 #include "charl/predict.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
-#include "task/weights.h"
 #include "train/trainer.h"
 
 /* What the checkpoint says of the training. */
 typedef struct origin {
-    int64_t step, classes; /* classes 0: the configuration says it itself */
-    char content_id[65];
+    int64_t step;
 } origin;
 
 /* What to predict, and the host side of one batch of it. */
@@ -32,42 +27,15 @@ typedef struct batch {
     void *targets;
 } batch;
 
-static charl_status read_origin(const charl_config *config, const char *path, origin *out)
+static charl_status read_origin(const char *path, origin *out)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
 
     CHARL_TRY(charl_checkpoint_open(path, &r));
     out->step = charl_checkpoint_get_state(r)->step;
-    snprintf(out->content_id, sizeof out->content_id, "%s",
-             charl_checkpoint_get_state(r)->data_content_id);
-    CHARL_TRY(charl__weights_classes(config, r, &out->classes));
 cleanup:
     charl_checkpoint_close(r);
-    return st;
-}
-
-static charl_status warn_of_other_data(const charl__trainer *t, const origin *from)
-{
-    charl_status st = CHARL_OK;
-    charl__text text = {0};
-    const bool named = t->config->train.loss == CHARL_LOSS_CROSS_ENTROPY && t->data.class_names[0];
-
-    if (strcmp(from->content_id, t->data.content_id) == 0) {
-        goto cleanup;
-    }
-    CHARL_TRY(charl__text_printf(&text, "%s is not the data the model was trained on%s",
-                                 t->data.path,
-                                 named ? "; class names are those of this file" : ""));
-    if (t->config->data.normalize.kind == CHARL_NORMALIZE_AUTO) {
-        CHARL_TRY(charl__text_printf(
-            &text, "; %s: give data.normalize the mean and std of the training data",
-            t->data.n_stats > 0 ? "it is normalised by its own mean and std"
-                                : "it stores no mean and std to normalise by"));
-    }
-    charl__trainer_warn(t, charl__text_string(&text));
-cleanup:
-    charl__text_fini(&text);
     return st;
 }
 
@@ -223,14 +191,13 @@ static charl_status predict_with(const charl_config *config, const charl_train_o
                                  charl_predicted predicted, void *ctx)
 {
     charl_status st = CHARL_OK;
-    charl__trainer t = {.infers = true, .brings_rows = what->files};
+    charl__trainer t = {.infers = true, .brings_rows = what->files, .origin = checkpoint};
     origin from = {0};
 
     CHARL_REQUIRE(charl_comm_size(options->comm) == 1, CHARL_ERR_CONFIG,
                   "prediction runs on one rank, not on %d; HINT start it without mpirun",
                   charl_comm_size(options->comm));
-    CHARL_TRY(read_origin(config, checkpoint, &from));
-    t.classes = from.classes;
+    CHARL_TRY(read_origin(checkpoint, &from));
     CHARL_TRY(charl__trainer_init(&t, config, options, what->split));
     CHARL_REQUIRE(t.data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
                   "%s holds tokens, and predictions are of samples as a whole; HINT charl eval "
@@ -238,7 +205,6 @@ static charl_status predict_with(const charl_config *config, const charl_train_o
                   t.data.path);
     CHARL_TRY(charl__trainer_report(&t));
     CHARL_TRY(charl__trainer_load(&t, checkpoint, false));
-    CHARL_TRY(warn_of_other_data(&t, &from));
     CHARL_TRY(predict_all(&t, &from, what->files, predicted, ctx));
 cleanup:
     charl__trainer_fini(&t);

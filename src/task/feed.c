@@ -11,7 +11,6 @@
 #include "io/dataset/loader.h"
 #include "task/augment.h"
 #include "task/feed_record.h"
-#include "task/normalization.h"
 
 enum { SLOTS = 3, BLOCK_ROWS = 4096, CHOSEN = 128, BLOCK_TOKENS = 1 << 20 };
 
@@ -76,20 +75,25 @@ cleanup:
     return st;
 }
 
+/* (x - mean) * (1 / std), per channel or with one of each for all. */
 static charl_status create_normalization(charl__feed *f)
 {
     charl_status st = CHARL_OK;
-    charl__normalization n = {0};
-    charl_shape shape = {1, {1}};
+    const charl_data_schema *s = f->o.schema;
+    const charl_shape shape = {1, {s->n_stats}};
+    const size_t bytes = (size_t)s->n_stats * sizeof(float);
+    float *scale = NULL;
 
-    CHARL_TRY(charl__normalization_init(&n, &f->info, f->o.normalize));
-    shape.dim[0] = n.count;
+    CHARL_TRY(charl_alloc_array(s->n_stats, sizeof *scale, &scale));
+    for (int64_t i = 0; i < s->n_stats; i++) {
+        scale[i] = 1.0F / s->std[i];
+    }
     CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->shift));
     CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->scale));
-    CHARL_TRY(charl_tensor_write(f->shift, n.shift, (size_t)n.count * sizeof *n.shift));
-    CHARL_TRY(charl_tensor_write(f->scale, n.scale, (size_t)n.count * sizeof *n.scale));
+    CHARL_TRY(charl_tensor_write(f->shift, s->mean, bytes));
+    CHARL_TRY(charl_tensor_write(f->scale, scale, bytes));
 cleanup:
-    charl__normalization_fini(&n);
+    charl_free(scale);
     return st;
 }
 
@@ -219,7 +223,11 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
     CHARL_TRY(charl_alloc(sizeof *f, &f));
     f->o = *o;
     f->slot = f->previous = -1;
-    charl_dataset_get_info(o->ds, &f->info);
+    if (o->ds) {
+        charl_dataset_get_info(o->ds, &f->info);
+    } else {
+        charl_data_schema_get_info(o->schema, "the model", &f->info);
+    }
     f->n = f->info.rows[o->split];
     f->window = f->info.kind == CHARL_DATASET_TOKENS ? f->info.x_shape.dim[0] : 0;
     f->mixes = o->augment && o->augment->mixup > 0;

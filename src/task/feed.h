@@ -15,15 +15,15 @@
  */
 #include "autograd/graph.h"
 #include "charl/config.h"
-#include "charl/dataset.h"
+#include "charl/data_schema.h"
 
 typedef struct charl__feed charl__feed;
 
 typedef struct charl__feed_options {
     charl_device *dev;
-    charl_dataset *ds;                /* borrowed */
-    const charl_normalize *normalize; /* borrowed */
-    const charl_augment *augment;     /* borrowed; NULL: none */
+    charl_dataset *ds;               /* borrowed; NULL, with brought: there is none */
+    const charl_data_schema *schema; /* borrowed: what rows look like, and their mean and std */
+    const charl_augment *augment;    /* borrowed; NULL: none */
     charl_split split;
     bool shuffle;
     bool endless; /* epoch after epoch; otherwise rows past the end of the split have weight 0 */

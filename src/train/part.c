@@ -46,7 +46,7 @@ static charl_status provide_feed(charl__trainer *t, charl_split split, bool trai
     const bool augments = training && !t->options->overfit_batch;
     const charl__feed_options o = {.dev = t->dev,
                                    .ds = t->ds,
-                                   .normalize = &t->config->data.normalize,
+                                   .schema = t->schema,
                                    .augment = augments ? &t->config->data.augment : NULL,
                                    .split = split,
                                    .shuffle = training && t->config->data.shuffle,
@@ -195,7 +195,7 @@ charl_status charl__part_build(charl__trainer *t)
         CHARL_TRY(provide_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_feed));
         CHARL_TRY(choose_passes(t));
     }
-    if (t->data.rows[t->eval_split] > 0) {
+    if (t->data.rows[t->eval_split] > 0 || t->brings_rows) {
         CHARL_TRY(provide_feed(t, t->eval_split, false, &t->eval_feed));
         CHARL_TRY(build_graph(t, &t->slices, false, &t->eval));
     }

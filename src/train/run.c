@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "task/weights.h"
 #include "train/shard.h"
 #include "train/trainer.h"
 
@@ -69,22 +68,6 @@ cleanup:
     return st;
 }
 
-static charl_status open_run(charl__trainer *t)
-{
-    charl_status st = CHARL_OK;
-
-    t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch;
-    if (t->writes && charl_comm_rank(t->comm) == 0) {
-        st = charl_run_open(t->config->run.output_dir, &t->run);
-        if (st == CHARL_OK) {
-            charl__trainer_warn(t, charl_run_get_note(t->run));
-        }
-    }
-    CHARL_TRY(charl__trainer_agree(t, st));
-cleanup:
-    return st;
-}
-
 /* A failure that the other ranks do not know of: they wait where this one no longer comes. */
 static void leave_alone(const charl__trainer *t, charl_status st)
 {
@@ -125,7 +108,6 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
     *result =
         (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1};
     CHARL_TRY(charl__trainer_init(&t, config, options, CHARL_SPLIT_VAL));
-    CHARL_TRY(open_run(&t));
     CHARL_TRY(charl__trainer_resume(&t));
     CHARL_TRY(charl__trainer_report(&t));
     if (!options->dry_run) {
@@ -155,30 +137,15 @@ int charl__split_of(const char *name)
     return -1;
 }
 
-/* Classes of the checkpoint's model, where they follow from the data. */
-static charl_status find_classes(const charl_config *config, const char *path, int64_t *out)
-{
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
-
-    CHARL_TRY(charl_checkpoint_open(path, &r));
-    CHARL_TRY(charl__weights_classes(config, r, out));
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
-}
-
 charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
                                   const char *checkpoint, const char *split, charl_val_row *out)
 {
     charl_status st = CHARL_OK;
-    charl__trainer t = {.infers = true};
+    charl__trainer t = {.infers = true, .origin = checkpoint};
     const int which = charl__split_of(split);
 
     CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG,
                   "there is no split %s; there are train, val and test", split);
-    st = find_classes(config, checkpoint, &t.classes);
-    CHARL_TRY(charl_comm_agree(options->comm, st));
     CHARL_TRY(charl__trainer_init(&t, config, options, (charl_split)which));
     CHARL_TRY(charl__trainer_report(&t));
     CHARL_TRY(charl__trainer_agree(&t, charl__trainer_load(&t, checkpoint, false)));

@@ -103,6 +103,11 @@ cleanup:
     return st;
 }
 
+charl_status charl__rundir_forget_best(const char *dir)
+{
+    return remove_link(dir, "best.h5");
+}
+
 typedef struct history {
     int64_t after, except;
     int moved;

@@ -16,6 +16,9 @@ charl_status charl__rundir_clear(const char *dir) CHARL_MUST_CHECK;
 charl_status charl__rundir_supersede(const char *dir, int64_t after, int64_t except,
                                      int *moved) CHARL_MUST_CHECK;
 
+/** Remove the link best.h5 of `dir`, where there is one. Errors: ERR_DISK. */
+charl_status charl__rundir_forget_best(const char *dir) CHARL_MUST_CHECK;
+
 /** The step of the checkpoint that best.h5 of `dir` points to; -1 when there is none. */
 int64_t charl__rundir_best(const char *dir);
 

@@ -45,6 +45,10 @@ static charl_status open_data(charl__trainer *t)
     const charl_config *c = t->config;
     const charl_dataset_options o = charl__task_dataset_options(c);
 
+    if (t->brings_rows && t->schema) {
+        charl_data_schema_get_info(t->schema, t->origin, &t->data);
+        return CHARL_OK;
+    }
     CHARL_REQUIRE(c->data.path[0], CHARL_ERR_CONFIG,
                   "[data] path is missing: which file holds the data?");
     CHARL_TRY(charl_dataset_open(c->data.path, &o, &t->ds));
@@ -55,7 +59,6 @@ static charl_status open_data(charl__trainer *t)
                   "%s has no %s split; HINT a file without splits, as one named by data.x and "
                   "data.y, is all train",
                   c->data.path, charl_split_name(t->eval_split));
-    t->data.classes = t->classes > t->data.classes ? t->classes : t->data.classes;
     CHARL_REQUIRE(t->infers || c->train.batch_size <= t->data.rows[CHARL_SPLIT_TRAIN],
                   CHARL_ERR_CONFIG, "train.batch_size = %lld is more than the %lld training rows",
                   (long long)c->train.batch_size, (long long)t->data.rows[CHARL_SPLIT_TRAIN]);
@@ -189,7 +192,8 @@ cleanup:
     return st;
 }
 
-static charl_status prepare_alone(charl__trainer *t)
+/* What this rank can know before it is decided where to begin. */
+static charl_status open_alone(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
     charl_slices even;
@@ -203,8 +207,23 @@ static charl_status prepare_alone(charl__trainer *t)
                                   charl_comm_size(t->comm), &even));
     CHARL_TRY(charl__part_take(t, even.first, even.count));
     CHARL_TRY(charl__balance_init(t));
+    if (t->infers) {
+        CHARL_TRY(charl__trainer_read_schema(t));
+    }
     CHARL_TRY(open_data(t));
     CHARL_TRY(plan_steps(t));
+cleanup:
+    return st;
+}
+
+static charl_status prepare_alone(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+
+    if (!t->infers) {
+        CHARL_TRY(charl__trainer_read_schema(t));
+    }
+    CHARL_TRY(charl__trainer_match_data(t));
     CHARL_TRY(open_device(t));
     CHARL_TRY(build(t));
 cleanup:
@@ -235,7 +254,7 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
                           .eval_split = eval_split,
                           .infers = t->infers,
                           .brings_rows = t->brings_rows,
-                          .classes = t->classes,
+                          .origin = t->origin,
                           .best_metric = (double)NAN,
                           .best_step = -1,
                           .resumed_step = -1,
@@ -243,6 +262,11 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
                           .started_s = charl__clock_s()};
     t->last_save_s = t->last_eval_s = t->started_s;
     charl_comm_timeout_set(t->comm, config->dist.stage_timeout_s);
+    st = open_alone(t);
+    CHARL_TRY(charl__trainer_agree(t, st));
+    if (!t->infers) {
+        CHARL_TRY(charl__trainer_begin(t));
+    }
     st = prepare_alone(t);
     CHARL_TRY(charl__trainer_agree(t, st));
     CHARL_TRY(charl__mixed_init(t));
@@ -268,6 +292,7 @@ void charl__trainer_fini(charl__trainer *t)
     charl__steps_destroy(t->steps);
     charl_device_close(t->dev);
     charl_dataset_close(t->ds);
+    charl_data_schema_destroy(t->schema);
     charl_run_close(t->run);
     charl_free(t->resumed);
     *t = (charl__trainer){0};

@@ -46,7 +46,8 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .data_content_id = t->data.content_id,
                                     .data_shuffle = t->config->data.shuffle ? shuffle_name : "none",
                                     .optim_kind = t->optimizer_kind,
-                                    .optim_t = charl_optimizer_get_steps(t->optimizer)};
+                                    .optim_t = charl_optimizer_get_steps(t->optimizer),
+                                    .run_id = t->run_id};
 }
 
 static charl_status write_file(charl__trainer *t, const charl__snapshot *s, const char *path)
@@ -54,7 +55,7 @@ static charl_status write_file(charl__trainer *t, const charl__snapshot *s, cons
     charl_status st = CHARL_OK;
     char *resolved = NULL;
     float scale = 1.0F; /* none; a dynamic one is at least 2 */
-    charl_checkpoint c = {.tensors = s->tensor, .n_tensors = s->n};
+    charl_checkpoint c = {.tensors = s->tensor, .n_tensors = s->n, .schema = t->schema};
 
     if (charl__steps_scale(t->steps)) {
         CHARL_TRY(charl_tensor_read(charl__steps_scale(t->steps), &scale, sizeof scale));
@@ -74,6 +75,7 @@ cleanup:
 static void tidy(charl__trainer *t)
 {
     const char *dir = t->config->run.output_dir;
+    const bool forgets = t->new_best;
     const charl_run_policy policy = {.step = t->step,
                                      .keep_last = t->config->checkpoint.keep_last,
                                      .keep_every = t->config->checkpoint.keep_every,
@@ -81,7 +83,9 @@ static void tidy(charl__trainer *t)
                                      .best_step = t->best_step};
     int removed;
 
-    if (charl_run_link(dir, "last.h5", t->step) != CHARL_OK ||
+    t->new_best = false;
+    if ((forgets && charl__rundir_forget_best(dir) != CHARL_OK) ||
+        charl_run_link(dir, "last.h5", t->step) != CHARL_OK ||
         (t->best_step == t->step && charl_run_link(dir, "best.h5", t->step) != CHARL_OK) ||
         charl_run_retain(dir, &policy, &removed) != CHARL_OK) {
         charl__trainer_warn(t, charl_error_message());
@@ -302,7 +306,9 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
     }
     if (strcmp(s->data_content_id, t->data.content_id) != 0) {
         snprintf(text, sizeof text,
-                 "the data differ from those of %s; training goes on with the new ones", path);
+                 "%s is not the data that %s was trained on: training continues with the new data, "
+                 "and looks for a new best checkpoint",
+                 t->data.path, path);
         charl__trainer_warn(t, text);
     }
     if (strcmp(s->device, t->mixed.models) != 0 || strcmp(s->driver, d->driver) != 0) {
@@ -313,6 +319,32 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
         charl__trainer_warn(t, text);
     }
 cleanup:
+    return st;
+}
+
+/* Evaluations of other data or of another kind say nothing of the best one so far. */
+static charl_status check_best(charl__trainer *t, const charl_checkpoint_reader *r)
+{
+    charl_status st = CHARL_OK;
+    const char *text = charl_checkpoint_get_config_resolved(r);
+    const charl_config *now = t->config;
+    charl_config *was = NULL;
+
+    t->new_best = strcmp(charl_checkpoint_get_state(r)->data_content_id, t->data.content_id) != 0;
+    st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &was);
+    if (st == CHARL_ERR_CONFIG) { /* of another version: only the data tell */
+        return CHARL_OK;
+    }
+    CHARL_TRY(st);
+    t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 ||
+                  strcmp(was->data.y, now->data.y) != 0 ||
+                  memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
+                  was->data.window != now->data.window || was->train.loss != now->train.loss ||
+                  was->eval.max_batches != now->eval.max_batches ||
+                  strcmp(was->checkpoint.monitor, now->checkpoint.monitor) != 0 ||
+                  was->checkpoint.mode != now->checkpoint.mode;
+cleanup:
+    charl_config_destroy(was);
     return st;
 }
 
@@ -351,9 +383,10 @@ charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
     }
     CHARL_TRY(charl__snapshot_restore(t, r, path, all));
     if (all) {
+        CHARL_TRY(check_best(t, r));
         t->step = s->step;
-        t->best_metric = s->best_metric;
-        t->stale_evals = s->stale_evals;
+        t->best_metric = t->new_best ? (double)NAN : s->best_metric;
+        t->stale_evals = t->new_best ? 0 : s->stale_evals;
         t->skipped_before = s->skipped_steps;
         charl_optimizer_set_steps(t->optimizer, s->optim_t);
         CHARL_TRY(restore_scale(t, s->loss_scale));
@@ -369,48 +402,11 @@ cleanup:
     return st;
 }
 
-static bool is_named(const char *resume)
-{
-    return strcmp(resume, "auto") != 0 && strcmp(resume, "must") != 0 &&
-           strcmp(resume, "never") != 0;
-}
-
-/* Rank 0 decides where to begin: path[0] = '\0' means afresh. */
-static charl_status choose(charl__trainer *t, char *path, size_t bytes)
-{
-    charl_status st = CHARL_OK;
-    const char *resume = t->config->run.resume, *dir = t->config->run.output_dir;
-    charl_run_found found = {0};
-
-    path[0] = '\0';
-    if (is_named(resume)) {
-        CHARL_REQUIRE((size_t)snprintf(path, bytes, "%s", resume) < bytes, CHARL_ERR_CONFIG,
-                      "run.resume is too long");
-        goto cleanup;
-    }
-    CHARL_TRY(charl_run_find(dir, &found));
-    charl__trainer_warn(t, found.warning);
-    CHARL_REQUIRE(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
-                  "run.resume = must, but %s holds no usable checkpoint", dir);
-    CHARL_REQUIRE(!found.path || t->options->overwrite || strcmp(resume, "never") != 0,
-                  CHARL_ERR_CONFIG,
-                  "run.resume = never, but %s holds a run at step %" PRId64
-                  "; use another run.output_dir, or --overwrite",
-                  dir, found.step);
-    if (found.path && strcmp(resume, "never") != 0 && !t->options->overwrite) {
-        CHARL_REQUIRE((size_t)snprintf(path, bytes, "%s", found.path) < bytes, CHARL_ERR_CONFIG,
-                      "the path %s is too long", found.path);
-    }
-cleanup:
-    charl_run_found_fini(&found);
-    return st;
-}
-
 /* Weights of another run, or drawn: what is only planned needs none. */
 static charl_status start_afresh(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
-    const char *path = t->options->init_from;
+    const char *path = t->origin;
 
     if (path && !charl__is_safetensors(path)) {
         CHARL_TRY(charl__trainer_load(t, path, false));
@@ -429,23 +425,13 @@ cleanup:
 charl_status charl__trainer_resume(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
-    char path[4096] = "";
 
     st = charl__phase_enter(t->comm, 0, CHARL__PHASE_RESUME, t->params);
-    if (st == CHARL_OK && charl_comm_rank(t->comm) == 0 && t->writes) {
-        st = choose(t, path, sizeof path);
-    }
     CHARL_TRY(charl__trainer_agree(t, st));
-    CHARL_TRY(charl_comm_broadcast(t->comm, path, sizeof path, 0));
-    if (path[0]) {
-        st = charl__trainer_load(t, path, true);
-        t->supersedes = is_named(t->config->run.resume);
-    } else {
-        st = start_afresh(t);
-    }
+    st = t->resumes ? charl__trainer_load(t, t->origin, true) : start_afresh(t);
     CHARL_TRY(charl__trainer_agree(t, st));
     /* After the weights to begin with were read: they may lie there. */
-    if (!path[0] && t->writes && t->options->overwrite && charl_comm_rank(t->comm) == 0) {
+    if (!t->resumes && t->writes && t->options->overwrite && charl_comm_rank(t->comm) == 0) {
         st = charl__rundir_clear(t->config->run.output_dir);
     }
     CHARL_TRY(charl__trainer_agree(t, st));

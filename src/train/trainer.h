@@ -22,20 +22,25 @@ typedef struct charl__trainer {
     charl_slices slices;
     int64_t rows, row0; /* this rank's part of the batch */
 
-    charl_dataset *ds;
+    charl_dataset *ds; /* NULL: rows are brought, and the schema says what they look like */
     charl_dataset_info data;
+    charl_data_schema *schema; /* of the model: rows are delivered and normalised as it says */
+    const char *origin; /* checkpoint or safetensors file that weights come from, or NULL; one that
+                           infers: set before init, borrowed */
+    char start[4096];   /* memory of origin */
+    bool resumes;       /* from origin: step and optimizer too */
     charl_device *dev;
     charl_steps *steps;
     charl_model *model;
     charl_params *params;
     charl_split eval_split;
     charl__feed *train_feed, *eval_feed;
-    bool infers;             /* set before init: no training, the data need not suffice for it */
-    bool brings_rows;        /* set before init, with infers: rows come from charl__feed_put */
-    int64_t classes;         /* set before init: at least so many, whatever the data say */
-    charl__task train, eval; /* eval.g NULL: nothing to validate on */
-    int n_passes;            /* per step, on this rank */
-    charl__passes *passes;   /* train is the first; NULL: every rank has one */
+    bool infers;      /* set before init: no training, the data need not suffice for it */
+    bool brings_rows; /* set before init, with infers: rows come from charl__feed_put */
+    int64_t classes;  /* of a model that has no schema: at least so many, whatever the data say */
+    charl__task train, eval;                /* eval.g NULL: nothing to validate on */
+    int n_passes;                           /* per step, on this rank */
+    charl__passes *passes;                  /* train is the first; NULL: every rank has one */
     charl__task more[CHARL_MAX_SLICES - 1]; /* the passes after the first */
     bool recomputes;                        /* activations, for the backward pass */
     int64_t recompute_saves;                /* bytes */
@@ -54,6 +59,9 @@ typedef struct charl__trainer {
     int64_t best_step;
     int64_t stale_evals;                 /* evaluations since the best */
     int64_t skipped_before, skipped_now; /* steps left out: before this process, and in it */
+
+    bool new_best;   /* that of the checkpoint is of other evaluations: best.h5 goes */
+    char run_id[33]; /* rank 0: hexadecimal digits */
 
     charl_run *run; /* rank 0 */
     bool writes;    /* checkpoints are wanted */
@@ -74,6 +82,13 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
                                  const charl_train_options *options,
                                  charl_split eval_split) CHARL_MUST_CHECK;
 void charl__trainer_fini(charl__trainer *t);
+
+/** Take the run directory and decide where to begin: origin, resumes and run_id. Collective. */
+charl_status charl__trainer_begin(charl__trainer *t) CHARL_MUST_CHECK;
+/** Set schema from origin, or leave it NULL where that does not say. Local. */
+charl_status charl__trainer_read_schema(charl__trainer *t) CHARL_MUST_CHECK;
+/** Match the data with the schema, or make one of them: afterwards both are there. Local. */
+charl_status charl__trainer_match_data(charl__trainer *t) CHARL_MUST_CHECK;
 
 /** charl_comm_agree that remembers that every rank knows of the failure. */
 charl_status charl__trainer_agree(charl__trainer *t, charl_status mine) CHARL_MUST_CHECK;

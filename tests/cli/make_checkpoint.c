@@ -1,16 +1,75 @@
 /* make_checkpoint FILE STEP [N]: a small checkpoint, or one with its first N tensors only (of which
- * two are f32 weights), for the scripts that test `charl checkpoint`. */
+ * two are f32 weights), for the scripts that test `charl checkpoint`.
+ * make_checkpoint --version-1 FILE OUT: a checkpoint as a charl of format version 1 would have
+ * written it. */
 #include "io/checkpoint_sample.h"
 
+#include <hdf5.h>
 #include <stdlib.h>
+
+#include "base/alloc.h"
+
+static charl_status set_version(const char *path, int64_t version)
+{
+    const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    hid_t file, attribute;
+
+    H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110);
+    file = H5Fopen(path, H5F_ACC_RDWR, access);
+    attribute = H5Aopen(file, "charl_version", H5P_DEFAULT);
+    H5Awrite(attribute, H5T_NATIVE_INT64, &version);
+    H5Aclose(attribute);
+    H5Pclose(access);
+    return H5Fclose(file) >= 0 ? CHARL_OK : CHARL_ERR_DISK;
+}
+
+static charl_status write_version_1(const char *from, const char *to)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    charl_checkpoint_tensor *tensors = NULL;
+    charl_checkpoint c = {{0}};
+
+    CHARL_TRY(charl_checkpoint_open(from, &r));
+    c.state = *charl_checkpoint_get_state(r);
+    c.state.run_id = NULL;
+    c.config_text = charl_checkpoint_get_config_text(r);
+    c.config_resolved = charl_checkpoint_get_config_resolved(r);
+    CHARL_TRY(charl_alloc_array(charl_checkpoint_get_count(r), sizeof *tensors, &tensors));
+    for (; c.n_tensors < charl_checkpoint_get_count(r); c.n_tensors++) {
+        const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(r, c.n_tensors);
+        void *data = NULL;
+
+        CHARL_TRY(
+            charl_alloc_array(charl_shape_count(&t->shape), charl_dtype_size(t->dtype), &data));
+        tensors[c.n_tensors] = *t;
+        tensors[c.n_tensors].data = data; /* until the process ends */
+        CHARL_TRY(charl_checkpoint_read(r, t, data));
+    }
+    c.tensors = tensors;
+    CHARL_TRY(charl_checkpoint_save(to, &c));
+    CHARL_TRY(set_version(to, 1));
+    CHARL_TRY(charl_checkpoint_verify(to));
+cleanup:
+    charl_checkpoint_close(r);
+    charl_free(tensors);
+    return st;
+}
 
 int main(int argc, char **argv)
 {
     sample s;
 
     if (argc != 3 && argc != 4) {
-        fprintf(stderr, "usage: make_checkpoint FILE STEP [N]\n");
+        fprintf(stderr, "usage: make_checkpoint FILE STEP [N] | --version-1 FILE OUT\n");
         return 2;
+    }
+    if (strcmp(argv[1], "--version-1") == 0 && argc == 4) {
+        if (write_version_1(argv[2], argv[3]) != CHARL_OK) {
+            fprintf(stderr, "%s\n", charl_error_message());
+            return 1;
+        }
+        return 0;
     }
     sample_init(&s, atoll(argv[2]));
     s.c.n_tensors = argc == 4 ? atoll(argv[3]) : s.c.n_tensors;

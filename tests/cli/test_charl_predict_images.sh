@@ -100,5 +100,5 @@ expect 2 'more than 64 overrides' predict c.ini $ck $(for i in "$@"; do echo run
 expect 0 '' data make regression r.h5 --train 160 --val 20
 sed -e "s/d.h5/r.h5/" -e "s/= run/= rrun/" -e "s/= cnn/= mlp/" -e "/^batch_size/a loss = mse" c.ini >r.ini
 "$bin/charl-train" r.ini --progress=none >out 2>&1 || { cat out; exit 1; }
-expect 2 'images cannot become samples of r.h5: those are f32 .8., not u8' predict r.ini rrun/last.h5 same -o no.csv
+expect 2 'images cannot become samples of rrun.last.h5: those are f32 .8., not u8' predict r.ini rrun/last.h5 same -o no.csv
 exit $failed

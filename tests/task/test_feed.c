@@ -54,8 +54,6 @@ typedef struct bench {
     int64_t rows;
 } bench;
 
-static const charl_normalize none = {.kind = CHARL_NORMALIZE_AUTO};
-
 static charl_status attach(bench *b, int64_t rows)
 {
     charl_status st = CHARL_OK;
@@ -110,7 +108,6 @@ static charl__feed_options options(charl_dataset *ds, charl_split split, bool on
 
     return (charl__feed_options){.dev = dev,
                                  .ds = ds,
-                                 .normalize = &none,
                                  .split = split,
                                  .shuffle = training,
                                  .endless = training,

@@ -1,0 +1,190 @@
+/* What a training starts from: its run directory, the checkpoint to resume from or to take weights
+ * of, and what that says of the data.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/alloc.h"
+#include "export/export.h"
+#include "task/schema.h"
+#include "task/weights.h"
+#include "train/trainer.h"
+
+static bool is_named(const char *resume)
+{
+    return strcmp(resume, "auto") != 0 && strcmp(resume, "must") != 0 &&
+           strcmp(resume, "never") != 0;
+}
+
+/* What rank 0 decides. */
+typedef struct decision {
+    char path[4096]; /* "": afresh */
+    char run_id[33];
+} decision;
+
+/* The checkpoint to resume from: path[0] = '\0' means afresh. */
+static charl_status choose(charl__trainer *t, char *path, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+    const char *resume = t->config->run.resume, *dir = t->config->run.output_dir;
+    charl_run_found found = {0};
+
+    path[0] = '\0';
+    if (is_named(resume)) {
+        CHARL_REQUIRE((size_t)snprintf(path, bytes, "%s", resume) < bytes, CHARL_ERR_CONFIG,
+                      "run.resume is too long");
+        goto cleanup;
+    }
+    CHARL_TRY(charl_run_find(dir, &found));
+    charl__trainer_warn(t, found.warning);
+    CHARL_REQUIRE(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
+                  "run.resume = must, but %s holds no usable checkpoint", dir);
+    CHARL_REQUIRE(!found.path || t->options->overwrite || strcmp(resume, "never") != 0,
+                  CHARL_ERR_CONFIG,
+                  "run.resume = never, but %s holds a run at step %" PRId64
+                  "; use another run.output_dir, or --overwrite",
+                  dir, found.step);
+    if (found.path && strcmp(resume, "never") != 0 && !t->options->overwrite) {
+        CHARL_REQUIRE((size_t)snprintf(path, bytes, "%s", found.path) < bytes, CHARL_ERR_CONFIG,
+                      "the path %s is too long", found.path);
+    }
+cleanup:
+    charl_run_found_fini(&found);
+    return st;
+}
+
+/* 128 random bits as hexadecimal digits. */
+static charl_status draw_run_id(char out[33])
+{
+    charl_status st = CHARL_OK;
+    unsigned char bits[16];
+
+    CHARL_REQUIRE(getrandom(bits, sizeof bits, 0) == (ssize_t)sizeof bits, CHARL_ERR_IO,
+                  "the system gives no random bytes");
+    for (size_t i = 0; i < sizeof bits; i++) {
+        snprintf(out + 2 * i, 3, "%02x", bits[i]);
+    }
+cleanup:
+    return st;
+}
+
+static charl_status decide(charl__trainer *t, decision *d)
+{
+    charl_status st = CHARL_OK;
+
+    if (t->writes) {
+        CHARL_TRY(charl_run_open(t->config->run.output_dir, &t->run));
+        charl__trainer_warn(t, charl_run_get_note(t->run));
+        CHARL_TRY(choose(t, d->path, sizeof d->path));
+    }
+    CHARL_TRY(draw_run_id(d->run_id));
+cleanup:
+    return st;
+}
+
+charl_status charl__trainer_begin(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    decision d = {"", ""};
+
+    t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch;
+    if (charl_comm_rank(t->comm) == 0) {
+        st = decide(t, &d);
+    }
+    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl_comm_broadcast(t->comm, &d, sizeof d, 0));
+    t->resumes = d.path[0] != '\0';
+    t->supersedes = t->resumes && is_named(t->config->run.resume);
+    memcpy(t->start, d.path, sizeof t->start);
+    memcpy(t->run_id, d.run_id, sizeof t->run_id);
+    t->origin = t->resumes ? t->start : t->options->init_from;
+cleanup:
+    return st;
+}
+
+charl_status charl__trainer_read_schema(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    const charl_data_schema *s;
+
+    if (!t->origin || charl__is_safetensors(t->origin)) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_checkpoint_open(t->origin, &r));
+    s = charl_checkpoint_get_schema(r);
+    if (s) {
+        CHARL_TRY(t->infers ? charl_data_schema_copy(s, &t->schema)
+                            : charl__task_schema_continue(t->config, s, &t->schema));
+    } else if (t->infers) {
+        CHARL_TRY(charl__weights_classes(t->config, r, &t->classes));
+    }
+    if (t->resumes && charl_checkpoint_get_state(r)->run_id[0]) {
+        snprintf(t->run_id, sizeof t->run_id, "%s", charl_checkpoint_get_state(r)->run_id);
+    }
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
+/* One warning per line, by one rank. */
+static void warn_lines(const charl__trainer *t, char *lines)
+{
+    while (lines && charl_comm_rank(t->comm) == 0) {
+        char *end = strchr(lines, '\n');
+
+        if (end) {
+            *end = '\0';
+        }
+        charl__trainer_warn(t, lines);
+        lines = end ? end + 1 : NULL;
+    }
+}
+
+static void warn_of_version_1(const charl__trainer *t)
+{
+    const bool tokens = t->data.kind == CHARL_DATASET_TOKENS;
+    char text[2400];
+
+    snprintf(text, sizeof text,
+             tokens
+                 ? "%s was written by an older charl and does not hold its tokenizer: tokens of "
+                   "%s are taken to be the same"
+                 : "%s was written by an older charl and does not hold the names of its classes, "
+                   "columns and targets, nor its mean and std: those of %s are used as they are, "
+                   "which is right only for the data that it was trained on",
+             t->origin, t->data.path);
+    warn_lines(t, text);
+}
+
+charl_status charl__trainer_match_data(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    char text[1200], *notes = NULL;
+
+    if (t->ds && t->schema) {
+        CHARL_TRY(charl_dataset_map(t->ds, t->schema, t->origin, !t->infers, &notes));
+        warn_lines(t, notes);
+        charl_dataset_get_info(t->ds, &t->data);
+    }
+    if (t->infers && t->schema && t->config->data.normalize.kind != CHARL_NORMALIZE_AUTO &&
+        charl__task_normalizes_otherwise(t->config, t->schema)) {
+        snprintf(text, sizeof text,
+                 "data.normalize is not what %s was trained with; its mean and std are used",
+                 t->origin);
+        warn_lines(t, text);
+    }
+    if (!t->schema) {
+        if (t->origin && !charl__is_safetensors(t->origin)) {
+            warn_of_version_1(t);
+        }
+        t->data.classes = t->classes > t->data.classes ? t->classes : t->data.classes;
+        CHARL_TRY(charl__task_schema(t->config, t->ds, &t->schema));
+        t->schema->classes = t->data.classes;
+    }
+cleanup:
+    charl_free(notes);
+    return st;
+}

@@ -1,0 +1,151 @@
+#!/bin/sh
+# Other data than those of the training. Labels, columns and targets are matched by name and normalised by the numbers of the
+# checkpoint, or refused by name; a resumed training that gets other data looks for a new best; checkpoints of format version 1
+# work as they did, with a warning.
+. "$(dirname "$0")/common.sh"
+make=$bin/../../tests/cli/make_checkpoint
+
+# evaluates DATA ARGUMENTS...: accuracy, or mae, of all rows of DATA.
+evaluates() {
+    _data=$1
+    shift
+    "$bin/charl" eval c.ini "$@" --split train data.path="$_data" data.val_split=0 2>eval.log | sed 's/.*\(accuracy\|mae\)=//'
+}
+
+# equal WHAT WANT GOT
+equal() {
+    checks=$((checks + 1))
+    [ -n "$2" ] && [ "$2" = "$3" ] || { fail "$1: '$3', expected '$2'"; tail -n 3 eval.log; }
+}
+
+import() {
+    for name in "$@"; do
+        "$bin/charl" data import csv "$name.csv" --label kind -o "$name.h5" --overwrite >/dev/null || exit 1
+    done
+}
+
+# Three classes that lie apart in four columns, two of which are in large units; 40 columns in all.
+awk 'BEGIN {
+    srand(7)
+    split("setosa versicolor virginica", kind, " ")
+    for (i = 0; i < 40; i++) { printf "c%d,", i }
+    print "kind"
+    for (r = 0; r < 120; r++) {
+        k = r % 3
+        for (i = 0; i < 40; i++) {
+            printf "%.4f,", i < 4 ? (i % 2 ? 1000 : 1) * (5 + (k == i % 3 ? 2 : 0) + rand() - 0.5) : rand()
+        }
+        print kind[3 - k]
+    }
+}' >a.csv
+# The same rows sorted by class, the columns from the last to the first; two of the classes; an unknown one; one row.
+{ head -n 1 a.csv; tail -n +2 a.csv | sort -t, -k41,41r; } | awk -F, '{ for (i = NF; i > 0; i--) printf("%s%s", $i, (i > 1) ? "," : "\n") }' >b.csv
+grep -v setosa a.csv >two.csv
+sed 's/setosa/robusta/' a.csv | head -n 30 >unknown.csv
+head -n 2 a.csv >one.csv
+cut -d, -f2- a.csv >lacks.csv
+sed '1s/^/id,/; 2,$s/^/7,/' a.csv >more.csv
+import a b two unknown one lacks more
+tail -n +2 a.csv | sed 's/setosa/0/; s/versicolor/1/; s/virginica/2/' >bare.csv
+"$bin/charl" data import csv bare.csv --label 40 -o bare.h5 >/dev/null || exit 1
+
+cat >c.ini <<'INI'
+[run]
+output_dir = run
+seed = 3
+[data]
+path = a.h5
+val_split = 0.2
+[model]
+type = mlp
+hidden = 8
+[train]
+epochs = 6
+batch_size = 12
+slices = 4
+[optimizer]
+type = adam
+learning_rate = 0.02
+[checkpoint]
+interval = 1ep
+[device]
+share = yes
+INI
+
+expect 0 "training" ranks 1 c.ini
+want=$(evaluates a.h5 run/last.h5)
+case $want in 0.9[5-9]*|1.*) ;; *) fail "the model has not learned: accuracy $want" ;; esac
+equal "another order of rows and columns" "$want" "$(evaluates b.h5 run/last.h5)"
+equal "another order, read while evaluating" "$want" "$(evaluates b.h5 run/last.h5 data.cache=none)"
+equal "one row of those that are right" 1.000000 "$(evaluates one.h5 run/last.h5 train.batch_size=4 train.slices=4)"
+case $(evaluates two.h5 run/last.h5) in 0.9*|1.*) checks=$((checks + 1)) ;; *) fail "two of three classes" ;; esac
+expect 3 "an unknown class" "$bin/charl" eval c.ini run/last.h5 data.path=unknown.h5 --split train
+says 1 'unknown.h5 has classes that run/last.h5 was not trained on: "robusta"'
+expect 3 "a missing column" "$bin/charl" eval c.ini run/last.h5 data.path=lacks.h5 --split train
+says 1 'lacks.h5 has no columns "c0", which run/last.h5 was trained on'
+expect 3 "a surplus column" "$bin/charl" eval c.ini run/last.h5 data.path=more.h5 --split train
+says 1 'more.h5 has columns that run/last.h5 was not trained on: "id"'
+equal "no names" "$want" "$(evaluates bare.h5 run/last.h5)"
+cp eval.log log
+says 1 'warning: bare.h5 names no columns, run/last.h5 does: they are matched by position'
+says 1 'warning: bare.h5 names no classes, run/last.h5 does: they are matched by number'
+equal "other numbers in the configuration" "$want" "$(evaluates a.h5 run/last.h5 data.normalize=none)"
+cp eval.log log
+says 1 'warning: data.normalize is not what run/last.h5 was trained with; its mean and std are used'
+
+# What the checkpoint holds travels on.
+expect 0 "the checkpoint" "$bin/charl" checkpoint show run/last.h5
+says 1 '^  classes +3: setosa versicolor virginica$'
+says 1 '^  run id +[0-9a-f]{32}$'
+id() { "$bin/charl" checkpoint show "$1" | sed -n 's/^  run id *//p'; }
+first=$(id run/last.h5)
+expect 0 "the mean of two" "$bin/charl" checkpoint average run/last.h5 run/last.h5 -o mean.h5
+equal "the mean of two" "$want" "$(evaluates b.h5 mean.h5)"
+
+# Resumed: the run keeps its id; with other data it looks for a new best, and labels are still matched by name.
+expect 0 "more epochs" ranks 1 c.ini train.epochs=7
+equal "a resumed run has the same id" "$first" "$(id run/last.h5)"
+says 0 'new best checkpoint'
+cp -r run moved
+expect 0 "resumed with other data" ranks 2 c.ini train.epochs=8 data.path=b.h5 run.output_dir=moved
+says 1 'warning: .*b.h5 is not the data that .* was trained on: .* looks for a new best'
+equal "it has learned the same classes" "$want" "$(evaluates a.h5 moved/last.h5)"
+checks=$((checks + 1))
+[ "$(readlink moved/best.h5)" = "$(readlink moved/last.h5)" ] || fail "best.h5 is of the old data: $(readlink moved/best.h5)"
+expect 3 "resumed with an unknown class" ranks 1 c.ini train.epochs=8 data.path=unknown.h5 data.val_split=0 train.batch_size=12
+says 1 'was not trained on: "robusta"'
+sed 's/min/max/' c.ini >max.ini
+cp -r run monitor
+expect 0 "another monitor" ranks 1 c.ini train.epochs=8 run.output_dir=monitor checkpoint.monitor=val/accuracy checkpoint.mode=max
+checks=$((checks + 1))
+[ "$(readlink monitor/best.h5)" = "$(readlink monitor/last.h5)" ] || fail "a loss was compared with an accuracy"
+
+# Started from: the same classes in another order are mapped; other ones are refused.
+expect 0 "started from" ranks 1 c.ini data.path=b.h5 --init-from run/last.h5 run.output_dir=tuned train.epochs=1 optimizer.learning_rate=1e-9
+equal "started from" "$want" "$(evaluates a.h5 tuned/last.h5)"
+checks=$((checks + 1))
+[ "$(id tuned/last.h5)" != "$first" ] || fail "another run has the same id"
+expect 3 "other classes" ranks 1 c.ini data.path=unknown.h5 data.val_split=0 --init-from run/last.h5 run.output_dir=bad
+says 1 'unknown.h5 has classes that run/last.h5 was not trained on: "robusta"'
+says 1 'hint: .*train a new model, without --init-from'
+expect 3 "too few classes" ranks 1 c.ini data.path=two.h5 --init-from run/last.h5 run.output_dir=bad
+says 1 'two.h5 has no rows of classes that run/last.h5 was trained on: "setosa"'
+
+# Format version 1: everything works as it did; one warning says what is missing.
+"$make" --version-1 run/last.h5 v1.h5 || exit 1
+equal "version 1" "$want" "$(evaluates a.h5 v1.h5)"
+cp eval.log log
+says 1 'warning: v1.h5 was written by an older charl and does not hold the names'
+rm -rf old
+mkdir -p old/checkpoints
+cp v1.h5 "old/$(readlink run/last.h5)"
+expect 0 "version 1 resumed" ranks 1 c.ini train.epochs=8 run.output_dir=old
+says 1 'warning: .* was written by an older charl'
+equal "version 1 resumed stores what was missing" "$want" "$(evaluates b.h5 old/last.h5)"
+expect 0 "version 1 started from" ranks 1 c.ini --init-from v1.h5 run.output_dir=fromv1 train.epochs=1
+says 1 'warning: .* was written by an older charl'
+expect 0 "version 1 exported" "$bin/charl" checkpoint export v1.h5 -o v1.onnx
+expect 1 "version 1 compared" "$bin/charl" checkpoint diff v1.h5 run/last.h5
+says 1 'schema: only in the second'
+expect 0 "exported without the data" sh -c "mv a.h5 gone.h5; '$bin/charl' checkpoint export run/last.h5 -o v2.onnx; c=\$?; mv gone.h5 a.h5; exit \$c"
+finish
