@@ -5,10 +5,11 @@ target_compile_options(charl_flags INTERFACE -Wall -Wextra -Wno-missing-field-in
   -Wpedantic -Wshadow -Wconversion -Wsign-conversion
   -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wcast-qual -Wdouble-promotion -Wformat=2 -Wwrite-strings
   -ffp-contract=off # a host sum has the same bits on every machine
+  -fvisibility=hidden # include/charl/api.h: what its headers declare is seen outside of the shared library
   $<$<BOOL:${CHARL_WERROR}>:-Werror>)
-target_compile_definitions(charl_flags INTERFACE _POSIX_C_SOURCE=200809L CL_TARGET_OPENCL_VERSION=120
-  CHARL_VERSION="${PROJECT_VERSION}")
-target_include_directories(charl_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(charl_flags INTERFACE _POSIX_C_SOURCE=200809L CL_TARGET_OPENCL_VERSION=120)
+configure_file(${PROJECT_SOURCE_DIR}/include/charl/version.h.in ${PROJECT_BINARY_DIR}/include/charl/version.h @ONLY)
+target_include_directories(charl_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 if(CHARL_SANITIZE)
   # -O1: at -O0 the tests wait for their references in double.
   target_compile_options(charl_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined

@@ -13,6 +13,8 @@
 #include "charl/data_schema.h"
 #include "charl/shape.h"
 
+CHARL_BEGIN_DECLS
+
 /* Written; files of version 1 are read too. */
 enum { CHARL_CHECKPOINT_VERSION = 2 };
 
@@ -238,5 +240,7 @@ charl_status charl_checkpoint_writer_wait(charl_checkpoint_writer *w) CHARL_MUST
 /** Waits for a save under way; its result is lost unless wait was called. NULL is a no-op. Blocks.
  * Local. */
 void charl_checkpoint_writer_destroy(charl_checkpoint_writer *w);
+
+CHARL_END_DECLS
 
 #endif

@@ -14,10 +14,12 @@
 #include <stdint.h>
 
 #include "charl/shape.h"
+#include "charl/slices.h"
 #include "charl/status.h"
 
+CHARL_BEGIN_DECLS
+
 struct charl_device; /* charl/device.h */
-struct charl_slices; /* base/tree.h: the slices of the batch that a rank owns, and its lanes */
 
 typedef struct charl_comm charl_comm;
 typedef struct charl_allreduce charl_allreduce;
@@ -217,7 +219,7 @@ typedef struct charl_allreduce_options {
  *  Cost: window reads e*n*lanes bytes over all ranks and writes e*n, e the bytes of an element;
  * nodes sends 2*e*n*(N-1)/N bytes from each of N nodes with one lane each, tree as many from each
  * rank; peer: 4*n*(ranks-1)/ranks bytes out of every GPU and into it, twice. */
-charl_status charl_allreduce_create(charl_comm *c, int64_t n, const struct charl_slices *mine,
+charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
                                     const charl_allreduce_options *options,
                                     charl_allreduce **out) CHARL_MUST_CHECK;
 
@@ -277,7 +279,7 @@ charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket) CHARL_MUS
 /** The same sum for few values, at low latency, many times per step: batch-norm sums, loss, counts.
  *  Owned by the caller, not longer than c. Blocks. Collective on c. Errors: as
  * charl_allreduce_create. */
-charl_status charl_reducer_create(charl_comm *c, const struct charl_slices *mine,
+charl_status charl_reducer_create(charl_comm *c, const charl_slices *mine,
                                   charl_reducer **out) CHARL_MUST_CHECK;
 
 /** Blocks. Collective on its communicator, except when that is broken. NULL is a no-op. */
@@ -291,5 +293,7 @@ void charl_reducer_destroy(charl_reducer *r);
  *  Blocks. Collective on c. Deterministic. Errors: ERR_INVALID, ERR_COMM. */
 charl_status charl_reducer_sum(charl_reducer *r, const float *lanes, int64_t count,
                                float *out) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

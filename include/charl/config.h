@@ -14,6 +14,8 @@
 
 #include "charl/status.h"
 
+CHARL_BEGIN_DECLS
+
 enum { CHARL_CONFIG_LIST = 32 };
 
 typedef enum charl_interval_unit {
@@ -410,5 +412,7 @@ charl_status charl_config_layer_pair(charl_config_layer *layer, const char *key,
  *  Errors: ERR_CONFIG  always */
 charl_status charl_config_layer_refuse(charl_config_layer *layer, const char *key,
                                        const char *reason) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

@@ -16,6 +16,8 @@
  */
 #include "charl/dataset.h"
 
+CHARL_BEGIN_DECLS
+
 /** Texts are never NULL, "" when unknown. Everything is owned by the schema: read it, do not change
  * it. */
 typedef struct charl_data_schema {
@@ -99,5 +101,7 @@ charl_status charl_names_match(const char *of, const char *in, int64_t **index,
  * tokenizer; ERR_NOMEM */
 charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model,
                                bool all, char **notes) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

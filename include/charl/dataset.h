@@ -11,6 +11,8 @@
 #include "charl/shape.h"
 #include "charl/tokenizer.h"
 
+CHARL_BEGIN_DECLS
+
 typedef struct charl_dataset charl_dataset;
 
 typedef enum charl_split {
@@ -237,5 +239,7 @@ typedef struct charl_make_options {
  *  Blocks. Local. Errors: ERR_CONFIG  unknown kind, bad counts, or `path` exists   ERR_DISK  could
  * not be written */
 charl_status charl_dataset_make(const char *path, const charl_make_options *opt) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

@@ -11,6 +11,8 @@
 
 #include "charl/status.h"
 
+CHARL_BEGIN_DECLS
+
 typedef struct charl_device charl_device;
 
 typedef enum charl_device_kind {
@@ -81,5 +83,7 @@ charl_device_memory charl_device_get_memory(const charl_device *dev);
 
 /** Wait until everything enqueued on any queue is done. Blocks. Local. Errors: ERR_DEVICE. */
 charl_status charl_device_sync(charl_device *dev) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

@@ -4,6 +4,8 @@
 #include "charl/checkpoint.h"
 #include "charl/config.h"
 
+CHARL_BEGIN_DECLS
+
 /** Write the model of a checkpoint to `path` for use elsewhere; the ending of the name chooses the
  * format. .safetensors: every weight and buffer in f32 under its PyTorch name. .onnx: the whole
  * computation of the evaluation graph, from rows as they lie in a data file to outputs as the loss
@@ -15,5 +17,7 @@
  * ERR_CHECKPOINT, ERR_DISK, ERR_NOMEM */
 charl_status charl_export_model(const char *checkpoint, const charl_config_override *overrides,
                                 int n_overrides, int ema, const char *path) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

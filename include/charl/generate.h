@@ -3,6 +3,8 @@
 /** Text from a trained language model, token by token. */
 #include "charl/config.h"
 
+CHARL_BEGIN_DECLS
+
 /** How tokens are drawn. */
 typedef struct charl_generate_options {
     const char *prompt; /* text that is continued, not empty */
@@ -36,5 +38,7 @@ typedef charl_status (*charl_generated)(void *ctx, const char *text, size_t byte
 charl_status charl_generate(const charl_config *config, const char *checkpoint,
                             const charl_generate_options *options, charl_generated generated,
                             void *ctx) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

@@ -16,11 +16,13 @@
 #include "charl/device.h"
 #include "charl/params.h"
 #include "charl/shape.h"
+#include "charl/slices.h"
 #include "charl/tensor.h"
+
+CHARL_BEGIN_DECLS
 
 typedef struct charl_graph charl_graph;
 typedef struct charl_var charl_var;
-struct charl_slices;
 
 typedef enum charl_batch { CHARL_REPLICATED, CHARL_BATCHED, CHARL_PARTIAL } charl_batch;
 
@@ -34,7 +36,7 @@ typedef struct charl_type {
 /** New empty graph on dev; NULL for one that is only built and exported, not compiled. `slices` is
  * this rank's part of the batch (copied); NULL is one slice on one rank. Owned: destroy with
  * charl_graph_destroy. Local. Errors: ERR_NOMEM. */
-charl_status charl_graph_create(charl_device *dev, const struct charl_slices *slices,
+charl_status charl_graph_create(charl_device *dev, const charl_slices *slices,
                                 charl_graph **out) CHARL_MUST_CHECK;
 /** NULL is a no-op. Waits for work in flight. Blocks. Local. */
 void charl_graph_destroy(charl_graph *g);
@@ -124,9 +126,8 @@ typedef struct charl_graph_info {
 charl_graph_info charl_graph_get_info(const charl_graph *g);
 
 /** One line per node (id, operator, name, inputs, type, bytes), or Graphviz dot, into a new string
- * owned by the caller (charl_free_text). Local. */
+ * owned by the caller (charl_free). Local. */
 charl_status charl_graph_print(const charl_graph *g, bool dot, char **out) CHARL_MUST_CHECK;
-void charl_free_text(char *text);
 
 /** Run the operator named `op` at once, without a graph: for a look at a tensor. Operators that
  * have settings (a window, an axis) are not available here. out[0..3] get new tensors owned by the
@@ -140,5 +141,7 @@ charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const 
  * the gradient). Leaves parameters as they were. Blocks. Local. */
 charl_status charl_gradcheck(charl_graph *g, charl_var *loss, int samples,
                              double *worst) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

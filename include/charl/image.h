@@ -8,6 +8,8 @@
  */
 #include "charl/dataset.h"
 
+CHARL_BEGIN_DECLS
+
 /** How a picture of another shape comes into the sample's. */
 typedef enum charl_image_fit {
     CHARL_FIT_CROP,    /* the largest part in the middle that has the shape */
@@ -62,5 +64,7 @@ void charl_image_files_fini(charl_image_files *files);
  * the files, and one image. */
 charl_status charl_import_images(const char *const folders[2], const charl_image_format *format,
                                  const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

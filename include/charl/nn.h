@@ -10,6 +10,8 @@
  */
 #include "charl/graph.h"
 
+CHARL_BEGIN_DECLS
+
 typedef struct charl_model charl_model;
 
 /* Settings of the layer types. Zero-initialised fields mean the default, except where the default
@@ -245,5 +247,7 @@ charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params 
 
 /** "relu, gelu, ...": for messages. Static. Local. */
 const char *charl_activation_names(void);
+
+CHARL_END_DECLS
 
 #endif

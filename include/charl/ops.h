@@ -10,6 +10,8 @@
  */
 #include "charl/graph.h"
 
+CHARL_BEGIN_DECLS
+
 /* Elementwise. One operand has the full shape [...]; the other has the same, is a scalar, or
  * broadcasts over leading or trailing extents as in PyTorch ([C] or [1,C,1,1] or [B,1] against
  * [B,C,H,W] or [B,C]). Cost: one read per operand, one write. */
@@ -262,5 +264,7 @@ typedef struct charl_augment2d_args {
  * one write; with rotate four reads. */
 charl_var *charl_augment2d(charl_graph *g, charl_var *x, charl_var *shift, charl_var *scale,
                            const charl_augment2d_args *args);
+
+CHARL_END_DECLS
 
 #endif

@@ -8,6 +8,8 @@
  */
 #include "charl/params.h"
 
+CHARL_BEGIN_DECLS
+
 typedef struct charl_optimizer charl_optimizer;
 
 /** Settings by PyTorch's names; those that a type does not use have no effect. */
@@ -109,5 +111,7 @@ typedef struct charl_schedule {
 charl_status charl_schedule_check(const charl_schedule *s) CHARL_MUST_CHECK;
 /** Learning rate of step `step` (0 is the first). A function of its arguments alone. Local. */
 double charl_schedule_lr(const charl_schedule *s, int64_t step);
+
+CHARL_END_DECLS
 
 #endif

@@ -10,17 +10,21 @@
 #include "charl/device.h"
 #include "charl/shape.h"
 
+CHARL_BEGIN_DECLS
+
 typedef struct charl_params charl_params;
 typedef struct charl_param charl_param;
+
+typedef enum charl_init_kind {
+    CHARL_INIT_CONSTANT, /* a */
+    CHARL_INIT_UNIFORM,  /* [a, b) */
+    CHARL_INIT_NORMAL    /* mean a, standard deviation b */
+} charl_init_kind;
 
 /** How a parameter starts. Draws depend on (seed, name, element) only: never on order, ranks or
  * device. */
 typedef struct charl_init {
-    enum {
-        CHARL_INIT_CONSTANT, /* a */
-        CHARL_INIT_UNIFORM,  /* [a, b) */
-        CHARL_INIT_NORMAL    /* mean a, standard deviation b */
-    } kind;
+    charl_init_kind kind;
     float a, b;
 } charl_init;
 
@@ -78,5 +82,7 @@ charl_status charl_params_initialize(charl_params *set, uint64_t seed) CHARL_MUS
  *  Errors: ERR_INVALID before a graph has been compiled, ERR_DEVICE. */
 charl_status charl_param_write(charl_param *p, const float *src) CHARL_MUST_CHECK;
 charl_status charl_param_read(const charl_param *p, float *dst) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

@@ -5,6 +5,8 @@
 #include "charl/image.h"
 #include "charl/train.h"
 
+CHARL_BEGIN_DECLS
+
 /** The model's answer for one sample. */
 typedef struct charl_prediction {
     int64_t row;                    /* in the split or of the files */
@@ -43,5 +45,7 @@ charl_status charl_predict(const charl_config *config, const charl_train_options
 charl_status charl_predict_images(const charl_config *config, const charl_train_options *options,
                                   const char *checkpoint, const charl_image_files *files,
                                   charl_predicted predicted, void *ctx) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

@@ -11,6 +11,8 @@
  */
 #include "charl/checkpoint.h"
 
+CHARL_BEGIN_DECLS
+
 /** Write `path`, replacing it, and return when it is durable. Wider element types come first, so
  * that every tensor is aligned; otherwise the order is the caller's. Metadata say {"format":"pt"}.
  *
@@ -54,5 +56,7 @@ const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s
  *  Blocks. Local. Errors: ERR_CHECKPOINT naming file and tensor: cut short since it was opened. */
 charl_status charl_safetensors_read(const charl_safetensors *s, const charl_checkpoint_tensor *t,
                                     void *dst) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

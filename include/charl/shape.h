@@ -11,6 +11,8 @@
 
 #include "charl/status.h"
 
+CHARL_BEGIN_DECLS
+
 /* id, name, bytes per element */
 #define CHARL_DTYPE_LIST(X)                                                                        \
     X(F32, "f32", 4)                                                                               \
@@ -57,5 +59,7 @@ enum { CHARL_SHAPE_TEXT = 128 };
 
 /** "[2, 3]" into text[CHARL_SHAPE_TEXT]; returns text. Local. */
 const char *charl_shape_format(const charl_shape *s, char *text);
+
+CHARL_END_DECLS
 
 #endif

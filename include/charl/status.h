@@ -6,6 +6,9 @@
  * took through the library, is kept in a thread-local record until the next failure on the same
  * thread. The library never prints, exits or asserts on input. Nothing here allocates. Thread-safe.
  */
+#include "charl/api.h"
+
+CHARL_BEGIN_DECLS
 
 /* Order is severity: where ranks disagree, charl_comm_agree reports the largest. */
 #define CHARL_STATUS_LIST(X)                                                                       \
@@ -58,5 +61,7 @@ const char *charl_error_path(void);
 
 /** Forget the last failure of this thread. Local. */
 void charl_error_clear(void);
+
+CHARL_END_DECLS
 
 #endif

@@ -9,6 +9,8 @@
 #include "charl/device.h"
 #include "charl/shape.h"
 
+CHARL_BEGIN_DECLS
+
 typedef struct charl_tensor charl_tensor;
 
 /** New tensor of zeros.
@@ -55,5 +57,7 @@ charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape,
  *  Local. Errors: ERR_SHAPE when t is a scalar or the range leaves the extent. */
 charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count,
                                 charl_tensor **out) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

@@ -12,6 +12,8 @@
 
 #include "charl/status.h"
 
+CHARL_BEGIN_DECLS
+
 typedef struct charl_tokenizer charl_tokenizer;
 
 typedef enum charl_tokenizer_kind {
@@ -69,5 +71,7 @@ charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, 
  *  Blocks. Local. Errors: ERR_INVALID  a number that is no token   ERR_NOMEM */
 charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tokens, int64_t n,
                                     char **text, size_t *bytes) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

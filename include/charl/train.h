@@ -6,7 +6,11 @@
  * that trains; who prints or writes metrics decides by rank. Everything a callback gets is borrowed
  * for the call.
  */
+#ifdef __cplusplus
+#include <atomic>
+#else
 #include <stdatomic.h>
+#endif
 
 #include "charl/checkpoint.h"
 #include "charl/comm.h"
@@ -15,6 +19,14 @@
 #include "charl/device.h"
 #include "charl/image.h"
 #include "charl/shape.h"
+
+#ifdef __cplusplus
+typedef std::atomic<int> charl_atomic_int; /* as C++23's <stdatomic.h> has it */
+#else
+typedef atomic_int charl_atomic_int;
+#endif
+
+CHARL_BEGIN_DECLS
 
 /** What the plan of a run is, known before the first step. */
 typedef struct charl_train_info {
@@ -130,16 +142,16 @@ enum {
 typedef struct charl_train_options {
     charl_comm *comm; /* borrowed */
     charl_train_events events;
-    atomic_int *stop;      /* one of CHARL_STOP_...; reset to NONE when taken. May be NULL */
-    const char *device;    /* `select` of charl_device_request: this one for this rank, whatever
-                              device.select and CHARL_DEVICE say. NULL: as configured */
-    bool dry_run;          /* plan only */
-    int fast_dev_run;      /* > 0: that many training and validation steps, nothing written */
-    bool overfit_batch;    /* train on the first batch only; nothing written */
-    bool overwrite;        /* ignore checkpoints in the run directory */
-    int ema;               /* charl_ema_choice, of charl_train_evaluate and charl_predict */
-    const char *init_from; /* weights that start a fresh run: a checkpoint, or a file whose
-                              name ends in .safetensors; NULL for none */
+    charl_atomic_int *stop; /* one of CHARL_STOP_...; reset to NONE when taken. May be NULL */
+    const char *device;     /* `select` of charl_device_request: this one for this rank, whatever
+                               device.select and CHARL_DEVICE say. NULL: as configured */
+    bool dry_run;           /* plan only */
+    int fast_dev_run;       /* > 0: that many training and validation steps, nothing written */
+    bool overfit_batch;     /* train on the first batch only; nothing written */
+    bool overwrite;         /* ignore checkpoints in the run directory */
+    int ema;                /* charl_ema_choice, of charl_train_evaluate and charl_predict */
+    const char *init_from;  /* weights that start a fresh run: a checkpoint, or a file whose
+                               name ends in .safetensors; NULL for none */
 } charl_train_options;
 
 /** Train. Blocks. Collective on options->comm. The configuration is borrowed and read as training
@@ -157,5 +169,7 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
 charl_status charl_train_evaluate(const charl_config *config, const charl_train_options *options,
                                   const char *checkpoint, const char *split,
                                   charl_val_row *out) CHARL_MUST_CHECK;
+
+CHARL_END_DECLS
 
 #endif

@@ -41,7 +41,7 @@ charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, c
     if (slices) {
         g->slices = *slices;
     } else {
-        CHARL_TRY(charl__slices_block(1, 0, 1, &g->slices));
+        CHARL_TRY(charl_slices_block(1, 0, 1, &g->slices));
     }
     *out = g;
     g = NULL;

@@ -75,8 +75,3 @@ cleanup:
     charl__text_fini(&t);
     return st;
 }
-
-void charl_free_text(char *text)
-{
-    charl_free(text);
-}

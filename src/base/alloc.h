@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "charl/api.h" /* charl_free */
 
 /** Zeroed host memory of `bytes` bytes into *(void **)out; NULL on failure. Free with charl_free.
  *  Errors: ERR_NOMEM. */
@@ -28,9 +29,6 @@ charl_status charl_realloc(size_t bytes, void *inout) CHARL_MUST_CHECK;
 
 /** Copy of `text`, owned by the caller. */
 charl_status charl_strdup(const char *text, char **out) CHARL_MUST_CHECK;
-
-/** NULL is a no-op. */
-void charl_free(void *p);
 
 /** Bytes of memory that the system could hand out now, or INT64_MAX where it does not tell. */
 int64_t charl__host_available(void);

@@ -11,11 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "charl/version.h"
+
 enum { MESSAGE_BYTES = 2048, PATH_BYTES = 1024 };
 
 static _Thread_local char last_message[MESSAGE_BYTES];
 static _Thread_local char last_path[PATH_BYTES];
 static _Atomic(void (*)(const char *)) panic_hook;
+
+const char *charl_version(void)
+{
+    return CHARL_VERSION;
+}
 
 const char *charl_status_name(charl_status st)
 {

@@ -17,7 +17,7 @@ static int min_int(int a, int b)
     return a < b ? a : b;
 }
 
-charl_status charl__slices_range(int total, int first, int count, charl_slices *out)
+charl_status charl_slices_range(int total, int first, int count, charl_slices *out)
 {
     charl_status st = CHARL_OK;
     const int end = first + count;
@@ -45,7 +45,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__slices_block(int total, int rank, int size, charl_slices *out)
+charl_status charl_slices_block(int total, int rank, int size, charl_slices *out)
 {
     charl_status st = CHARL_OK;
     int first, end;
@@ -62,7 +62,7 @@ charl_status charl__slices_block(int total, int rank, int size, charl_slices *ou
                   size, total, size, CHARL_MAX_SLICES, total);
     first = total * rank / size;
     end = total * (rank + 1) / size;
-    CHARL_TRY(charl__slices_range(total, first, end - first, out));
+    CHARL_TRY(charl_slices_range(total, first, end - first, out));
 cleanup:
     return st;
 }

@@ -17,35 +17,14 @@
  */
 #include <stdint.h>
 
-#include "charl/status.h"
+#include "charl/slices.h"
 
-enum {
-    CHARL_MAX_SLICES = 64,
-    CHARL_MAX_LANES = 12,   /* of one rank */
-    CHARL_TREE_BLOCK = 1024 /* floats of scratch per leaf that charl__tree_apply needs */
-};
-
-/** The slices [first, first + count) of one rank, and its lanes: lane j covers slices [lane_lo[j],
- * lane_hi[j]). */
-typedef struct charl_slices {
-    int total, first, count;
-    int n_lanes;
-    int lane_lo[CHARL_MAX_LANES], lane_hi[CHARL_MAX_LANES];
-} charl_slices;
+enum { CHARL_TREE_BLOCK = 1024 }; /* floats of scratch per leaf that charl__tree_apply needs */
 
 /** leaf[dst] += leaf[src] */
 typedef struct charl_tree_add {
     int dst, src;
 } charl_tree_add;
-
-/** The block of rank `rank` of `size`: slices [floor(total*rank/size), floor(total*(rank+1)/size)).
- *  Errors: ERR_CONFIG  more ranks than slices, or total is not in 1..CHARL_MAX_SLICES. */
-charl_status charl__slices_block(int total, int rank, int size, charl_slices *out) CHARL_MUST_CHECK;
-
-/** Any contiguous block, for ranks of unequal speed. count may be 0: no lanes. Errors: ERR_INVALID.
- */
-charl_status charl__slices_range(int total, int first, int count,
-                                 charl_slices *out) CHARL_MUST_CHECK;
 
 /** The lane that holds slice `slice`, or -1 when another rank owns it. */
 int charl__slices_lane(const charl_slices *s, int slice);

@@ -10,7 +10,7 @@ static int version(const char *path, int argc, char **argv)
     (void)argc;
     (void)argv;
     (void)path;
-    printf("charl %s\n", CHARL_VERSION);
+    printf("charl %s\n", charl_version());
     return CHARL__EXIT_OK;
 }
 

@@ -76,7 +76,7 @@ static charl_status check_sample(charl_device *dev, const charl_op *op, int inde
     int k;
 
     *worst = (charl_op_error){0};
-    CHARL_TRY(charl__slices_block(1, 0, 1, &whole));
+    CHARL_TRY(charl_slices_block(1, 0, 1, &whole));
     CHARL_TRY(charl__op_case_create(op, &op->samples[index], dtype, SEED + (uint64_t)index, &c));
     CHARL_TRY(charl__op_case_run(dev, &c, &whole, 0, first));
     CHARL_TRY(charl__op_case_run(dev, &c, &whole, SHIFT, second));

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "device/cl_private.h"
+#include "charl/version.h"
 
 enum { LINE = 512, NAME = 12, MOST = 1 << 16 };
 

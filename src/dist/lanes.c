@@ -85,7 +85,7 @@ charl_status charl__node_map_init(const charl_comm *c, const charl__lane_map *la
         const int next = end < lanes->n ? lanes->lo[end] : lanes->total;
         charl_slices block;
 
-        CHARL_TRY(charl__slices_range(lanes->total, first, next - first, &block));
+        CHARL_TRY(charl_slices_range(lanes->total, first, next - first, &block));
         map->first[m] = map->n;
         for (int j = 0; j < block.n_lanes; j++) {
             node_lane_init(lanes, map->n, block.lane_lo[j], block.lane_hi[j], map);

@@ -67,7 +67,7 @@ charl_status charl__balance_init(charl__trainer *t)
     b->on = t->config->dist.balance == CHARL_BALANCE_SPEED && size > 1 && !t->infers;
     CHARL_TRY(read_slowness(charl__env(CHARL_ENV_SLOW), charl_comm_rank(t->comm), &b->slowness));
     for (int r = 0; r < size; r++) {
-        CHARL_TRY(charl__slices_block(t->slices.total, r, size, &block));
+        CHARL_TRY(charl_slices_block(t->slices.total, r, size, &block));
         b->count[r] = block.count;
     }
 cleanup:

@@ -14,7 +14,7 @@ charl_status charl__part_take(charl__trainer *t, int first, int count)
     CHARL_REQUIRE(batch % slices == 0, CHARL_ERR_CONFIG,
                   "train.batch_size = %lld does not divide into train.slices = %d",
                   (long long)batch, slices);
-    CHARL_TRY(charl__slices_range(slices, first, count, &t->slices));
+    CHARL_TRY(charl_slices_range(slices, first, count, &t->slices));
     t->rows = batch / slices * t->slices.count;
     t->row0 = batch / slices * t->slices.first;
 cleanup:
@@ -250,12 +250,9 @@ cleanup:
 
 int64_t charl__part_bucket(const charl__trainer *t)
 {
-    const int64_t all = t->params->elements, least = (all + 47) / 48; /* not too many of them */
-    int64_t bucket = (int64_t)(t->config->dist.bucket_mb * 1048576.0 / 4.0);
-
-    bucket = t->config->dist.overlap ? bucket : all;
-    bucket = bucket > least ? bucket : least;
-    return bucket > 0 ? bucket : 1;
+    return t->config->dist.overlap   ? charl__sync_bucket(t->params, t->config->dist.bucket_mb)
+           : t->params->elements > 0 ? t->params->elements
+                                     : 1;
 }
 
 static charl_status compile(charl__trainer *t, charl__task *task, bool training)

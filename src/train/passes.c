@@ -90,7 +90,7 @@ charl_status charl__passes_create(const charl_slices *mine, int n, charl__passes
         const int first = mine->first + mine->count * i / n,
                   end = mine->first + mine->count * (i + 1) / n;
 
-        CHARL_TRY(charl__slices_range(mine->total, first, end - first, &p->pass[i].slices));
+        CHARL_TRY(charl_slices_range(mine->total, first, end - first, &p->pass[i].slices));
         plan_pass(p, &p->pass[i], stack, &depth);
         p->most_lanes =
             p->pass[i].slices.n_lanes > p->most_lanes ? p->pass[i].slices.n_lanes : p->most_lanes;

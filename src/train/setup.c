@@ -203,8 +203,8 @@ static charl_status open_alone(charl__trainer *t)
                   "simulated ranks need an HDF5 library that was built thread-safe, which this one "
                   "was not: start %d ranks with mpirun",
                   charl_comm_size(t->comm));
-    CHARL_TRY(charl__slices_block(charl_config_slices(t->config), charl_comm_rank(t->comm),
-                                  charl_comm_size(t->comm), &even));
+    CHARL_TRY(charl_slices_block(charl_config_slices(t->config), charl_comm_rank(t->comm),
+                                 charl_comm_size(t->comm), &even));
     CHARL_TRY(charl__part_take(t, even.first, even.count));
     CHARL_TRY(charl__balance_init(t));
     if (t->infers) {

@@ -23,6 +23,8 @@
 #include "base/log.h"
 #include "dist/allreduce_device.h"
 
+enum { MOST_BUCKETS = 48 };
+
 /* For transfers at full speed; without, they are slow and right. */
 static void pin(charl__sync *s, void *memory, int64_t count, charl_pinned **out)
 {
@@ -127,6 +129,15 @@ cleanup:
     }
     charl__sync_destroy(s);
     return st;
+}
+
+int64_t charl__sync_bucket(const charl_params *set, double mb)
+{
+    const int64_t least = (set->elements + MOST_BUCKETS - 1) / MOST_BUCKETS;
+    const int64_t wanted = (int64_t)(mb * 1048576.0 / sizeof(float));
+    const int64_t bucket = wanted > least ? wanted : least;
+
+    return bucket > 0 ? bucket : 1;
 }
 
 /* Of charl__sync_ready_all. */

@@ -27,6 +27,8 @@ charl_status charl__sync_create(charl_comm *comm, const charl_allreduce_options 
                                 const charl_slices *slices, charl_params *set,
                                 charl__sync **out) CHARL_MUST_CHECK;
 void charl__sync_destroy(charl__sync *s); /* NULL is a no-op */
+/** Elements of a bucket of `mb` megabytes, or of more, so that there are not too many of them. */
+int64_t charl__sync_bucket(const charl_params *set, double mb);
 /** Check that g, compiled, reports the same buckets on every rank: they would add up different
  * ranges. Collective. Errors: ERR_CONFIG. */
 charl_status charl__sync_check(charl__sync *s, const charl_graph *g) CHARL_MUST_CHECK;

@@ -130,7 +130,7 @@ static void rank_init(rank *r, model_fn model, int i, int size)
     charl_shape shape = one;
     charl_var *logits;
 
-    charl_assert_ok(charl__slices_block(TOTAL, i, size, &r->slices));
+    charl_assert_ok(charl_slices_block(TOTAL, i, size, &r->slices));
     shape.dim[0] = ROWS / TOTAL * r->slices.count;
     charl_assert_ok(charl_params_create(&r->params));
     r->params->reduce_dtype = reduce_dtype;

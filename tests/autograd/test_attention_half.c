@@ -205,6 +205,6 @@ int main(void)
     if (skip_without_tensor_cores()) {
         return 77;
     }
-    charl_assert_ok(charl__slices_block(1, 0, 1, &whole));
+    charl_assert_ok(charl_slices_block(1, 0, 1, &whole));
     return charl_test_on_device(tests, &dev);
 }

@@ -165,7 +165,7 @@ static void test_part_of_the_batch_needs_a_collective(void **state)
     charl_var *x;
 
     (void)state;
-    charl_assert_ok(charl__slices_block(2, 0, 2, &half));
+    charl_assert_ok(charl_slices_block(2, 0, 2, &half));
     charl_assert_ok(charl_graph_create(dev, &half, &g));
     x = charl_input(g, "x", CHARL_F32, (charl_shape){1, {4}}, CHARL_BATCHED);
     charl_graph_keep(g, charl_batch_mean(g, x));
@@ -220,7 +220,7 @@ static charl_var *tied_ends(charl_graph *g, charl_params *set, charl_var *x)
 static void bucket_graph(rank *r, model_fn model, int ranks, charl__ready_fn fn, void *ctx,
                          int64_t elements)
 {
-    charl_assert_ok(charl__slices_block(TOTAL, 0, ranks, &r->slices));
+    charl_assert_ok(charl_slices_block(TOTAL, 0, ranks, &r->slices));
     charl_assert_ok(charl_params_create(&r->params));
     charl_assert_ok(charl_graph_create(dev, &r->slices, &r->g));
     charl__graph_set_steps(r->g, steps);
@@ -368,7 +368,7 @@ static void test_spread_is_exact(void **state)
         for (int i = 0; i < size; i++) {
             charl_var *x, *y;
 
-            charl_assert_ok(charl__slices_block(TOTAL, i, size, &r[i].slices));
+            charl_assert_ok(charl_slices_block(TOTAL, i, size, &r[i].slices));
             charl_assert_ok(charl_graph_create(dev, &r[i].slices, &r[i].g));
             x = charl_input(r[i].g, "x", CHARL_F32, (charl_shape){1, {6}}, CHARL_REPLICATED);
             y = charl__apply1(r[i].g, &charl__op_spread, NULL, x);

@@ -44,7 +44,7 @@ static void build(model *m, bool flat, bool training, bool affine)
     charl_var *loss;
 
     memset(m, 0, sizeof *m);
-    charl_assert_ok(charl__slices_block(8, 0, 1, &slices));
+    charl_assert_ok(charl_slices_block(8, 0, 1, &slices));
     charl_assert_ok(charl_params_create(&m->set));
     add(m, "weight", 1.5F, true, &m->weight);
     add(m, "bias", -0.25F, true, &m->bias);

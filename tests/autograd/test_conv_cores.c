@@ -176,7 +176,7 @@ static void repeats_give_the_same_bits(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    charl_assert_ok(charl__slices_block(SLICES, 0, 1, &whole));
+    charl_assert_ok(charl_slices_block(SLICES, 0, 1, &whole));
     return 0;
 }
 

@@ -67,7 +67,7 @@ static void test_forms(void **state)
     const charl_device_facts saved = *facts;
     charl_slices part;
 
-    charl_assert_ok(charl__slices_range(8, 1, 6, &part));
+    charl_assert_ok(charl_slices_range(8, 1, 6, &part));
     for (int i = 0; i < op->n_samples; i++) {
         compare_forms(op, i, &whole, facts);
         if (has_slices(&op->samples[i])) {
@@ -83,7 +83,7 @@ int main(void)
     const char *only = getenv("CHARL_TEST_OP");
     size_t n = 0;
 
-    if (charl__slices_block(1, 0, 1, &whole) != CHARL_OK) {
+    if (charl_slices_block(1, 0, 1, &whole) != CHARL_OK) {
         return 1;
     }
     for (int i = 0; i < charl__op_count && n < 256; i++) {

@@ -415,7 +415,7 @@ static void test_same_bits(void **state)
         charl_slices slices;
         size_t bytes;
 
-        charl_assert_ok(charl__slices_block(8, rank_of[i][0], rank_of[i][1], &slices));
+        charl_assert_ok(charl_slices_block(8, rank_of[i][0], rank_of[i][1], &slices));
         bytes = run(&slices, true, got);
         assert_int_equal(run(&slices, false, want), bytes);
         assert_memory_equal(got, want, bytes);
@@ -497,7 +497,7 @@ static void test_products_go_on(void **state)
         }
         facts->group = 64;
         facts->tiles_in_local = forms[f].local;
-        charl_assert_ok(charl__slices_block(8, f == 0, f == 0 ? 3 : 1, &slices));
+        charl_assert_ok(charl_slices_block(8, f == 0, f == 0 ? 3 : 1, &slices));
         run_products(&slices, forms[f].rows, true, got);
         run_products(&slices, forms[f].rows, false, want);
         *facts = saved;

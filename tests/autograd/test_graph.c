@@ -320,14 +320,14 @@ static void test_print(void **state)
     assert_non_null(strstr(text, "act.relu"));
     assert_non_null(strstr(text, "f32[2, 3] replicated 24 B <- x\n"));
     assert_non_null(strstr(text, "<- act.relu  (dead)\n"));
-    charl_free_text(text);
+    charl_free(text);
     charl_assert_ok(charl_graph_print(g, true, &text));
     assert_int_equal(strncmp(text, "digraph charl {\n", 16), 0);
     assert_non_null(strstr(text, "n0 [label=\"act.relu\\n[2, 3]\"];"));
     assert_non_null(strstr(text, "-> n0;"));
     assert_null(strstr(text, "act.tanh"));
     assert_string_equal(text + strlen(text) - 2, "}\n");
-    charl_free_text(text);
+    charl_free(text);
     charl_graph_destroy(g);
 }
 

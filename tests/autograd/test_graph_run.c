@@ -373,7 +373,7 @@ static void test_backward_from_refuses(void **state)
     charl_assert_status(charl_graph_status(g), CHARL_ERR_INVALID);
     charl_assert_message("has its gradients already");
     charl_graph_destroy(g);
-    charl_assert_ok(charl__slices_block(2, 0, 2, &half));
+    charl_assert_ok(charl_slices_block(2, 0, 2, &half));
     charl_assert_ok(charl_graph_create(dev, &half, &g));
     charl_graph_keep(g, charl_relu(g, charl_input(g, "x", CHARL_F32, four, CHARL_BATCHED)));
     charl_assert_ok(charl_graph_compile(g));
@@ -450,7 +450,7 @@ static charl_status life_of_a_graph(void *ctx)
     CHARL_TRY(charl_tensor_read(charl_var_get_tensor(n.loss), &loss, sizeof loss));
     CHARL_TRY(charl_graph_print(n.g, true, &text));
 cleanup:
-    charl_free_text(text);
+    charl_free(text);
     net_close(&n);
     return st;
 }

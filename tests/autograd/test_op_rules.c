@@ -329,7 +329,7 @@ static void test_mean_over_the_batch(void **state)
 
     (void)state;
     charl_graph_destroy(g);
-    charl_assert_ok(charl__slices_range(8, 0, 4, &half));
+    charl_assert_ok(charl_slices_range(8, 0, 4, &half));
     charl_assert_ok(charl_graph_create(dev, &half, &g));
     x = IN(F32, BATCHED, 8);
     m = charl_sum(g, x, 0, false);

@@ -135,10 +135,10 @@ static void check_slices(const charl_op_case *c)
     void *all[CHARL_OP_MAX_OUT], *one[SLICES][CHARL_OP_MAX_OUT];
     charl_slices s;
 
-    charl_assert_ok(charl__slices_block(SLICES, 0, 1, &s));
+    charl_assert_ok(charl_slices_block(SLICES, 0, 1, &s));
     charl_assert_ok(charl__op_case_run(dev, c, &s, 0, all));
     for (int i = 0; i < SLICES; i++) {
-        charl_assert_ok(charl__slices_range(SLICES, i, 1, &s));
+        charl_assert_ok(charl_slices_range(SLICES, i, 1, &s));
         charl_assert_ok(charl__op_case_run(dev, c, &s, 0, one[i]));
     }
     for (int k = 0; k < c->n_out; k++) {
@@ -172,11 +172,11 @@ static void check_lanes(const charl_op_case *c)
     void *raw[CHARL_OP_MAX_OUT], *one[3][CHARL_OP_MAX_OUT];
     charl_slices s, single;
 
-    charl_assert_ok(charl__slices_range(SLICES, 2, 3, &s));
+    charl_assert_ok(charl_slices_range(SLICES, 2, 3, &s));
     assert_int_equal(s.n_lanes, 2);
     charl_assert_ok(charl__op_case_run(dev, c, &s, 0, raw));
     for (int i = 0; i < 3; i++) {
-        charl_assert_ok(charl__slices_range(SLICES, 2 + i, 1, &single));
+        charl_assert_ok(charl_slices_range(SLICES, 2 + i, 1, &single));
         charl_assert_ok(charl__op_case_run(dev, c, &single, 0, one[i]));
     }
     for (int k = 0; k < c->n_out; k++) {
@@ -497,7 +497,7 @@ int main(int argc, char **argv)
                : strcmp(argv[i], "f16") == 0 ? CHARL_F16
                                              : half;
     }
-    if (charl__slices_block(1, 0, 1, &whole) != CHARL_OK ||
+    if (charl_slices_block(1, 0, 1, &whole) != CHARL_OK ||
         charl_device_open(&request, &dev) != CHARL_OK) {
         fprintf(stderr, "skipped: %s\n", charl_error_message());
         return 77;

@@ -26,7 +26,7 @@ static void net_init(net *n, bool keep_all)
     charl_slices slices;
     charl_var *h;
 
-    charl_assert_ok(charl__slices_block(8, 0, 1, &slices));
+    charl_assert_ok(charl_slices_block(8, 0, 1, &slices));
     charl_assert_ok(charl_params_create(&n->params));
     charl_assert_ok(charl_graph_create(dev, &slices, &n->g));
     n->x = charl_input(n->g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);

@@ -183,7 +183,7 @@ static void check(const formed_case *t, charl_dtype half)
 static void an_operand_is_formed_as_it_is_read(void **state)
 {
     (void)state;
-    charl_assert_ok(charl__slices_block(SLICES, 0, 1, &whole));
+    charl_assert_ok(charl_slices_block(SLICES, 0, 1, &whole));
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
         check(&cases[i], CHARL_BF16);
         check(&cases[i], CHARL_F16);

@@ -59,7 +59,7 @@ static void net_init(net *n, bool recompute, bool keep)
     charl_slices slices;
     charl_var *h;
 
-    charl_assert_ok(charl__slices_block(8, 0, 1, &slices));
+    charl_assert_ok(charl_slices_block(8, 0, 1, &slices));
     charl_assert_ok(charl_params_create(&n->params));
     charl_assert_ok(charl_graph_create(dev, &slices, &n->g));
     charl_graph_set_recompute(n->g, recompute);

@@ -55,7 +55,7 @@ static void check_ranks(int total, int size, const float *want)
     for (int r = 0; r < size; r++) {
         charl_slices s;
 
-        assert_int_equal(charl__slices_block(total, r, size, &s), CHARL_OK);
+        assert_int_equal(charl_slices_block(total, r, size, &s), CHARL_OK);
         assert_int_equal(s.first, next);
         assert_true(s.count >= 1);
         next = s.first + s.count;
@@ -116,7 +116,7 @@ static void test_unequal_blocks_give_the_same_bits(void **state)
             for (int r = 0; r < 2; r++) {
                 charl_slices s;
 
-                assert_int_equal(charl__slices_range(total, r ? cut : 0, r ? total - cut : cut, &s),
+                assert_int_equal(charl_slices_range(total, r ? cut : 0, r ? total - cut : cut, &s),
                                  CHARL_OK);
                 for (int j = 0; j < s.n_lanes; j++) {
                     charl__tree_fold(part + s.lane_lo[j], s.lane_hi[j] - s.lane_lo[j], N);
@@ -141,7 +141,7 @@ static void test_every_block_fits_the_lanes(void **state)
             for (int count = 0; count <= total - first; count++) {
                 int covered = first;
 
-                assert_int_equal(charl__slices_range(total, first, count, &s), CHARL_OK);
+                assert_int_equal(charl_slices_range(total, first, count, &s), CHARL_OK);
                 for (int j = 0; j < s.n_lanes; j++) {
                     assert_int_equal(s.lane_lo[j], covered);
                     covered = s.lane_hi[j];
@@ -280,14 +280,14 @@ static void test_bad_arguments_are_named(void **state)
     charl_slices s;
 
     (void)state;
-    assert_int_equal(charl__slices_block(8, 0, 9, &s), CHARL_ERR_CONFIG);
+    assert_int_equal(charl_slices_block(8, 0, 9, &s), CHARL_ERR_CONFIG);
     assert_non_null(strstr(charl_error_message(), "train.slices"));
-    assert_int_equal(charl__slices_block(0, 0, 1, &s), CHARL_ERR_CONFIG);
-    assert_int_equal(charl__slices_block(65, 0, 1, &s), CHARL_ERR_CONFIG);
-    assert_int_equal(charl__slices_block(8, 2, 2, &s), CHARL_ERR_INVALID);
-    assert_int_equal(charl__slices_range(8, 5, 4, &s), CHARL_ERR_INVALID);
-    assert_int_equal(charl__slices_range(8, -1, 4, &s), CHARL_ERR_INVALID);
-    assert_int_equal(charl__slices_range(65, 0, 4, &s), CHARL_ERR_INVALID);
+    assert_int_equal(charl_slices_block(0, 0, 1, &s), CHARL_ERR_CONFIG);
+    assert_int_equal(charl_slices_block(65, 0, 1, &s), CHARL_ERR_CONFIG);
+    assert_int_equal(charl_slices_block(8, 2, 2, &s), CHARL_ERR_INVALID);
+    assert_int_equal(charl_slices_range(8, 5, 4, &s), CHARL_ERR_INVALID);
+    assert_int_equal(charl_slices_range(8, -1, 4, &s), CHARL_ERR_INVALID);
+    assert_int_equal(charl_slices_range(65, 0, 4, &s), CHARL_ERR_INVALID);
 }
 
 int main(void)

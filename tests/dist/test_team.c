@@ -61,7 +61,7 @@ static charl_status scenario(void *ctx)
 
     CHARL_TRY(charl_team_create(1, &team));
     CHARL_TRY(charl_comm_create(&(charl_comm_options){.team = team}, &c));
-    CHARL_TRY(charl__slices_block(8, 0, 1, &mine));
+    CHARL_TRY(charl_slices_block(8, 0, 1, &mine));
     CHARL_TRY(charl_allreduce_create(c, 100, &mine, &algorithm, &ar));
 cleanup:
     charl_allreduce_destroy(ar);

@@ -20,8 +20,8 @@ BEGIN {
     allow["infer"] = allow["train"] "infer "
     allow["cli"] = allow["infer"] "cli "
     # shape.h holds plain values (element types, extents) that every layer speaks of
-    n = split("base:status base:shape device:device tensor:tensor tensor:params autograd:graph autograd:ops nn:nn optim:optim dist:comm " \
-        "io:dataset io:data_schema io:tokenizer io:image io:checkpoint io:safetensors config:config export:export train:train infer:predict infer:generate", pair, " ")
+    n = split("base:api base:version base:status base:slices base:shape device:device tensor:tensor tensor:params autograd:graph autograd:ops nn:nn optim:optim dist:comm " \
+        "io:dataset io:data_schema io:tokenizer io:image io:checkpoint io:safetensors config:config export:export train:train train:data_parallel infer:predict infer:generate infer:charl", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); owner[p[2]] = p[1] }
     n = split("CL/:device mpi.h:dist hdf5:io jansson:io pcre2:io ini.h:config zlib.h:io png.h:io jpeglib.h:io jerror.h:io hwloc:dist", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); confined[p[1]] = p[2] }
@@ -60,4 +60,10 @@ FNR == 1 {
         }
     }
 }
-END { exit failed }'
+END { exit failed }' || exit 1
+
+# Examples are programs of users: of charl they see the installed headers only.
+if grep -nE '^[ \t]*#[ \t]*include[ \t]*"' examples/*.c /dev/null 2>/dev/null; then
+    echo 'examples include <charl/...> only'
+    exit 1
+fi

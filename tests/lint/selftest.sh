@@ -99,6 +99,8 @@ expect layers 'device/x_private.h is private to device'
 expect layers 'which layer this public header belongs to'
 mkdir "$tree/src/misc" && echo >"$tree/src/misc/m.c"
 expect layers 'no layer is called misc'
+mkdir "$tree/examples" && echo '#include "base/a.h"' >"$tree/examples/e.c"
+expect layers 'examples include <charl/...> only'
 
 printf '#ifndef CHARL_NN_B_H\n#define CHARL_NN_B_H\nsize_t b(void);\n#endif\n' >"$tree/src/nn/b.h"
 expect headers 'src/nn/b.h: does not compile alone'

@@ -93,7 +93,7 @@ static charl_status job(const char *how, int rank)
     float one[2 * CHARL_MAX_LANES] = {0};
     int64_t ticket = 0;
 
-    CHARL_TRY(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    CHARL_TRY(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     CHARL_TRY(charl_allreduce_create(comm, 100000, &mine, NULL, &ar));
     CHARL_TRY(charl_reducer_create(comm, &mine, &sums));
     for (int64_t step = 1; step <= 10; step++) {

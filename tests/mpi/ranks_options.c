@@ -44,7 +44,7 @@ static void check_bf16(charl_comm *c, const char *name, int total, int64_t n)
     uint16_t *want = malloc((size_t)(n + 1) * sizeof *want);
 
     assert_non_null(want);
-    charl_assert_ok(charl__slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
+    charl_assert_ok(charl_slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
     charl_assert_ok(charl_allreduce_create(
         c, n, &mine, &(charl_allreduce_options){.algorithm = name, .reduce_dtype = CHARL_BF16},
         &ar));
@@ -82,7 +82,7 @@ static void check_gather(charl_comm *c, const char *name, int64_t n)
     charl_slices mine;
     int64_t ticket[2], from, to;
 
-    charl_assert_ok(charl__slices_block(8, charl_comm_rank(c), charl_comm_size(c), &mine));
+    charl_assert_ok(charl_slices_block(8, charl_comm_rank(c), charl_comm_size(c), &mine));
     charl_assert_ok(charl_allreduce_create(
         c, n, &mine, &(charl_allreduce_options){.algorithm = name, .gathers = true}, &ar));
     assert_int_equal((uintptr_t)charl_allreduce_gathered(ar) % 4096, 0);
@@ -121,7 +121,7 @@ void test_sums_in_bf16(void **state)
     check_bf16(nodes, "auto", 11, 5000);
     check_bf16(nodes, "tree", 11, 5000);
     check_bf16(uneven, "auto", 64, 5000);
-    charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_status(
         charl_allreduce_create(
             comm, 4, &mine,
@@ -147,7 +147,7 @@ void test_gathering(void **state)
     check_gather(nodes, "auto", 5000);
     check_gather(nodes, "tree", 5000);
     check_gather(uneven, "auto", 70000);
-    charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_ok(charl_allreduce_create(comm, 4, &mine, NULL, &ar));
     assert_null(charl_allreduce_gathered(ar));
     charl_assert_status(charl_allreduce_gather(ar, 0, 4, &ticket), CHARL_ERR_INVALID);

@@ -26,7 +26,7 @@ static charl_device *dev;
 static charl_status create(charl_comm *c, int total, int64_t n, charl_slices *mine,
                            charl_allreduce **out)
 {
-    charl_assert_ok(charl__slices_block(total, charl_comm_rank(c), charl_comm_size(c), mine));
+    charl_assert_ok(charl_slices_block(total, charl_comm_rank(c), charl_comm_size(c), mine));
     return charl_allreduce_create(
         c, n, mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, out);
 }
@@ -165,7 +165,7 @@ static void test_a_rank_without_lanes(void **state)
     charl_slices mine;
 
     (void)state;
-    charl_assert_ok(charl__slices_range(last, rank, rank < last, &mine));
+    charl_assert_ok(charl_slices_range(last, rank, rank < last, &mine));
     charl_assert_ok(charl_allreduce_create(
         comm, 700, &mine, &(charl_allreduce_options){.algorithm = "peer", .device = dev}, &ar));
     assert_int_equal(charl__peer_tuning_of(ar)->words_left, 0);
@@ -356,7 +356,7 @@ static void test_auto_falls_back(void **state)
     int warnings = 0;
 
     (void)state;
-    charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl__log_sink_set(note, &warnings);
     charl_assert_ok(charl__fault_set("peer.prefer:1+"));
     charl__fault_after(charl_comm_rank(comm) == failing_rank ? 12 : 0);

@@ -45,7 +45,7 @@ static void check(charl_comm *c, const char *name, int total, int64_t n)
     charl_slices mine;
     float **leaf = leaves_alloc(total, n), *lanes, *sum;
 
-    charl_assert_ok(charl__slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
+    charl_assert_ok(charl_slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
     charl_assert_ok(create(c, name, n, &mine, &ar));
     lanes = charl_allreduce_lanes(ar);
     sum = charl_allreduce_sum(ar);
@@ -122,7 +122,7 @@ static void test_several_nodes_give_the_same_bits(void **state)
         charl_slices mine;
 
         charl_assert_ok(
-            charl__slices_block(8, charl_comm_rank(nodes), charl_comm_size(nodes), &mine));
+            charl_slices_block(8, charl_comm_rank(nodes), charl_comm_size(nodes), &mine));
         charl_assert_status(create(nodes, "window", 4, &mine, &ar), CHARL_ERR_CONFIG);
         charl_assert_message("several nodes");
         assert_null(ar);
@@ -135,7 +135,7 @@ static void test_a_wrong_algorithm_is_refused(void **state)
     charl_slices mine;
 
     (void)state;
-    charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_status(create(comm, "ring", 4, &mine, &ar), CHARL_ERR_CONFIG);
     charl_assert_message("window, nodes, tree or mpi");
     charl_assert_status(
@@ -152,8 +152,7 @@ static void test_a_wrong_algorithm_is_refused(void **state)
     mine.first++;
     charl_assert_status(create(comm, "auto", 4, &mine, &ar), CHARL_ERR_INVALID);
     if (charl_comm_size(comm) > 1) {
-        charl_assert_ok(
-            charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+        charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
         charl_assert_status(create(comm, "auto", charl_comm_rank(comm), &mine, &ar),
                             CHARL_ERR_INVALID);
         charl_assert_status(create(comm, "local", 4, &mine, &ar), CHARL_ERR_CONFIG);
@@ -167,7 +166,7 @@ static void test_wrong_ranges_are_refused(void **state)
     int64_t ticket = 0;
 
     (void)state;
-    charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_ok(create(comm, "auto", 4, &mine, &ar));
     charl_assert_status(charl_allreduce_begin(ar, -1, 2, &ticket), CHARL_ERR_INVALID);
     charl_assert_status(charl_allreduce_begin(ar, 3, 2, &ticket), CHARL_ERR_INVALID);
@@ -190,7 +189,7 @@ static void small_sums(charl_comm *c, int total, int64_t count, int64_t rounds)
     float *lanes = malloc(CHARL_MAX_LANES * (size_t)count * sizeof *lanes);
 
     assert_non_null(lanes);
-    charl_assert_ok(charl__slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
+    charl_assert_ok(charl_slices_block(total, charl_comm_rank(c), charl_comm_size(c), &mine));
     charl_assert_ok(charl_reducer_create(c, &mine, &r));
     for (int64_t round = 0; round < rounds; round++) {
         for (int j = 0; j < mine.n_lanes; j++) {
@@ -319,7 +318,7 @@ static void test_too_little_shared_memory(void **state)
     if (charl_comm_size(comm) == 1) {
         return; /* neither */
     }
-    charl_assert_ok(charl__slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_ok(charl__fault_set("comm.shm@0:1+:1000000"));
     charl_assert_status(create(comm, "auto", 1 << 20, &mine, &ar),
                         is_team ? CHARL_OK : CHARL_ERR_NOMEM);
@@ -345,12 +344,12 @@ static void test_unequal_blocks(void **state)
     (void)state;
     /* rank 0 is slow: it takes 3 slices; the last takes what the others leave, rank 1 perhaps none
      */
-    charl_assert_ok(charl__slices_range(64, rank == 0 ? 0 : 3,
-                                        size == 1          ? 64
-                                        : rank == 0        ? 3
-                                        : rank == size - 1 ? 61
-                                                           : 0,
-                                        &mine));
+    charl_assert_ok(charl_slices_range(64, rank == 0 ? 0 : 3,
+                                       size == 1          ? 64
+                                       : rank == 0        ? 3
+                                       : rank == size - 1 ? 61
+                                                          : 0,
+                                       &mine));
     for (int s = 0; s < 64; s++) {
         leaf[s] = &data[s];
         data[s] = value(9, s, 0);

@@ -36,7 +36,7 @@ static charl_status build(training *t, const char *optimizer)
     charl_var *rows;
 
     CHARL_TRY(charl_model_add_mlp(t->model, &config));
-    CHARL_TRY(charl__slices_block(8, 0, 1, &slices));
+    CHARL_TRY(charl_slices_block(8, 0, 1, &slices));
     CHARL_TRY(charl_graph_create(dev, &slices, &t->g));
     charl__graph_set_steps(t->g, t->steps);
     t->x = charl_input(t->g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);

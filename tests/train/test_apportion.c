@@ -95,7 +95,7 @@ static void lanes_suffice(void **state)
             for (int end = first + 1; end <= total; end++) {
                 charl_slices s;
 
-                assert_int_equal(charl__slices_range(total, first, end - first, &s), CHARL_OK);
+                assert_int_equal(charl_slices_range(total, first, end - first, &s), CHARL_OK);
                 most = s.n_lanes > most ? s.n_lanes : most;
             }
         }

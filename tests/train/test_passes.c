@@ -57,7 +57,7 @@ static void test_lanes(void **state)
             for (int rank = 0; rank < size; rank++) {
                 charl_slices mine;
 
-                charl_assert_ok(charl__slices_block(totals[k], rank, size, &mine));
+                charl_assert_ok(charl_slices_block(totals[k], rank, size, &mine));
                 for (int n = 1; n <= mine.count; n++) {
                     check(&mine, n, slice);
                 }
@@ -72,7 +72,7 @@ static void test_too_many(void **state)
     charl_slices mine;
 
     (void)state;
-    charl_assert_ok(charl__slices_block(8, 1, 3, &mine));
+    charl_assert_ok(charl_slices_block(8, 1, 3, &mine));
     charl_assert_status(charl__passes_create(&mine, 4, &p), CHARL_ERR_CONFIG);
     charl_assert_message("train.passes = 4, but a rank here has 3 of the 8 slices");
     assert_null(p);

@@ -6,6 +6,7 @@
 #include "autograd/onnx/onnx_private.h"
 #include "base/alloc.h"
 #include "base/wire.h"
+#include "charl/version.h"
 
 /* Fields of ModelProto, OperatorSetIdProto, ValueInfoProto, TypeProto and what lies in it. */
 enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_VERSION = 3, MODEL_GRAPH = 7, MODEL_OPSET = 8 };

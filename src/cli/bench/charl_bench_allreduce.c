@@ -391,8 +391,8 @@ static int bench_run(void *ctx, charl_comm *comm)
 
     CHARL_REQUIRE(size > 1, CHARL_ERR_CONFIG,
                   "one rank has nothing to sum; HINT mpirun -n 2 charl bench allreduce");
-    CHARL_TRY(charl__slices_block(o->slices > 0 ? (int)o->slices : size, charl_comm_rank(comm),
-                                  size, &b.mine));
+    CHARL_TRY(charl_slices_block(o->slices > 0 ? (int)o->slices : size, charl_comm_rank(comm), size,
+                                 &b.mine));
     charl__bench_note(&b.table,
                       "all-reduce of f32: %d ranks on %d node%s (rank 0 on %s), %" PRId64
                       " slices, medians of %" PRId64 " repetitions taken in turn",

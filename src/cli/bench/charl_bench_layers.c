@@ -130,7 +130,7 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
     charl_slices slices;
     charl_graph *g;
 
-    CHARL_TRY(charl__slices_block(slices_of(d->x.dim[0]), 0, 1, &slices));
+    CHARL_TRY(charl_slices_block(slices_of(d->x.dim[0]), 0, 1, &slices));
     CHARL_TRY(charl_graph_create(c->dev, &slices, out));
     g = *out;
     charl_graph_set_precision(g, c->dtype);

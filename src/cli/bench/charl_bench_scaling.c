@@ -172,7 +172,7 @@ static charl_status measure_link(scaling *s, charl_comm *comm)
     }
     CHARL_TRY(charl_comm_agree(comm, st));
     options.device = dev;
-    CHARL_TRY(charl__slices_block(s->ranks, charl_comm_rank(comm), s->ranks, &mine));
+    CHARL_TRY(charl_slices_block(s->ranks, charl_comm_rank(comm), s->ranks, &mine));
     CHARL_TRY(charl_allreduce_create(comm, MANY_BYTES / 4, &mine, &options, &ar));
     CHARL_TRY(time_sum(comm, ar, FEW_BYTES, &few_s));
     CHARL_TRY(time_sum(comm, ar, MANY_BYTES, &many_s));

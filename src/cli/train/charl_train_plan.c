@@ -74,7 +74,7 @@ static int64_t sum_bytes(const charl__device_text *all, int size)
 
 static void print_title(const charl__output *o)
 {
-    printf("charl %s · %s · ", CHARL_VERSION, o->config->run.name);
+    printf("charl %s · %s · ", charl_version(), o->config->run.name);
     if (charl_comm_is_team(o->comm)) {
         printf("%d simulated rank%s", o->size, o->size == 1 ? "" : "s");
         if (o->nodes > 1) {

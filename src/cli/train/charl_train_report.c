@@ -22,7 +22,7 @@ void charl__train_print_version(void)
     printf("charl-train %s\n"
            "  C11, OpenCL 1.2, MPI, HDF5\n"
            "  layers:",
-           CHARL_VERSION);
+           charl_version());
     for (int i = 0; (t = charl__layer_type_at(i)) != NULL; i++) {
         printf(" %s", t->name);
     }
@@ -103,7 +103,7 @@ static charl_status machine_json(charl__text *t)
 
     uname(&u);
     cpu_model(cpu, sizeof cpu);
-    CHARL_TRY(charl__text_printf(t, "{\"charl\":\"%s\",\"compiler\":", CHARL_VERSION));
+    CHARL_TRY(charl__text_printf(t, "{\"charl\":\"%s\",\"compiler\":", charl_version()));
     CHARL_TRY(charl__text_json(t, __VERSION__));
     CHARL_TRY(charl__text_printf(t, ",\"host\":"));
     CHARL_TRY(charl__text_json(t, u.nodename));

@@ -17,6 +17,7 @@
 #include "io/dataset/data_schema.h"
 #include "io/h5.h"
 #include "io/h5_driver.h"
+#include "charl/version.h"
 
 typedef struct save {
     const charl_checkpoint *c;

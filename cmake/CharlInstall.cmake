@@ -1,0 +1,29 @@
+# cmake --install: programs, library, headers, and what find_package and pkg-config need to find them.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS charl charl-train RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS charl_shared EXPORT charlTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/charl ${PROJECT_BINARY_DIR}/include/charl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/launch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/charl/launch FILES_MATCHING PATTERN "*.ini")
+
+# Components of find_package(charl COMPONENTS ...): what this build could find.
+set(CHARL_COMPONENTS)
+foreach(component_needs "png PNG" "jpeg JPEG" "safetensors JANSSON" "bpe PCRE2")
+  separate_arguments(component_needs)
+  list(POP_FRONT component_needs component)
+  if(${component_needs}_FOUND)
+    list(APPEND CHARL_COMPONENTS ${component})
+  endif()
+endforeach()
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/charl)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/charlConfig.cmake.in ${PROJECT_BINARY_DIR}/cmake/charlConfig.cmake
+  INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/charlConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(EXPORT charlTargets NAMESPACE charl:: DESTINATION ${package})
+install(FILES ${PROJECT_BINARY_DIR}/cmake/charlConfig.cmake ${PROJECT_BINARY_DIR}/cmake/charlConfigVersion.cmake DESTINATION ${package})
+
+file(RELATIVE_PATH CHARL_PC_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/charl.pc.in ${PROJECT_BINARY_DIR}/cmake/charl.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/cmake/charl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

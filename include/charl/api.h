@@ -1,0 +1,40 @@
+#ifndef CHARL_API_H
+#define CHARL_API_H
+/** What all headers of charl share: linkage, the version, and how to free what a function returns.
+ *
+ *      #include <charl/charl.h>       everything
+ *      cc program.c $(pkg-config --cflags --libs charl)
+ *
+ *  Functions whose comment says that the caller owns a string or an array return memory that
+ * charl_free gives back. Objects have a destroy, close or release function of their own.
+ */
+
+/* C linkage in C++, and visible outside of the shared library, whose other symbols are hidden. */
+#ifdef __cplusplus
+#define CHARL_EXTERN_C_BEGIN extern "C" {
+#define CHARL_EXTERN_C_END }
+#else
+#define CHARL_EXTERN_C_BEGIN
+#define CHARL_EXTERN_C_END
+#endif
+#if defined(__GNUC__)
+#define CHARL_BEGIN_DECLS CHARL_EXTERN_C_BEGIN _Pragma("GCC visibility push(default)")
+#define CHARL_END_DECLS _Pragma("GCC visibility pop") CHARL_EXTERN_C_END
+#else
+#define CHARL_BEGIN_DECLS CHARL_EXTERN_C_BEGIN
+#define CHARL_END_DECLS CHARL_EXTERN_C_END
+#endif
+
+CHARL_BEGIN_DECLS
+
+/** Version of the library that is loaded, such as "0.1.0"; <charl/version.h> has that of the
+ * headers. Static. Thread-safe. */
+const char *charl_version(void);
+
+/** Give back a string or an array that a function of charl returned. NULL is a no-op. Thread-safe.
+ */
+void charl_free(void *p);
+
+CHARL_END_DECLS
+
+#endif
