@@ -28,11 +28,10 @@
 CHARL_BEGIN_DECLS
 
 /** Version of the library that is loaded, such as "0.1.0"; <charl/version.h> has that of the
- * headers. Static. Thread-safe. */
+ * headers. Static. Local. Thread-safe. */
 const char *charl_version(void);
 
-/** Give back a string or an array that a function of charl returned. NULL is a no-op. Thread-safe.
- */
+/** Give back a string or an array that a function of charl returned. NULL is a no-op. Local. */
 void charl_free(void *p);
 
 CHARL_END_DECLS
