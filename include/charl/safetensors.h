@@ -14,14 +14,17 @@
 CHARL_BEGIN_DECLS
 
 /** Write `path`, replacing it, and return when it is durable. Wider element types come first, so
- * that every tensor is aligned; otherwise the order is the caller's. Metadata say {"format":"pt"}.
+ * that every tensor is aligned; otherwise the order is the caller's. Metadata say "format": "pt"
+ * and, where there is a schema, "charl.schema": its JSON text (charl_data_schema_print); schema may
+ * be NULL.
  *
  *  Blocks. Local. Deterministic: the same tensors give the same bytes.
  *  Errors: ERR_INVALID  a name is empty, reserved or given twice, a shape or type is impossible
  *          ERR_DISK     an older file at `path` is untouched unless only the last fsync failed
  *          ERR_NOMEM */
 charl_status charl_safetensors_save(const char *path, const charl_checkpoint_tensor *tensors,
-                                    int64_t n_tensors) CHARL_MUST_CHECK;
+                                    int64_t n_tensors,
+                                    const charl_data_schema *schema) CHARL_MUST_CHECK;
 
 /** Whether this build can read them: it was made with libjansson. Local. */
 bool charl_safetensors_can_read(void);
@@ -43,6 +46,10 @@ void charl_safetensors_close(charl_safetensors *s);
 
 /** Number of tensors. Local. */
 int64_t charl_safetensors_get_count(const charl_safetensors *s);
+
+/** What the data of the model look like; NULL: the file does not say, as others than charl's.
+ * Borrowed from s. Local. */
+const charl_data_schema *charl_safetensors_get_schema(const charl_safetensors *s);
 
 /** Tensor `index` in [0, count), in the order of their bytes; the tensor called `name`. NULL when
  * there is none. Group and data are NULL. Borrowed. Local. */

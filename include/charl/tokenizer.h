@@ -45,6 +45,9 @@ charl_status charl_tokenizer_create(charl_tokenizer_kind kind, const char *text,
  * token numbers), or it is damaged; ERR_IO, ERR_NOMEM */
 charl_status charl_tokenizer_load(const char *path, charl_tokenizer **out) CHARL_MUST_CHECK;
 
+/** A copy that shares nothing. Blocks. Local. Errors: ERR_NOMEM. */
+charl_status charl_tokenizer_copy(const charl_tokenizer *t, charl_tokenizer **out) CHARL_MUST_CHECK;
+
 /** NULL is a no-op. */
 void charl_tokenizer_destroy(charl_tokenizer *t);
 

@@ -137,6 +137,12 @@ static void say_rate(const generation *g, double begun_s)
     fprintf(stderr, "\n");
 }
 
+static void warn(void *ctx, const char *text)
+{
+    (void)ctx;
+    charl__cli_say("warning", text);
+}
+
 static int load_and_generate(generation *g, const charl__cli_operands *operands)
 {
     charl_config_override overrides[MAX_OVERRIDES] = {{NULL, NULL}};
@@ -188,15 +194,16 @@ int charl__generate_main(const char *path, int argc, char **argv)
         parse_generate,
         "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
         "Continue a text with the weights of a checkpoint, and print it as it comes.\v"
-        "Text becomes tokens and back by the tokenizer in the data set that data.path names; "
-        "where that has moved, data.path=FILE. The model sees a window of at most block_size "
-        "tokens (data.window, if it is sequential), which slides on when the text is longer; from "
+        "Text becomes tokens and back by the tokenizer in the checkpoint; one of format version 1 "
+        "holds none and needs the data set it was trained on, data.path=FILE where that has moved. "
+        "The model sees a window of at most block_size tokens (data.window, if it is sequential), "
+        "which slides on when the text is longer; from "
         "then on each token costs the whole window.",
         NULL,
         NULL,
         NULL};
     charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + MAX_OVERRIDES};
-    generation g = {.options = {.tokens = 200, .temperature = 0.8, .top_p = 1.0},
+    generation g = {.options = {.tokens = 200, .temperature = 0.8, .top_p = 1.0, .warned = warn},
                     .seed = -1,
                     .to_terminal = isatty(STDOUT_FILENO)};
     const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &g);

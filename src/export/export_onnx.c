@@ -98,6 +98,10 @@ static charl_status open_schema(onnx_export *x)
     const charl_data_schema *stored = charl_checkpoint_get_schema(x->e->r);
 
     if (stored) {
+        CHARL_REQUIRE(x->config->data.normalize.kind == CHARL_NORMALIZE_AUTO ||
+                          !charl__task_normalizes_otherwise(x->config, stored),
+                      CHARL_ERR_CONFIG, "data.normalize is not what %s was trained with",
+                      x->e->checkpoint);
         CHARL_TRY(charl_data_schema_copy(stored, &x->schema));
     } else {
         CHARL_TRY(describe_data(x));
@@ -188,12 +192,16 @@ charl_status charl__export_onnx(const charl__export *e)
     charl_var *output = NULL;
     charl_onnx_model model = {0};
     charl__commit c = {.fd = -1};
+    char *json = NULL;
 
     CHARL_TRY(open_config(&x));
     CHARL_TRY(open_schema(&x));
     CHARL_TRY(build(&x, &output));
+    CHARL_TRY(charl_data_schema_print(x.schema, &json));
     CHARL_TRY(charl__graph_onnx(x.g,
                                 &(charl_onnx_export){.name = x.config->run.name,
+                                                     .metadata_key = "charl.schema",
+                                                     .metadata = json,
                                                      .outputs = &output,
                                                      .output_names = &output_name,
                                                      .n_outputs = 1,
@@ -208,6 +216,7 @@ cleanup:
     charl__commit_fini(&c);
     charl__text_fini(&model.head);
     charl__text_fini(&model.graph);
+    charl_free(json);
     export_fini(&x);
     return st;
 }

@@ -116,7 +116,7 @@ charl_status charl__export_safetensors(const charl__export *e, const charl_model
     for (int i = 0; i < layers; i++) {
         add_tie(&b, model, i);
     }
-    CHARL_TRY(charl_safetensors_save(e->path, b.tensor, b.n));
+    CHARL_TRY(charl_safetensors_save(e->path, b.tensor, b.n, charl_checkpoint_get_schema(e->r)));
 cleanup:
     bundle_fini(&b);
     return st;

@@ -84,8 +84,6 @@ static charl_status check_options(const charl_config *config, const charl_genera
     CHARL_REQUIRE(type == CHARL_MODEL_GPT || type == CHARL_MODEL_SEQUENTIAL, CHARL_ERR_CONFIG,
                   "model.type = %s does not generate text; gpt does",
                   charl_config_choice_name("model", "type", type));
-    CHARL_REQUIRE(config->data.path[0], CHARL_ERR_CONFIG,
-                  "[data] path is missing: which data set carries the tokenizer?");
     CHARL_REQUIRE(o->prompt_bytes > 0, CHARL_ERR_CONFIG,
                   "the prompt is empty: give the model at least one character to continue");
     CHARL_REQUIRE(o->tokens >= 0 && o->temperature >= 0.0 && o->top_k >= 0 && o->top_p > 0.0 &&
@@ -97,13 +95,61 @@ cleanup:
     return st;
 }
 
+static charl_status tokenizer_of_data(generator *t)
+{
+    charl_status st = CHARL_OK;
+    const char *path = t->config->data.path;
+    char text[1200];
+
+    CHARL_REQUIRE(path[0], CHARL_ERR_CONFIG,
+                  "%s was written by an older charl and does not hold its tokenizer; HINT "
+                  "data.path=FILE names the data set that it was trained on",
+                  t->checkpoint);
+    CHARL_TRY(charl_tokenizer_load(path, &t->tokenizer));
+    if (t->options->warned) {
+        snprintf(text, sizeof text,
+                 "%s was written by an older charl and does not hold its tokenizer: that of %s is "
+                 "used",
+                 t->checkpoint, path);
+        t->options->warned(t->options->warned_ctx, text);
+    }
+cleanup:
+    return st;
+}
+
+static charl_status find_tokenizer(generator *t)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    const charl_data_schema *s;
+
+    CHARL_TRY(charl_checkpoint_open(t->checkpoint, &r));
+    s = charl_checkpoint_get_schema(r);
+    if (!s) {
+        CHARL_TRY(tokenizer_of_data(t));
+        goto cleanup;
+    }
+    CHARL_REQUIRE(s->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA,
+                  "%s was trained on %s, not on a text", t->checkpoint,
+                  charl_dataset_kind_name(s->kind));
+    CHARL_REQUIRE(
+        s->tokenizer, CHARL_ERR_DATA,
+        "%s was trained on token numbers without a tokenizer; HINT only data sets made by "
+        "`charl data import text` carry one",
+        t->checkpoint);
+    CHARL_TRY(charl_tokenizer_copy(s->tokenizer, &t->tokenizer));
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
 /* Tokens of the prompt, and room for the text. */
 static charl_status read_prompt(generator *t)
 {
     charl_status st = CHARL_OK;
     const charl_generate_options *o = t->options;
 
-    CHARL_TRY(charl_tokenizer_load(t->config->data.path, &t->tokenizer));
+    CHARL_TRY(find_tokenizer(t));
     t->vocab = charl_tokenizer_get_vocab(t->tokenizer);
     t->width = charl__task_vocab(t->config, t->vocab);
     CHARL_TRY(charl_tokenizer_encode(t->tokenizer, o->prompt, o->prompt_bytes, &t->tokens, &t->n));
@@ -153,11 +199,10 @@ static charl_status check_logits(const generator *t, const charl_var *logits, in
     const charl_shape s = charl_var_get_type(logits).shape;
     char text[CHARL_SHAPE_TEXT];
 
-    CHARL_REQUIRE(
-        s.ndim == 3 && s.dim[1] == rows && s.dim[2] == t->width, CHARL_ERR_CONFIG,
-        "the model's output for %lld tokens is %s; to generate text of the %lld tokens of "
-        "%s it must be [batch, window, vocabulary]",
-        (long long)rows, charl_shape_format(&s, text), (long long)t->vocab, t->config->data.path);
+    CHARL_REQUIRE(s.ndim == 3 && s.dim[1] == rows && s.dim[2] == t->width, CHARL_ERR_CONFIG,
+                  "the model's output for %lld tokens is %s; to generate text of %lld tokens "
+                  "it must be [batch, window, vocabulary]",
+                  (long long)rows, charl_shape_format(&s, text), (long long)t->vocab);
 cleanup:
     return st;
 }

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/alloc.h"
+#include "charl/safetensors.h"
 #include "export/export.h"
 #include "task/schema.h"
 #include "task/weights.h"
@@ -104,14 +105,33 @@ cleanup:
     return st;
 }
 
+/* charl writes the schema into safetensors files too; others do not. */
+static charl_status read_safetensors(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    charl_safetensors *s = NULL;
+
+    CHARL_TRY(charl_safetensors_open(t->origin, &s));
+    if (charl_safetensors_get_schema(s)) {
+        CHARL_TRY(
+            charl__task_schema_continue(t->config, charl_safetensors_get_schema(s), &t->schema));
+    }
+cleanup:
+    charl_safetensors_close(s);
+    return st;
+}
+
 charl_status charl__trainer_read_schema(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
     const charl_data_schema *s;
 
-    if (!t->origin || charl__is_safetensors(t->origin)) {
+    if (!t->origin) {
         return CHARL_OK;
+    }
+    if (charl__is_safetensors(t->origin) && !t->infers) {
+        return read_safetensors(t);
     }
     CHARL_TRY(charl_checkpoint_open(t->origin, &r));
     s = charl_checkpoint_get_schema(r);

@@ -127,6 +127,17 @@ sed -i "s/43/$vocab/" s.ini
 train s.ini
 write a s.ini bigram/last.h5 -p 'The' -n 30
 
+# The tokenizer is in the checkpoint: the data set need not be there. One of format version 1 has none.
+"$bin/../../tests/cli/make_checkpoint" --version-1 $ck v1.h5 || exit 1
+write one c.ini $ck -p 'The' -n 12
+write other c.ini v1.h5 -p 'The' -n 12
+same one other "version 1 generates the same text"
+grep -q 'warning: v1.h5 was written by an older charl and does not hold its tokenizer: that of .*t.h5 is used' err || { echo "FAIL: no warning"; cat err; failed=1; }
+mv t.h5 moved.h5
+write other c.ini $ck -p 'The' -n 12
+mv moved.h5 t.h5
+same one other "no data set"
+
 # What it refuses.
 expect 2 '--prompt is missing' generate c.ini $ck
 hint '--prompt "Once'
@@ -138,7 +149,7 @@ expect 2 '--temperature' generate c.ini $ck -p T --temperature -1
 expect 2 '--temperature' generate c.ini $ck -p T --temperature warm
 expect 2 '--tokens' generate c.ini $ck -p T --tokens 0
 expect 2 '--seed' generate c.ini $ck -p T --seed -1
-expect 3 'none.h5' generate c.ini $ck -p T data.path=none.h5
+expect 3 'none.h5' generate c.ini v1.h5 -p T data.path=none.h5
 expect 3 '#' generate c.ini $ck -p 'The dog #1'
 expect 5 'no-such.h5' generate c.ini no-such.h5 -p T
 expect 5 'it belongs to another model' generate c.ini $ck -p T model.n_layer=1
@@ -147,11 +158,11 @@ expect 2 'model.type = mlp does not generate text' generate c.ini $ck -p T model
 sed 's/out = .*/out = 7/' s.ini >seven.ini
 expect 2 'the model.s output for 16 tokens is \[1, 16, 7\]' generate seven.ini bigram/last.h5 -p T
 expect 0 tokens data import text t.txt --tokenizer bytes -o bytes.h5
-expect 5 "was trained on $vocab tokens, the tokenizer of bytes.h5 has 256" generate c.ini $ck -p T data.path=bytes.h5
+expect 5 "was trained on $vocab tokens, the tokenizer of bytes.h5 has 256" generate c.ini v1.h5 -p T data.path=bytes.h5
 hint 'data.path=FILE'
 printf '\1\0\2\0\3\0' >three.bin
 expect 0 tokens data import tokens three.bin -o three.h5
-expect 3 'tokenizer' generate c.ini $ck -p T data.path=three.h5
+expect 3 'tokenizer' generate c.ini v1.h5 -p T data.path=three.h5
 if [ -w /dev/full ] && "$charl" generate c.ini $ck -p T -n 3 >/dev/full 2>err; then
     echo "FAIL: a full disk is no success"
     failed=1

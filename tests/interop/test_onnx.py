@@ -294,6 +294,9 @@ def by_loss(output, data, config, settings):
 def run_model(path, x):
     """All rows at once, then in batches of 3 and 1: the extent of the batch is free."""
     s = session(path)
+    schema = json.loads(s.get_modelmeta().custom_metadata_map["charl.schema"])
+    if [None, *schema["x_shape"]][1:] != s.get_inputs()[0].shape[1:] or len(schema["mean"]) != len(schema["std"]):
+        sys.exit(f"{path}: charl.schema does not describe the input: {schema}")
     name, whole = s.get_inputs()[0].name, None
     if x.dtype not in (np.uint8, np.int64):
         x = x.astype(np.float32)
@@ -336,12 +339,19 @@ def check_commands(folder):
     if again.read_bytes() != (folder / "key" / "last.onnx").read_bytes():
         sys.exit("checkpoint.export and charl checkpoint export write other files")
     (folder / DIGITS).rename(moved)
-    said = run(3, BIN / "charl", "checkpoint", "export", last, "-o", again)
+    old = folder / "v1.h5"
+    run(0, BIN.parent.parent / "tests" / "cli" / "make_checkpoint", "--version-1", last, old)
+    said = run(3, BIN / "charl", "checkpoint", "export", old, "-o", again)
     if DIGITS not in said or "data.path" not in said:
         sys.exit(f"data that are gone: {said}")
-    run(0, BIN / "charl", "checkpoint", "export", last, f"data.path={moved}", "-o", again)
-    if again.read_bytes() != (folder / "key" / "last.onnx").read_bytes():
-        sys.exit("data in another place give another model")
+    for checkpoint, settings in ((last, []), (old, [f"data.path={moved}"])):
+        again.unlink(missing_ok=True)
+        run(0, BIN / "charl", "checkpoint", "export", checkpoint, *settings, "-o", again)
+        if again.read_bytes() != (folder / "key" / "last.onnx").read_bytes():
+            sys.exit(f"{checkpoint} without its data gives another model")
+    said = run(2, BIN / "charl", "checkpoint", "export", last, "data.normalize=1/2", "-o", again)
+    if "data.normalize is not what" not in said:
+        sys.exit(f"other numbers: {said}")
 
 
 def main():

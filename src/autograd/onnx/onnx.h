@@ -97,7 +97,8 @@ bool charl__onnx_knows(const charl_op *op);
 
 /** What is exported of a graph. Borrowed for the call. */
 typedef struct charl_onnx_export {
-    const char *name; /* of the model */
+    const char *name;                    /* of the model */
+    const char *metadata_key, *metadata; /* a text that travels along; NULL: none */
     charl_var *const *outputs;
     const char *const *output_names;
     int n_outputs;

@@ -9,7 +9,17 @@
 #include "charl/version.h"
 
 /* Fields of ModelProto, OperatorSetIdProto, ValueInfoProto, TypeProto and what lies in it. */
-enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_VERSION = 3, MODEL_GRAPH = 7, MODEL_OPSET = 8 };
+enum {
+    MODEL_IR = 1,
+    MODEL_PRODUCER = 2,
+    MODEL_VERSION = 3,
+    MODEL_GRAPH = 7,
+    MODEL_OPSET = 8,
+    MODEL_METADATA = 14,
+
+    ENTRY_KEY = 1, /* of metadata */
+    ENTRY_VALUE = 2
+};
 enum { OPSET_DOMAIN = 1, OPSET_VERSION = 2 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2 };
 enum { TYPE_TENSOR = 1, TENSOR_ELEMENT = 1, TENSOR_SHAPE = 2 };
@@ -228,7 +238,9 @@ static charl_status put_graph(walk *w)
         CHARL_TRY(
             put_value(&w->x.graph, ONNX_GRAPH_OUTPUT, w->e->output_names[i], w->e->outputs[i]));
     }
-    CHARL_REQUIRE(w->x.graph.length < INT32_MAX - 4096, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(w->x.graph.length + (w->e->metadata ? strlen(w->e->metadata) : 0) <
+                      INT32_MAX - 4096,
+                  CHARL_ERR_CONFIG,
                   "ONNX: the model takes %zu bytes; a file of this format holds less than 2 GiB",
                   w->x.graph.length);
 cleanup:
@@ -236,10 +248,10 @@ cleanup:
 }
 
 /* The model's last field is the graph, which follows. */
-static charl_status put_head(size_t graph_bytes, charl__text *out)
+static charl_status put_head(const charl_onnx_export *e, size_t graph_bytes, charl__text *out)
 {
     charl_status st = CHARL_OK;
-    charl__text opset = {0};
+    charl__text opset = {0}, entry = {0};
 
     CHARL_TRY(charl__wire_string(&opset, OPSET_DOMAIN, ""));
     CHARL_TRY(charl__wire_int(&opset, OPSET_VERSION, CHARL_ONNX_OPSET));
@@ -247,8 +259,14 @@ static charl_status put_head(size_t graph_bytes, charl__text *out)
     CHARL_TRY(charl__wire_string(out, MODEL_PRODUCER, "charl"));
     CHARL_TRY(charl__wire_string(out, MODEL_VERSION, CHARL_VERSION));
     CHARL_TRY(charl__wire_text(out, MODEL_OPSET, &opset));
+    if (e->metadata) {
+        CHARL_TRY(charl__wire_string(&entry, ENTRY_KEY, e->metadata_key));
+        CHARL_TRY(charl__wire_string(&entry, ENTRY_VALUE, e->metadata));
+        CHARL_TRY(charl__wire_text(out, MODEL_METADATA, &entry));
+    }
     CHARL_TRY(charl__wire_begin(out, MODEL_GRAPH, graph_bytes));
 cleanup:
+    charl__text_fini(&entry);
     charl__text_fini(&opset);
     return st;
 }
@@ -283,7 +301,7 @@ charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e,
     st = put_graph(&w);
     out->graph = w.x.graph; /* the caller's, also after failure */
     CHARL_TRY(st);
-    CHARL_TRY(put_head(out->graph.length, &out->head));
+    CHARL_TRY(put_head(e, out->graph.length, &out->head));
 cleanup:
     walk_fini(&w);
     return st;
