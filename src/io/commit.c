@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -57,9 +58,10 @@ int64_t charl__disk_free(const char *path)
     struct statvfs v;
     char dir[4096];
     char *slash;
+    int64_t pretended = 0;
 
-    if (charl__fault("io.statvfs")) {
-        return -1;
+    if (charl__fault_arg("io.statvfs", &pretended)) {
+        return pretended > 0 ? pretended : -1;
     }
     if (statvfs(path, &v) != 0) {
         snprintf(dir, sizeof dir, "%s", path);
@@ -77,6 +79,17 @@ int64_t charl__disk_free(const char *path)
         return -1;
     }
     return (int64_t)(v.f_bavail * v.f_frsize);
+}
+
+int64_t charl__disk_largest(void)
+{
+    struct rlimit r;
+
+    if (charl__fault("io.rlimit") || getrlimit(RLIMIT_FSIZE, &r) != 0 ||
+        r.rlim_cur > (rlim_t)INT64_MAX) { /* RLIM_INFINITY is more */
+        return -1;
+    }
+    return (int64_t)r.rlim_cur;
 }
 
 charl_status charl__disk_error(const char *path, const char *op, int err, int64_t needed)

@@ -9,7 +9,8 @@
  *
  *  Fault points: io.create io.fsync io.rename io.dirfsync (argument: the errno), and
  * io.crash.written, io.crash.synced, io.crash.verified, io.crash.renamed, which kill the process
- * with SIGKILL. io.statvfs: the free space cannot be told.
+ * with SIGKILL. io.statvfs: the argument is the free space; 0: it cannot be told.
+ * io.rlimit: the limit of a file's size is not known in advance.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,6 +68,9 @@ charl_status charl__commit_join(const char *dir, const char *name, char **out) C
 /** Bytes free for this user on the file system of `path` or of its directory; -1 if it cannot be
  * told. */
 int64_t charl__disk_free(const char *path);
+
+/** Bytes that a file may have by the limit of this process (ulimit -f); -1: any number. */
+int64_t charl__disk_largest(void);
 
 /** Record "`path`: `op` failed: <errno text> (N bytes needed, M free)" and return ERR_DISK.
  * `needed` < 0: unknown. */

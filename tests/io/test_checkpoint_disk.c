@@ -172,8 +172,13 @@ static int save_with_size_limit(void)
         if (setrlimit(RLIMIT_FSIZE, &limit) != 0) {
             return 11;
         }
+        if (charl_checkpoint_save(path, &s.c) != CHARL_ERR_DISK || !says("files are limited to") ||
+            charl__fault_set("io.rlimit:*") != CHARL_OK) {
+            return 14;
+        }
         if (charl_checkpoint_save(path, &s.c) != CHARL_ERR_DISK || !says("File too large") ||
-            !says("bytes needed") || sample_load(path) != 7 || charl__live() != 0) {
+            !says("bytes needed") || charl__fault_set(NULL) != CHARL_OK || sample_load(path) != 7 ||
+            charl__live() != 0) {
             fprintf(stderr, "%s\n", charl_error_message());
             return 12;
         }
@@ -205,6 +210,52 @@ static void test_not_enough_room(void **state)
     charl_assert_message("not enough room on the disk");
     charl_assert_message(path);
     assert_int_equal(sample_load(path), 7);
+}
+
+/* What a save asks for is what its file takes, and little more. */
+static void room_is_what_it_takes(const char *what)
+{
+    long long needed = 0, left = 0;
+    const char *numbers;
+    struct stat info;
+
+    charl_assert_ok(charl__fault_set("io.statvfs:*:1"));
+    charl_assert_status(charl_checkpoint_save(path, &s.c), CHARL_ERR_DISK);
+    charl_assert_ok(charl__fault_set(NULL));
+    numbers = strstr(charl_error_message(), "disk: ");
+    assert_non_null(numbers);
+    assert_int_equal(sscanf(numbers, "disk: %lld bytes needed, %lld free", &needed, &left), 2);
+    charl_assert_ok(charl_checkpoint_save(path, &s.c));
+    assert_int_equal(stat(path, &info), 0);
+    print_message("%s: %lld bytes, asked for %lld\n", what, (long long)info.st_size, needed);
+    assert_true(needed >= (long long)info.st_size);
+    assert_true(needed <= (long long)info.st_size + info.st_size / 10 + 65536);
+}
+
+static void test_room(void **state)
+{
+    static charl_checkpoint_tensor large[8], pages[100];
+    static char names[100][32];
+    static float value[300001];
+
+    (void)state;
+    room_is_what_it_takes("a few small tensors");
+    many(&s.c);
+    room_is_what_it_takes("400 small tensors with long names");
+    for (int i = 0; i < 100; i++) {
+        snprintf(names[i], sizeof names[i], "%d.weight", i);
+        pages[i] =
+            (charl_checkpoint_tensor){"model", names[i], CHARL_F32, {1, {8197 + i}}, value, 0};
+    }
+    for (int i = 0; i < 8; i++) {
+        large[i] = (charl_checkpoint_tensor){"model", names[i], CHARL_F32, {1, {300001}}, value, 0};
+    }
+    s.c.tensors = large;
+    s.c.n_tensors = 8;
+    room_is_what_it_takes("8 large tensors");
+    s.c.tensors = pages;
+    s.c.n_tensors = 100;
+    room_is_what_it_takes("100 tensors that end on a page of their own");
 }
 
 /* Fill the file system of `folder` up to `spare` bytes. */
@@ -312,6 +363,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_wrong_bit_is_read_back, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_size_limit, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_not_enough_room, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_room, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown_dir),
     };
 

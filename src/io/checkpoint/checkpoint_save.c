@@ -118,31 +118,48 @@ static charl_checkpoint_tensor config_tensor(const char *name, const char *text)
                                      .data = data};
 }
 
-/* An upper bound of the file's size. */
+/* What a tensor adds to the file, at most: its values, which begin at a multiple of ALIGNED when
+ * they are at least as many; the name, in a link and in the manifest; and object header, link and
+ * the rest of the line of the manifest. */
+static int64_t room_of(const charl_checkpoint_tensor *t)
+{
+    enum { ALIGNED = 4096, HEADER = 640 };
+    const int64_t bytes = charl__ckpt_bytes(t->dtype, &t->shape);
+    const int64_t names = (int64_t)(strlen(t->group) + 2 * strlen(t->name));
+
+    return bytes + (bytes >= ALIGNED ? ALIGNED : 0) + names + HEADER;
+}
+
+/* An upper bound of the file's size. The old file stays until the new one is in its place, so all
+ * of this must be free. */
 static int64_t estimate(const save *s)
 {
+    enum { STATE = 32 << 10 };
     const charl_checkpoint *c = s->c;
     const char *const config[2] = {c->config_text, c->config_resolved};
-    int64_t bytes = 128 << 10;
+    int64_t bytes = STATE;
 
     for (int i = 0; i < 2; i++) {
         bytes += config[i] ? (int64_t)strlen(config[i]) : 0;
     }
     for (int64_t i = 0; i < c->n_tensors; i++) {
-        bytes += charl__ckpt_bytes(c->tensors[i].dtype, &c->tensors[i].shape) + 8192;
+        bytes += room_of(&c->tensors[i]);
     }
     for (int i = 0; i < s->n_schema; i++) {
-        bytes += charl__ckpt_bytes(s->schema[i].dtype, &s->schema[i].shape) + 8192;
+        bytes += room_of(&s->schema[i]);
     }
     return bytes;
 }
 
-/* A tenth of the disk's last room is left to others. */
-static charl_status check_space(const char *path, int64_t bytes)
+static charl_status check_space(const char *path, int64_t needed)
 {
     charl_status st = CHARL_OK;
-    const int64_t left = charl__disk_free(path), needed = bytes + bytes / 10;
+    const int64_t left = charl__disk_free(path), most = charl__disk_largest();
 
+    CHARL_REQUIRE(most < 0 || most >= needed, CHARL_ERR_DISK,
+                  "%s: files are limited to %lld bytes, the checkpoint needs %lld; HINT raise the "
+                  "limit: ulimit -f unlimited",
+                  path, (long long)most, (long long)needed);
     CHARL_REQUIRE(left < 0 || left >= needed, CHARL_ERR_DISK,
                   "%s: not enough room on the disk: %lld bytes needed, %lld free", path,
                   (long long)needed, (long long)left);
