@@ -1,5 +1,8 @@
 /* Compiled programs on disk, shared by all processes of a user.
  *
+ * They are executed, so nothing is read from where another user could have put it: directory and
+ * file must belong to this user or to root, and only the owner may write to them.
+ *
  * An entry is named after the SHA-256 of everything the compiler sees and of the driver, and
  * appears by rename, so ranks may start together. It carries its length and checksum; whatever does
  * not fit is ignored and written anew.
@@ -9,6 +12,7 @@
  * any size, which no launch here uses. So there are no entries of its programs, unless
  * POCL_KERNEL_CACHE=0 has it keep none. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,19 +35,87 @@ typedef struct header {
 static const char magic[8] = "charlcl1";
 static const uint64_t largest = (uint64_t)1 << 30;
 
+static bool make_dir(const char *path)
+{
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+/* Like mkdir -p; whether files can be made in it. */
 static bool make_dirs(char *path)
 {
     for (char *p = path + 1; *p; p++) {
         if (*p == '/') {
+            bool is_made;
+
             *p = '\0';
-            if (mkdir(path, 0777) != 0 && errno != EEXIST) {
-                *p = '/';
+            is_made = make_dir(path);
+            *p = '/';
+            if (!is_made) {
                 return false;
             }
-            *p = '/';
         }
     }
-    return (mkdir(path, 0777) == 0 || errno == EEXIST) && access(path, W_OK | X_OK) == 0;
+    return make_dir(path) && access(path, W_OK | X_OK) == 0;
+}
+
+/* Whether only this user, and root, can have made what is there. */
+static bool is_private(const struct stat *s)
+{
+    return (s->st_uid == geteuid() || s->st_uid == 0) && (s->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* Whether a directory may be used; it says once why not. */
+static bool is_trusted(const char *dir)
+{
+    static atomic_bool is_said;
+    struct stat s;
+
+    if (stat(dir, &s) != 0 || is_private(&s)) {
+        return true; /* what is not there is found out by its user */
+    }
+    if (!atomic_exchange(&is_said, true)) {
+        charl__log(CHARL__LOG_WARN,
+                   "the kernel cache %s is not used: it belongs to user %ld and has mode %03o, so "
+                   "others could put programs there. Make it private (chown, chmod go-w), or set "
+                   "CHARL_CACHE_DIR to another directory",
+                   dir, (long)s.st_uid, (unsigned)(s.st_mode & 0777));
+    }
+    return false;
+}
+
+FILE *charl__cache_file_open(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    FILE *f = NULL;
+    struct stat s;
+
+    if (fd < 0) {
+        return NULL;
+    }
+    if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && is_private(&s)) {
+        f = fdopen(fd, "rb");
+    } else {
+        charl__log(CHARL__LOG_INFO, "ignoring %s in the kernel cache: others could have written it",
+                   path);
+    }
+    if (!f) {
+        close(fd);
+    }
+    return f;
+}
+
+FILE *charl__cache_file_create(const char *path)
+{
+    FILE *f;
+    int fd;
+
+    (void)unlink(path); /* of a dead process that had this number */
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    f = fd < 0 ? NULL : fdopen(fd, "wb");
+    if (fd >= 0 && !f) {
+        close(fd);
+    }
+    return f;
 }
 
 charl_status charl__cache_open(char **out)
@@ -62,7 +134,7 @@ charl_status charl__cache_open(char **out)
         CHARL_TRY(charl__text_printf(&path, "%s/.cache/charl", home));
     }
     if (path.data && make_dirs(path.data)) {
-        *out = charl__text_steal(&path);
+        *out = is_trusted(path.data) ? charl__text_steal(&path) : NULL;
     } else {
         charl__log(CHARL__LOG_INFO, "no kernel cache: cannot write to %s",
                    path.data ? path.data : "a home directory");
@@ -83,16 +155,64 @@ void charl__cache_know_pocl(charl_device *dev)
     dev->pocl_keeps = dev->pocl && (!keeps || keeps[0] == '1');
 }
 
+/* Whether files can be made in `path`, or in its nearest directory that exists. */
+static bool can_be_made(const char *path)
+{
+    char dir[4096];
+    char *slash;
+
+    snprintf(dir, sizeof dir, "%s", path);
+    while (access(dir, F_OK) != 0 && errno == ENOENT && (slash = strrchr(dir, '/')) != NULL) {
+        slash[slash == dir ? 1 : 0] = '\0';
+    }
+    return access(dir, W_OK | X_OK) == 0;
+}
+
+/* PoCL's own choice: pocl/kcache in $XDG_CACHE_HOME or ~/.cache, where charl has a cache too. */
+static bool can_use_default(void)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char base[4096], path[4096];
+    int n = sizeof base;
+
+    if (xdg && xdg[0]) {
+        n = snprintf(base, sizeof base, "%s", xdg);
+    } else if (home && home[0]) {
+        n = snprintf(base, sizeof base, "%s/.cache", home);
+    }
+    return n < (int)sizeof base && make_dirs(base) &&
+           snprintf(path, sizeof path, "%s/pocl/kcache", base) < (int)sizeof path &&
+           can_be_made(path) && is_trusted(path);
+}
+
 void charl__cache_place_pocl(void)
 {
     static const char variable[] = "POCL_CACHE_DIR";
-    const char *dir = charl__env(CHARL_ENV_CACHE_DIR);
+    const char *dir = charl__env(CHARL_ENV_CACHE_DIR), *temporary = getenv("TMPDIR");
     char path[4096];
+    struct stat s;
 
-    if (dir && !getenv(variable) &&
-        snprintf(path, sizeof path, "%s/pocl", dir) < (int)sizeof path && make_dirs(path)) {
-        (void)setenv(variable, path, 0); /* else PoCL's default */
+    if (getenv(variable)) {
+        return;
     }
+    if (dir && snprintf(path, sizeof path, "%s/pocl", dir) < (int)sizeof path && make_dirs(path) &&
+        is_trusted(dir) && is_trusted(path)) {
+        (void)setenv(variable, path, 0);
+        return;
+    }
+    if (can_use_default()) {
+        return;
+    }
+    /* PoCL has no devices where it cannot write, and without HOME takes /tmp/pocl of any user. */
+    if (snprintf(path, sizeof path, "%s/charl-%ld", temporary && temporary[0] ? temporary : "/tmp",
+                 (long)geteuid()) < (int)sizeof path &&
+        make_dirs(path) && lstat(path, &s) == 0 && S_ISDIR(s.st_mode) && is_trusted(path)) {
+        (void)setenv(variable, path, 0);
+        return;
+    }
+    charl__log(CHARL__LOG_WARN,
+               "there is no directory in which PoCL can keep compiled kernels: set "
+               "CHARL_CACHE_DIR to one that you can write to");
 }
 
 static void add(charl__sha256 *s, const char *text)
@@ -186,7 +306,7 @@ charl_status charl__cache_load(charl_device *dev, const char *key, const char *o
         goto cleanup;
     }
     CHARL_TRY(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
-    f = fopen(charl__text_string(&path), "rb");
+    f = charl__cache_file_open(charl__text_string(&path));
     if (!f) {
         goto cleanup;
     }
@@ -212,7 +332,7 @@ static bool write_entry(const char *path, const char *temporary, const unsigned 
                         size_t bytes)
 {
     header h = {.bytes = bytes, .crc = charl__crc32c(0, data, bytes)};
-    FILE *f = fopen(temporary, "wb");
+    FILE *f = charl__cache_file_create(temporary);
     bool ok;
 
     if (!f) {

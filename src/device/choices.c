@@ -119,7 +119,7 @@ static charl_status read_file(charl__choices *c)
 {
     charl_status st = CHARL_OK;
     char line[LINE];
-    FILE *f = c->path ? fopen(c->path, "r") : NULL;
+    FILE *f = c->path ? charl__cache_file_open(c->path) : NULL;
 
     while (f && c->count < MOST && fgets(line, sizeof line, f)) {
         char *end = strchr(line, '\n'), *equals = strstr(line, " = ");
@@ -217,7 +217,7 @@ cleanup:
 /* errno says why not. */
 static bool write_file(const charl__choices *c, const char *about, const char *path)
 {
-    FILE *f = fopen(path, "w");
+    FILE *f = charl__cache_file_create(path);
     bool ok = f && fprintf(f, "%s%s\n", mark, about) > 0;
 
     for (int i = 0; ok && i < c->count; i++) {

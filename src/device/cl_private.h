@@ -2,6 +2,7 @@
 #define CHARL_DEVICE_CL_PRIVATE_H
 /** The inside of the device layer. The only file that includes OpenCL's header. */
 #include <CL/cl.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "device/device.h"
@@ -227,13 +228,20 @@ charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char 
  */
 enum { CHARL__CACHE_KEY = 65 };
 /** Where the cache is, created if need be: CHARL_CACHE_DIR, $XDG_CACHE_HOME/charl or
- * ~/.cache/charl. *out is NULL where there is none. Errors: ERR_NOMEM. */
+ * ~/.cache/charl. *out is NULL where there is none, or where it belongs to another user than this
+ * one or root, or others may write to it, which is a warning. Errors: ERR_NOMEM. */
 charl_status charl__cache_open(char **out) CHARL_MUST_CHECK;
 /** Sets dev->pocl and pocl_keeps: by the platform's name, as no program can find out. */
 void charl__cache_know_pocl(charl_device *dev);
-/** Has PoCL keep what it compiles beneath CHARL_CACHE_DIR, where that is set and POCL_CACHE_DIR is
- * not. Before the first call of OpenCL. */
+/** Unless POCL_CACHE_DIR is set, has PoCL keep what it compiles beneath CHARL_CACHE_DIR, or, where
+ * that and PoCL's default cannot be used, in $TMPDIR/charl-UID. Before the first call of OpenCL. */
 void charl__cache_place_pocl(void);
+/** A file of the cache, to read: NULL when there is none, it is a link, or another user could have
+ * written it. */
+FILE *charl__cache_file_open(const char *path);
+/** A new file of the cache, to write, that only this user can read and write. NULL: errno says why
+ * not. */
+FILE *charl__cache_file_create(const char *path);
 void charl__cache_key(const charl_device *dev, const char *const source[3], const char *options,
                       char *key);
 /** NULL: not there or damaged. */

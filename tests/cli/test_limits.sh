@@ -64,13 +64,33 @@ in_job s 256 'the stack is'
 for case in 'v 800000 virtual memory is' 'd 100000 the memory for data is'; do
     # shellcheck disable=SC2086
     set -- $case
-    if with "$1" "$2" "$charl" --version; then
+    if { with "$1" "$2" "$charl" --version; } 2>/dev/null; then
         limit=$1 value=$2
         shift 2
         refused "$limit" "$value" "$*" "$train" mlp.ini -o run
     else
         skipped "ulimit -$1 $2" "AddressSanitizer needs more"
     fi
+done
+
+# A home directory that cannot be written to, or none: PoCL had no device, or shared /tmp/pocl with all users.
+for home in /proc/nowhere ''; do
+    mkdir -p tmp
+    (
+        unset CHARL_CACHE_DIR POCL_CACHE_DIR XDG_CACHE_HOME HOME
+        [ -z "$home" ] || export HOME="$home"
+        TMPDIR=$dir/tmp exec "$charl" devices
+    ) >out 2>err || { echo "HOME=$home:"; cat err; failed=1; }
+    # shellcheck disable=SC2012
+    if ls -ld tmp/charl-*/ 2>/dev/null | grep -v '^drwx------'; then
+        echo "HOME=$home: the cache is not private"
+        failed=1
+    fi
+    if grep -q 'Portable Computing Language' out && [ ! -d "tmp/charl-$(id -u)" ]; then
+        echo "HOME=$home: no cache for PoCL in TMPDIR"
+        failed=1
+    fi
+    rm -rf tmp
 done
 
 # A soft limit is raised, and the threads that run kernels have stacks of their own size.

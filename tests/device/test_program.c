@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
 enum { WORDS = 256, PROCESSES = 4 };
 
 static charl_status run_once(charl_device *dev, uint32_t value, uint32_t *got)
@@ -98,6 +100,87 @@ static void test_disk_cache(void **state)
         charl_test_tempdir_remove(dir);
     }
     assert_int_equal(unsetenv("POCL_KERNEL_CACHE"), 0);
+}
+
+static int n_warnings;
+
+static void count_warnings(void *ctx, charl__log_level level, const char *message)
+{
+    (void)ctx;
+    n_warnings += level == CHARL__LOG_WARN && strstr(message, "the kernel cache ") != NULL;
+}
+
+/* Do `change` to every entry of the cache; returns how many there are. */
+static int change_entries(const char *cache, int (*change)(const char *path))
+{
+    DIR *d = opendir(cache);
+    int n = 0;
+
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d)) != NULL;) {
+        if (strstr(e->d_name, ".bin")) {
+            assert_int_equal(change(charl_test_path(cache, e->d_name)), 0);
+            n++;
+        }
+    }
+    closedir(d);
+    return n;
+}
+
+static int let_all_write(const char *path)
+{
+    return chmod(path, 0666);
+}
+
+static int give_away(const char *path)
+{
+    return chown(path, 65534, (gid_t)-1);
+}
+
+static int make_link(const char *path)
+{
+    char to[512];
+
+    snprintf(to, sizeof to, "%s.real", path);
+    return rename(path, to) == 0 ? symlink(to, path) : -1;
+}
+
+/* Programs are executed: what another user could have put into the cache is not. */
+static void test_others_may_not_write(void **state)
+{
+    static int (*const changes[])(const char *path) = {let_all_write, make_link, give_away};
+    char *cache = charl_test_tempdir();
+
+    (void)state;
+    (void)charl_test_device_count();
+    assert_int_equal(setenv("POCL_KERNEL_CACHE", "0", 1), 0);
+    charl__env_set(CHARL_ENV_CACHE_DIR, cache);
+    assert_int_equal(built(0), 1);
+    for (int i = 0; i < (geteuid() == 0 ? 3 : 2); i++) {
+        if (change_entries(cache, changes[i]) == 0) {
+            print_message("SKIP: the device gives no program binaries\n");
+            break;
+        }
+        assert_int_equal(built(0), 1);
+        assert_int_equal(built(0), 0); /* written anew */
+    }
+    if (geteuid() != 0) {
+        print_message("SKIP: files of another user need root\n");
+    }
+    charl__log_sink_set(count_warnings, NULL);
+    assert_int_equal(chmod(cache, 0770), 0);
+    assert_int_equal(built(0), 1);
+    assert_int_equal(built(0), 1);
+    assert_int_equal(chmod(cache, 0700), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(give_away(cache), 0);
+        assert_int_equal(built(0), 1);
+    }
+    charl__log_sink_set(NULL, NULL);
+    assert_int_equal(n_warnings, 1);
+    charl__env_set(CHARL_ENV_CACHE_DIR, NULL);
+    assert_int_equal(unsetenv("POCL_KERNEL_CACHE"), 0);
+    charl_test_tempdir_remove(cache);
 }
 
 /* PoCL is asked for no binary: that would compile every kernel once more. Of its headers programs
@@ -418,10 +501,15 @@ static void test_faults(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_disk_cache),   cmocka_unit_test(test_pocl),
-        cmocka_unit_test(test_no_cache_dir), cmocka_unit_test_prestate(test_concurrent, argv[0]),
-        cmocka_unit_test(test_errors),       cmocka_unit_test(test_retarget),
-        cmocka_unit_test(test_defines),      cmocka_unit_test(test_contraction),
+        cmocka_unit_test(test_others_may_not_write),
+        cmocka_unit_test(test_disk_cache),
+        cmocka_unit_test(test_pocl),
+        cmocka_unit_test(test_no_cache_dir),
+        cmocka_unit_test_prestate(test_concurrent, argv[0]),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_defines),
+        cmocka_unit_test(test_contraction),
         cmocka_unit_test(test_faults),
     };
 
