@@ -17,7 +17,7 @@
 
 /* HDF5 1.10 leaks the image of an object header whose checksum is wrong. charl's own leaks are
  * counted. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
     return "leak:libhdf5";
