@@ -40,6 +40,22 @@ typedef struct charl_device_info {
     int max_group;           /* largest work-group */
 } charl_device_info;
 
+/** How far the compilation of kernels is. A kernel is compiled when it is first needed, and takes
+ * from milliseconds (read from a cache) to seconds. Drivers compile either when a program is built
+ * (NVIDIA) or when a kernel is launched first (PoCL); on the latter `known` says how many are
+ * known to be needed so far. */
+typedef struct charl_compile_progress {
+    int done;            /* kernels compiled so far, or read from a cache */
+    int known;           /* of so many; more may follow. 0: the driver does not compile at launch */
+    double seconds;      /* that this has taken so far */
+    const char *current; /* the kernel that is compiled next; NULL: none at the moment */
+} charl_compile_progress;
+
+/** Called before each compilation, with its name as `current`, and after it, with NULL. From the
+ * thread that uses the device. `progress` is borrowed for the call, which must not use the device.
+ */
+typedef void (*charl_compiling)(void *ctx, const charl_compile_progress *progress);
+
 /** What this rank asks for. */
 typedef struct charl_device_request {
     const char *select; /* auto | gpu | cpu | INDEX | pci:0000:3b:00.0 | name:TEXT | platform:TEXT;
@@ -52,6 +68,8 @@ typedef struct charl_device_request {
     bool allow_tf32;      /* products of f32 matrices may round their elements to tf32 (8 bits of
                              exponent, 10 behind the point), where tensor cores take that */
     int64_t memory_limit; /* bytes; 0 = what the device has */
+    charl_compiling compiling; /* reports compilation, also that of this call; NULL: none */
+    void *compiling_ctx;
 } charl_device_request;
 
 /** Memory of a device, in bytes. */

@@ -2,10 +2,11 @@
 #define CHARL_GENERATE_H
 /** Text from a trained language model, token by token. */
 #include "charl/config.h"
+#include "charl/device.h"
 
 CHARL_BEGIN_DECLS
 
-/** How tokens are drawn. */
+/** How tokens are drawn, and what is reported. */
 typedef struct charl_generate_options {
     const char *prompt; /* text that is continued, not empty */
     size_t prompt_bytes;
@@ -17,6 +18,8 @@ typedef struct charl_generate_options {
     bool no_cache;      /* compute the whole window for every token: slower, the same text */
     void (*warned)(void *ctx, const char *text); /* NULL, or gets warnings */
     void *warned_ctx;
+    charl_compiling compiling; /* as in charl_device_request; NULL: none */
+    void *compiling_ctx;
 } charl_generate_options;
 
 /** Gets the bytes of the prompt, then of each token as soon as it is drawn; a character may be

@@ -28,7 +28,8 @@ typedef atomic_int charl_atomic_int;
 
 CHARL_BEGIN_DECLS
 
-/** What the plan of a run is, known before the first step. */
+/** What the plan of a run is, known before the first step. The fields from start_step on depend on
+ * compiled kernels or on a checkpoint and are valid in charl_train_events.started only. */
 typedef struct charl_train_info {
     const charl_device_info *device; /* of this rank */
     int rank, size;
@@ -37,28 +38,29 @@ typedef struct charl_train_info {
     bool mixed;            /* ranks have devices of different models: equal up to rounding only */
     int layers;
     int64_t parameters;           /* trained elements */
-    int64_t gradients;            /* that travel between ranks: one per element and use of it ... */
-    int64_t last_gradients;       /* ... those in the last bucket; 0: all are sent at the end */
     int64_t train_rows, val_rows; /* samples */
     int64_t window;               /* tokens per sample; 0: the samples are no tokens */
     bool data_on_device;
     const char *data_note;          /* what is unusual about the data file; "" if nothing */
     int64_t batch_size, local_rows; /* samples per step, over all ranks and on this one */
     int slices;
-    int64_t steps;                         /* of the whole run */
+    int64_t steps;           /* of the whole run */
+    int passes;              /* per step, on this rank */
+    bool recomputes;         /* activations are computed again for the backward pass */
+    int64_t recompute_saves; /* bytes of them that need not be kept */
+    double flop;             /* of the matrix products of a step, on this rank */
+
     int64_t start_step;                    /* done already: 0, or where the run resumes */
     const char *resumed;                   /* checkpoint path, or "" */
     int64_t memory_bytes, memory_capacity; /* planned on this device */
     int64_t activation_bytes;
-    int passes;              /* per step, on this rank */
-    bool recomputes;         /* activations are computed again for the backward pass */
-    int64_t recompute_saves; /* bytes of them that need not be kept */
-    int64_t shard_saves;     /* bytes of optimizer state that only other ranks keep */
-    int launches;            /* per training step: of the forward pass, the gradients, the update */
+    int64_t shard_saves; /* bytes of optimizer state that only other ranks keep */
+    int launches;        /* per training step: of the forward pass, the gradients, the update */
     int forward_launches, update_launches; /* of them */
     int fused;                             /* launches less than without fusion */
-    double flop;                           /* of the matrix products of a step, on this rank */
     int collectives;                       /* inside a step, besides the gradients */
+    int64_t gradients;      /* that travel between ranks: one per element and use of it ... */
+    int64_t last_gradients; /* ... those in the last bucket; 0: all are sent at the end */
 } charl_train_info;
 
 /** One logged training step; times are means since the last row. */
@@ -119,6 +121,11 @@ typedef struct charl_train_result {
 /** Callbacks; any may be NULL. A status other than CHARL_OK ends training with it. */
 typedef struct charl_train_events {
     void *ctx;
+    charl_compiling compiling; /* as in charl_device_request; before and after `built` */
+    /* Data, device and model are known, but the kernels are not compiled yet. Called on all ranks,
+     * which may communicate in it. */
+    charl_status (*built)(void *ctx, const charl_train_info *info);
+    /* Before the first step. Called on all ranks, which may communicate in it. */
     charl_status (*started)(void *ctx, const charl_train_info *info);
     charl_status (*trained)(void *ctx, const charl_train_row *row);
     charl_status (*progressed)(void *ctx, int64_t step,

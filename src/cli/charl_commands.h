@@ -36,6 +36,9 @@ int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_c
  * not return. */
 int charl__ranks_fail(charl_comm *comm, charl_status st);
 
+/** For charl_train_events.started: kernels are compiled. */
+charl_status charl__ranks_started(void *ctx, const charl_train_info *info);
+
 /** For charl_train_events.lost, with the communicator as ctx. */
 void charl__ranks_lost(void *comm, charl_status st);
 

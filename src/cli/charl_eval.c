@@ -64,10 +64,13 @@ cleanup:
 static int evaluate(void *ctx, charl_comm *comm)
 {
     const evaluation *e = ctx;
-    const charl_train_options options = {
-        .comm = comm,
-        .ema = e->ema,
-        .events = {.ctx = comm, .warned = charl__ranks_warn, .lost = charl__ranks_lost}};
+    const charl_train_options options = {.comm = comm,
+                                         .ema = e->ema,
+                                         .events = {.ctx = comm,
+                                                    .compiling = charl__cli_compiling_show,
+                                                    .started = charl__ranks_started,
+                                                    .warned = charl__ranks_warn,
+                                                    .lost = charl__ranks_lost}};
     charl_val_row row;
     charl_status st = charl_train_evaluate(e->config, &options, e->checkpoint, e->split, &row);
 

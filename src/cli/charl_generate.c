@@ -110,6 +110,9 @@ static charl_status put(void *ctx, const char *text, size_t bytes)
     charl_status st = CHARL_OK;
     generation *g = ctx;
 
+    if (g->pieces == 0) {
+        charl__cli_compiling_done();
+    }
     if (g->to_terminal) {
         put_on_terminal(g, text, bytes);
     } else {
@@ -203,7 +206,10 @@ int charl__generate_main(const char *path, int argc, char **argv)
         NULL,
         NULL};
     charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = 2 + MAX_OVERRIDES};
-    generation g = {.options = {.tokens = 200, .temperature = 0.8, .top_p = 1.0, .warned = warn},
+    generation g = {.options = {.tokens = 200,
+                                .temperature = 0.8,
+                                .top_p = 1.0,
+                                .compiling = charl__cli_compiling_show},
                     .seed = -1,
                     .to_terminal = isatty(STDOUT_FILENO)};
     const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &g);

@@ -146,8 +146,12 @@ static int predict(void *ctx, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
     prediction *p = ctx;
-    const charl_train_options options = {
-        .comm = comm, .ema = p->ema, .events = {.ctx = comm, .warned = charl__ranks_warn}};
+    const charl_train_options options = {.comm = comm,
+                                         .ema = p->ema,
+                                         .events = {.ctx = comm,
+                                                    .compiling = charl__cli_compiling_show,
+                                                    .started = charl__ranks_started,
+                                                    .warned = charl__ranks_warn}};
 
     CHARL_TRY(open_output(p));
     if (p->files.count > 0) {

@@ -32,6 +32,14 @@ void charl__ranks_warn(void *comm, const char *text)
     }
 }
 
+charl_status charl__ranks_started(void *ctx, const charl_train_info *info)
+{
+    (void)ctx;
+    (void)info;
+    charl__cli_compiling_done();
+    return CHARL_OK;
+}
+
 static void on_death(void *comm, const charl_comm_death *death)
 {
     char text[MESSAGE_BYTES];

@@ -202,7 +202,10 @@ int charl__selftest_main(const char *path, int argc, char **argv)
     if (code != CHARL__EXIT_OK) {
         return code;
     }
-    st = charl_device_open(&(charl_device_request){.select = s.device, .local_size = 1}, &dev);
+    st = charl_device_open(&(charl_device_request){.select = s.device,
+                                                   .local_size = 1,
+                                                   .compiling = charl__cli_compiling_show},
+                           &dev);
     if (st != CHARL_OK) {
         return charl__cli_error(charl__cli_exit_code(st), "`charl devices` lists the devices", "%s",
                                 charl_error_message());

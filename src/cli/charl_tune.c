@@ -137,9 +137,12 @@ static charl_status work(tuning *t)
     charl_status st = CHARL_OK;
     charl_device *dev = NULL;
 
-    CHARL_TRY(charl_device_open(
-        &(charl_device_request){.select = t->select, .local_size = 1, .allow_tf32 = t->tf32},
-        &dev));
+    st = charl_device_open(&(charl_device_request){.select = t->select,
+                                                   .local_size = 1,
+                                                   .allow_tf32 = t->tf32,
+                                                   .compiling = charl__cli_compiling_show},
+                           &dev);
+    CHARL_TRY(st);
     if (t->clear) {
         CHARL_TRY(charl__choices_clear(dev));
         printf("forgotten: what was kept for %s\n", charl_device_get_info(dev)->name);

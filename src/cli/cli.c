@@ -92,6 +92,7 @@ static void put_line(FILE *f, const char *line, size_t length)
 
 void charl__cli_say(const char *level, const char *text)
 {
+    charl__cli_compiling_erase();
     fflush(stdout);
     while (*text) {
         const size_t length = strcspn(text, "\n");
@@ -159,6 +160,7 @@ int charl__cli_end(int code)
 {
     const bool failed = ferror(stdout) != 0;
 
+    charl__cli_compiling_done();
     errno = 0;
     if ((fflush(stdout) != 0 || failed) && code == CHARL__EXIT_OK &&
         !has_no_reader(STDOUT_FILENO)) {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "charl/device.h"
 #include "charl/status.h"
 
 /* Exit codes, fixed for scripts and launchers. */
@@ -78,6 +79,38 @@ void charl__cli_put(const char *text, int indent);
 /** Every line of `text` on standard error as "program: LEVEL: line", LEVEL being "warning", "note"
  * and the like. */
 void charl__cli_say(const char *level, const char *text);
+
+/** Columns of the terminal that f is and on which a line can be rewritten; 0 where it is none, or
+ * TERM is dumb. Under mpirun standard output and error are always terminals, without a width. */
+int charl__cli_columns(FILE *f);
+
+/** When kernels take long to compile, that is to be said: */
+typedef struct charl__cli_compiling {
+    double base_s; /* spent when the last stage ended */
+    double said_s; /* when a line was last printed; 0: not in this stage */
+} charl__cli_compiling;
+
+enum { CHARL__COMPILE_TEXT = 192, CHARL__COMPILE_LONG_S = 5 /* worth a line of a log */ };
+
+/** For terminals: what to show until the next call, of at most `columns` characters; "" for
+ * nothing, as where it takes no time that a person would notice. Returns text. */
+const char *charl__cli_compiling_line(const charl__cli_compiling *c,
+                                      const charl_compile_progress *p, int columns,
+                                      char text[CHARL__COMPILE_TEXT]);
+/** For logs: whether a line is due, after some seconds and then every 15. */
+bool charl__cli_compiling_is_due(charl__cli_compiling *c, const charl_compile_progress *p);
+/** "12", or "12 of 40" where that is known; with `slash` "12/40". Returns text. */
+const char *charl__cli_compiling_count(const charl_compile_progress *p, bool slash, char text[32]);
+/** The stage ends. Returns the seconds that it spent compiling. */
+double charl__cli_compiling_end(charl__cli_compiling *c, const charl_compile_progress *p);
+
+/** For charl_device_request.compiling of all programs but charl-train, which has a log: shows on
+ * standard error that kernels are compiled, on the first of the ranks that a launcher started. */
+void charl__cli_compiling_show(void *ctx, const charl_compile_progress *p);
+/** Remove what the line above shows, before something else is printed. */
+void charl__cli_compiling_erase(void);
+/** The command begins to print, or ends: says how long compiling took, if that was long. */
+void charl__cli_compiling_done(void);
 
 /** A node of the tree of commands: either `run` or `sub`, the end of a table has no name. */
 typedef struct charl__cli_command {

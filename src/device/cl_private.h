@@ -28,6 +28,13 @@ typedef struct charl__kernel {
     cl_kernel kernel;
 } charl__kernel;
 
+/** A kernel and a size of its work-groups, which PoCL compiles at the first launch. */
+typedef struct charl__variant {
+    struct charl__variant *next;
+    char *entry;
+    size_t local[3];
+} charl__variant;
+
 typedef struct charl__program {
     struct charl__program *next;
     uint64_t hash; /* of file and defines */
@@ -35,7 +42,8 @@ typedef struct charl__program {
     int64_t local_bytes; /* see charl_launch */
     int groups;
     cl_program program;
-    charl__kernel *kernels; /* those that direct launches share */
+    charl__kernel *kernels;   /* those that direct launches share */
+    charl__variant *variants; /* PoCL: those that recordings have launched or will launch */
 } charl__program;
 
 struct charl_event {
@@ -68,6 +76,9 @@ struct charl_device {
     charl_device_memory memory;
     charl_device_counters counters;
     charl__program *programs;
+    charl_compiling compiling; /* NULL: nothing is reported */
+    void *compiling_ctx;
+    charl_compile_progress progress;
     charl_recording *recording; /* in progress; borrowed */
     struct charl__choices *choices;
     char *cache_dir;                        /* NULL: no disk cache */
@@ -100,6 +111,7 @@ typedef struct charl__ready {
     const char *entry, *label;
     charl_queue queue;
     const charl_event *after; /* NULL: none */
+    bool compiles;            /* the driver compiles the kernel when this is launched */
 } charl__ready;
 
 const char *charl__cl_name(cl_int err);
@@ -223,6 +235,16 @@ void charl__kernel_release(cl_kernel k); /* NULL is a no-op */
 /** The kernel object that direct launches share: borrowed. */
 charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char *entry,
                                cl_kernel *out) CHARL_MUST_CHECK;
+/** *out: whether the driver will compile `entry` for these work-groups when it is launched first,
+ * which is what the caller is about to do; false when asked again. */
+charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const char *entry,
+                                  const size_t local[3], bool *out) CHARL_MUST_CHECK;
+
+/* compiling.c */
+/** Report that `what` is compiled next. Returns the time, for charl__compiling_end. */
+double charl__compiling_begin(charl_device *dev, const char *what);
+/** Report that it is compiled; `counts`: as one more kernel. */
+void charl__compiling_end(charl_device *dev, double begun, bool counts);
 
 /* cache.c: compiled programs on disk. Every failure is a miss: the cache never makes a build fail.
  */
@@ -296,6 +318,8 @@ charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg
                             cl_uint *at) CHARL_MUST_CHECK;
 charl_status charl__args_set(cl_kernel kernel, const charl_launch *l) CHARL_MUST_CHECK;
 charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r) CHARL_MUST_CHECK;
+/** The same for one that compiles: reports it, and waits until it is done. */
+charl_status charl__ready_compile(charl_device *dev, charl__ready *r) CHARL_MUST_CHECK;
 /** Record l, alone or together with the launch recorded last; r has everything but a kernel. What
  * may make a pair is built when its place is settled. */
 charl_status charl__recording_add(charl_recording *rec, const charl_launch *l,

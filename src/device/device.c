@@ -104,6 +104,8 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     dev->platform = found.platform;
     dev->id = found.id;
     dev->sync = charl__env_is_on(CHARL_ENV_SYNC);
+    dev->compiling = request->compiling;
+    dev->compiling_ctx = request->compiling_ctx;
     dev->memory.capacity = capacity_of(&dev->info, sharers, request->memory_limit);
     charl__cache_know_pocl(dev);
     CHARL_TRY(charl__cache_open(&dev->cache_dir));

@@ -190,6 +190,22 @@ cleanup:
     return st;
 }
 
+charl_status charl__ready_compile(charl_device *dev, charl__ready *r)
+{
+    charl_status st = CHARL_OK;
+    const double begun = charl__compiling_begin(dev, r->entry);
+    cl_int err;
+
+    CHARL_TRY(charl__ready_enqueue(dev, r));
+    err = clFinish(dev->queue[r->queue]); /* no wait of the steady state, so it is not counted */
+    CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "%s (%s) on %s: %s", r->entry, r->label,
+                  dev->info.name, charl__cl_name(err));
+    r->compiles = false;
+cleanup:
+    charl__compiling_end(dev, begun, st == CHARL_OK);
+    return st;
+}
+
 charl_status charl__ready_init(const charl_device *dev, const charl_launch *l, charl__ready *out)
 {
     charl_status st = CHARL_OK;

@@ -14,7 +14,8 @@
 
 /* Never a fast-math option: with one, x != x is false for NaN. GPU compilers approximate division
  * and square root, and not the same way in every context (1 / sqrt(x) may become another
- * instruction), unless told otherwise; CPUs have exact instructions. */
+ * instruction), unless told otherwise; CPUs have exact instructions. Without -w compilers print
+ * "1 warning generated." on the terminal; tests/lint compiles kernels with warnings as errors. */
 static const char *options_of(const charl_device *dev)
 {
     cl_device_fp_config config = 0;
@@ -22,17 +23,16 @@ static const char *options_of(const charl_device *dev)
     clGetDeviceInfo(dev->id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
     if (dev->facts.ptx) { /* with -cl-std asm is no keyword */
         return config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT
-                   ? "-DCHARL_PTX -DASM=asm -cl-fp32-correctly-rounded-divide-sqrt"
-                   : "-DCHARL_PTX -DASM=asm";
+                   ? "-w -DCHARL_PTX -DASM=asm -cl-fp32-correctly-rounded-divide-sqrt"
+                   : "-w -DCHARL_PTX -DASM=asm";
     }
     return dev->info.kind != CHARL_DEVICE_CPU && (config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT)
-               ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
-               : "-cl-std=CL1.2";
+               ? "-cl-std=CL1.2 -w -cl-fp32-correctly-rounded-divide-sqrt"
+               : "-cl-std=CL1.2 -w";
 }
 
 /* The same for PoCL, without clang's header of built-in functions: kernels/builtins.clh declares
- * those that kernels call. The macro is that header's guard. Without -w PoCL counts warnings on
- * the terminal: of loops that its optimizer leaves as they are; of others tests/lint tells. */
+ * those that kernels call. The macro is that header's guard. */
 static const char without_header[] = "-cl-std=CL1.2 -w -D_OPENCL_H_ -DCHARL_BUILTINS";
 
 static const char *embedded(const char *name)
@@ -292,6 +292,7 @@ static charl_status load(charl_device *dev, charl__program *p)
     charl_status st = CHARL_OK;
     charl__text common = {0}, text = {0}, name = {0}, options = {0};
     const char *source[3] = {p->defines, NULL, NULL};
+    const double begun = charl__compiling_begin(dev, p->file);
 
     CHARL_TRY(charl__text_printf(&name, "%s.cl", p->file));
     CHARL_TRY(read_prelude(&common));
@@ -307,6 +308,7 @@ static charl_status load(charl_device *dev, charl__program *p)
     }
     CHARL_TRY(load_or_build(dev, p, source, charl__text_string(&options), &p->program));
 cleanup:
+    charl__compiling_end(dev, begun, st == CHARL_OK && !dev->pocl);
     charl__text_fini(&options);
     charl__text_fini(&name);
     charl__text_fini(&text);
@@ -326,6 +328,13 @@ static void destroy(charl__program *p)
         charl__kernel_release(k->kernel);
         charl_free(k->entry);
         charl_free(k);
+    }
+    while (p->variants) {
+        charl__variant *v = p->variants;
+
+        p->variants = v->next;
+        charl_free(v->entry);
+        charl_free(v);
     }
     charl__program_release(p->program);
     charl_free(p->file);
@@ -428,5 +437,33 @@ cleanup:
         charl_free(k->entry);
         charl_free(k);
     }
+    return st;
+}
+
+charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const char *entry,
+                                  const size_t local[3], bool *out)
+{
+    charl_status st = CHARL_OK;
+    charl__variant *v = NULL;
+
+    *out = false;
+    if (!dev->pocl) {
+        return CHARL_OK;
+    }
+    for (v = p->variants; v; v = v->next) {
+        if (strcmp(v->entry, entry) == 0 && memcmp(v->local, local, sizeof v->local) == 0) {
+            return CHARL_OK;
+        }
+    }
+    CHARL_TRY(charl_alloc(sizeof *v, &v));
+    CHARL_TRY(charl_strdup(entry, &v->entry));
+    memcpy(v->local, local, sizeof v->local);
+    v->next = p->variants;
+    p->variants = v;
+    v = NULL;
+    dev->progress.known++;
+    *out = true;
+cleanup:
+    charl_free(v);
     return st;
 }

@@ -77,14 +77,15 @@ cleanup:
     return st;
 }
 
-static charl_status prepare(charl_recording *rec, const charl_launch *l, cl_kernel *out)
+static charl_status prepare(charl_recording *rec, const charl_launch *l, charl__ready *r)
 {
     charl_status st = CHARL_OK;
     charl__program *program = NULL;
 
     CHARL_TRY(charl__program_get(rec->dev, l, &program));
-    CHARL_TRY(charl__kernel_create(rec->dev, program, l->entry, out));
-    CHARL_TRY(charl__args_set(*out, l));
+    CHARL_TRY(charl__kernel_create(rec->dev, program, l->entry, &r->kernel));
+    CHARL_TRY(charl__args_set(r->kernel, l));
+    CHARL_TRY(charl__kernel_is_new(rec->dev, program, l->entry, r->local, &r->compiles));
 cleanup:
     return st;
 }
@@ -95,7 +96,7 @@ static charl_status settle(charl_recording *rec)
     charl_status st = CHARL_OK;
 
     if (rec->last.file) {
-        CHARL_TRY(prepare(rec, &rec->last, &rec->item[rec->count - 1].kernel));
+        CHARL_TRY(prepare(rec, &rec->last, &rec->item[rec->count - 1]));
     }
 cleanup:
     forget_last(rec);
@@ -127,7 +128,7 @@ static charl_status append(charl_recording *rec, const charl_launch *l, charl__r
     char *text = NULL;
 
     CHARL_TRY(settle(rec));
-    CHARL_TRY(may_pair ? CHARL_OK : prepare(rec, l, &r.kernel));
+    CHARL_TRY(may_pair ? CHARL_OK : prepare(rec, l, &r));
     CHARL_TRY(grow(rec));
     CHARL_TRY(charl_alloc(entry + label, &text));
     memcpy(text, r.entry, entry);
@@ -216,7 +217,10 @@ charl_status charl__recording_replay(charl_recording *r, int first, int last)
     CHARL_REQUIRE(first >= 0 && first <= last && last <= r->count, CHARL_ERR_INVALID,
                   "launches %d to %d of a recording of %d", first, last, r->count);
     for (int i = first; i < last; i++) {
-        CHARL_TRY(charl__ready_enqueue(r->dev, &r->item[i]));
+        charl__ready *item = &r->item[i];
+
+        CHARL_TRY(item->compiles ? charl__ready_compile(r->dev, item)
+                                 : charl__ready_enqueue(r->dev, item));
     }
 cleanup:
     return st;

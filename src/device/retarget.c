@@ -9,8 +9,8 @@
  * the bits of separate ones. */
 const char *charl__retarget_options(const charl_device *dev)
 {
-    return dev->facts.ptx ? "-DASM=asm -DCHARL_PTX -cl-fp32-correctly-rounded-divide-sqrt"
-                          : "-DASM=asm -cl-fp32-correctly-rounded-divide-sqrt";
+    return dev->facts.ptx ? "-w -DASM=asm -DCHARL_PTX -cl-fp32-correctly-rounded-divide-sqrt"
+                          : "-w -DASM=asm -cl-fp32-correctly-rounded-divide-sqrt";
 }
 
 /* The program's binary as a string; "" where it has none: some drivers refuse to be asked after a

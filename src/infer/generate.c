@@ -164,7 +164,9 @@ static charl_status open_device(generator *t)
     charl_status st = CHARL_OK;
     const charl_device_request r = {.select = t->config->device.select,
                                     .local_size = 1,
-                                    .allow_tf32 = t->config->device.allow_tf32};
+                                    .allow_tf32 = t->config->device.allow_tf32,
+                                    .compiling = t->options->compiling,
+                                    .compiling_ctx = t->options->compiling_ctx};
     const charl_shape one = {1, {1}};
 
     CHARL_TRY(charl_device_open(&r, &t->dev));

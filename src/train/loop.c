@@ -314,14 +314,16 @@ static charl_status log_steps(charl__trainer *t, charl__logged *log, charl__mete
     charl_status st = CHARL_OK;
     const int64_t rows = log->rows;
 
+    *loss = (double)NAN;
     if (is_logged(t, t->step)) {
         CHARL_TRY(charl__logged_end(t, log, m));
+        *loss = log->rows > rows ? log->row.loss : *loss; /* of a row before: begin() clears it */
         CHARL_TRY(charl__logged_begin(t, log, m));
     }
     if (charl__logged_is_due(t, log)) {
         CHARL_TRY(charl__logged_end(t, log, m));
+        *loss = log->row.loss;
     }
-    *loss = log->rows > rows ? log->row.loss : (double)NAN;
 cleanup:
     return st;
 }

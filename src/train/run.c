@@ -18,14 +18,14 @@ static int64_t last_bucket(const charl_graph *g)
     return count;
 }
 
-charl_status charl__trainer_report(charl__trainer *t)
+static charl_train_info info_of(const charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const charl_device_memory memory = charl_device_get_memory(t->dev);
     const charl_graph_info g = charl_graph_get_info(t->infers ? t->eval.g : t->train.g);
     const int times = t->n_passes > 1 ? t->n_passes : 1;
     const int update = charl__optimizer_launches(t->optimizer);
-    const charl_train_info info = {
+
+    return (charl_train_info){
         .device = charl_device_get_info(t->dev),
         .rank = charl_comm_rank(t->comm),
         .size = charl_comm_size(t->comm),
@@ -34,8 +34,6 @@ charl_status charl__trainer_report(charl__trainer *t)
         .mixed = t->mixed.on,
         .layers = charl_model_get_count(t->model),
         .parameters = charl_params_get_elements(t->params),
-        .gradients = t->params->gradient_elements,
-        .last_gradients = last_bucket(t->train.g),
         .train_rows = t->data.rows[CHARL_SPLIT_TRAIN],
         .val_rows = t->data.rows[CHARL_SPLIT_VAL],
         .window = t->data.kind == CHARL_DATASET_TOKENS ? t->data.x_shape.dim[0] : 0,
@@ -45,27 +43,39 @@ charl_status charl__trainer_report(charl__trainer *t)
         .local_rows = t->rows,
         .slices = t->slices.total,
         .steps = t->end_step,
+        .passes = t->n_passes,
+        .recomputes = t->recomputes,
+        .recompute_saves = t->recompute_saves,
+        .flop = g.flop * t->n_passes,
         .start_step = t->step,
         .resumed = t->resumed ? t->resumed : "",
         .memory_bytes = memory.peak,
         .memory_capacity = memory.capacity,
         .activation_bytes = g.activation_bytes,
-        .passes = t->n_passes,
-        .recomputes = t->recomputes,
-        .recompute_saves = t->recompute_saves,
         .shard_saves = charl__shard_saves(t),
         .launches = times * g.launches + update,
         .forward_launches = times * g.forward_launches,
         .update_launches = update,
         .fused = times * g.fused,
-        .flop = g.flop * t->n_passes,
-        .collectives = g.collectives};
+        .collectives = g.collectives,
+        .gradients = t->params->gradient_elements,
+        .last_gradients = last_bucket(t->train.g)};
+}
 
-    if (t->options->events.started) {
-        CHARL_TRY(t->options->events.started(t->options->events.ctx, &info));
-    }
-cleanup:
-    return st;
+charl_status charl__trainer_report_built(const charl__trainer *t)
+{
+    const charl_train_events *e = &t->options->events;
+    const charl_train_info info = info_of(t);
+
+    return e->built ? e->built(e->ctx, &info) : CHARL_OK;
+}
+
+charl_status charl__trainer_report(const charl__trainer *t)
+{
+    const charl_train_events *e = &t->options->events;
+    const charl_train_info info = info_of(t);
+
+    return e->started ? e->started(e->ctx, &info) : CHARL_OK;
 }
 
 /* A failure that the other ranks do not know of: they wait where this one no longer comes. */

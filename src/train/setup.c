@@ -76,7 +76,9 @@ static charl_status open_device(charl__trainer *t)
         .local_rank = is_team ? charl_comm_rank(t->comm) : charl_comm_local_rank(t->comm),
         .local_size = is_team ? charl_comm_size(t->comm) : charl_comm_local_size(t->comm),
         .share = t->config->device.share || is_team,
-        .allow_tf32 = t->config->device.allow_tf32};
+        .allow_tf32 = t->config->device.allow_tf32,
+        .compiling = t->options->events.compiling,
+        .compiling_ctx = t->options->events.ctx};
 
     if (t->options->device) {
         r.select = t->options->device;
@@ -271,6 +273,7 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
     CHARL_TRY(charl__trainer_agree(t, st));
     CHARL_TRY(charl__mixed_init(t));
     CHARL_TRY(charl__part_connect(t));
+    CHARL_TRY(charl__trainer_report_built(t));
     st = finish_alone(t);
     CHARL_TRY(charl__trainer_agree(t, st));
     CHARL_TRY(charl__part_check(t));

@@ -236,9 +236,9 @@ cleanup:
 
 int64_t charl__shard_saves(const charl__trainer *t)
 {
-    const int arenas = t->shard ? charl_optimizer_get_state_count(t->optimizer) +
-                                      charl_optimizer_has_ema(t->optimizer)
-                                : 0;
+    const int arenas = t->shard && t->optimizer ? charl_optimizer_get_state_count(t->optimizer) +
+                                                      charl_optimizer_has_ema(t->optimizer)
+                                                : 0;
 
     return arenas > 0 ? 4 * arenas * (t->params->elements - t->optimizer->own_elements) : 0;
 }

@@ -97,8 +97,9 @@ charl_status charl__trainer_agree(charl__trainer *t, charl_status mine) CHARL_MU
 charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result) CHARL_MUST_CHECK;
 /** Whether evaluations have not become better for too long. */
 bool charl__trainer_is_over(const charl__trainer *t);
-/** Report the plan. */
-charl_status charl__trainer_report(charl__trainer *t) CHARL_MUST_CHECK;
+/** Report what is known before kernels are compiled, and the whole plan. Collective. */
+charl_status charl__trainer_report_built(const charl__trainer *t) CHARL_MUST_CHECK;
+charl_status charl__trainer_report(const charl__trainer *t) CHARL_MUST_CHECK;
 /** Report `text` as a warning. */
 void charl__trainer_warn(const charl__trainer *t, const char *text);
 /** Epochs completed, fractions included. */

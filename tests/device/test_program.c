@@ -446,6 +446,69 @@ static void test_contraction(void **state)
     charl_test_each_device(check_contraction);
 }
 
+typedef struct heard {
+    int begun, ended;
+    charl_compile_progress last;
+} heard;
+
+static void hear(void *ctx, const charl_compile_progress *p)
+{
+    heard *h = ctx;
+
+    h->begun += p->current != NULL;
+    h->ended += p->current == NULL;
+    assert_true(p->seconds >= h->last.seconds && p->done >= h->last.done);
+    assert_true(p->known == 0 || p->known >= p->done);
+    h->last = *p;
+    h->last.current = NULL;
+}
+
+/* Each kernel is reported once, before and after it is compiled: when its program is built or, by
+ * PoCL, when a recording launches it first. */
+static void test_compiling(void **state)
+{
+    (void)state;
+    const int count = charl_test_device_count();
+
+    for (int i = 0; i < count; i++) {
+        heard h = {0};
+        charl_device *dev = NULL;
+        charl_buffer *b = NULL;
+        charl_recording *r = NULL;
+        charl_launch l;
+        char select[16];
+        int done, begun = 0;
+
+        snprintf(select, sizeof select, "%d", i);
+        charl_assert_ok(charl_device_open(&(charl_device_request){.select = select,
+                                                                  .local_size = 1,
+                                                                  .share = true,
+                                                                  .compiling = hear,
+                                                                  .compiling_ctx = &h},
+                                          &dev));
+        b = charl_test_buffer(dev, 4 * WORDS);
+        done = h.last.done;
+        charl_assert_ok(charl__record_begin(dev, &r));
+        for (uint32_t k = 0; k < 3; k++) {
+            l = charl_test_fill_launch(b, 0, k, WORDS);
+            charl_assert_ok(charl__launch(dev, &l));
+        }
+        charl_assert_ok(charl__record_end(dev, CHARL_OK));
+        for (int k = 0; k < 2; k++) {
+            charl_assert_ok(charl__recording_replay(r, 0, 3));
+            assert_int_equal(h.last.done, done + 1);
+            assert_int_equal(h.last.known, charl_test_is_pocl(dev) ? h.last.done : 0);
+            begun = k == 0 ? h.begun : begun;
+        }
+        assert_int_equal(h.begun, begun); /* nothing more the second time */
+        assert_int_equal(h.begun, h.ended);
+        assert_true(h.begun > 0 && h.last.seconds > 0);
+        charl__recording_destroy(r);
+        charl__buffer_release(b);
+        charl_device_close(dev);
+    }
+}
+
 /* Everything the layer acquires, from opening to closing. */
 static charl_status life(void *ctx)
 {
@@ -510,6 +573,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_retarget),
         cmocka_unit_test(test_defines),
         cmocka_unit_test(test_contraction),
+        cmocka_unit_test(test_compiling),
         cmocka_unit_test(test_faults),
     };
 

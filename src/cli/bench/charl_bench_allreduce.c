@@ -365,7 +365,8 @@ static charl_status device_open(bench *b)
     const bool is_asked = b->o->only && is_wanted(b->o, "peer");
     const charl_device_request request = {.select = is_asked ? "auto" : "gpu",
                                           .local_rank = charl_comm_local_rank(b->comm),
-                                          .local_size = charl_comm_local_size(b->comm)};
+                                          .local_size = charl_comm_local_size(b->comm),
+                                          .compiling = charl__cli_compiling_show};
 
     CHARL_TRY(charl_comm_cpu_limit(b->comm));
     if (is_wanted(b->o, "peer") && charl_device_open(&request, &b->dev) != CHARL_OK) {

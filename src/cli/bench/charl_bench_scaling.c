@@ -167,8 +167,11 @@ static charl_status measure_link(scaling *s, charl_comm *comm)
     }
     snprintf(select, sizeof select, "%d", s->here.device);
     if (!s->here.is_cpu) {
-        st = charl_device_open(
-            &(charl_device_request){.select = select, .exact = true, .share = true}, &dev);
+        st = charl_device_open(&(charl_device_request){.select = select,
+                                                       .exact = true,
+                                                       .share = true,
+                                                       .compiling = charl__cli_compiling_show},
+                               &dev);
     }
     CHARL_TRY(charl_comm_agree(comm, st));
     options.device = dev;

@@ -169,12 +169,15 @@ charl_status charl__bench_steps_run(const charl__bench_config *config, charl_com
     charl_config *c = NULL;
     watch w = {.comm = comm, .out = out, .length_s = config->row_s, .rows = rows};
     char device[16];
-    const charl_train_options options = {
-        .comm = comm,
-        .stop = &w.stop,
-        .device = share > 0 ? device : NULL,
-        .fast_dev_run = INT_MAX,
-        .events = {.ctx = &w, .started = on_started, .trained = on_trained, .warned = on_warned}};
+    const charl_train_options options = {.comm = comm,
+                                         .stop = &w.stop,
+                                         .device = share > 0 ? device : NULL,
+                                         .fast_dev_run = INT_MAX,
+                                         .events = {.ctx = &w,
+                                                    .compiling = charl__cli_compiling_show,
+                                                    .started = on_started,
+                                                    .trained = on_trained,
+                                                    .warned = on_warned}};
     charl_train_result result;
 
     CHARL_INVARIANT(rows <= CHARL__BENCH_ROWS);

@@ -151,6 +151,7 @@ static int train(const job *j, charl_comm *comm, bool *leave)
     charl__output_init(&output, j->config, args, comm);
     options.events = charl__output_events(&output);
     options.events.lost = on_lost;
+    charl__output_begin(&output);
     CHARL_TRY(charl_train_run(j->config, &options, &result));
     charl__output_done(&output, &result);
     *leave = result.stopped;

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "charl/config.h"
 #include "charl/train.h"
+#include "cli/cli.h"
 #include "train/metrics.h"
 
 enum { CHARL__EXIT_STOPPED = 75 };
@@ -81,7 +82,9 @@ typedef struct charl__output {
     bool files; /* the run directory is written */
     bool bar;   /* a terminal */
     bool color;
-    bool bar_drawn;
+    bool bar_drawn; /* or another line that is rewritten */
+    charl__cli_compiling compiling;
+    charl_compile_progress compiled;
     double drawn_s, said_s;     /* last bar, last line */
     int64_t steps, rows, batch; /* rows: of an epoch; batch: those of a step */
     int64_t window;             /* tokens per sample; 0: not tokens */
@@ -93,6 +96,8 @@ typedef struct charl__output {
 
 void charl__output_init(charl__output *o, const charl_config *config, const charl__train_args *args,
                         charl_comm *comm);
+/** What is known before anything is opened. */
+void charl__output_begin(const charl__output *o);
 charl_train_events charl__output_events(charl__output *o);
 /** The closing line. */
 void charl__output_done(charl__output *o, const charl_train_result *r);
@@ -102,12 +107,15 @@ void charl__output_fini(charl__output *o);
 typedef struct charl__device_text {
     char name[64];
     char pci[16];
-    int64_t bytes; /* that the rank takes */
 } charl__device_text;
 
-/** The block that a run begins with, on stdout; devices are those of all ranks. */
-void charl__train_print_plan(const charl__output *o, const charl_train_info *i,
-                             const charl__device_text *devices);
+/** The block that a run begins with, on stdout, in three parts, each as soon as it is known: name
+ * and configuration; devices (those of all ranks), model and data before kernels are compiled; what
+ * they and a checkpoint decide. all_bytes: what all ranks take. */
+void charl__train_print_title(const charl__output *o);
+void charl__train_print_model(const charl__output *o, const charl_train_info *i,
+                              const charl__device_text *devices);
+void charl__train_print_plan(const charl__output *o, const charl_train_info *i, int64_t all_bytes);
 
 /** Versions, features and devices, as text or JSON, on stdout. Returns the exit code. */
 int charl__train_print_env(bool json);

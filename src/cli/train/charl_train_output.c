@@ -22,25 +22,10 @@
 
 enum { BAR_CELLS = 20, SILENCE_S = 50 }; /* no log is silent for a minute */
 
-/* 0 when standard output is no terminal, or one without a width as under mpirun. */
-static int terminal_columns(void)
-{
-    struct winsize size = {0};
-
-    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
-static bool is_wide_terminal(void)
-{
-    const char *term = getenv("TERM");
-
-    return terminal_columns() > 0 && term && strcmp(term, "dumb") != 0;
-}
-
 void charl__output_init(charl__output *o, const charl_config *config, const charl__train_args *args,
                         charl_comm *comm)
 {
-    const bool terminal = is_wide_terminal();
+    const bool terminal = charl__cli_columns(stdout) > 0;
     const char *no_color = getenv("NO_COLOR");
 
     *o = (charl__output){.config = config,
@@ -57,9 +42,23 @@ void charl__output_init(charl__output *o, const charl_config *config, const char
     o->color = args->color == 1 || (args->color == -1 && terminal && !(no_color && no_color[0]));
 }
 
+/* Columns to draw in; --progress=bar draws on what is no terminal, too. */
+static int columns_of(void)
+{
+    const int columns = charl__cli_columns(stdout);
+
+    return columns > 0 ? columns : 80;
+}
+
 static bool is_quiet(const charl__output *o)
 {
     return o->args->verbosity < 0 || o->args->progress == CHARL__PROGRESS_NONE;
+}
+
+/* A dry run is for the plan. */
+static bool prints_plan(const charl__output *o)
+{
+    return !is_quiet(o) || o->args->dry_run;
 }
 
 static void erase_bar(charl__output *o)
@@ -118,16 +117,66 @@ cleanup:
     return st;
 }
 
-static charl_status on_started(void *ctx, const charl_train_info *i)
+void charl__output_begin(const charl__output *o)
+{
+    if (o->rank == 0 && prints_plan(o)) {
+        charl__train_print_title(o);
+    }
+}
+
+static void on_compiling(void *ctx, const charl_compile_progress *p)
+{
+    charl__output *o = ctx;
+    char text[CHARL__COMPILE_TEXT], count[32];
+
+    o->compiled = *p;
+    if (o->rank != 0 || is_quiet(o)) {
+        return;
+    }
+    erase_bar(o);
+    if (!o->bar) {
+        if (charl__cli_compiling_is_due(&o->compiling, p)) {
+            say_line(o, "compile kernels=%s s=%.1f", charl__cli_compiling_count(p, true, count),
+                     p->seconds - o->compiling.base_s);
+        }
+        return;
+    }
+    charl__cli_compiling_line(&o->compiling, p, columns_of() - 2, text);
+    if (text[0]) {
+        printf("  %s", text);
+        o->bar_drawn = true;
+    }
+    fflush(stdout);
+}
+
+static charl_status on_built(void *ctx, const charl_train_info *i)
 {
     charl_status st = CHARL_OK;
     charl__output *o = ctx;
-    charl__device_text mine = {.bytes = i->memory_bytes}, *devices = NULL;
+    charl__device_text mine, *devices = NULL;
 
     snprintf(mine.name, sizeof mine.name, "%.63s", i->device->name);
     snprintf(mine.pci, sizeof mine.pci, "%s", i->device->pci);
     CHARL_TRY(charl_alloc_array(o->size, sizeof mine, &devices));
     CHARL_TRY(charl_comm_allgather(o->comm, &mine, sizeof mine, devices));
+    if (o->rank == 0 && prints_plan(o)) {
+        erase_bar(o);
+        charl__train_print_model(o, i, devices);
+    }
+cleanup:
+    charl_free(devices);
+    return st;
+}
+
+static charl_status on_started(void *ctx, const charl_train_info *i)
+{
+    charl_status st = CHARL_OK;
+    charl__output *o = ctx;
+    const double compiled_s = charl__cli_compiling_end(&o->compiling, &o->compiled);
+    const bool compiled_long = compiled_s >= CHARL__COMPILE_LONG_S;
+    int64_t all_bytes = i->memory_bytes;
+
+    CHARL_TRY(charl_comm_reduce_i64(o->comm, CHARL_COMM_SUM, &all_bytes, 1));
     if (o->rank != 0) {
         goto cleanup;
     }
@@ -135,11 +184,20 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
     o->window = i->window;
     o->rows = i->train_rows;
     o->batch = i->batch_size;
-    if (!is_quiet(o) || o->args->dry_run) {
-        charl__train_print_plan(o, i, devices);
+    erase_bar(o);
+    if (o->bar && compiled_long && !is_quiet(o)) {
+        printf("  kernels  %d compiled in %.1f s\n", o->compiled.done, compiled_s);
+    }
+    if (prints_plan(o)) {
+        charl__train_print_plan(o, i, all_bytes);
     }
     if (o->files) {
         CHARL_TRY(open_files(o, i));
+    }
+    if (compiled_long) {
+        say_line(o, "compiled kernels=%d s=%.1f", o->compiled.done, compiled_s);
+    }
+    if (o->files) {
         say_line(o, "start step=%" PRId64 "/%" PRId64 " ranks=%d", i->start_step, i->steps,
                  o->size);
         if (i->start_step >= i->steps) {
@@ -154,7 +212,6 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
     }
     o->epoch_s = charl__clock_s();
 cleanup:
-    charl_free(devices);
     return st;
 }
 
@@ -257,7 +314,7 @@ static void draw_bar(charl__output *o, int64_t step)
     const int64_t epoch = epoch_of(o, step), epochs = epoch_of(o, o->steps) + 1;
     const int64_t first = epoch > 0 ? last_step(o, epoch - 1) : 0;
     const int64_t length = last_step(o, epoch) - first;
-    const int columns = terminal_columns() > 0 ? terminal_columns() : 80;
+    const int columns = columns_of();
     char prefix[64], suffix[256];
     int cells, room, filled;
 
@@ -398,6 +455,8 @@ static void on_warned(void *ctx, const char *text)
 charl_train_events charl__output_events(charl__output *o)
 {
     return (charl_train_events){.ctx = o,
+                                .compiling = on_compiling,
+                                .built = on_built,
                                 .started = on_started,
                                 .trained = on_trained,
                                 .progressed = on_progressed,

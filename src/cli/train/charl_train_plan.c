@@ -62,17 +62,7 @@ static void print_devices(const charl__device_text *all, int size)
     putchar('\n');
 }
 
-static int64_t sum_bytes(const charl__device_text *all, int size)
-{
-    int64_t sum = 0;
-
-    for (int r = 0; r < size; r++) {
-        sum += all[r].bytes;
-    }
-    return sum;
-}
-
-static void print_title(const charl__output *o)
+void charl__train_print_title(const charl__output *o)
 {
     printf("charl %s · %s · ", charl_version(), o->config->run.name);
     if (charl_comm_is_team(o->comm)) {
@@ -85,6 +75,13 @@ static void print_title(const charl__output *o)
         printf("%d rank%s on %d node%s\n", o->size, o->size == 1 ? "" : "s", o->nodes,
                o->nodes == 1 ? "" : "s");
     }
+    printf("  config   %s", o->args->config);
+    for (int k = 0; k < o->args->n_overrides; k++) {
+        printf("%s%s%s", k == 0 ? " (" : " ", o->args->overrides[k].text,
+               k + 1 == o->args->n_overrides ? ")" : "");
+    }
+    putchar('\n');
+    fflush(stdout);
 }
 
 static void print_launches(const charl_train_info *i)
@@ -94,6 +91,9 @@ static void print_launches(const charl_train_info *i)
            i->update_launches);
     if (i->fused > 0) {
         printf("; %d less by fusion", i->fused);
+    }
+    if (i->collectives) {
+        printf("; batch statistics over all ranks");
     }
     printf("\n");
 }
@@ -125,25 +125,16 @@ static void print_memory(const charl_train_info *i)
     printf("\n");
 }
 
-void charl__train_print_plan(const charl__output *o, const charl_train_info *i,
-                             const charl__device_text *devices)
+void charl__train_print_model(const charl__output *o, const charl_train_info *i,
+                              const charl__device_text *devices)
 {
     char a[32], b[32], windows[64] = "";
     const bool half = o->config->train.precision != CHARL_PRECISION_F32;
 
-    print_title(o);
-    printf("  config   %s", o->args->config);
-    for (int k = 0; k < o->args->n_overrides; k++) {
-        printf("%s%s%s", k == 0 ? " (" : " ", o->args->overrides[k].text,
-               k + 1 == o->args->n_overrides ? ")" : "");
-    }
-    putchar('\n');
     print_devices(devices, o->size);
-    printf("  model    %d layers, %s parameters%s%s%s\n", i->layers, grouped(i->parameters, a),
+    printf("  model    %d layers, %s parameters%s%s\n", i->layers, grouped(i->parameters, a),
            half ? " with a copy in " : "",
-           half ? charl_config_choice_name("train", "precision", o->config->train.precision) : "",
-           i->collectives ? ", batch statistics over all ranks" : "");
-    print_launches(i);
+           half ? charl_config_choice_name("train", "precision", o->config->train.precision) : "");
     if (i->window > 0) {
         snprintf(windows, sizeof windows, " windows of %s tokens", grouped(i->window, a));
     }
@@ -154,17 +145,24 @@ void charl__train_print_plan(const charl__output *o, const charl_train_info *i,
     if (o->size > 1) {
         printf("  ranks    all-reduce by %s\n", i->allreduce);
     }
-    print_memory(i);
-    if (charl_comm_is_team(o->comm)) {
-        printf("  in all   %s for %d simulated ranks\n", bytes_text(sum_bytes(devices, o->size), a),
-               o->size);
-    }
     if (i->passes > 1) {
         printf("  passes   %d per step\n", i->passes);
     }
     if (i->recomputes) {
         printf("  again    blocks are recomputed for the backward pass, which saves %s\n",
                bytes_text(i->recompute_saves > 0 ? i->recompute_saves : 0, a));
+    }
+    fflush(stdout);
+}
+
+void charl__train_print_plan(const charl__output *o, const charl_train_info *i, int64_t all_bytes)
+{
+    char a[32];
+
+    print_launches(i);
+    print_memory(i);
+    if (charl_comm_is_team(o->comm)) {
+        printf("  in all   %s for %d simulated ranks\n", bytes_text(all_bytes, a), o->size);
     }
     if (i->start_step > 0) {
         printf("  resumed  %s (step %s)\n", i->resumed, grouped(i->start_step, a));
