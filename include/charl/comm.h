@@ -223,7 +223,11 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
                                     const charl_allreduce_options *options,
                                     charl_allreduce **out) CHARL_MUST_CHECK;
 
-/** Name of algorithm i of the table, i = 0, 1, ...; NULL behind the last. *why: NULL, or why it
+/** Name of algorithm i = 0, 1, ..., in order of preference; NULL after the last. "local" is for one
+ * rank. Static storage. Local. */
+const char *charl_allreduce_algorithm_name(int i);
+
+/** The same; *why: NULL, or why it
  * does not work on c. Static storage. Local. */
 const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **why);
 

@@ -14,7 +14,7 @@ typedef struct charl_optimizer charl_optimizer;
 
 /** Settings by PyTorch's names; those that a type does not use have no effect. */
 typedef struct charl_optimizer_config {
-    const char *type; /* sgd | adam | adamw | lion | rmsprop | adagrad | lamb | adafactor | muon */
+    const char *type;    /* a charl_optimizer_name */
     float weight_decay;  /* sgd, adam, rmsprop, adagrad: added to the gradient; lamb: to the
                             direction; others: decoupled, 1/step times the learning rate */
     float momentum;      /* sgd, rmsprop, muon, [0, 1) */
@@ -43,8 +43,8 @@ typedef struct charl_optimizer_report {
  * Local. */
 charl_optimizer_config charl_optimizer_defaults(const char *type);
 
-/** "sgd, adam, ...": the names, for messages. Static. Local. */
-const char *charl_optimizer_names(void);
+/** Name of optimizer i = 0, 1, ...; NULL after the last. Static storage. Local. */
+const char *charl_optimizer_name(int i);
 
 /** Whether `type` updates each element by itself, so that ranks can divide its state. Local. */
 bool charl_optimizer_is_elementwise(const char *type);
@@ -95,7 +95,7 @@ charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p,
 
 /** Learning rate as a function of the step. */
 typedef struct charl_schedule {
-    const char *type; /* constant | linear | cosine | step | multistep | poly | wsd */
+    const char *type; /* a charl_schedule_name */
     double base_lr, min_lr;
     int64_t warmup_steps; /* linear from 0: step s < warmup has base_lr * (s + 1) / (warmup + 1) */
     int64_t total_steps;  /* where linear, cosine, poly and wsd end */
@@ -107,6 +107,8 @@ typedef struct charl_schedule {
     int64_t decay_steps; /* wsd: length of the final linear decay */
 } charl_schedule;
 
+/** Name of schedule i = 0, 1, ...; NULL after the last. Static storage. Local. */
+const char *charl_schedule_name(int i);
 /** Check the type and its values. Local. Errors: ERR_CONFIG. */
 charl_status charl_schedule_check(const charl_schedule *s) CHARL_MUST_CHECK;
 /** Learning rate of step `step` (0 is the first). A function of its arguments alone. Local. */

@@ -191,6 +191,21 @@ void charl__text_fini(charl__text *t)
     *t = (charl__text){0};
 }
 
+const char *charl__text_names(const char *(*name_at)(int i), char *text, size_t size)
+{
+    size_t used = 0;
+    const char *name;
+
+    text[0] = '\0';
+    for (int i = 0; (name = name_at(i)) != NULL && used < size; i++) {
+        const char *before = i == 0 ? "" : name_at(i + 1) ? ", " : " or ";
+        const int n = snprintf(text + used, size - used, "%s%s", before, name);
+
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return text;
+}
+
 bool charl__ends_in(const char *s, const char *suffix)
 {
     const size_t n = strlen(s), m = strlen(suffix);

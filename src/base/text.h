@@ -30,6 +30,10 @@ charl_status charl__text_json_number(charl__text *t, double v) CHARL_MUST_CHECK;
 /** The text so far, "" when empty. Borrowed until the next change. */
 const char *charl__text_string(const charl__text *t);
 
+/** "a, b or c": the names that name_at gives for 0, 1, ... until NULL, cut to `size`. Returns text.
+ */
+const char *charl__text_names(const char *(*name_at)(int i), char *text, size_t size);
+
 /** Whether `s` is longer than `suffix` and ends in it. */
 bool charl__ends_in(const char *s, const char *suffix);
 

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "dist/allreduce_device.h"
 #include "dist/peer.h"
 
@@ -63,6 +64,11 @@ static const charl__algorithm *const algorithms[] = {
 
 enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
 
+const char *charl_allreduce_algorithm_name(int i)
+{
+    return i >= 0 && i < ALGORITHMS ? algorithms[i]->name : NULL;
+}
+
 /* What a choice depends on, the same on every rank. */
 typedef struct demand {
     charl_comm *c;
@@ -96,6 +102,7 @@ static charl_status choose(const demand *d, const charl__algorithm **out)
 {
     charl_status st = CHARL_OK;
     const char *name = wanted_name(d), *why;
+    char names[128];
     const charl_dtype dtype = d->options->reduce_dtype;
 
     CHARL_REQUIRE(dtype == CHARL_F32 || dtype == CHARL_BF16, CHARL_ERR_CONFIG,
@@ -117,9 +124,8 @@ static charl_status choose(const demand *d, const charl__algorithm **out)
         }
     }
     CHARL_FAIL(CHARL_ERR_CONFIG,
-               "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, local, peer, "
-               "window, nodes, tree or mpi",
-               name);
+               "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, %s", name,
+               charl__text_names(charl_allreduce_algorithm_name, names, sizeof names));
 cleanup:
     return st;
 }
@@ -155,12 +161,10 @@ cleanup:
 
 const char *charl_allreduce_algorithm(const charl_comm *c, int i, const char **why)
 {
-    *why = NULL;
-    if (i < 0 || i >= ALGORITHMS) {
-        return NULL;
-    }
-    *why = algorithms[i]->unavailable(c);
-    return algorithms[i]->name;
+    const char *name = charl_allreduce_algorithm_name(i);
+
+    *why = name ? algorithms[i]->unavailable(c) : NULL;
+    return name;
 }
 
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,

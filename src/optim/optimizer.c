@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 const charl_optimizer_rule *const charl__optimizer_table[] = {
     &charl__optim_sgd,     &charl__optim_adam,
@@ -24,9 +25,11 @@ static const charl_optimizer_rule *find(const char *name)
     return NULL;
 }
 
-const char *charl_optimizer_names(void)
+const char *charl_optimizer_name(int i)
 {
-    return "sgd, adam, adamw, lion, rmsprop, adagrad, lamb, adafactor, muon";
+    const int n = (int)(sizeof charl__optimizer_table / sizeof charl__optimizer_table[0]) - 1;
+
+    return i >= 0 && i < n ? charl__optimizer_table[i]->name : NULL;
 }
 
 charl_optimizer_config charl_optimizer_defaults(const char *type)
@@ -39,9 +42,11 @@ charl_optimizer_config charl_optimizer_defaults(const char *type)
 static charl_status check(const charl_optimizer_config *c)
 {
     charl_status st = CHARL_OK;
+    char names[256];
 
     CHARL_REQUIRE(find(c->type), CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s",
-                  c->type ? c->type : "missing", charl_optimizer_names());
+                  c->type ? c->type : "missing",
+                  charl__text_names(charl_optimizer_name, names, sizeof names));
     CHARL_REQUIRE(c->weight_decay >= 0 && isfinite(c->weight_decay), CHARL_ERR_CONFIG,
                   "optimizer.weight_decay must not be negative: %g", (double)c->weight_decay);
     CHARL_REQUIRE(c->momentum >= 0 && c->momentum < 1, CHARL_ERR_CONFIG,

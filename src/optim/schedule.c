@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "charl/optim.h"
 
 static const double pi = 3.14159265358979323846;
@@ -82,14 +83,19 @@ static const struct schedule_type *find(const char *name)
     return NULL;
 }
 
+const char *charl_schedule_name(int i)
+{
+    return i >= 0 && i < (int)(sizeof types / sizeof types[0]) ? types[i].name : NULL;
+}
+
 charl_status charl_schedule_check(const charl_schedule *s)
 {
     charl_status st = CHARL_OK;
+    char names[256];
 
-    CHARL_REQUIRE(
-        s->type && find(s->type), CHARL_ERR_CONFIG,
-        "scheduler.type is %s; it can be constant, linear, cosine, step, multistep, poly or wsd",
-        s->type ? s->type : "missing");
+    CHARL_REQUIRE(s->type && find(s->type), CHARL_ERR_CONFIG, "scheduler.type is %s; it can be %s",
+                  s->type ? s->type : "missing",
+                  charl__text_names(charl_schedule_name, names, sizeof names));
     CHARL_REQUIRE(s->base_lr >= 0 && isfinite(s->base_lr) && s->min_lr >= 0 && isfinite(s->min_lr),
                   CHARL_ERR_CONFIG, "learning rates are finite and not negative");
     CHARL_REQUIRE(s->warmup_steps >= 0, CHARL_ERR_CONFIG, "scheduler.warmup_steps is negative");

@@ -157,8 +157,8 @@ static charl_status add_layers(const charl_config *config, charl_model *m)
 
     CHARL_REQUIRE(
         charl_config_layer_count(config) > 0, CHARL_ERR_CONFIG,
-        "model.type = sequential needs [layer NAME] sections; or set model.type to mlp, cnn, "
-        "resnet or gpt");
+        "model.type = sequential needs [layer NAME] sections; or set model.type to a whole model "
+        "(charl-train --help-config=model)");
     CHARL_TRY(charl_config_read_layers(config, add_layer, m));
 cleanup:
     return st;

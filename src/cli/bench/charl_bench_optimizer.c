@@ -14,7 +14,7 @@ typedef struct update {
 } update;
 
 static const char *const forms[] = {"adamw", "sgd",       "lion", "rmsprop", "adagrad",
-                                    "lamb",  "adafactor", "muon", NULL};
+                                    "lamb",  "adafactor", "muon", "adam",    NULL};
 
 static charl_status run_step(void *ctx)
 {

@@ -6,8 +6,11 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/env.h"
 #include "base/error.h"
+#include "charl/comm.h"
 #include "charl/device.h"
+#include "charl/optim.h"
 #include "charl/safetensors.h"
 #include "cli/train/charl_train.h"
 #include "cli/cli.h"
@@ -15,18 +18,46 @@
 
 enum { MAX_DEVICES = 64 };
 
+static const char *layer_name(int i)
+{
+    const charl_layer_type *t = charl__layer_type_at(i);
+
+    return t ? t->name : NULL;
+}
+
+static void print_names(const char *title, const char *(*name_at)(int i))
+{
+    const char *name;
+
+    printf("  %s:", title);
+    for (int i = 0; (name = name_at(i)) != NULL; i++) {
+        printf(" %s", name);
+    }
+    putchar('\n');
+}
+
+/* The values of a key that holds a choice. */
+static void print_choices(const char *title, const char *section, const char *key)
+{
+    const char *name;
+
+    printf("  %s:", title);
+    for (int i = 0; strcmp(name = charl_config_choice_name(section, key, i), "?") != 0; i++) {
+        printf(" %s", name);
+    }
+    putchar('\n');
+}
+
 void charl__train_print_version(void)
 {
-    const charl_layer_type *t;
-
-    printf("charl-train %s\n"
-           "  C11, OpenCL 1.2, MPI, HDF5\n"
-           "  layers:",
-           charl_version());
-    for (int i = 0; (t = charl__layer_type_at(i)) != NULL; i++) {
-        printf(" %s", t->name);
-    }
-    printf("\n  optimizers: sgd adam adamw lion rmsprop adagrad\n  all-reduce: window tree mpi\n");
+    printf("charl-train %s\n  C11, OpenCL 1.2, MPI, HDF5\n", charl_version());
+    print_choices("models", "model", "type");
+    print_names("layers", layer_name);
+    print_choices("losses", "train", "loss");
+    print_choices("precisions", "train", "precision");
+    print_names("optimizers", charl_optimizer_name);
+    print_names("schedulers", charl_schedule_name);
+    print_names("all-reduces", charl_allreduce_algorithm_name);
     printf("  safetensors: %s, onnx: written\n",
            charl_safetensors_can_read() ? "read and written" : "written (no libjansson)");
 }
@@ -120,32 +151,24 @@ cleanup:
     return st;
 }
 
-/* Variables that change what a run does. */
+/* Variables that change what a run does: all of charl, and some of what it runs on. */
 static charl_status variables_json(charl__text *t)
 {
-    static const char *const names[] = {
-        "CHARL_LOG",
-        "CHARL_DEVICE",
-        "CHARL_ALLREDUCE",
-        "CHARL_KERNEL_DIR",
-        "CHARL_CHECK_FINITE",
-        "CHARL_FAULT",
-        "SLURM_JOB_ID",
-        "SLURM_NTASKS",
-        "OMPI_COMM_WORLD_SIZE",
-        "PMIX_RANK",
-        "POCL_MAX_PTHREAD_COUNT",
-        "POCL_CPU_MAX_CU_COUNT",
-        "CUDA_VISIBLE_DEVICES",
+    static const char *const others[] = {
+        "SLURM_JOB_ID",           "SLURM_NTASKS",          "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",
+        "POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "CUDA_VISIBLE_DEVICES",
     };
     charl_status st = CHARL_OK;
+    const int n_others = (int)(sizeof others / sizeof *others);
     const char *comma = "";
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = getenv(names[i]);
+    for (int i = 0; i < CHARL_ENV_COUNT + n_others; i++) {
+        const char *name =
+            i < CHARL_ENV_COUNT ? charl__env_name((charl__env_id)i) : others[i - CHARL_ENV_COUNT];
+        const char *value = getenv(name);
 
         if (value) {
-            CHARL_TRY(charl__text_printf(t, "%s\"%s\":", comma, names[i]));
+            CHARL_TRY(charl__text_printf(t, "%s\"%s\":", comma, name));
             CHARL_TRY(charl__text_json(t, value));
             comma = ",";
         }

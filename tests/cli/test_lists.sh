@@ -1,0 +1,100 @@
+#!/bin/sh
+# Names are said in one way everywhere: what --version and --env print comes from the tables that training looks in, --help-config from
+# that of the configuration; both, the documents, messages and other commands name the same optimizers, schedulers, layers, ...
+here=$(cd "$(dirname "$0")" && pwd)
+root=$here/../..
+. "$here/charl.sh"
+train=$bin/charl-train
+
+fail() {
+    echo "FAIL: $*"
+    failed=1
+}
+
+"$train" --version >version || fail "--version"
+"$train" --env >env || fail "--env"
+"$train" --help-config >keys || fail "--help-config"
+
+# version_has TITLE: the names behind it, one per line
+version_has() {
+    sed -n "s/^  $1: //p" version | tr ' ' '\n'
+}
+
+# key_has SECTION KEY: its choices, one per line
+key_has() {
+    awk -v section="[$1]" -v key="$2" '
+        /^\[/ { inside = $0 == section }
+        inside && $1 == key && $2 == "=" { getline; sub(/;.*/, ""); gsub(/[ ]/, ""); gsub(/,/, "\n"); print; exit }' keys
+}
+
+# same WHAT A B: files of names, in any order
+same() {
+    sort "$2" >a
+    sort "$3" >b
+    [ -s a ] || fail "$1: no names"
+    cmp -s a b || { fail "$1:"; diff a b; }
+}
+
+for pair in models:model.type losses:train.loss precisions:train.precision optimizers:optimizer.type schedulers:scheduler.type; do
+    key=${pair#*:}
+    version_has "${pair%%:*}" >one
+    key_has "${key%.*}" "${key#*.}" >two
+    same "$pair" one two
+done
+version_has all-reduces | grep -vx local >one # of one rank alone
+key_has dist allreduce | grep -vx auto >two
+same "all-reduces" one two
+version_has layers >one
+sed -n '/^\[layer NAME\]/,$s/^  type = //p' keys >two
+same "layers" one two
+grep '^  ' version | grep -vxF -f env && fail "--env lacks these lines of --version"
+
+# named WHAT DOCUMENT: it has all names of WHAT between backquotes
+named() {
+    for name in $(version_has "$1"); do
+        grep -q "\`$name\`" "$root/docs/$2" || fail "docs/$2 does not name $name of the $1"
+    done
+}
+named optimizers training.md
+named schedulers training.md
+named losses training.md
+named layers models/sequential.md
+version_has all-reduces | grep -vx local | while read -r name; do
+    grep -q "\`$name\`" "$root/docs/distributed.md" || echo "$name"
+done >missing
+[ ! -s missing ] || fail "docs/distributed.md does not name: $(cat missing)"
+for name in $(version_has models); do
+    [ -f "$root/docs/models/$name.md" ] || fail "there is no docs/models/$name.md"
+done
+
+# Which optimizers ranks cannot divide: as the help and docs/distributed.md say
+printf '[data]\npath = none.h5\n[model]\ntype = mlp\n' >c.ini
+help=$(grep 'not for .* and ' keys)
+for name in $(version_has optimizers); do
+    "$train" c.ini --print-config dist.shard_optimizer=yes optimizer.type="$name" >out 2>&1
+    code=$?
+    listed=0
+    case " $(printf '%s' "${help##*not for }" | tr ',' ' ') " in *" $name "*) listed=2 ;; esac
+    [ $code -eq $listed ] || fail "dist.shard_optimizer with $name: exit $code, but its help says ${help##*; }"
+done
+words=$(grep -A1 'It is for optimizers that treat every element by itself' "$root/docs/distributed.md" | tr -d '\n')
+for name in $(version_has optimizers); do
+    case $words in *"$name"*) ;; *) fail "docs/distributed.md does not say whether $name can be divided" ;; esac
+done
+
+# Messages and other commands
+"$charl" bench optimizer --shape 1:none >out 2>&1
+for name in $(version_has optimizers); do
+    grep -q ":$name\\b" out || fail "charl bench optimizer does not know $name"
+done
+for name in $(key_has checkpoint export | grep -vx none); do
+    "$charl" checkpoint export --help | grep -q "\\.$name" || fail "charl checkpoint export does not name .$name"
+done
+
+# --env=json tells every variable of charl that is set, but not those that are not
+CHARL_NO_FUSION=1 CHARL_TUNE=no CHARL_LOG=error "$train" --env=json >out 2>err || fail "--env=json"
+for name in CHARL_NO_FUSION CHARL_TUNE CHARL_LOG; do
+    grep -q "\"$name\":" out || fail "--env=json leaves out $name"
+done
+grep -q '"CHARL_SYNC"' out && fail "--env=json has a variable that is not set"
+exit $failed
