@@ -152,7 +152,7 @@ says 1 "resumed .*step-00000005.h5 .step 5"
 checks=$((checks + 1))
 "$bin/charl" checkpoint diff a/last.h5 b/last.h5 | grep -v '^config/' | grep . && fail "from another run's checkpoint: differs"
 expect 5 "a checkpoint that is not there" ranks 2 mlp.ini -o b --resume=nothing.h5
-says 1 "nothing.h5"
+says 1 "error: .*nothing.h5"
 expect 0 "weights only" ranks 1 mlp.ini -o c --init-from a/last.h5
 says 1 "start step=0/10"
 checks=$((checks + 1))
