@@ -110,7 +110,7 @@ int charl__eval_main(const char *path, int argc, char **argv)
     }
     st = charl_config_load(operands.values[0], overrides, operands.count - 2, &e.config);
     if (st != CHARL_OK) {
-        return charl__cli_fail(st);
+        return charl__cli_fail_alike(st);
     }
     e.checkpoint = operands.values[1];
     code = charl__with_ranks(e.config, evaluate, &e, &argc, &argv);

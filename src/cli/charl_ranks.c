@@ -82,7 +82,8 @@ int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_c
         st = charl_comm_create(&wait, &comm);
     }
     if (st != CHARL_OK) { /* the others may wait where this rank does not come: no MPI_Finalize */
-        charl_comm_exit(NULL, charl__cli_fail(st), NULL);
+        code = st == CHARL_ERR_CONFIG ? charl__cli_fail_alike(st) : charl__cli_fail(st);
+        charl_comm_exit(NULL, code, NULL);
     }
     charl__cli_deadline_end();
     st = start(config, comm);

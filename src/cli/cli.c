@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/env.h"
@@ -35,12 +36,20 @@ int charl__cli_launcher_rank(void)
     return 0;
 }
 
-int charl__cli_leave_to_first(int code)
+bool charl__cli_speaks(void)
 {
-    if (code != CHARL__EXIT_OK && charl__cli_launcher_rank() != 0) {
-        sleep(5);
+    const struct timespec patience = {.tv_sec = 5}; /* a rank may start late on a busy machine */
+    sigset_t set;
+    siginfo_t info;
+
+    if (charl__cli_launcher_rank() == 0) {
+        return true;
     }
-    return code;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGCONT); /* mpirun's first sign */
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return sigtimedwait(&set, &info, &patience) < 0;
 }
 
 int charl__cli_exit_code(charl_status st)
@@ -142,10 +151,7 @@ int charl__cli_begin(const char *program)
     charl__log_sink_set(on_log, &program_name);
     st = charl__env_check();
     charl__log_sink_set(on_log, NULL);
-    if (st == CHARL_OK || charl__cli_launcher_rank() != 0) {
-        return charl__cli_leave_to_first(charl__cli_exit_code(st));
-    }
-    return charl__cli_fail(st);
+    return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail_alike(st);
 }
 
 /* Whether what was written to `fd` is lost because its reader has gone: a closed pipe. */
@@ -214,6 +220,11 @@ int charl__cli_fail(charl_status st)
         charl__cli_say("debug", path);
     }
     return charl__cli_error(charl__cli_exit_code(st), hint, "%s", text);
+}
+
+int charl__cli_fail_alike(charl_status st)
+{
+    return charl__cli_speaks() ? charl__cli_fail(st) : charl__cli_exit_code(st);
 }
 
 void charl__cli_put(const char *text, int indent)

@@ -42,10 +42,11 @@ int charl__cli_limits(void);
 /** Rank that the launcher gave this process, known before MPI starts; 0 without a launcher. */
 int charl__cli_launcher_rank(void);
 
-/** Before MPI starts, where all ranks found the same and the first one says it: returns `code`, on
- * the others not at once if it is a failure. A launcher ends all ranks when one has failed, so
- * these would else cut the message off; usually they are ended while they wait. */
-int charl__cli_leave_to_first(int code);
+/** Whether this process says a failure that it met before the ranks could talk to each other. The
+ * ranks of a job usually meet the same one, and the first says it. Any other waits up to 5 seconds
+ * for the launcher to end the job, as it does when the first rank has failed; when the launcher
+ * does not, this rank alone is wrong, and says so. */
+bool charl__cli_speaks(void);
 
 /** Exit code of a status. */
 int charl__cli_exit_code(charl_status st);
@@ -65,6 +66,9 @@ int charl__cli_error(int code, const char *hint, const char *fmt, ...) CHARL_PRI
 /** Say the thread's last failure; what follows "HINT" in its message becomes the hint. Returns the
  * exit code of `st`. */
 int charl__cli_fail(charl_status st);
+
+/** The same of a failure that the other ranks usually meet too: charl__cli_speaks decides. */
+int charl__cli_fail_alike(charl_status st);
 
 /** Text from elsewhere (names in a file, paths, messages) to a stream that may be a terminal. A
  * character that would not just be shown (base/utf8.h; a tab is) becomes '?', so that no file can

@@ -120,8 +120,5 @@ int charl__cli_limits(void)
         enlarge_thread_stacks();
         return CHARL__EXIT_OK;
     }
-    if (charl__cli_launcher_rank() != 0) {
-        (void)charl__cli_leave_to_first(CHARL__EXIT_USAGE);
-    }
-    return charl__cli_fail(st);
+    return charl__cli_fail_alike(st);
 }

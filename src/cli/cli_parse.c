@@ -2,7 +2,6 @@
  * programs look alike: getopt prints argv[0], which therefore reads "charl: error" while options
  * are parsed, and argp prints nothing, because its error stream is NULL. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,25 +69,43 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
     }
 }
 
-/* Standard error goes nowhere on all ranks but the first. Returns what speak takes. */
-static int silence(void)
-{
-    const int real = charl__cli_launcher_rank() != 0 ? dup(STDERR_FILENO) : -1;
-    const int nowhere = real >= 0 ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+/* What getopt and the parser write on standard error, kept back on all ranks but the first. */
+typedef struct kept_back {
+    FILE *text; /* NULL: nothing is */
+    int real;   /* standard error, meanwhile */
+} kept_back;
 
-    if (nowhere >= 0) {
-        dup2(nowhere, STDERR_FILENO);
-        close(nowhere);
+static kept_back keep_back(void)
+{
+    kept_back k = {.text = charl__cli_launcher_rank() != 0 ? tmpfile() : NULL, .real = -1};
+
+    if (k.text) {
+        k.real = dup(STDERR_FILENO);
+        dup2(fileno(k.text), STDERR_FILENO);
     }
-    return real;
+    return k;
 }
 
-static void speak(int real)
+static void give_back(const kept_back *k)
 {
-    if (real >= 0) {
+    if (k->text) {
         fflush(stderr);
-        dup2(real, STDERR_FILENO);
-        close(real);
+        dup2(k->real, STDERR_FILENO);
+        close(k->real);
+    }
+}
+
+/* Say what was kept back, where this rank is to say it. */
+static void speak(const kept_back *k)
+{
+    char block[512];
+    size_t n;
+
+    if (k->text && charl__cli_speaks()) {
+        rewind(k->text);
+        while ((n = fread(block, 1, sizeof block, k->text)) > 0) {
+            fwrite(block, 1, n, stderr);
+        }
     }
 }
 
@@ -101,7 +118,7 @@ int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_opera
     parse p = {path, argp, operands, input};
     char getopt_name[32];
     char *const own_name = argv[0];
-    const int real = silence();
+    const kept_back kept = keep_back();
     error_t err;
 
     snprintf(getopt_name, sizeof getopt_name, "%s: error", charl__cli_program());
@@ -111,8 +128,14 @@ int charl__cli_parse(const char *path, const struct argp *argp, charl__cli_opera
     if (err != 0) {
         fprintf(stderr, "  hint: see `%s --help`\n", path);
     }
-    speak(real);
-    return err != 0 ? charl__cli_leave_to_first(CHARL__EXIT_USAGE) : -1;
+    give_back(&kept);
+    if (err != 0) {
+        speak(&kept);
+    }
+    if (kept.text) {
+        fclose(kept.text);
+    }
+    return err != 0 ? CHARL__EXIT_USAGE : -1;
 }
 
 error_t charl__cli_bad_option(const char *option, const char *value, const char *want)

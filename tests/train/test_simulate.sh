@@ -60,7 +60,7 @@ expect 2 "no number of ranks" simulated 65 mlp.ini -q -o f
 says 1 "simulate-ranks.65: must be 1 to 64 ranks"
 expect 2 "no number of ranks and nodes" simulated 2x mlp.ini -q -o f
 expect 2 "simulated ranks and real ones" ranks 2 mlp.ini --simulate-ranks=2 -q -o f
-says 1 "error: --simulate-ranks=2: all ranks are in one process, but the launcher has started 2"
+says 1 "error: rank . of 2 .*: --simulate-ranks=2: all ranks are in one process, but the launcher has started 2"
 faulty 'io.one_thread:*' 2 "HDF5 for one thread" simulated 2 mlp.ini -q -o f
 says 1 "built thread-safe"
 expect 2 "no MPI in one process" simulated 2 mlp.ini -q -o f dist.allreduce=mpi

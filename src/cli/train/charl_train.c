@@ -62,8 +62,8 @@ static int load_config(const charl__train_args *args, charl_config **out)
         charl_config_load(args->config, args->overrides, args->n_overrides, out);
     const char *notice;
 
-    if (st != CHARL_OK) { /* rank 0 speaks for all, unless it found nothing wrong */
-        return fail(st, rank != 0 && charl__train_is_ended() ? rank : 0);
+    if (st != CHARL_OK) {
+        return charl__cli_fail_alike(st);
     }
     for (int i = 0; rank == 0 && (notice = charl_config_notice(*out, i)) != NULL; i++) {
         charl__cli_say("note", notice);
@@ -183,26 +183,21 @@ static int work(job *j, charl_comm *comm, bool *leave)
     if (n == 0) {
         return train(j, comm, leave);
     }
-    if (charl_comm_size(comm) == 1) {
-        return charl__train_simulate(j->args, comm, train_simulated, j);
-    }
-    if (charl_comm_rank(comm) == 0) {
-        charl__cli_error(0, "leave away mpirun, or --simulate-ranks",
-                         "--simulate-ranks=%d: all ranks are in one process, but the launcher has "
-                         "started %d",
-                         n, charl_comm_size(comm));
-    }
-    return CHARL__EXIT_USAGE;
+    return charl__train_simulate(j->args, comm, train_simulated, j);
 }
 
 /* What each rank starts for itself; one that cannot takes the others with it. */
-static charl_status start(const charl_config *config, charl_comm *comm)
+static charl_status start(const job *j, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
     int cpus;
 
     CHARL_TRY(charl__phase_mishap("start", NULL));
-    if (strcmp(config->device.cpu_bind, "none") != 0) {
+    CHARL_REQUIRE(j->args->simulate_ranks == 0 || charl_comm_size(comm) == 1, CHARL_ERR_CONFIG,
+                  "--simulate-ranks=%d: all ranks are in one process, but the launcher has started "
+                  "%d; HINT leave away mpirun, or --simulate-ranks",
+                  j->args->simulate_ranks, charl_comm_size(comm));
+    if (strcmp(j->config->device.cpu_bind, "none") != 0) {
         CHARL_TRY(charl_comm_bind(comm, &cpus));
     }
     if (charl_comm_size(comm) > 1) {
@@ -245,11 +240,12 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
         st = charl_comm_create(&wait, &comm);
     }
     if (st != CHARL_OK) { /* the others may wait where this rank does not come: no MPI_Finalize */
-        charl_comm_exit(NULL, charl__cli_fail(st), NULL);
+        code = st == CHARL_ERR_CONFIG ? charl__cli_fail_alike(st) : charl__cli_fail(st);
+        charl_comm_exit(NULL, code, NULL);
     }
     charl__cli_deadline_end();
     watched = comm;
-    st = start(config, comm);
+    st = start(&j, comm);
     if (st != CHARL_OK && charl_comm_is_broken(comm)) {
         leave_torn(comm, st);
     }

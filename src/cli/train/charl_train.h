@@ -61,9 +61,6 @@ void charl__train_unblock_signals(void);
  * second TERM, INT or HUP ends the process at once with 128 + its number, unless it comes so soon
  * that it is the first one delivered twice. QUIT keeps its default action. */
 charl_status charl__train_watch_signals(atomic_int *stop) CHARL_MUST_CHECK;
-/** Wait a few seconds for the launcher to end the job, as it does when another rank failed. Before
- * the signals are watched. */
-bool charl__train_is_ended(void);
 /** The signal that asked for a stop; 0 when none did. */
 int charl__train_first_signal(void);
 

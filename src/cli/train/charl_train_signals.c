@@ -152,19 +152,6 @@ cleanup:
     return st;
 }
 
-bool charl__train_is_ended(void)
-{
-    const struct timespec patience = {.tv_sec = 5}; /* a rank may start late on a busy machine */
-    sigset_t set;
-    siginfo_t info;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGCONT);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    return sigtimedwait(&set, &info, &patience) > 0;
-}
-
 int charl__train_first_signal(void)
 {
     return atomic_load(&first_signal);
