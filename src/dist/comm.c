@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/utf8.h"
+#include "charl/version.h"
 #include "dist/links.h"
 
 static const double default_timeout_s = 60;
@@ -115,14 +116,41 @@ static charl_status node_split(charl_comm *c, charl__group *all, const int *size
     *leader = all->rank;
     CHARL_TRY(t->broadcast(c->node, leader, sizeof *leader, 0, &request));
     CHARL_TRY(charl__comm_finish(c, c->node, &request, "meeting of a node"));
-    CHARL_REQUIRE(all->size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
-                  "%d ranks; charl runs on at most %d, one per slice of the batch", all->size,
-                  CHARL_MAX_SLICES);
     CHARL_TRY(t->split(c, all, 0, *leader * all->size + c->local_rank, &c->world));
     c->rank = c->world->rank;
     c->size = c->world->size;
 cleanup:
     charl__group_destroy(near, c->is_broken);
+    return st;
+}
+
+/* Other versions lay out differently what ranks exchange next, so this comes first. */
+static charl_status versions_compare(charl_comm *c, charl__group *all)
+{
+    typedef struct build {
+        char version[32], host[CHARL__HOST_BYTES];
+    } build;
+    charl_status st = CHARL_OK;
+    build every[CHARL_MAX_SLICES] = {{"", ""}};
+    build *own = &every[all->rank];
+    int sizes[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
+    charl__request request;
+
+    snprintf(own->version, sizeof own->version, "%s%s", CHARL_VERSION,
+             charl__fault("comm.version") ? "-other" : "");
+    if (gethostname(own->host, sizeof own->host - 1) != 0) {
+        snprintf(own->host, sizeof own->host, "unknown host");
+    }
+    charl__parts_equal(all->size, sizeof *own, sizes, at);
+    CHARL_TRY(all->transport->allgather(all, &(charl__parts){every, 1, sizes, at}, &request));
+    CHARL_TRY(charl__comm_finish(c, all, &request, "exchange of versions"));
+    for (int r = 1; r < all->size; r++) {
+        CHARL_REQUIRE(strcmp(every[r].version, every[0].version) == 0, CHARL_ERR_CONFIG,
+                      "rank %d (%s) runs charl %s, rank 0 (%s) runs charl %s; HINT install one "
+                      "version on every node",
+                      r, every[r].host, every[r].version, every[0].host, every[0].version);
+    }
+cleanup:
     return st;
 }
 
@@ -195,6 +223,10 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     c->is_team = o.team != NULL;
     atomic_init(&c->dead, -1);
     CHARL_TRY(o.team ? charl__team_world(o.team, o.rank, &all) : charl__mpi_world(&all));
+    CHARL_REQUIRE(all->size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
+                  "%d ranks; charl runs on at most %d, one per slice of the batch", all->size,
+                  CHARL_MAX_SLICES);
+    CHARL_TRY(versions_compare(c, all));
     CHARL_TRY(node_split(c, all, o.ranks_per_node, &leader));
     (o.team ? charl__fault_thread_rank_set : charl__fault_rank_set)(c->rank);
     CHARL_TRY(peers_exchange(c, leader));
