@@ -186,14 +186,21 @@ typedef struct charl_run_found {
     int n_refused;
 } charl_run_found;
 
-/** The newest checkpoint of the run that verifies. No lock needed. An absent directory has none.
+/** The newest checkpoint of the run that verifies, of those before step `before` (INT64_MAX: all).
+ * No lock needed. An absent directory has none.
  *
  *  Blocks. Local. `found` needs charl_run_found_fini on every path.
  *  Errors: ERR_NOMEM; ERR_CHECKPOINT when the directory exists but cannot be read. A refused file
  * is not an error: see found->warning; whether to go on without it is the caller's decision. Cost:
  * reads one checkpoint, more after damage. */
-charl_status charl_run_find(const char *dir, charl_run_found *found) CHARL_MUST_CHECK;
+charl_status charl_run_find(const char *dir, int64_t before,
+                            charl_run_found *found) CHARL_MUST_CHECK;
 void charl_run_found_fini(charl_run_found *found);
+
+/** Check that `path` is a whole checkpoint of step `step`. Blocks. Local.
+ *  Errors: as charl_checkpoint_verify; ERR_CHECKPOINT for another step. Cost: reads the file once.
+ */
+charl_status charl_run_verify(const char *path, int64_t step) CHARL_MUST_CHECK;
 
 /** Which checkpoints stay. A step of -1 means none. */
 typedef struct charl_run_policy {

@@ -174,13 +174,6 @@ charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v,
 charl_status charl_comm_reduce_f64(charl_comm *c, charl_comm_op op, double *v,
                                    int count) CHARL_MUST_CHECK;
 
-/** Check that `bytes` of data are equal on all ranks: a hash of the parameters, of the
- * configuration. Where they differ every rank gets status `code` and a message that names the ranks
- * that differ from most others and `what`. Blocks. Collective on c. Errors: code, ERR_INVALID,
- * ERR_COMM. */
-charl_status charl_comm_compare(charl_comm *c, const char *what, const void *data, size_t bytes,
-                                charl_status code) CHARL_MUST_CHECK;
-
 /** What an all-reduce is asked for; zeros are the defaults. */
 typedef struct charl_allreduce_options {
     const char *algorithm;       /* see charl_allreduce_create; NULL: "auto" */

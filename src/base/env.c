@@ -16,15 +16,17 @@
 extern char **environ;
 
 typedef enum { KIND_TEXT, KIND_FLAG, KIND_INTEGER, KIND_LEVEL, KIND_FAULT } value_kind;
+typedef enum { RANKS_OWN, RANKS_SAME, RANKS_SET } ranks_rule;
 
 typedef struct variable {
     const char *name;
     value_kind kind;
+    ranks_rule ranks;
     const char *meaning;
 } variable;
 
 static const variable variables[CHARL_ENV_COUNT] = {
-#define X(id, kind, meaning) {"CHARL_" #id, KIND_##kind, meaning},
+#define X(id, kind, ranks, meaning) {"CHARL_" #id, KIND_##kind, RANKS_##ranks, meaning},
     CHARL_ENV_LIST(X)
 #undef X
 };
@@ -79,6 +81,21 @@ const char *charl__env_name(charl__env_id id)
 const char *charl__env_meaning(charl__env_id id)
 {
     return (unsigned)id < CHARL_ENV_COUNT ? variables[id].meaning : "?";
+}
+
+const char *charl__env_shared(charl__env_id id)
+{
+    const char *value = charl__env(id);
+
+    if (variables[id].ranks == RANKS_OWN) {
+        return NULL;
+    }
+    if (!value || (variables[id].kind == KIND_FLAG && !is_true(value))) {
+        return "(not set)"; /* a flag that is off does what one does that is not there */
+    }
+    return variables[id].ranks == RANKS_SET  ? "(set)"
+           : variables[id].kind == KIND_FLAG ? "1"
+                                             : value;
 }
 
 const char *charl__env(charl__env_id id)

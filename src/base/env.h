@@ -10,33 +10,39 @@
 
 #include "charl/status.h"
 
-/* id and name, kind of value, meaning */
+/* id and name, kind of value, whether ranks of a run may differ in it, meaning:
+ *   OWN   each rank may have its own value
+ *   SAME  all ranks must have the same value
+ *   SET   all ranks must have one, or none: a path, which may be another on each node */
 #define CHARL_ENV_LIST(X)                                                                          \
-    X(LOG, LEVEL, "messages of the library: error, warn, info or debug (default: warn)")           \
-    X(KERNEL_DIR, TEXT, "read kernel sources from this directory instead of the built-in ones")    \
-    X(CACHE_DIR, TEXT, "directory of the compiled-kernel cache")                                   \
-    X(DUMP_KERNELS, TEXT, "write the final source of every specialised kernel to this directory")  \
-    X(DEVICE, TEXT, "device to use; overrides device.select")                                      \
-    X(SYNC, FLAG, "1: wait for the device after every launch")                                     \
-    X(PROFILE, FLAG,                                                                               \
+    X(LOG, LEVEL, OWN, "messages of the library: error, warn, info or debug (default: warn)")      \
+    X(KERNEL_DIR, TEXT, SET,                                                                       \
+      "read kernel sources from this directory instead of the built-in ones")                      \
+    X(CACHE_DIR, TEXT, OWN, "directory of the compiled-kernel cache")                              \
+    X(DUMP_KERNELS, TEXT, OWN,                                                                     \
+      "write the final source of every specialised kernel to this directory")                      \
+    X(DEVICE, TEXT, OWN, "device to use; overrides device.select")                                 \
+    X(SYNC, FLAG, OWN, "1: wait for the device after every launch")                                \
+    X(PROFILE, FLAG, OWN,                                                                          \
       "1: time every kernel; tables by layer and by kernel are logged at the end "                 \
       "(CHARL_LOG=info)")                                                                          \
-    X(CHECK_FINITE, FLAG, "1: name the first operator that produces a value that is not finite")   \
-    X(FAULT, FAULT, "make named points fail: point[@rank]:when[:arg],... (for tests)")             \
-    X(ALLREDUCE, TEXT, "all-reduce algorithm to use; overrides dist.allreduce")                    \
-    X(SLOW, TEXT, "make ranks compute slower: rank:factor,... (for tests of dist.balance)")        \
-    X(NO_TENSOR_CORES, FLAG, "1: half types are multiplied as on any device")                      \
-    X(NO_WGMMA, FLAG, "1: tensor cores of compute capability 9.0 are used as those of 8.0")        \
-    X(TUNE, TEXT, "how kernels are chosen that differ in speed alone: stored, first or no")        \
-    X(NO_FUSION, FLAG, "1: every operator has a kernel of its own")                                \
-    X(TEST_OP, TEXT, "tests: run only this operator")                                              \
-    X(TEST_SEED, INTEGER, "tests: seed of the random inputs, as printed by a failing test")        \
-    X(TEST_LONG, FLAG, "1: tests also run their long cases")                                       \
-    X(TEST_SHORT, FLAG, "1: the longest tests take a part of their cases")                         \
-    X(TEST_DATA, TEXT, "tests: directory with real data sets; tests that need it skip without")
+    X(CHECK_FINITE, FLAG, OWN,                                                                     \
+      "1: name the first operator that produces a value that is not finite")                       \
+    X(FAULT, FAULT, OWN, "make named points fail: point[@rank]:when[:arg],... (for tests)")        \
+    X(ALLREDUCE, TEXT, SAME, "all-reduce algorithm to use; overrides dist.allreduce")              \
+    X(SLOW, TEXT, OWN, "make ranks compute slower: rank:factor,... (for tests of dist.balance)")   \
+    X(NO_TENSOR_CORES, FLAG, SAME, "1: half types are multiplied as on any device")                \
+    X(NO_WGMMA, FLAG, SAME, "1: tensor cores of compute capability 9.0 are used as those of 8.0")  \
+    X(TUNE, TEXT, OWN, "how kernels are chosen that differ in speed alone: stored, first or no")   \
+    X(NO_FUSION, FLAG, SAME, "1: every operator has a kernel of its own")                          \
+    X(TEST_OP, TEXT, OWN, "tests: run only this operator")                                         \
+    X(TEST_SEED, INTEGER, OWN, "tests: seed of the random inputs, as printed by a failing test")   \
+    X(TEST_LONG, FLAG, OWN, "1: tests also run their long cases")                                  \
+    X(TEST_SHORT, FLAG, OWN, "1: the longest tests take a part of their cases")                    \
+    X(TEST_DATA, TEXT, OWN, "tests: directory with real data sets; tests that need it skip without")
 
 typedef enum charl__env_id {
-#define X(id, kind, meaning) CHARL_ENV_##id,
+#define X(id, kind, ranks, meaning) CHARL_ENV_##id,
     CHARL_ENV_LIST(X)
 #undef X
         CHARL_ENV_COUNT
@@ -45,6 +51,10 @@ typedef enum charl__env_id {
 /** "CHARL_LOG" ..., and what it does. Static storage. */
 const char *charl__env_name(charl__env_id id);
 const char *charl__env_meaning(charl__env_id id);
+
+/** What ranks of a run compare of the variable: its value, "(set)" where only that counts, "(not
+ * set)"; NULL where each rank may have its own. Borrowed from the environment. */
+const char *charl__env_shared(charl__env_id id);
 
 /** Value, or NULL when unset or empty. Borrowed from the environment. */
 const char *charl__env(charl__env_id id);

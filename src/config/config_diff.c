@@ -36,23 +36,6 @@ static bool is_ignored(const charl__key *key)
            (strcmp(key->section, "run") == 0 && strcmp(key->name, "seed") != 0);
 }
 
-/* A key that the section's type does not use, in both. */
-static bool is_unused(const charl__key *key, const charl_config *a, const charl_config *b)
-{
-    const charl__key *type = charl__key_find(key->section, "type", NULL);
-    const charl_config *both[2] = {a, b};
-
-    for (int i = 0; i < 2 && key->uses; i++) {
-        const int index = *(const int *)(const void *)((const char *)both[i] + type->offset);
-        const char *name = charl_config_choice_name(key->section, "type", index);
-
-        if (charl__choice_index(key->uses + strlen("type="), name) >= 0) {
-            return false;
-        }
-    }
-    return key->uses != NULL;
-}
-
 static charl_status diff_keys(differ *d, const charl_config *now, const charl_config *was)
 {
     charl_status st = CHARL_OK;
@@ -62,7 +45,7 @@ static charl_status diff_keys(differ *d, const charl_config *now, const charl_co
     for (int i = 0; i < charl__key_count; i++) {
         const charl__key *key = &charl__keys[i];
 
-        if (is_ignored(key) || is_unused(key, now, was)) {
+        if (is_ignored(key) || !(charl__config_uses(now, key) || charl__config_uses(was, key))) {
             continue;
         }
         charl__text_clear(&a);

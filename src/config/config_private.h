@@ -86,6 +86,10 @@ charl_status charl__config_value_set(const charl__key *key, const char *text,
 charl_status charl__config_value_print(const charl__key *key, const void *field,
                                        charl__text *out) CHARL_MUST_CHECK;
 
+/** Whether the type of the key's section takes the key, as model.type = mlp takes hidden and not
+ * n_layer. */
+bool charl__config_uses(const charl_config *cfg, const charl__key *key);
+
 /** Append `value` as it must stand in a file: quoted where needed, '$' doubled where it would
  * expand. */
 charl_status charl__config_quote(const char *value, charl__text *out) CHARL_MUST_CHECK;

@@ -1,6 +1,7 @@
 /* The all-reduce of gradients: the table of algorithms and what they share. */
 #include "dist/allreduce.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,6 +9,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "dist/allreduce_device.h"
+#include "dist/consensus.h"
 #include "dist/peer.h"
 
 static const char *local_unavailable(const charl_comm *c)
@@ -132,10 +134,17 @@ cleanup:
 
 static charl_status compare_demands(const demand *d, int64_t n, const charl__algorithm *alg)
 {
-    const int64_t mine[] = {n, alg->name[0], d->options->reduce_dtype, d->options->gathers};
+    charl__consensus facts = {0};
+    charl_status st;
+    char text[128];
 
-    return charl_comm_compare(d->c, "the number of gradients and the all-reduce", mine, sizeof mine,
-                              CHARL_ERR_INVALID);
+    snprintf(text, sizeof text, "%s of %lld gradients in %s%s", alg->name, (long long)n,
+             charl_dtype_name(d->options->reduce_dtype), d->options->gathers ? ", gathered" : "");
+    st = charl__consensus_add(
+        &facts, &(charl__fact){.status = CHARL_ERR_INVALID, .label = "all-reduce", .value = text});
+    st = charl__consensus_reach(&facts, st, d->c);
+    charl__consensus_fini(&facts);
+    return st;
 }
 
 /* Drivers differ: where the devices alone should do it and cannot, the hosts do. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "train/rank_check.h"
 #include "train/shard.h"
 #include "train/trainer.h"
 
@@ -158,7 +159,8 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
                   "there is no split %s; there are train, val and test", split);
     CHARL_TRY(charl__trainer_init(&t, config, options, (charl_split)which));
     CHARL_TRY(charl__trainer_report(&t));
-    CHARL_TRY(charl__trainer_agree(&t, charl__trainer_load(&t, checkpoint, false)));
+    st = charl__trainer_load(&t, checkpoint, false);
+    CHARL_TRY(charl__rank_check_state(&t, checkpoint, st));
     CHARL_TRY(charl__trainer_evaluate(&t, 0, out));
     CHARL_TRY(end_together(&t));
 cleanup:

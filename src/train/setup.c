@@ -12,6 +12,7 @@
 #include "task/feed_record.h"
 #include "config/config_groups.h"
 #include "train/part.h"
+#include "train/rank_check.h"
 #include "train/shard.h"
 
 enum { RUN_AHEAD = 4 };
@@ -99,7 +100,7 @@ cleanup:
     return st;
 }
 
-/* What this rank can do alone: everything up to the graphs. */
+/* Everything up to the graphs. */
 static charl_status build(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
@@ -200,7 +201,6 @@ static charl_status open_alone(charl__trainer *t)
     charl_status st = CHARL_OK;
     charl_slices even;
 
-    CHARL_TRY(charl__phase_enter(t->comm, 0, CHARL__PHASE_SETUP, NULL));
     CHARL_REQUIRE(!charl_comm_is_team(t->comm) || charl_dataset_is_thread_safe(), CHARL_ERR_CONFIG,
                   "simulated ranks need an HDF5 library that was built thread-safe, which this one "
                   "was not: start %d ranks with mpirun",
@@ -264,13 +264,13 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
                           .started_s = charl__clock_s()};
     t->last_save_s = t->last_eval_s = t->started_s;
     charl_comm_timeout_set(t->comm, config->dist.stage_timeout_s);
-    st = open_alone(t);
-    CHARL_TRY(charl__trainer_agree(t, st));
+    st = charl__phase_enter(t->comm, 0, CHARL__PHASE_SETUP, NULL);
+    CHARL_TRY(charl__rank_check_settings(t, st));
+    CHARL_TRY(charl__rank_check_data(t, open_alone(t)));
     if (!t->infers) {
         CHARL_TRY(charl__trainer_begin(t));
     }
-    st = prepare_alone(t);
-    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl__trainer_agree(t, prepare_alone(t)));
     CHARL_TRY(charl__mixed_init(t));
     CHARL_TRY(charl__part_connect(t));
     CHARL_TRY(charl__trainer_report_built(t));

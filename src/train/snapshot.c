@@ -128,12 +128,12 @@ cleanup:
     return st;
 }
 
-static charl_status add_model(charl__snapshot *s, const charl__trainer *t)
+static charl_status add_model(charl__snapshot *s, const charl__trainer *t, int n_states)
 {
     charl_status st = CHARL_OK;
     const int n_params = charl_params_get_count(t->params);
 
-    s->capacity = (int64_t)n_params * (2 + charl_optimizer_get_state_count(t->optimizer));
+    s->capacity = (int64_t)n_params * (2 + n_states);
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->data, &s->data));
     if (charl_comm_size(t->comm) > 1) {
@@ -153,10 +153,15 @@ cleanup:
     return st;
 }
 
+charl_status charl__snapshot_take_model(const charl__trainer *t, charl__snapshot *s)
+{
+    return add_model(s, t, 0);
+}
+
 charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
 {
     const int n_states = charl_optimizer_get_state_count(t->optimizer);
-    charl_status st = add_model(s, t);
+    charl_status st = add_model(s, t, n_states);
 
     if (charl_optimizer_has_ema(t->optimizer)) {
         st = add_kept(s, t, st, n_states);
@@ -167,28 +172,21 @@ charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
     return st;
 }
 
-charl_status charl__snapshot_compare(charl__snapshot *s, const char *group, charl_comm *c)
+charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group,
+                                   const charl__fact *form, charl__consensus *facts)
 {
     charl_status st = CHARL_OK;
-    char name[512];
-    uint64_t all;
+    charl__fact fact = *form;
+    char name[512], crc[32];
 
-    if (!s->crc) {
-        goto cleanup;
-    }
-    for (int64_t i = 0; group && i < s->n; i++) {
-        if (strcmp(s->tensor[i].group, group) != 0) {
-            s->crc[i] = 0;
+    for (int64_t i = 0; s->crc && i < s->n; i++) {
+        if (!group || strcmp(s->tensor[i].group, group) == 0) {
+            snprintf(name, sizeof name, "%s/%s", s->tensor[i].group, s->tensor[i].name);
+            snprintf(crc, sizeof crc, "checksum %08x", s->crc[i]);
+            fact.label = name;
+            fact.value = crc;
+            CHARL_TRY(charl__consensus_add(facts, &fact));
         }
-    }
-    all = charl__fnv1a64(s->crc, (size_t)s->n * sizeof *s->crc);
-    st = charl_comm_compare(c, "the checkpoint", &all, sizeof all, CHARL_ERR_NONFINITE);
-    if (st == CHARL_OK || charl_comm_is_broken(c)) {
-        goto cleanup;
-    }
-    for (int64_t i = 0; i < s->n; i++) { /* every rank comes to the same one */
-        snprintf(name, sizeof name, "%s/%s", s->tensor[i].group, s->tensor[i].name);
-        CHARL_TRY(charl_comm_compare(c, name, &s->crc[i], sizeof s->crc[i], CHARL_ERR_NONFINITE));
     }
 cleanup:
     return st;

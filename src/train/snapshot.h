@@ -2,6 +2,7 @@
 #define CHARL_TRAIN_SNAPSHOT_H
 /** The tensors of a checkpoint: host copies of what a training holds, and the way back. */
 #include "base/hash.h"
+#include "dist/consensus.h"
 #include "train/trainer.h"
 
 typedef struct charl__snapshot {
@@ -18,11 +19,15 @@ typedef struct charl__snapshot {
  * any case. Blocks. Collective and agreed where ranks divide the optimizer, else local. */
 charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s) CHARL_MUST_CHECK;
 void charl__snapshot_fini(charl__snapshot *s);
-/** Check that every rank has the same, to the bit: everything, or one group. Otherwise every rank
- * gets ERR_NONFINITE and a message that names the first tensor that differs and the ranks that have
- * another than most. Collective on c. Errors: that; ERR_COMM. */
-charl_status charl__snapshot_compare(charl__snapshot *s, const char *group,
-                                     charl_comm *c) CHARL_MUST_CHECK;
+/** The same of the parameters alone. Local. */
+charl_status charl__snapshot_take_model(const charl__trainer *t,
+                                        charl__snapshot *s) CHARL_MUST_CHECK;
+
+/** Add the checksum of every tensor, or of those of one group, to what ranks compare; `form` has
+ * all of a fact but label and value. Local. Errors: ERR_NOMEM. */
+charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group,
+                                   const charl__fact *form,
+                                   charl__consensus *facts) CHARL_MUST_CHECK;
 
 /** Weights (and with `all` optimizer state and moving average) from a checkpoint that is open.
  * Errors: ERR_CHECKPOINT when it is another model's, or holds more than this one. Blocks. */

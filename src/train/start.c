@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "charl/safetensors.h"
 #include "export/export.h"
 #include "task/schema.h"
@@ -19,26 +20,20 @@ static bool is_named(const char *resume)
            strcmp(resume, "never") != 0;
 }
 
-/* What rank 0 decides. */
-typedef struct decision {
+/* What rank 0 proposes to resume from. */
+typedef struct proposal {
     char path[4096]; /* "": afresh */
-    char run_id[33];
-} decision;
+    int64_t step;
+} proposal;
 
-/* The checkpoint to resume from: path[0] = '\0' means afresh. */
-static charl_status choose(charl__trainer *t, char *path, size_t bytes)
+/* The newest checkpoint before step `before` that rank 0 can read. */
+static charl_status propose(charl__trainer *t, int64_t before, proposal *out)
 {
     charl_status st = CHARL_OK;
     const char *resume = t->config->run.resume, *dir = t->config->run.output_dir;
     charl_run_found found = {0};
 
-    path[0] = '\0';
-    if (is_named(resume)) {
-        CHARL_REQUIRE((size_t)snprintf(path, bytes, "%s", resume) < bytes, CHARL_ERR_CONFIG,
-                      "run.resume is too long");
-        goto cleanup;
-    }
-    CHARL_TRY(charl_run_find(dir, &found));
+    CHARL_TRY(charl_run_find(dir, before, &found));
     charl__trainer_warn(t, found.warning);
     CHARL_REQUIRE(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
                   "run.resume = must, but %s holds no usable checkpoint", dir);
@@ -48,11 +43,69 @@ static charl_status choose(charl__trainer *t, char *path, size_t bytes)
                   "; use another run.output_dir, or --overwrite",
                   dir, found.step);
     if (found.path && strcmp(resume, "never") != 0 && !t->options->overwrite) {
-        CHARL_REQUIRE((size_t)snprintf(path, bytes, "%s", found.path) < bytes, CHARL_ERR_CONFIG,
-                      "the path %s is too long", found.path);
+        CHARL_REQUIRE((size_t)snprintf(out->path, sizeof out->path, "%s", found.path) <
+                          sizeof out->path,
+                      CHARL_ERR_CONFIG, "the path %s is too long", found.path);
+        out->step = found.step;
     }
 cleanup:
     charl_run_found_fini(&found);
+    return st;
+}
+
+/* Whether every rank can read what rank 0 proposes and has read itself; `why` is the reason of one
+ * that cannot. A failure other than a damaged or missing file says nothing about the file. */
+static charl_status test(charl__trainer *t, const proposal *p, bool *is_usable, char *why,
+                         size_t bytes)
+{
+    charl_status st = CHARL_OK;
+
+    if (charl_comm_rank(t->comm) != 0) {
+        st = charl_run_verify(p->path, p->step);
+    }
+    st = charl_comm_agree(t->comm, st);
+    *is_usable = st == CHARL_OK;
+    if (st == CHARL_ERR_CHECKPOINT) {
+        snprintf(why, bytes, "%s", charl_error_message());
+        return CHARL_OK;
+    }
+    t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
+    return st;
+}
+
+/* The newest checkpoint that every rank can read, from the newest to older ones. */
+static charl_status choose(charl__trainer *t, proposal *p)
+{
+    charl_status st = CHARL_OK;
+    int64_t before = INT64_MAX;
+    char why[1400] = "", text[1600];
+
+    for (bool is_usable = false; !is_usable; before = p->step) {
+        *p = (proposal){.path = ""};
+        if (charl_comm_rank(t->comm) == 0) {
+            st = propose(t, before, p);
+        }
+        CHARL_TRY(charl__trainer_agree(t, st));
+        CHARL_TRY(charl_comm_broadcast(t->comm, p, sizeof *p, 0));
+        if (!p->path[0]) {
+            t->agreed = before < INT64_MAX; /* if this is a failure, it is every rank's */
+            CHARL_REQUIRE(before == INT64_MAX, CHARL_ERR_CHECKPOINT,
+                          "%s; no older checkpoint can be read by every rank. HINT all ranks read "
+                          "run.output_dir of rank 0, which must be a directory that all nodes "
+                          "share; to start afresh use --overwrite or another run.output_dir",
+                          why);
+            goto cleanup;
+        }
+        CHARL_TRY(test(t, p, &is_usable, why, sizeof why));
+        if (!is_usable && charl_comm_rank(t->comm) == 0) {
+            snprintf(text, sizeof text,
+                     "%s; all ranks go back to a checkpoint before step %" PRId64, why, p->step);
+            charl__trainer_warn(t, text);
+        }
+        /* Rank 0 can read the later ones and would find them again. */
+        t->supersedes = t->supersedes || !is_usable;
+    }
+cleanup:
     return st;
 }
 
@@ -71,16 +124,16 @@ cleanup:
     return st;
 }
 
-static charl_status decide(charl__trainer *t, decision *d)
+/* What rank 0 does alone. */
+static charl_status begin_run(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
 
     if (t->writes) {
         CHARL_TRY(charl_run_open(t->config->run.output_dir, &t->run));
         charl__trainer_warn(t, charl_run_get_note(t->run));
-        CHARL_TRY(choose(t, d->path, sizeof d->path));
     }
-    CHARL_TRY(draw_run_id(d->run_id));
+    CHARL_TRY(draw_run_id(t->run_id));
 cleanup:
     return st;
 }
@@ -88,18 +141,24 @@ cleanup:
 charl_status charl__trainer_begin(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
-    decision d = {"", ""};
+    const char *resume = t->config->run.resume;
+    proposal p = {.path = ""};
 
     t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch;
-    if (charl_comm_rank(t->comm) == 0) {
-        st = decide(t, &d);
+    CHARL_TRY(charl__trainer_agree(t, charl_comm_rank(t->comm) == 0 ? begin_run(t) : CHARL_OK));
+    CHARL_TRY(charl_comm_broadcast(t->comm, t->run_id, sizeof t->run_id, 0));
+    if (t->writes && is_named(resume)) { /* each rank's own path: what it holds is compared */
+        st = (size_t)snprintf(p.path, sizeof p.path, "%s", resume) < sizeof p.path
+                 ? CHARL_OK
+                 : charl__error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__,
+                                    "run.resume is too long");
+        CHARL_TRY(charl__trainer_agree(t, st));
+        t->supersedes = true;
+    } else if (t->writes) {
+        CHARL_TRY(choose(t, &p));
     }
-    CHARL_TRY(charl__trainer_agree(t, st));
-    CHARL_TRY(charl_comm_broadcast(t->comm, &d, sizeof d, 0));
-    t->resumes = d.path[0] != '\0';
-    t->supersedes = t->resumes && is_named(t->config->run.resume);
-    memcpy(t->start, d.path, sizeof t->start);
-    memcpy(t->run_id, d.run_id, sizeof t->run_id);
+    memcpy(t->start, p.path, sizeof t->start);
+    t->resumes = t->start[0] != '\0';
     t->origin = t->resumes ? t->start : t->options->init_from;
 cleanup:
     return st;

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "export/export.h"
+#include "train/rank_check.h"
 #include "train/rundir.h"
 #include "train/snapshot.h"
 #include "train/trainer.h"
@@ -142,6 +143,8 @@ static charl_status agree_before_save(charl__trainer *t, charl_status mine)
 static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
 {
     charl_status st = CHARL_OK;
+    const charl__fact form = {.status = CHARL_ERR_NONFINITE};
+    charl__consensus facts = {0};
 
     s->keeps = charl_comm_rank(t->comm) == 0;
     st = charl__phase_enter(t->comm, t->step, CHARL__PHASE_CHECKPOINT, t->params);
@@ -154,8 +157,11 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     if (st == CHARL_OK) {
         st = charl__snapshot_take(t, s);
     }
+    if (st == CHARL_OK) {
+        st = charl__snapshot_facts(s, t->mixed.on || t->shard ? "model" : NULL, &form, &facts);
+    }
     CHARL_TRY(agree_before_save(t, st));
-    st = charl__snapshot_compare(s, t->mixed.on || t->shard ? "model" : NULL, t->comm);
+    st = charl__consensus_reach(&facts, st, t->comm);
     t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     if (t->agreed) {
         CHARL_FAIL(st,
@@ -166,6 +172,7 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     }
     CHARL_TRY(st);
 cleanup:
+    charl__consensus_fini(&facts);
     return st;
 }
 
@@ -361,6 +368,21 @@ cleanup:
     return st;
 }
 
+/* Of all tensors, by their checksums: ranks compare it. */
+static uint64_t digest_of(const charl_checkpoint_reader *r)
+{
+    uint64_t digest = 0;
+
+    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+        const charl_checkpoint_tensor *tensor = charl_checkpoint_get_tensor(r, i);
+        const uint64_t part[4] = {digest, charl__fnv1a64_string(tensor->group),
+                                  charl__fnv1a64_string(tensor->name), tensor->crc32c};
+
+        digest = charl__fnv1a64(part, sizeof part);
+    }
+    return digest;
+}
+
 charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
 {
     charl_status st = CHARL_OK;
@@ -391,6 +413,7 @@ charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
         charl_optimizer_set_steps(t->optimizer, s->optim_t);
         CHARL_TRY(restore_scale(t, s->loss_scale));
         t->resumed_step = t->saved_step = s->step;
+        t->resumed_digest = digest_of(r);
         t->best_step = charl__rundir_best(t->config->run.output_dir);
         t->best_step = t->best_step <= t->step && !isnan(t->best_metric) ? t->best_step : -1;
         charl_free(t->resumed);
@@ -429,7 +452,7 @@ charl_status charl__trainer_resume(charl__trainer *t)
     st = charl__phase_enter(t->comm, 0, CHARL__PHASE_RESUME, t->params);
     CHARL_TRY(charl__trainer_agree(t, st));
     st = t->resumes ? charl__trainer_load(t, t->origin, true) : start_afresh(t);
-    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl__rank_check_state(t, t->origin, st));
     /* After the weights to begin with were read: they may lie there. */
     if (!t->resumes && t->writes && t->options->overwrite && charl_comm_rank(t->comm) == 0) {
         st = charl__rundir_clear(t->config->run.output_dir);

@@ -14,6 +14,7 @@
  */
 #include "train/sync_private.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -22,6 +23,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "dist/allreduce_device.h"
+#include "dist/consensus.h"
 
 enum { MOST_BUCKETS = 48 };
 
@@ -156,8 +158,9 @@ charl_status charl__sync_check(charl__sync *s, const charl_graph *g)
 {
     charl_status st = CHARL_OK;
     const int n = charl__graph_bucket_count(g); /* 0 with several passes */
-    uint64_t hash;
+    charl__consensus facts = {0};
     int64_t range[MAX_BUCKETS][2] = {{0}};
+    char text[64];
 
     if (!s) {
         goto cleanup;
@@ -167,9 +170,12 @@ charl_status charl__sync_check(charl__sync *s, const charl_graph *g)
     for (int i = 0; i < n; i++) {
         charl__graph_bucket(g, i, &range[i][0], &range[i][1]);
     }
-    hash = charl__fnv1a64(range, (size_t)n * sizeof range[0]);
-    CHARL_TRY(charl_comm_compare(s->comm, "the buckets of gradients", &hash, sizeof hash,
-                                 CHARL_ERR_CONFIG));
+    snprintf(text, sizeof text, "%d, digest %016llx", n,
+             (unsigned long long)charl__fnv1a64(range, (size_t)n * sizeof range[0]));
+    st = charl__consensus_add(
+        &facts,
+        &(charl__fact){.status = CHARL_ERR_CONFIG, .label = "buckets of gradients", .value = text});
+    CHARL_TRY(charl__consensus_reach(&facts, st, s->comm));
     /* One rank decides: with other slices or another device a graph has other launches. */
     for (int i = 0; i < n; i++) {
         s->is_beside[i] = (double)range[i][1] <=
@@ -177,6 +183,7 @@ charl_status charl__sync_check(charl__sync *s, const charl_graph *g)
     }
     CHARL_TRY(charl_comm_broadcast(s->comm, s->is_beside, sizeof s->is_beside, 0));
 cleanup:
+    charl__consensus_fini(&facts);
     return st;
 }
 

@@ -67,6 +67,7 @@ typedef struct charl__trainer {
     bool writes;    /* checkpoints are wanted */
     char *resumed;  /* path, or NULL */
     int64_t resumed_step;
+    uint64_t resumed_digest; /* of the tensors of that checkpoint; 0 */
     bool supersedes; /* resumed by name: later checkpoints in the directory are another history */
     int64_t saved_step; /* of the newest checkpoint of this process, or -1 */
     int save_failures;  /* in a row */

@@ -25,7 +25,6 @@ static charl_status scenario(void *ctx)
     CHARL_TRY(charl_allreduce_wait(ar, ticket));
     CHARL_TRY(charl_reducer_create(c, &mine, &r));
     CHARL_TRY(charl_reducer_sum(r, one, 1, one));
-    CHARL_TRY(charl_comm_compare(c, "one", one, sizeof one, CHARL_ERR_INVALID));
 cleanup:
     charl_reducer_destroy(r);
     charl_allreduce_destroy(ar);

@@ -105,7 +105,7 @@ static void test_kills(void **state)
         charl_run_found found;
 
         acknowledged = last > acknowledged ? last : acknowledged;
-        charl_assert_ok(charl_run_find(dir, &found));
+        charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
         t.older += found.step < acknowledged ? 1 : 0;
         t.wrong += found.n_refused;
         t.wrong += found.path && sample_load(found.path) != found.step ? 1 : 0;
@@ -159,7 +159,7 @@ static void test_crash_points(void **state)
         }
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-        charl_assert_ok(charl_run_find(dir, &found));
+        charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
         assert_int_equal(found.step, cases[i].newest);
         assert_int_equal(found.n_refused, 0);
         assert_int_equal(sample_load(found.path), cases[i].newest);

@@ -376,7 +376,7 @@ static int simulate(int count, op_kind ignored)
         snprintf(folder, sizeof folder, "%s/checkpoints", dir);
         assert_int_equal(mkdir(folder, 0777), 0);
         write_state(folder, cut < n_ops ? cut : n_ops, ignored);
-        charl_assert_ok(charl_run_find(dir, &found));
+        charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
         lost += found.step < acknowledged ? 1 : 0;
         if (found.path) {
             assert_int_equal(sample_load(found.path), found.step);

@@ -68,7 +68,7 @@ static void expect(int64_t step, int n_refused)
 {
     charl_run_found found;
 
-    charl_assert_ok(charl_run_find(dir, &found));
+    charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
     assert_int_equal(found.step, step);
     assert_int_equal(found.n_refused, n_refused);
     assert_int_equal(found.path != NULL, step >= 0);
@@ -89,7 +89,7 @@ static void test_find(void **state)
     damage(123456789);
     expect(40, 1);
     damage(40);
-    charl_assert_ok(charl_run_find(dir, &found));
+    charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
     assert_int_equal(found.step, 5);
     assert_int_equal(found.n_refused, 2);
     assert_non_null(strstr(found.warning, "step-123456789.h5"));
@@ -129,7 +129,7 @@ static void test_find_refuses_a_renamed_file(void **state)
     charl_assert_ok(charl_run_path(dir, 10, &from));
     charl_assert_ok(charl_run_path(dir, 20, &to));
     assert_int_equal(rename(from, to), 0);
-    charl_assert_ok(charl_run_find(dir, &found));
+    charl_assert_ok(charl_run_find(dir, INT64_MAX, &found));
     assert_int_equal(found.step, -1);
     assert_non_null(strstr(found.warning, "holds step 10"));
     charl_run_found_fini(&found);
@@ -143,12 +143,12 @@ static void test_find_errors(void **state)
     char path[600];
 
     (void)state;
-    charl_assert_ok(charl_run_find(charl_test_path(dir, "absent"), &found));
+    charl_assert_ok(charl_run_find(charl_test_path(dir, "absent"), INT64_MAX, &found));
     assert_int_equal(found.step, -1);
     snprintf(path, sizeof path, "%s/checkpoints", dir);
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0666)), 0);
-    charl_assert_status(charl_run_find(dir, &found), CHARL_ERR_CHECKPOINT);
+    charl_assert_status(charl_run_find(dir, INT64_MAX, &found), CHARL_ERR_CHECKPOINT);
     assert_null(found.path);
 }
 
@@ -158,7 +158,7 @@ static charl_status find_scenario(void *ctx)
     charl_run_found found;
 
     (void)ctx;
-    CHARL_TRY(charl_run_find(dir, &found));
+    CHARL_TRY(charl_run_find(dir, INT64_MAX, &found));
 cleanup:
     charl_run_found_fini(&found);
     return st;

@@ -42,13 +42,13 @@ H
 #ifndef CHARL_BASE_ENV_H
 #define CHARL_BASE_ENV_H
 #define CHARL_ENV_LIST(X)       \
-    X(LOG, LEVEL, "messages")   \
-    X(KERNEL_DIR, TEXT,         \
+    X(LOG, LEVEL, OWN, "messages") \
+    X(KERNEL_DIR, TEXT, SET,    \
       "read kernels "           \
       "from here")
 #endif
 H
-    printf '# Env\n\n| `CHARL_KERNEL_DIR` | read kernels from here |\n| `CHARL_LOG` | messages |\n' >"$tree/docs/env.md"
+    printf '# Env\n\n| `CHARL_KERNEL_DIR` | set | read kernels from here |\n| `CHARL_LOG` | own | messages |\n' >"$tree/docs/env.md"
     find "$tree" -name '*.[ch]' ! -name env.h -exec clang-format -i {} + 2>/dev/null
     clang-format -i "$tree/src/base/env.h" 2>/dev/null || true
 }
@@ -152,9 +152,9 @@ expect words 'base/env.h'
 printf '/* %s: later */\n' TO''DO >>"$tree/kernels/k.cl"
 expect words 'kernels/k.cl'
 
-printf '| `CHARL_MORE` | more |\n' >>"$tree/docs/env.md"
+printf '| `CHARL_MORE` | own | more |\n' >>"$tree/docs/env.md"
 expect env 'docs/env.md and src/base/env.h differ'
-printf '| `CHARL_LOG` | messages |\n' >"$tree/docs/env.md"
+printf '| `CHARL_LOG` | own | messages |\n' >"$tree/docs/env.md"
 expect env 'docs/env.md and src/base/env.h differ'
 
 echo 'int  g;' >>"$tree/src/base/a.c"

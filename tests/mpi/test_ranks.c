@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/tree.h"
+#include "dist/consensus.h"
 #include "mpi/ranks.h"
 
 _Thread_local charl_comm *comm, *nodes, *uneven;
@@ -285,25 +286,46 @@ static void test_agreement(void **state)
     charl_assert_ok(charl_comm_agree(comm, CHARL_OK));
 }
 
+static charl_status compare(const char *value, const char *more)
+{
+    charl_status st = CHARL_OK;
+    charl__consensus facts = {0};
+
+    CHARL_TRY(charl__consensus_add(
+        &facts, &(charl__fact){CHARL_ERR_DEVICE, "parameters", value, "a note", "look"}));
+    if (more) {
+        CHARL_TRY(charl__consensus_add(&facts,
+                                       &(charl__fact){CHARL_ERR_DATA, more, "there", NULL, NULL}));
+    }
+cleanup:
+    st = charl__consensus_reach(&facts, st, comm);
+    charl__consensus_fini(&facts);
+    return st;
+}
+
 static void test_comparison_names_the_odd_rank(void **state)
 {
     const int rank = charl_comm_rank(comm), size = charl_comm_size(comm);
-    const unsigned char hash[4] = {1, 2, 3, 4};
-    const unsigned char odd[4] = {1, 2, 3, (unsigned char)(rank == size - 1 ? 5 : 4)};
-    static const unsigned char big[5000];
+    const bool odd = rank == size - 1 && size > 1;
+    char want[96];
 
     (void)state;
-    charl_assert_ok(charl_comm_compare(comm, "parameters", hash, sizeof hash, CHARL_ERR_DEVICE));
-    charl_assert_status(charl_comm_compare(comm, "parameters", big, sizeof big, CHARL_ERR_DEVICE),
-                        CHARL_ERR_INVALID);
+    charl_assert_ok(compare("1234", NULL));
+    charl_assert_ok(compare("1234", "data"));
     if (size > 1) {
-        char want[48];
-
-        charl_assert_status(
-            charl_comm_compare(comm, "parameters", odd, sizeof odd, CHARL_ERR_DEVICE),
-            CHARL_ERR_DEVICE);
-        snprintf(want, sizeof want, "parameters: rank %d of %d (", size - 1, size);
+        charl_assert_status(compare(odd ? "1235" : "1234", "data"), CHARL_ERR_DEVICE);
+        snprintf(want, sizeof want, "rank %d of %d (", size - 1, size);
         charl_assert_message(want);
+        charl_assert_message(") has parameters = 123");
+        charl_assert_message(" 1234 (a note)");
+        charl_assert_message("; HINT look");
+        if (size > 2) {
+            snprintf(want, sizeof want, ", the other %d ranks have 1234", size - 1);
+            charl_assert_message(want);
+        }
+        charl_assert_status(compare("1234", odd ? "data" : NULL), CHARL_ERR_DATA);
+        charl_assert_message(size > 2 ? ") has data = there, the other" : ") has no data, rank 1");
+        charl_assert_ok(compare("1234", NULL)); /* a difference breaks nothing */
     }
 }
 

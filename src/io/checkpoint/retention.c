@@ -115,8 +115,7 @@ cleanup:
     return st;
 }
 
-/* Verify the file of `step`: its contents, and that it holds that step. */
-static charl_status verify_step(const char *path, int64_t step)
+charl_status charl_run_verify(const char *path, int64_t step)
 {
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
@@ -131,7 +130,7 @@ cleanup:
     return st;
 }
 
-charl_status charl_run_find(const char *dir, charl_run_found *found)
+charl_status charl_run_find(const char *dir, int64_t before, charl_run_found *found)
 {
     charl_status st = CHARL_OK;
     charl__text warning = {0};
@@ -141,8 +140,11 @@ charl_status charl_run_find(const char *dir, charl_run_found *found)
     *found = (charl_run_found){.step = -1};
     CHARL_TRY(list_steps(dir, &list));
     for (int64_t i = list.count - 1; i >= 0 && !found->path; i--) {
+        if (list.steps[i] >= before) {
+            continue;
+        }
         CHARL_TRY(charl_run_path(dir, list.steps[i], &path));
-        st = verify_step(path, list.steps[i]);
+        st = charl_run_verify(path, list.steps[i]);
         if (st == CHARL_ERR_CHECKPOINT) { /* damage; anything else says nothing about the file */
             CHARL_TRY(charl__text_printf(&warning, "%s%s", warning.length ? "\n" : "",
                                          charl_error_message()));

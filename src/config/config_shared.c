@@ -1,0 +1,91 @@
+/* The values that ranks compare before they train together. */
+#include "config/config_shared.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "config/config_private.h"
+
+bool charl__config_uses(const charl_config *cfg, const charl__key *key)
+{
+    const charl__key *type;
+    int index;
+
+    if (!key->uses) {
+        return true;
+    }
+    type = charl__key_find(key->section, "type", NULL);
+    index = *(const int *)(const void *)((const char *)cfg + type->offset);
+    return charl__choice_index(key->uses + strlen("type="),
+                               charl_config_choice_name(key->section, "type", index)) >= 0;
+}
+
+/* Whether each rank may have its own value. */
+static bool is_own(const charl__key *key)
+{
+    return (strcmp(key->section, "run") == 0 && strcmp(key->name, "name") == 0) ||
+           (strcmp(key->section, "device") == 0 && strcmp(key->name, "allow_tf32") != 0) ||
+           (key->type == CHARL__KEY_PATH && !key->choices);
+}
+
+static charl_status take_key(const charl_config *cfg, const charl__key *key, charl__text *value,
+                             charl__config_take take, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const void *field = (const char *)cfg + key->offset;
+    char name[96];
+
+    charl__text_clear(value);
+    if (key->type == CHARL__KEY_PATH &&
+        charl__choice_index(key->choices, *(const char *const *)field) < 0) {
+        CHARL_TRY(charl__text_printf(value, "a file"));
+    } else {
+        CHARL_TRY(charl__config_value_print(key, field, value));
+    }
+    snprintf(name, sizeof name, "%s.%s", key->section, key->name);
+    CHARL_TRY(take(ctx, name, charl__text_string(value)));
+cleanup:
+    return st;
+}
+
+static charl_status take_layer(const charl_config_layer *layer, charl__config_take take, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    char name[256];
+
+    for (int k = 0; k < layer->n_keys; k++) {
+        snprintf(name, sizeof name, "layer %s.%s", layer->name, layer->keys[k].key);
+        CHARL_TRY(take(ctx, name, layer->keys[k].value));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__config_each_shared(const charl_config *cfg, charl__config_take take, void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const charl_config_detail *d = cfg->detail;
+    charl__text text = {0};
+
+    for (int i = 0; i < charl__key_count; i++) {
+        const charl__key *key = &charl__keys[i];
+
+        if (!key->only && !is_own(key) && charl__config_uses(cfg, key)) {
+            CHARL_TRY(take_key(cfg, key, &text, take, ctx));
+        }
+    }
+    charl__text_clear(&text);
+    for (int i = 0; i < d->n_layers; i++) {
+        CHARL_TRY(charl__text_printf(&text, "%s%s", i > 0 ? ", " : "", d->layers[i].name));
+    }
+    if (d->n_layers > 0) {
+        CHARL_TRY(take(ctx, "layers", charl__text_string(&text)));
+    }
+    for (int i = 0; i < d->n_layers; i++) {
+        CHARL_TRY(take_layer(&d->layers[i], take, ctx));
+    }
+cleanup:
+    charl__text_fini(&text);
+    return st;
+}

@@ -1,0 +1,311 @@
+/* Facts travel as text, one after another: status, label, value, note and hint, each with its NUL.
+ *
+ * The ranks first exchange a digest of labels and values, and stop there when all are equal. Else
+ * each gets the text of all ranks, so that all of them compose the same message. */
+#include "dist/consensus.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "dist/comm_private.h"
+
+enum { PARTS = 5, SHOWN_VALUE = 120, SHOWN_RANKS = 3, SHOWN_LABELS = 5, SENTENCE = 1536 };
+
+/* What every rank tells of itself at first. */
+typedef struct summary {
+    int64_t status, bytes;
+    unsigned char digest[CHARL__SHA256_BYTES];
+} summary;
+
+/* The facts of a rank, and where the last one was found: ranks list them in the same order. */
+typedef struct fact_list {
+    const char *begin, *end, *next;
+} fact_list;
+
+charl_status charl__consensus_add(charl__consensus *c, const charl__fact *fact)
+{
+    charl_status st = CHARL_OK;
+    const char status[2] = {(char)('A' + (int)fact->status), '\0'};
+    const char *parts[PARTS] = {status, fact->label, fact->value, fact->note, fact->hint};
+    const size_t before = c->facts.length;
+
+    for (int i = 0; i < PARTS && st == CHARL_OK; i++) {
+        const char *part = parts[i] ? parts[i] : "";
+
+        st = charl__text_append(&c->facts, part, strlen(part) + 1);
+    }
+    if (st != CHARL_OK) { /* no halves */
+        c->facts.length = before;
+    }
+    return st;
+}
+
+void charl__consensus_fini(charl__consensus *c)
+{
+    charl__text_fini(&c->facts);
+}
+
+/* The fact at *at into its parts, and *at to the next one. false at the end. */
+static bool read_fact(const char **at, const char *end, charl__fact *out)
+{
+    const char *part[PARTS];
+    const char *p = *at;
+
+    for (int i = 0; i < PARTS; i++) {
+        const char *nul = p < end ? memchr(p, '\0', (size_t)(end - p)) : NULL;
+
+        if (!nul) {
+            return false;
+        }
+        part[i] = p;
+        p = nul + 1;
+    }
+    *out = (charl__fact){(charl_status)(part[0][0] - 'A'), part[1], part[2], part[3], part[4]};
+    *at = p;
+    return true;
+}
+
+static bool find_between(fact_list *l, const char *from, const char *to, const char *label,
+                         charl__fact *out)
+{
+    while (from < to && read_fact(&from, l->end, out)) {
+        if (strcmp(out->label, label) == 0) {
+            l->next = from;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_fact(fact_list *l, const char *label, charl__fact *out)
+{
+    const char *next = l->next;
+
+    return find_between(l, next, l->end, label, out) || find_between(l, l->begin, next, label, out);
+}
+
+static void summarize(const charl__consensus *c, charl_status mine, summary *out)
+{
+    const char *at = charl__text_string(&c->facts);
+    const char *end = at + c->facts.length;
+    charl__sha256 sha;
+    charl__fact fact;
+
+    memset(out, 0, sizeof *out);
+    out->status = (int64_t)mine;
+    out->bytes = (int64_t)c->facts.length;
+    charl__sha256_init(&sha);
+    while (read_fact(&at, end, &fact)) {
+        charl__sha256_update(&sha, fact.label, strlen(fact.label) + 1);
+        charl__sha256_update(&sha, fact.value, strlen(fact.value) + 1);
+    }
+    charl__sha256_final(&sha, out->digest);
+}
+
+/* Equal values of one fact: which ranks have it, by the lowest one. */
+typedef struct camp {
+    int first, count;
+} camp;
+
+/* The ranks by their values of a fact, fact[r].value NULL where a rank has none; the camp of more
+ * than half of the ranks last, where there is one. Returns the number of camps. */
+static int divide(const charl__fact *fact, int size, camp *camps, int *camp_of, bool *is_majority)
+{
+    int n = 0, largest = 0;
+
+    for (int r = 0; r < size; r++) {
+        int k = 0;
+
+        while (k < n && !(fact[r].value && fact[camps[k].first].value
+                              ? strcmp(fact[r].value, fact[camps[k].first].value) == 0
+                              : fact[r].value == fact[camps[k].first].value)) {
+            k++;
+        }
+        if (k == n) {
+            camps[n++] = (camp){.first = r};
+        }
+        camps[k].count++;
+        camp_of[r] = k;
+        largest = camps[k].count > camps[largest].count ? k : largest;
+    }
+    *is_majority = 2 * camps[largest].count > size;
+    if (*is_majority) {
+        const camp last = camps[largest];
+
+        for (int k = largest; k < n - 1; k++) {
+            camps[k] = camps[k + 1];
+        }
+        camps[n - 1] = last;
+        for (int r = 0; r < size; r++) {
+            camp_of[r] = camp_of[r] == largest ? n - 1 : camp_of[r] - (camp_of[r] > largest);
+        }
+    }
+    return n;
+}
+
+/* "rank 1 of 8 (gpu07, pid 77), rank 2 of 8 (gpu07, pid 78) and 3 more ranks have". */
+static charl_status name_camp(const charl_comm *comm, const int *camp_of, int k, int count,
+                              charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    char name[160];
+    int shown = 0;
+
+    for (int r = 0; r < comm->size && shown < SHOWN_RANKS; r++) {
+        if (camp_of[r] == k) {
+            CHARL_TRY(charl__text_printf(out, "%s%s", shown > 0 ? ", " : "",
+                                         charl__peer_name(comm, r, name, sizeof name)));
+            shown++;
+        }
+    }
+    if (count > shown) {
+        CHARL_TRY(charl__text_printf(out, " and %d more rank%s", count - shown,
+                                     count - shown == 1 ? "" : "s"));
+    }
+    CHARL_TRY(charl__text_printf(out, count == 1 ? " has" : " have"));
+cleanup:
+    return st;
+}
+
+static charl_status show_value(const charl__fact *fact, const char *label, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+
+    if (!fact->value) {
+        CHARL_TRY(charl__text_printf(out, label ? " no %s" : " none", label));
+    } else {
+        const bool is_long = strlen(fact->value) > SHOWN_VALUE;
+
+        CHARL_TRY(charl__text_printf(out, " %s%s%.*s%s", label ? label : "", label ? " = " : "",
+                                     SHOWN_VALUE, fact->value[0] ? fact->value : "(empty)",
+                                     is_long ? "..." : ""));
+        if (fact->note[0]) {
+            CHARL_TRY(charl__text_printf(out, " (%.200s)", fact->note));
+        }
+    }
+cleanup:
+    return st;
+}
+
+/* One fact that differs; fact[r] is rank r's. */
+static charl_status explain(const charl_comm *comm, const char *label, const charl__fact *fact,
+                            charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    camp camps[CHARL_MAX_SLICES];
+    int camp_of[CHARL_MAX_SLICES];
+    bool is_majority;
+    const int n = divide(fact, comm->size, camps, camp_of, &is_majority);
+
+    for (int k = 0; k < n; k++) {
+        CHARL_TRY(charl__text_printf(out, "%s", k > 0 ? ", " : ""));
+        if (is_majority && k == n - 1) {
+            CHARL_TRY(charl__text_printf(out, "the other %d ranks have", camps[k].count));
+        } else {
+            CHARL_TRY(name_camp(comm, camp_of, k, camps[k].count, out));
+        }
+        CHARL_TRY(show_value(&fact[camps[k].first], k == 0 ? label : NULL, out));
+    }
+cleanup:
+    return st;
+}
+
+/* What the ranks' lists differ in, as one sentence, and the status and hint of the first. */
+static charl_status compare_lists(const charl_comm *comm, fact_list *list, charl_status *code,
+                                  const char **hint, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+    charl__fact fact[CHARL_MAX_SLICES];
+    charl__fact own;
+    int found = 0;
+
+    for (int r = 0; r < comm->size; r++) {
+        for (const char *at = list[r].begin; read_fact(&at, list[r].end, &own);) {
+            bool differs = false, is_known = false;
+
+            for (int q = 0; q < comm->size; q++) {
+                if (!find_fact(&list[q], own.label, &fact[q])) {
+                    fact[q] = (charl__fact){.value = NULL};
+                }
+                is_known = is_known || (q < r && fact[q].value);
+                differs = differs || !fact[q].value || strcmp(fact[q].value, own.value) != 0;
+            }
+            if (!differs || is_known) {
+                continue;
+            }
+            found++;
+            if (found == 1) {
+                *code = own.status;
+                *hint = own.hint;
+                CHARL_TRY(explain(comm, own.label, fact, out));
+            } else if (found <= SHOWN_LABELS) {
+                CHARL_TRY(charl__text_printf(out, "%s%s", found == 2 ? "; also different: " : ", ",
+                                             own.label));
+            }
+        }
+    }
+    if (found > SHOWN_LABELS) {
+        CHARL_TRY(charl__text_printf(out, " and %d more", found - SHOWN_LABELS));
+    }
+cleanup:
+    return st;
+}
+
+/* The ranks' facts are not equal: gather all of them and fail with what differs. */
+static charl_status fail_different(const charl__consensus *c, const summary *all, charl_comm *comm)
+{
+    charl_status st = CHARL_OK;
+    charl_status code = CHARL_ERR_INVALID;
+    fact_list list[CHARL_MAX_SLICES];
+    charl__text sentence = {0};
+    const char *hint = "";
+    char *texts = NULL;
+    int64_t most = 1;
+
+    for (int r = 0; r < comm->size; r++) {
+        most = all[r].bytes > most ? all[r].bytes : most;
+    }
+    st = charl_alloc_array(comm->size, (size_t)most, &texts);
+    CHARL_TRY(charl_comm_agree(comm, st));
+    memcpy(texts + comm->rank * most, charl__text_string(&c->facts), c->facts.length);
+    CHARL_TRY(charl_comm_allgather(comm, texts + comm->rank * most, (size_t)most, texts));
+    for (int r = 0; r < comm->size; r++) {
+        list[r].begin = list[r].next = texts + r * most;
+        list[r].end = list[r].begin + all[r].bytes;
+    }
+    CHARL_TRY(charl_comm_agree(comm, compare_lists(comm, list, &code, &hint, &sentence)));
+    CHARL_FAIL(code, "%.*s%s%s", SENTENCE,
+               sentence.length > 0 ? charl__text_string(&sentence) : "the order of facts differs",
+               hint[0] ? "; HINT " : "", hint);
+cleanup:
+    charl__text_fini(&sentence);
+    charl_free(texts);
+    return st;
+}
+
+charl_status charl__consensus_reach(charl__consensus *c, charl_status mine, charl_comm *comm)
+{
+    charl_status st = CHARL_OK;
+    summary own, all[CHARL_MAX_SLICES];
+    bool failed = false, differ = false;
+
+    if (comm->size == 1 || (comm->is_broken && mine != CHARL_OK)) {
+        return mine; /* no others, or none that could be asked */
+    }
+    summarize(c, mine, &own);
+    CHARL_TRY(charl_comm_allgather(comm, &own, sizeof own, all));
+    for (int r = 0; r < comm->size; r++) {
+        failed = failed || all[r].status != CHARL_OK;
+        differ = differ || memcmp(all[r].digest, all[0].digest, sizeof own.digest) != 0;
+    }
+    if (failed) {
+        CHARL_TRY(charl_comm_agree(comm, mine));
+    }
+    if (differ) {
+        CHARL_TRY(fail_different(c, all, comm));
+    }
+cleanup:
+    return st;
+}

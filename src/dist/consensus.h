@@ -1,0 +1,44 @@
+#ifndef CHARL_DIST_CONSENSUS_H
+#define CHARL_DIST_CONSENSUS_H
+/** Facts that must be equal on all ranks, compared in one collective.
+ *
+ *      charl__consensus facts = {0};
+ *      st = charl__consensus_add(&facts, &(charl__fact){.label = "run.seed", .value = "42",
+ *                                                       .status = CHARL_ERR_CONFIG});
+ *      st = charl__consensus_reach(&facts, st, comm);
+ *      charl__consensus_fini(&facts);
+ *
+ *  Code that knows a fact adds it; the values themselves travel only where they differ. A failure
+ *  reads "rank 2 of 4 (gpu07, pid 77) has run.seed = 43, the other 3 ranks have 42". A list belongs
+ *  to one thread. */
+#include "base/text.h"
+#include "charl/comm.h"
+
+typedef struct charl__fact {
+    charl_status status; /* of the failure where the values differ */
+    const char *label;   /* what it is: "optimizer.learning_rate"; once in a list */
+    const char *value;   /* compared as a whole; messages show its beginning */
+    const char *note;    /* shown after the value, not compared; NULL: nothing */
+    const char *hint;    /* what to do where the values differ; NULL: nothing */
+} charl__fact;
+
+/** Start from {0}. */
+typedef struct charl__consensus {
+    charl__text facts;
+} charl__consensus;
+
+/** Append a fact; its strings are copied. Local. Errors: ERR_NOMEM. */
+charl_status charl__consensus_add(charl__consensus *c, const charl__fact *fact) CHARL_MUST_CHECK;
+
+/** Agree on the ranks' statuses, as charl_comm_agree does (`mine` is the caller's so far), and then
+ *  on their facts. Where facts differ every rank gets the same message: it shows the first fact
+ *  that differs, with the ranks that differ from the majority, and names the others. A fact that
+ *  only some ranks have differs too. Blocks. Collective on comm.
+ *  Errors: the worst status of a rank; the status of the first fact that differs; ERR_NOMEM;
+ *  ERR_COMM. Cost: 48 bytes per rank; all facts of all ranks where they differ. */
+charl_status charl__consensus_reach(charl__consensus *c, charl_status mine,
+                                    charl_comm *comm) CHARL_MUST_CHECK;
+
+void charl__consensus_fini(charl__consensus *c);
+
+#endif
