@@ -67,7 +67,8 @@ typedef struct charl_dataset_info {
     bool native;             /* rows are read directly, not through HDF5 */
     const char *note;        /* what is unusual and what it costs; "" if nothing */
     char content_id[65]; /* hexadecimal digest of names, shapes and checksums: the same data, the
-                            same id */
+                            same id. Where there are no checksums they are formed when the file is
+                            opened, of large arrays from a part: see charl_dataset_open */
 } charl_dataset_info;
 
 /** Open and check a dataset: arrays present, allocated, inside the file, of a known type, x and y
@@ -77,10 +78,23 @@ typedef struct charl_dataset_info {
  *  Blocks. Local. `opt` may be NULL.
  *  Errors: ERR_DATA  not a regular HDF5 file, or refused; the message names file, array and reason
  *          ERR_IO    reading failed
- *  Cost: a few kB read; all labels when the number of classes is not stored.
+ *  Cost: a few kB read; all labels when the number of classes is not stored. A file without
+ *  checksums is read for content_id: arrays up to 1 GiB whole, of larger ones 1024 blocks of 1 MiB
+ * at even distances; arrays that HDF5 must convert or decompress up to 256 MiB.
  */
 charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt,
                                 charl_dataset **out) CHARL_MUST_CHECK;
+
+/** Check that the file is still what was opened, by size and times of the open file. After a change
+ * of those, blocks that have been read since the last check but one are compared with their
+ * checksums at once, all others when they are next read; so a file whose times alone have changed
+ * is read on. Every read does the same, at most once a second; call it where what was read so far
+ * is about to be trusted, as before a checkpoint.
+ *
+ *  Blocks. Local. Thread-safe. Errors: ERR_DATA  the file was cut or holds other data, or it was
+ * written to and has no checksums of all its blocks; ERR_IO. Cost: one fstat; after a change the
+ * blocks read lately. */
+charl_status charl_dataset_check(charl_dataset *ds) CHARL_MUST_CHECK;
 
 /** Whether several threads may open and read data sets and checkpoints at once, each its own: HDF5
  * can be built so or not. Local. */

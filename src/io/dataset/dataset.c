@@ -324,6 +324,11 @@ cleanup:
     return st;
 }
 
+charl_status charl_dataset_check(charl_dataset *ds)
+{
+    return charl__file_look(&ds->file, true);
+}
+
 bool charl_dataset_is_thread_safe(void)
 {
     return charl__h5_is_thread_safe();
@@ -388,7 +393,7 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         for (int i = 0; i < 2; i++) {
             const charl__array *a = i == 0 ? v->x : v->y;
 
-            out->checksums = out->checksums && (!a || a->n_blocks > 0);
+            out->checksums = out->checksums && (!a || (a->n_blocks > 0 && !a->is_summed));
             out->native = out->native && (!a || a->offset >= 0);
         }
     }

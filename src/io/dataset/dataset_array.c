@@ -1,6 +1,6 @@
 /* Reading rows of one array. Directly: pread at offset + row * item_bytes, after the checksums of
  * the blocks touched for the first time. Through HDF5: one hyperslab per run of rows, under the
- * file's lock. */
+ * file's lock. After either the file is looked at, for changes (dataset_change.c). */
 #include "io/dataset/dataset_file.h"
 
 #include <errno.h>
@@ -10,6 +10,10 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/hash.h"
+#include "base/parallel.h"
+
+/* Blocks of an array without checksums that are read for its digest. */
+enum { MOST_SUMMED = 1024, MOST_CONVERTED = 256 };
 
 static charl_status read_bytes(const charl__file *f, const charl__array *a, int64_t offset,
                                size_t bytes, void *dst)
@@ -53,40 +57,83 @@ static charl_status compare_block(const charl__file *f, charl__array *a, int64_t
 {
     charl_status st = CHARL_OK;
 
+    const int64_t item = (int64_t)a->item_bytes;
+    const int64_t first = block * CHARL__BLOCK_BYTES / item;
+    const int64_t last = (block * CHARL__BLOCK_BYTES + (int64_t)block_bytes(a, block) - 1) / item;
+    const bool was_changed = atomic_load(&f->generation) > 0;
+
+    CHARL_REQUIRE(
+        crc == a->block_crc[block] || !was_changed, CHARL_ERR_DATA,
+        "%s: %s: rows %lld to %lld are no longer what was opened (checksum %08x, was "
+        "%08x): the file was written to while it was in use. HINT put the file back as it "
+        "was and run the same command, or start afresh with the new data",
+        f->path, a->name, (long long)first, (long long)last, crc, a->block_crc[block]);
     CHARL_REQUIRE(crc == a->block_crc[block], CHARL_ERR_DATA,
                   "%s: %s: damaged: checksum of rows %lld to %lld is %08x, stored is %08x", f->path,
-                  a->name, (long long)(block * CHARL__BLOCK_BYTES / (int64_t)a->item_bytes),
-                  (long long)((block * CHARL__BLOCK_BYTES + (int64_t)block_bytes(a, block) - 1) /
-                              (int64_t)a->item_bytes),
-                  crc, a->block_crc[block]);
-    atomic_store(&a->block_ok[block], 1);
+                  a->name, (long long)first, (long long)last, crc, a->block_crc[block]);
 cleanup:
     return st;
 }
 
-/* Two threads may check the same block at once: both find the same. */
-static charl_status check_blocks(const charl__file *f, charl__array *a, int64_t offset,
-                                 int64_t bytes)
+charl_status charl__array_check_block(const charl__file *f, charl__array *a, int64_t block)
 {
     charl_status st = CHARL_OK;
     unsigned char *buffer = NULL;
-    const int64_t last = (offset + bytes - 1) / CHARL__BLOCK_BYTES;
 
-    for (int64_t b = offset / CHARL__BLOCK_BYTES; b <= last; b++) {
-        if (atomic_load(&a->block_ok[b])) {
-            continue;
-        }
-        if (!buffer) {
-            CHARL_TRY(charl_alloc(CHARL__BLOCK_BYTES, &buffer));
-        }
-        CHARL_TRY(read_bytes(f, a, b * CHARL__BLOCK_BYTES, block_bytes(a, b), buffer));
-        if (charl__fault("data.flip")) {
-            buffer[0] ^= 1;
-        }
-        CHARL_TRY(compare_block(f, a, b, charl__crc32c(0, buffer, block_bytes(a, b))));
+    CHARL_TRY(charl_alloc(CHARL__BLOCK_BYTES, &buffer));
+    CHARL_TRY(read_bytes(f, a, block * CHARL__BLOCK_BYTES, block_bytes(a, block), buffer));
+    if (charl__fault("data.flip")) {
+        buffer[0] ^= 1;
     }
+    CHARL_TRY(compare_block(f, a, block, charl__crc32c(0, buffer, block_bytes(a, block))));
 cleanup:
     charl_free(buffer);
+    return st;
+}
+
+/* Two threads may check the same block at once: both find the same. */
+static charl_status check_blocks(const charl__file *f, charl__array *a, int64_t first, int64_t last)
+{
+    charl_status st = CHARL_OK;
+
+    for (int64_t b = first; b <= last; b++) {
+        if (atomic_load(&a->block_state[b]) == CHARL__BLOCK_UNKNOWN) {
+            CHARL_TRY(charl__array_check_block(f, a, b));
+            atomic_store(&a->block_state[b], CHARL__BLOCK_CHECKED);
+        }
+    }
+cleanup:
+    return st;
+}
+
+static void set_blocks(charl__array *a, int64_t first, int64_t last, unsigned char state)
+{
+    for (int64_t b = first; b <= last; b++) {
+        atomic_store(&a->block_state[b], state);
+    }
+}
+
+/* Bytes of an array with checksums. Where a change of the file was found meanwhile, what was
+ * checked may be older than what was read: again. */
+static charl_status read_checked(const charl__file *f, charl__array *a, int64_t offset,
+                                 int64_t bytes, void *dst)
+{
+    charl_status st = CHARL_OK;
+    const int64_t first = offset / CHARL__BLOCK_BYTES;
+    const int64_t last = (offset + bytes - 1) / CHARL__BLOCK_BYTES;
+    int generation;
+
+    for (;;) {
+        generation = atomic_load(&f->generation);
+        CHARL_TRY(check_blocks(f, a, first, last));
+        CHARL_TRY(read_bytes(f, a, offset, (size_t)bytes, dst));
+        set_blocks(a, first, last, CHARL__BLOCK_READ);
+        if (atomic_load(&f->generation) == generation) {
+            break;
+        }
+        set_blocks(a, first, last, CHARL__BLOCK_UNKNOWN);
+    }
+cleanup:
     return st;
 }
 
@@ -125,23 +172,33 @@ cleanup:
     return st;
 }
 
-/* The exponent of an infinity or NaN is all ones: an integer test that no compiler option can
- * remove. */
+/* The first of n floats that is infinite or NaN, whose exponent is all ones, or n: an integer test
+ * that no compiler option can remove. */
+static int64_t find_nonfinite(const void *data, int64_t n)
+{
+    const unsigned char *p = data;
+
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, p + (size_t)i * sizeof bits, sizeof bits);
+        if ((bits & 0x7f800000U) == 0x7f800000U) {
+            return i;
+        }
+    }
+    return n;
+}
+
 static charl_status check_finite(const charl__file *f, const charl__array *a, int64_t first,
                                  int64_t n, const void *data)
 {
     charl_status st = CHARL_OK;
     const int64_t per_item = (int64_t)(a->item_bytes / sizeof(uint32_t));
-    const unsigned char *p = data;
+    const int64_t at = find_nonfinite(data, n * per_item);
 
-    for (int64_t i = 0; i < n * per_item; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, p + (size_t)i * sizeof bits, sizeof bits);
-        CHARL_REQUIRE((bits & 0x7f800000U) != 0x7f800000U, CHARL_ERR_DATA,
-                      "%s: %s: row %lld holds a NaN or an infinity (element %lld)", f->path,
-                      a->name, (long long)(first + i / per_item), (long long)(i % per_item));
-    }
+    CHARL_REQUIRE(at == n * per_item, CHARL_ERR_DATA,
+                  "%s: %s: row %lld holds a NaN or an infinity (element %lld)", f->path, a->name,
+                  (long long)(first + at / per_item), (long long)(at % per_item));
 cleanup:
     return st;
 }
@@ -158,17 +215,19 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
     if (n == 0) {
         goto cleanup;
     }
-    if (a->offset >= 0) {
-        if (a->n_blocks > 0) {
-            CHARL_TRY(check_blocks(f, a, offset, bytes));
-        }
+    if (a->offset >= 0 && a->n_blocks > 0) {
+        CHARL_TRY(read_checked(f, a, offset, bytes, dst));
+    } else if (a->offset >= 0) {
         CHARL_TRY(read_bytes(f, a, offset, (size_t)bytes, dst));
+        atomic_store(&f->read_unchecked, CHARL__BLOCK_READ);
     } else {
         CHARL_TRY(read_hdf5(f, a, first, n, dst));
+        atomic_store(&f->read_unchecked, CHARL__BLOCK_READ);
     }
     if (a->dtype == CHARL_F32) {
         CHARL_TRY(check_finite(f, a, first, n, dst));
     }
+    CHARL_TRY(charl__file_look(f, false));
 cleanup:
     return st;
 }
@@ -224,4 +283,141 @@ charl_status charl__array_verify(charl__file *f, charl__array *a)
 cleanup:
     charl_free(buffer);
     return st;
+}
+
+/* Blocks of an array that are to be summed, at even distances. */
+typedef struct block_sum {
+    const charl__file *f;
+    const charl__array *a;
+    int64_t blocks, taken; /* of the array, and of them */
+    uint32_t *crc;         /* [taken] */
+    atomic_bool failed;
+} block_sum;
+
+static int64_t taken_block(const block_sum *s, int64_t i)
+{
+    return s->taken < s->blocks ? i * (s->blocks - 1) / (s->taken - 1) : i;
+}
+
+static bool read_part(const block_sum *s, int64_t at, unsigned char *part, int64_t bytes)
+{
+    for (int64_t done = 0; done < bytes;) {
+        const ssize_t got =
+            pread(s->f->fd, part + done, (size_t)(bytes - done), (off_t)(s->a->offset + at + done));
+
+        if (got <= 0 && !(got < 0 && errno == EINTR)) {
+            return false;
+        }
+        done += got > 0 ? got : 0;
+    }
+    return true;
+}
+
+/* One block, in a thread that could give no message back: without an allocation. */
+static void sum_block(void *ctx, int64_t i)
+{
+    enum { PART_BYTES = 1 << 16 };
+    block_sum *s = ctx;
+    const int64_t begin = taken_block(s, i) * CHARL__BLOCK_BYTES;
+    const int64_t end = begin + (int64_t)block_bytes(s->a, taken_block(s, i));
+    unsigned char part[PART_BYTES];
+    uint32_t crc = 0;
+
+    for (int64_t at = begin; at < end; at += PART_BYTES) {
+        const int64_t bytes = end - at < PART_BYTES ? end - at : PART_BYTES;
+        const int64_t floats = s->a->dtype == CHARL_F32 ? bytes / (int64_t)sizeof(float) : 0;
+
+        if (!read_part(s, at, part, bytes) || find_nonfinite(part, floats) < floats) {
+            atomic_store(&s->failed, true);
+            return;
+        }
+        crc = charl__crc32c(crc, part, (size_t)bytes);
+    }
+    s->crc[i] = crc;
+}
+
+/* What is wrong with a block of those: its rows are read once more. */
+static charl_status find_failure(charl__file *f, charl__array *a, const block_sum *s)
+{
+    charl_status st = CHARL_OK;
+    const int64_t item = (int64_t)a->item_bytes;
+    void *rows = NULL;
+
+    CHARL_TRY(charl_alloc_array(CHARL__BLOCK_BYTES / item + 2, a->item_bytes, &rows));
+    for (int64_t i = 0; i < s->taken; i++) {
+        const int64_t begin = taken_block(s, i) * CHARL__BLOCK_BYTES;
+        const int64_t last = begin + (int64_t)block_bytes(a, taken_block(s, i)) - 1;
+
+        CHARL_TRY(charl__array_read(f, a, begin / item, last / item - begin / item + 1, rows));
+    }
+    CHARL_FAIL(CHARL_ERR_IO, "%s: %s: could not be read at first", f->path, a->name);
+cleanup:
+    charl_free(rows);
+    return st;
+}
+
+/* The checksums of an array that lies in the file as it is read; those of all blocks are kept. */
+static charl_status sum_bytes(charl__file *f, charl__array *a, uint32_t *out)
+{
+    charl_status st = CHARL_OK;
+    block_sum s = {.f = f, .a = a};
+
+    s.blocks = (a->rows * (int64_t)a->item_bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
+    s.taken = s.blocks < MOST_SUMMED ? s.blocks : MOST_SUMMED;
+    CHARL_TRY(charl_alloc_array(s.taken, sizeof *s.crc, &s.crc));
+    charl__parallel(s.taken, sum_block, &s);
+    if (atomic_load(&s.failed)) {
+        CHARL_TRY(find_failure(f, a, &s));
+    }
+    *out = charl__crc32c(0, s.crc, (size_t)s.taken * sizeof *s.crc);
+    if (s.taken == s.blocks) {
+        CHARL_TRY(charl_alloc_array(s.blocks, sizeof *a->block_state, &a->block_state));
+        set_blocks(a, 0, s.blocks - 1, CHARL__BLOCK_CHECKED);
+        a->block_crc = s.crc;
+        a->n_blocks = s.blocks;
+        a->is_summed = true;
+        s.crc = NULL;
+    }
+cleanup:
+    charl_free(s.crc);
+    return st;
+}
+
+/* Of rows that only HDF5 can read: all, or pieces at even distances. */
+static charl_status sum_rows(charl__file *f, charl__array *a, uint32_t *out)
+{
+    charl_status st = CHARL_OK;
+    const int64_t item = (int64_t)a->item_bytes;
+    int64_t step = item < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / item : 1;
+    int64_t pieces, taken;
+    void *buffer = NULL;
+    uint32_t crc = 0;
+
+    step = step < a->rows ? step : a->rows;
+    pieces = (a->rows + step - 1) / step;
+    taken = pieces * step * item <= (int64_t)MOST_CONVERTED * CHARL__BLOCK_BYTES
+                ? pieces
+                : MOST_CONVERTED * CHARL__BLOCK_BYTES / (step * item);
+    taken = taken < 2 && pieces > 1 ? 2 : taken;
+    CHARL_TRY(charl_alloc_array(step, a->item_bytes, &buffer));
+    for (int64_t i = 0; i < taken; i++) {
+        const int64_t row = (taken < pieces ? i * (pieces - 1) / (taken - 1) : i) * step;
+        const int64_t n = a->rows - row < step ? a->rows - row : step;
+
+        CHARL_TRY(charl__array_read(f, a, row, n, buffer));
+        crc = charl__crc32c(crc, buffer, (size_t)(n * item));
+    }
+cleanup:
+    charl_free(buffer);
+    *out = crc;
+    return st;
+}
+
+charl_status charl__array_sum(charl__file *f, charl__array *a, uint32_t *out)
+{
+    if (a->n_blocks > 0) {
+        *out = charl__crc32c(0, a->block_crc, (size_t)a->n_blocks * sizeof *a->block_crc);
+        return CHARL_OK;
+    }
+    return a->offset >= 0 ? sum_bytes(f, a, out) : sum_rows(f, a, out);
 }

@@ -37,6 +37,7 @@ static charl_status open_descriptor(charl__file *f, struct stat *info)
                   S_ISDIR(info->st_mode) ? " but a directory" : "");
     CHARL_REQUIRE(info->st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", f->path);
     f->bytes = info->st_size;
+    CHARL_TRY(charl__file_stamp_take(f));
 cleanup:
     return st;
 }
@@ -74,6 +75,7 @@ charl_status charl__file_init(charl__file *f, const char *path)
 
     *f = (charl__file){.fd = -1, .h5 = H5I_INVALID_HID};
     pthread_mutex_init(&f->lock, NULL);
+    pthread_mutex_init(&f->looking, NULL);
     charl__h5_begin();
     CHARL_TRY(charl_strdup(path, &f->path));
     CHARL_TRY(open_descriptor(f, &info));
@@ -94,6 +96,7 @@ void charl__file_fini(charl__file *f)
     charl__text_fini(&f->note);
     charl_free(f->path);
     f->path = NULL;
+    pthread_mutex_destroy(&f->looking);
     pthread_mutex_destroy(&f->lock);
 }
 
@@ -391,7 +394,7 @@ static charl_status load_checksums(charl__array *a, charl__file *f)
                   CHARL_ERR_DATA, "%s: %s must hold %lld checksums (u32) for %s", f->path, name,
                   (long long)blocks, a->name);
     CHARL_TRY(charl_alloc_array(blocks, sizeof *a->block_crc, &a->block_crc));
-    CHARL_TRY(charl_alloc_array(blocks, sizeof *a->block_ok, &a->block_ok));
+    CHARL_TRY(charl_alloc_array(blocks, sizeof *a->block_state, &a->block_state));
     CHARL_TRY(charl__array_read(f, &crc, 0, blocks, a->block_crc));
     a->n_blocks = blocks;
 cleanup:
@@ -419,9 +422,9 @@ void charl__array_fini(charl__array *a)
     charl__h5_begin();
     charl__h5_close(&a->dataset);
     charl_free(a->block_crc);
-    charl_free(a->block_ok);
+    charl_free(a->block_state);
     a->block_crc = NULL;
-    a->block_ok = NULL;
+    a->block_state = NULL;
     a->n_blocks = 0;
 }
 
@@ -440,6 +443,8 @@ void charl__file_seal(charl__file *f, charl__array *arrays, int n)
     if (!needed) {
         charl__h5_close(&f->h5);
     }
+    f->arrays = arrays;
+    f->n_arrays = n;
 }
 
 static charl_status read_floats(charl__file *f, const char *object, const char *name, float **out,

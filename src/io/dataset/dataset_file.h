@@ -9,12 +9,19 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "base/text.h"
 #include "charl/shape.h"
 #include "io/h5.h"
 
 enum { CHARL__ARRAY_NAME = 256, CHARL__BLOCK_BYTES = 1 << 20 };
+
+/* What the file system says of a file; a change of its contents changes one of them. */
+typedef struct charl__file_stamp {
+    int64_t bytes;
+    struct timespec modified, changed;
+} charl__file_stamp;
 
 typedef struct charl__file {
     char *path;
@@ -23,7 +30,24 @@ typedef struct charl__file {
     int64_t bytes;
     pthread_mutex_t lock; /* around HDF5 */
     charl__text note;
+    /* see dataset_change.c */
+    struct charl__array *arrays; /* borrowed; since it was sealed */
+    int n_arrays;
+    charl__file_stamp stamp;
+    pthread_mutex_t looking;
+    atomic_int_fast64_t looked_ms; /* when the stamp was last compared */
+    atomic_int
+        generation; /* counts changes; blocks that were checked before one are checked again */
+    atomic_uchar read_unchecked; /* charl__block of what has no checksums */
 } charl__file;
+
+/* What is known of a block of a file. */
+enum {
+    CHARL__BLOCK_UNKNOWN,
+    CHARL__BLOCK_CHECKED,
+    CHARL__BLOCK_READ_BEFORE, /* and rows of it were read before the stamp was last compared */
+    CHARL__BLOCK_READ         /* and since then */
+};
 
 /** What an array may hold. */
 typedef enum charl__role {
@@ -41,8 +65,9 @@ typedef struct charl__array {
     int64_t offset;   /* of row 0 in the file; -1: only through HDF5 */
     hid_t dataset;    /* only while offset is -1 or the file is not sealed */
     int64_t n_blocks; /* 0: no checksums */
+    bool is_summed;   /* they are not the file's: charl__array_sum has formed them */
     uint32_t *block_crc;
-    atomic_uchar *block_ok;
+    atomic_uchar *block_state; /* CHARL__BLOCK_... */
 } charl__array;
 
 /** Open `path`, a regular HDF5 file, for reading. f is caller's storage; fini also after a failure.
@@ -59,7 +84,8 @@ charl_status charl__array_init(charl__array *a, charl__file *f, const char *name
                                charl__role role) CHARL_MUST_CHECK;
 void charl__array_fini(charl__array *a);
 
-/** Close HDF5 unless one of the n arrays needs it. */
+/** Close HDF5 unless one of the n arrays needs it. From here on changes of the file are noticed.
+ * The arrays are borrowed. */
 void charl__file_seal(charl__file *f, charl__array *arrays, int n);
 
 /** Rows [first, first + n) into dst, checked: checksums of the blocks they touch, floats finite.
@@ -69,6 +95,26 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
 
 /** Read all of it, every checksum and every float. */
 charl_status charl__array_verify(charl__file *f, charl__array *a) CHARL_MUST_CHECK;
+
+/** A checksum of what the array holds: of its block checksums, and where it has none of what it
+ * reads: all of it, whose checksums are then kept as if they were the file's, or of a large array a
+ * part. Not while others read. Errors: ERR_IO, ERR_DATA, ERR_NOMEM. Cost: reads up to 1 GiB by all
+ * processors, or 256 MiB through HDF5. */
+charl_status charl__array_sum(charl__file *f, charl__array *a, uint32_t *out) CHARL_MUST_CHECK;
+
+/** Compare block `block` of an array with its checksum. Thread-safe. Errors: ERR_DATA, ERR_IO,
+ * ERR_NOMEM. */
+charl_status charl__array_check_block(const charl__file *f, charl__array *a,
+                                      int64_t block) CHARL_MUST_CHECK;
+
+/** Note what the file system says of the file that has just been opened. Errors: ERR_IO. */
+charl_status charl__file_stamp_take(charl__file *f) CHARL_MUST_CHECK;
+
+/** Look whether the file has changed since it was opened; without `now` at most once a second.
+ * Where it has, the blocks that were read lately are checked at once and all others when they are
+ * next read. Thread-safe. Errors: ERR_DATA when it was cut, when a block differs, or when it was
+ * written to and lacks checksums; ERR_IO; ERR_NOMEM. */
+charl_status charl__file_look(charl__file *f, bool now) CHARL_MUST_CHECK;
 
 /** The floats `name` of array `object` ("/train/x"): a 1-D attribute, or where they are too many
  * for one the array /stats/NAME. A new array (charl_free); NULL and 0 when absent. */

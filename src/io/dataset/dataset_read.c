@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "io/dataset/dataset_private.h"
 
-enum { SCAN_BYTES = 1 << 18, SAMPLE_BYTES = 1 << 16, SAMPLES = 16 };
+enum { SCAN_BYTES = 1 << 18 };
 
 /* Element i of stored integers as i64. */
 static int64_t stored_integer(charl_dtype dtype, const void *data, int64_t i)
@@ -328,34 +328,6 @@ cleanup:
     return st;
 }
 
-/* What the array holds, cheaply: the checksum of its checksums, or else of rows taken at even
- * distances. */
-static charl_status fingerprint(charl_dataset *ds, charl__array *a, uint32_t *out)
-{
-    charl_status st = CHARL_OK;
-    const int64_t bytes = (int64_t)a->item_bytes;
-    int64_t step = bytes < SAMPLE_BYTES ? SAMPLE_BYTES / bytes : 1;
-    void *buffer = NULL;
-    uint32_t crc = 0;
-
-    if (a->n_blocks > 0) {
-        crc = charl__crc32c(0, a->block_crc, (size_t)a->n_blocks * sizeof *a->block_crc);
-        goto cleanup;
-    }
-    step = step < a->rows ? step : a->rows;
-    CHARL_TRY(charl_alloc_array(step, a->item_bytes, &buffer));
-    for (int64_t i = 0; i < SAMPLES; i++) {
-        const int64_t span = a->rows - step;
-
-        CHARL_TRY(charl__array_read(&ds->file, a, span / (SAMPLES - 1) * i, step, buffer));
-        crc = charl__crc32c(crc, buffer, (size_t)(step * bytes));
-    }
-cleanup:
-    charl_free(buffer);
-    *out = crc;
-    return st;
-}
-
 charl_status charl__dataset_identify(charl_dataset *ds)
 {
     charl_status st = CHARL_OK;
@@ -370,7 +342,7 @@ charl_status charl__dataset_identify(charl_dataset *ds)
         if (a->rows == 0) {
             continue;
         }
-        CHARL_TRY(fingerprint(ds, a, &crc));
+        CHARL_TRY(charl__array_sum(&ds->file, a, &crc));
         CHARL_TRY(charl__text_printf(&text, "%s %s %lld %s %08x\n", a->name,
                                      charl_dtype_name(a->dtype), (long long)a->rows,
                                      charl_shape_format(&a->item, shape), crc));
