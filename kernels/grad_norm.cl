@@ -6,6 +6,7 @@
  * Specialised by   SQUARE 0|1 (default 1): square the elements first
  *                  SCALED 0|1 (default 0): there is a loss scale
  *                  SKIP 0|1 (default 0): a bad step is left out instead of being the last that counts
+ *                  LOSS 0|1 (default 0): this rank's part of the loss is there to be looked at
  *                  CHARL_VEC 16: a work-item of charl_range_sum has all lanes of a range, for CPUs
  * Launch           charl_range_sum: 16 work-items per range, work-group 64, or one. charl_norm: one work-group of 16. charl_restore: one per element.
  * Numerics         fma per square; the order depends on the number of elements only.
@@ -18,6 +19,9 @@
 #endif
 #ifndef SKIP
 #define SKIP 0
+#endif
+#ifndef LOSS
+#define LOSS 0
 #endif
 #define RANGE 1024
 #define LANES 16
@@ -94,9 +98,29 @@ static ulong first_bad(global const float *range, global const float *grad, ulon
 #define SCALE_OPERAND
 #endif
 
+#if LOSS
+#define LOSS_OPERAND , global const float *loss, ulong loss_at, uint n_loss
+#else
+#define LOSS_OPERAND
+#endif
+
+/* 64 bits in two words: those of the steps before move up, bit 0 is this step's. */
+static inline void push_bit(global uint *mask, bool bit)
+{
+    mask[1] = mask[1] << 1 | mask[0] >> 31;
+    mask[0] = mask[0] << 1 | (uint)bit;
+}
+
 /* out = {norm, factor to clip to max_norm and to divide the scale out (1: none), 1 if this step may change parameters else 0}, then
- * as uint: number of steps that were not finite (without SKIP at most 1: it is sticky, so that steps already enqueued behind a bad
- * one do nothing); step and element of the one last counted. range: sums of the ranges of grad.
+ * as uint (charl_norm_record in src/optim/optimizer.h):
+ *
+ *     3       number of steps that were not finite (without SKIP at most 1: it is sticky, so that steps already enqueued behind a
+ *             bad one do nothing)
+ *     4..7    step, and first element that was not finite, of the first in the last row of bad steps
+ *     8..13   the last 64 steps, a bit each in three masks: left out; of those, left out to halve the scale; this rank's loss was
+ *             not finite. The host reads them now and then and misses no step.
+ *
+ * range: sums of the ranges of grad.
  *
  * last: the sums of ranges, n_last of them, whose sum is that of all squares.
  *
@@ -104,7 +128,7 @@ static ulong first_bad(global const float *range, global const float *grad, ulon
  * finite, which then only skips the step and is not counted, and doubled, up to 2^24, at steps that are a multiple of the interval. */
 kernel void charl_norm(global const float *last, ulong last_at, long n_last, global const float *range, ulong range_at,
                        global const float *grad, ulong grad_at, global float *out, ulong out_at, global const uint *record,
-                       ulong record_at, float max_norm, long n SCALE_OPERAND)
+                       ulong record_at, float max_norm, long n SCALE_OPERAND LOSS_OPERAND)
 {
     local float part[LANES];
     const float sum = sum_range(last + last_at, 0, (ulong)n_last, false, part);
@@ -120,18 +144,31 @@ kernel void charl_norm(global const float *last, ulong last_at, long n_last, glo
 #endif
     const float factor = max_norm / (norm + 1e-6f);
     const bool bad = commits && !isfinite(norm), over = !SKIP && word[3] != 0, counts = !(forgiven || over);
+    bool bad_loss = false;
 
     if (get_local_id(0) != 0) {
         return;
     }
-    if (bad && counts) {
+    if (bad && !over && (word[8] & 1) == 0) {
         const ulong at = first_bad(range + range_at, grad + grad_at, (ulong)n);
 
-        word[3] += 1;
         word[4] = step->step_lo;
         word[5] = step->step_hi;
         word[6] = (uint)at;
         word[7] = (uint)(at >> 32);
+    }
+    if (bad && counts) {
+        word[3] += 1;
+    }
+#if LOSS
+    for (uint i = 0; i < n_loss; i++) {
+        bad_loss = bad_loss || !isfinite(loss[loss_at + i]);
+    }
+#endif
+    if (commits) {
+        push_bit(word + 8, bad || over);
+        push_bit(word + 10, bad && !over && forgiven);
+        push_bit(word + 12, bad_loss);
     }
 #if SCALED
     if (interval != 0 && commits) {

@@ -40,9 +40,10 @@ typedef struct charl_checkpoint_state {
     int64_t lr_step;
     double loss_scale;
     int64_t slices, batch_size;
-    double best_metric;    /* NaN: none yet */
-    int64_t stale_evals;   /* evaluations since the best */
-    int64_t skipped_steps; /* whose gradient was not finite */
+    double best_metric;       /* NaN: none yet */
+    int64_t stale_evals;      /* evaluations since the best */
+    int64_t skipped_steps;    /* whose loss or gradient was not finite */
+    int64_t overflowed_steps; /* left out because they overflowed under a dynamic loss scale */
     int64_t world_size;
     const char *device, *driver;
     const char *data_path;

@@ -193,7 +193,8 @@ typedef struct charl_config {
         int recompute;      /* charl_recompute */
         double ema_decay;
         int64_t early_stopping_patience;
-        int on_nonfinite; /* charl_nonfinite_rule */
+        int on_nonfinite;            /* charl_nonfinite_rule */
+        int64_t max_nonfinite_steps; /* in a row */
     } train;
     struct {
         int type; /* charl_optimizer_type */

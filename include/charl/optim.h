@@ -34,9 +34,11 @@ typedef struct charl_optimizer_report {
     bool finite;       /* false: the step changed nothing, because its gradient (or without
                           skip_nonfinite an earlier one) was not finite */
     int64_t bad_steps; /* with skip_nonfinite: left out so far; else 0 or 1 */
-    int64_t bad_step;  /* the last of them, as the step record numbers it */
-    const charl_param *bad_param; /* parameter with the first element that was not finite, in the
-                                     order of the arena; NULL: all were, their squares overflow */
+    int64_t bad_step;  /* the last that was left out, and of several in a row the first, as the step
+                          record numbers it */
+    const charl_param
+        *bad_param; /* its parameter with the first element that was not finite, in the
+                       order of the arena; NULL: all were, their squares overflow */
 } charl_optimizer_report;
 
 /** Defaults of PyTorch for `type` (weight decay 0 except 0.01 for adamw); of the paper for lion.

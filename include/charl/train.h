@@ -75,7 +75,8 @@ typedef struct charl_train_row {
     double comm_exposed_ms; /* of it: the device had nothing left to compute meanwhile */
     double tokens_per_s;    /* 0 when the samples are no tokens */
     int64_t mem_bytes;
-    int64_t skipped; /* steps left out so far, whose gradient was not finite */
+    int64_t skipped;    /* steps left out so far, because their gradient was not finite */
+    int64_t overflowed; /* and those left out because they overflowed under a dynamic loss scale */
     double elapsed_s, eta_s;
 } charl_train_row;
 
@@ -109,9 +110,10 @@ typedef struct charl_balance_row {
 typedef struct charl_train_result {
     int64_t step;
     double epoch;
-    bool stopped;       /* early, on purpose: the same command continues */
-    bool early;         /* train.early_stopping_patience has ended training */
-    int64_t skipped;    /* steps left out, whose gradient was not finite */
+    bool stopped;    /* early, on purpose: the same command continues */
+    bool early;      /* train.early_stopping_patience has ended training */
+    int64_t skipped; /* as in charl_train_row */
+    int64_t overflowed;
     double loss;        /* of the last logged step; NaN if none */
     double best_metric; /* the monitored one; NaN if none */
     int64_t best_step;  /* -1 if none */

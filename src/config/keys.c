@@ -123,7 +123,10 @@ const charl__key charl__keys[] = {
     {"train", "early_stopping_patience", CHARL__KEY_INT, AT(train.early_stopping_patience), "0", "[0,1e9]", NULL, NULL, NULL, NULL,
      "end training after this many evaluations without a better value of checkpoint.monitor; 0: never"},
     {"train", "on_nonfinite", CHARL__KEY_ENUM, AT(train.on_nonfinite), "stop", NULL, "stop|skip", NULL, NULL, NULL,
-     "when loss or gradient is NaN or infinite: stop with exit code 6, or skip the step: count it, leave all weights as they are and go on"},
+     "when the loss or the gradient of a step is NaN or infinite: stop with exit code 6, or skip the step: leave the weights as they are, "
+     "count it, continue"},
+    {"train", "max_nonfinite_steps", CHARL__KEY_INT, AT(train.max_nonfinite_steps), "10", "[1,1e9]", NULL, NULL, NULL, NULL,
+     "on_nonfinite = skip: after this many such steps in a row stop with exit code 6"},
 
     {"optimizer", "type", CHARL__KEY_ENUM, AT(optimizer.type), "adamw", NULL, "sgd|adam|adamw|lion|rmsprop|adagrad|lamb|adafactor|muon", NULL, NULL, NULL,
      "how a gradient becomes a change of the weights"},

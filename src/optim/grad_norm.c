@@ -47,8 +47,9 @@ static charl_status sum_ranges(const charl_optimizer *o, charl_arg in, int64_t n
 /* Norm, clip factor and finiteness from the last n sums of squares. */
 static charl_status finish(const charl_optimizer *o, charl_arg last, int64_t n)
 {
-    const charl_tensor *scale = charl__steps_scale(o->steps);
-    char defines[48];
+    const charl_tensor *scale = charl__steps_scale(o->steps), *loss = charl__steps_loss(o->steps);
+    char defines[64];
+    int a = 8;
     const int interval = charl__steps_scale_is_dynamic(o->steps) ? CHARL_SCALE_STEPS : 0;
     charl_launch l = {
         .file = "grad_norm",
@@ -63,11 +64,15 @@ static charl_status finish(const charl_optimizer *o, charl_arg last, int64_t n)
         .label = "grad_norm",
     };
 
-    snprintf(defines, sizeof defines, "#define SCALED %d\n#define SKIP %d\n", scale != NULL,
-             o->config.skip_nonfinite);
+    snprintf(defines, sizeof defines, "#define SCALED %d\n#define SKIP %d\n#define LOSS %d\n",
+             scale != NULL, o->config.skip_nonfinite, loss != NULL);
     if (scale) {
-        l.args[8] = charl__inout(scale);
-        l.args[9] = charl__i32(interval);
+        l.args[a++] = charl__inout(scale);
+        l.args[a++] = charl__i32(interval);
+    }
+    if (loss) {
+        l.args[a++] = charl__in(loss);
+        l.args[a++] = charl__i32((int32_t)charl__tensor_count(loss));
     }
     return charl__launch(o->set->dev, &l);
 }

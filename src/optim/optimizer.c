@@ -412,12 +412,17 @@ charl_status charl__optimizer_read_norm(charl_optimizer *o, charl_norm_record *h
     return charl__buffer_read(CHARL_QUEUE_COMPUTE, o->norm, 0, host, sizeof *host, false);
 }
 
+charl_status charl__optimizer_fetch_norm(charl_optimizer *o, charl_norm_record *host)
+{
+    return charl__buffer_read(CHARL_QUEUE_COMPUTE, o->norm, 0, host, sizeof *host, true);
+}
+
 void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r,
                             charl_optimizer_report *out)
 {
     *out = (charl_optimizer_report){.grad_norm = r->norm, .bad_steps = r->bad_steps};
     out->finite = o->config.skip_nonfinite ? r->may_change != 0.0F : r->bad_steps == 0;
-    if (r->bad_steps > 0) {
+    if (r->bad_steps > 0 || r->left_out[0] != 0 || r->left_out[1] != 0) {
         const int64_t at = (int64_t)((uint64_t)r->element_hi << 32 | r->element_lo);
 
         out->bad_step = (int64_t)((uint64_t)r->step_hi << 32 | r->step_lo);
@@ -431,7 +436,7 @@ charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_repo
     charl_norm_record r = {0};
 
     *out = (charl_optimizer_report){0};
-    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->norm, 0, &r, sizeof r, true));
+    CHARL_TRY(charl__optimizer_fetch_norm(o, &r));
     charl__optimizer_judge(o, &r, out);
 cleanup:
     return st;

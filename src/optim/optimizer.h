@@ -75,10 +75,13 @@ struct charl_optimizer {
     int64_t t;   /* steps taken */
 };
 
-/** What kernels/grad_norm.cl leaves of a step. */
+/** What kernels/grad_norm.cl leaves of a step. In the masks bit k is of the step k before. */
 typedef struct charl_norm_record {
     float norm, factor, may_change;
     uint32_t bad_steps, step_lo, step_hi, element_lo, element_hi;
+    uint32_t left_out[2];   /* steps that changed nothing */
+    uint32_t overflowed[2]; /* of those, they overflowed under a loss scale that was halved then */
+    uint32_t bad_loss[2];   /* this rank's part of the loss was not finite */
 } charl_norm_record;
 
 /** A launch of a kernel whose parameters are those of kernels/optim.clh, then `own`. */
@@ -111,6 +114,9 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
  * event recorded afterwards has passed. Async. Then what it says. */
 charl_status charl__optimizer_read_norm(charl_optimizer *o,
                                         charl_norm_record *host) CHARL_MUST_CHECK;
+/** The same of the last step enqueued, into any memory. Blocks. */
+charl_status charl__optimizer_fetch_norm(charl_optimizer *o,
+                                         charl_norm_record *host) CHARL_MUST_CHECK;
 void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r,
                             charl_optimizer_report *out);
 /** Fill in what the next step of `o` reads from the record: lr, bias1, bias2. */

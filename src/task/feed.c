@@ -461,6 +461,16 @@ static int64_t source_row(const charl__feed *f, int64_t position)
     return place_of(f, charl_order_row(f->o.seed, f->n, f->o.shuffle, position), position);
 }
 
+void charl__feed_samples(const charl__feed *f, int64_t step, int64_t *out)
+{
+    const int64_t position = f->o.fixed ? 0 : step * f->o.batch;
+
+    charl_order_rows(f->o.seed, f->n, f->o.shuffle, position, f->o.batch, out);
+    for (int64_t i = 0; i < f->o.batch; i++) {
+        out[i] = place_of(f, out[i], position + i);
+    }
+}
+
 /* The rows of a step: those of the slot, or some at a time. */
 static void choose_rows(charl__feed *f, int64_t position)
 {

@@ -55,6 +55,10 @@ typedef struct charl__feed_vars {
 void charl__feed_attach(charl__feed *f, charl_graph *g, int64_t first, int64_t rows,
                         charl__feed_vars *out);
 
+/** Which samples step `step`, from 0, delivers to all ranks together: o.batch row numbers of the
+ * split; of tokens the numbers of the first tokens of the windows. Local. */
+void charl__feed_samples(const charl__feed *f, int64_t step, int64_t *out);
+
 /** Deliver steps from `step` on. */
 charl_status charl__feed_seek(charl__feed *f, int64_t step) CHARL_MUST_CHECK;
 /** Enqueue what the graph's next run reads. Waits only when the loader is behind. */

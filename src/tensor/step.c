@@ -12,6 +12,7 @@ struct charl_steps {
     int64_t room;   /* bytes of that */
     charl_tensor *tensor, *loss_seed;
     charl_tensor *scale; /* NULL: none */
+    charl_tensor *loss;  /* NULL: not watched */
     bool dynamic;
 };
 
@@ -59,6 +60,7 @@ void charl__steps_destroy(charl_steps *s)
         charl_tensor_release(s->tensor);
         charl_tensor_release(s->loss_seed);
         charl_tensor_release(s->scale);
+        charl_tensor_release(s->loss);
         charl__ring_destroy(s->ring);
         charl_free(s->next);
         charl_free(s);
@@ -92,6 +94,17 @@ charl_tensor *charl__steps_scale(const charl_steps *s)
 bool charl__steps_scale_is_dynamic(const charl_steps *s)
 {
     return s->dynamic;
+}
+
+void charl__steps_watch_loss(charl_steps *s, charl_tensor *loss)
+{
+    charl_tensor_release(s->loss);
+    s->loss = loss ? charl_tensor_retain(loss) : NULL;
+}
+
+charl_tensor *charl__steps_loss(const charl_steps *s)
+{
+    return s->loss;
 }
 
 charl_tensor *charl__steps_tensor(const charl_steps *s)

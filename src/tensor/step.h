@@ -48,6 +48,13 @@ charl_status charl__steps_use_scale(charl_steps *s, float scale, bool dynamic) C
 /** The factor as an f32 scalar, borrowed; NULL when none is used. */
 charl_tensor *charl__steps_scale(const charl_steps *s);
 bool charl__steps_scale_is_dynamic(const charl_steps *s);
+/** What a step leaves of its loss on this rank: f32 of any shape, on the device when the
+ * optimizer's turn comes, which then notes whether it is finite. The tensor is retained; NULL:
+ * none. Before the optimizer is built, or between charl__optimizer_unbind and
+ * charl__optimizer_rebind. */
+void charl__steps_watch_loss(charl_steps *s, charl_tensor *loss);
+/** Borrowed; NULL when none is watched. */
+charl_tensor *charl__steps_loss(const charl_steps *s);
 /** u32 [CHARL_STEP_WORDS], borrowed. */
 charl_tensor *charl__steps_tensor(const charl_steps *s);
 

@@ -97,7 +97,7 @@ bool charl__trainer_is_best(charl__trainer *t, const charl_val_row *row)
     const bool better = t->config->checkpoint.mode == CHARL_MONITOR_MAX ? now > best : now < best;
 
     t->stale_evals++;
-    if (isnan(now) || !(better || isnan(best))) {
+    if (!isfinite(now) || !(better || isnan(best))) {
         return false;
     }
     t->stale_evals = 0;

@@ -1,6 +1,6 @@
 #ifndef CHARL_TRAIN_LOGGED_H
 #define CHARL_TRAIN_LOGGED_H
-/** The rows of the log, and whether training is still finite.
+/** The rows of the log.
  *
  *  The loss and the gradient norm of a step that is logged travel to the host while the next steps
  *  are enqueued, and the row is written when those are on their way: the device never runs dry for
@@ -11,8 +11,8 @@
 
 typedef struct charl__logged {
     charl_pinned *pinned;
-    float *lanes;            /* [CHARL_MAX_LANES] of the loss, in pinned memory ... */
-    charl_norm_record *norm; /* ... and behind them what the optimizer says of the gradient */
+    float *lanes;            /* of the loss, pass after pass, in pinned memory ... */
+    charl_norm_record *norm; /* ... and after them what the optimizer found */
     charl_event *arrived;    /* NULL: nothing is on its way */
     charl_train_row row;     /* of the step on its way, or logged last */
     int64_t steps;           /* since the row before */
@@ -32,9 +32,5 @@ bool charl__logged_is_due(const charl__trainer *t, const charl__logged *log);
  * step, or one before, was not finite; those of the callback. */
 charl_status charl__logged_end(charl__trainer *t, charl__logged *log,
                                charl__meter *m) CHARL_MUST_CHECK;
-
-/** Wait for the steps enqueued and fail when one was not finite, unless such steps are left out.
- * Collective. Errors: ERR_NONFINITE. */
-charl_status charl__trainer_check_finite(charl__trainer *t) CHARL_MUST_CHECK;
 
 #endif

@@ -2,8 +2,8 @@
  *
  * A step: agree on what to do (stop, save), enqueue data, graph, all-reduce and optimizer, go on.
  * Nothing in it waits for the device except where ranks meet and where a row is logged. A gradient
- * that is not finite makes the optimizer refuse this step and all that follow; the host reads that
- * where it logs, evaluates or saves, before anything else is done with the weights.
+ * that is not finite makes the optimizer leave the step out; the host learns of it a few steps
+ * later (train/nonfinite.h), and before anything else is done with the weights.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -25,6 +25,7 @@
 /* What all ranks do before the next step. */
 typedef struct decision {
     bool stop, save;
+    bool look; /* at steps that were not finite */
 } decision;
 
 static bool take_file(const char *dir, const char *name)
@@ -59,19 +60,21 @@ static void local_requests(charl__trainer *t, float *stop, float *save)
 static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
 {
     charl_status st = CHARL_OK;
-    float v[3];
+    float v[4];
 
     local_requests(t, &v[0], &v[1]);
     v[2] = mine != CHARL_OK;
+    v[3] = t->nonfinite.found;
     if (mine != CHARL_OK && t->sync) {
         charl__error_prefix("step %" PRId64 ", data: ", t->step + 1);
     }
-    CHARL_TRY(charl__sync_control(t->sync, v, 3));
+    CHARL_TRY(charl__sync_control(t->sync, v, 4));
     if (v[2] > 0.0F) {
         CHARL_TRY(charl__trainer_agree(t, mine));
     }
     out->stop = v[0] > 0.0F;
     out->save = v[1] > 0.0F;
+    out->look = v[3] > 0.0F;
 cleanup:
     return st;
 }
@@ -90,34 +93,15 @@ static charl_status push_record(charl__trainer *t)
     return charl__steps_push(t->steps, &record);
 }
 
-/* The lanes of the loss that a pass has left: the next one overwrites them. */
-static charl_status keep_loss(charl__trainer *t, int i, const charl__task *task)
-{
-    charl_status st = CHARL_OK;
-    float lanes[CHARL_MAX_LANES];
-
-    CHARL_TRY(
-        charl_tensor_read(charl_var_get_tensor(task->metrics), lanes,
-                          (size_t)charl__passes_slices(t->passes, i)->n_lanes * sizeof lanes[0]));
-    charl__passes_fold_number(t->passes, i, lanes);
-cleanup:
-    return st;
-}
-
-/* Forward and backward. With several passes the loss is read only for steps that are logged. */
-static charl_status run_graphs(charl__trainer *t, bool logged)
+/* Forward and backward. */
+static charl_status run_graphs(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
 
     CHARL_TRY(charl_graph_run(t->train.g));
     for (int i = 0; t->passes && i < charl__passes_count(t->passes); i++) {
-        const charl__task *task = i > 0 ? &t->more[i - 1] : &t->train;
-
         if (i > 0) {
-            CHARL_TRY(charl_graph_run(task->g));
-        }
-        if (logged) {
-            CHARL_TRY(keep_loss(t, i, task));
+            CHARL_TRY(charl_graph_run(t->more[i - 1].g));
         }
         CHARL_TRY(charl__passes_fold(t->passes, i));
     }
@@ -157,7 +141,7 @@ static charl_status run_step(charl__trainer *t)
     CHARL_TRY(push_record(t));
     CHARL_TRY(charl__optimizer_begin(t->optimizer));
     CHARL_TRY(charl__balance_begin(t));
-    CHARL_TRY(run_graphs(t, is_logged(t, t->step + 1)));
+    CHARL_TRY(run_graphs(t));
     CHARL_TRY(charl__balance_end(t));
     CHARL_TRY(charl__feed_used(t->train_feed));
     CHARL_TRY(enter(t, CHARL__PHASE_DEVICE));
@@ -203,6 +187,7 @@ static charl_status evaluate_now(charl__trainer *t, bool *best)
     if (t->options->events.evaluated) {
         CHARL_TRY(t->options->events.evaluated(t->options->events.ctx, &row));
     }
+    CHARL_TRY(charl__nonfinite_evaluation(t, row.loss));
 cleanup:
     return st;
 }
@@ -337,6 +322,7 @@ static charl_status finish_step(charl__trainer *t, charl__logged *log, charl__me
     double loss;
 
     m->steps++;
+    CHARL_TRY(charl__nonfinite_poll(t));
     CHARL_TRY(log_steps(t, log, m, &loss));
     *ordinary = !is_logged(t, t->step) && log->rows == rows && m->first_step > 0;
     if (t->options->events.progressed) {
@@ -360,7 +346,9 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     charl__tally tally = {0};
     charl__logged log = {0};
 
-    CHARL_TRY(charl_comm_agree(t->comm, charl__logged_open(t, &log)));
+    st = charl__logged_open(t, &log);
+    st = st == CHARL_OK ? charl__nonfinite_open(t) : st;
+    CHARL_TRY(charl_comm_agree(t->comm, st));
     CHARL_TRY(charl__feed_seek(t->train_feed, t->step));
     charl__meter_start(t, &m);
     while (t->step < t->end_step && !charl__trainer_is_over(t)) {
@@ -370,6 +358,10 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
         charl__tally_begin(t, &tally);
         st = next_batch(t);
         CHARL_TRY(decide(t, st, &d));
+        if (d.look) {
+            CHARL_TRY(charl__logged_end(t, &log, &m));
+            CHARL_TRY(charl__trainer_check_finite(t));
+        }
         if (d.stop || d.save) {
             CHARL_TRY(charl__logged_end(t, &log, &m));
             CHARL_TRY(save_between(t, &m, d.stop));
@@ -383,6 +375,7 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
         charl__tally_end(t, &tally, ordinary);
     }
     CHARL_TRY(charl__logged_end(t, &log, &m));
+    CHARL_TRY(charl__trainer_check_finite(t));
     charl__tally_report(&tally);
     result->loss = log.rows > 0 ? log.row.loss : result->loss;
     if (t->step > m.first_step && m.first_step > 0) {
@@ -391,5 +384,6 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     }
 cleanup:
     charl__logged_close(&log);
+    charl__nonfinite_close(t);
     return st;
 }

@@ -181,14 +181,19 @@ cleanup:
 charl_status charl__metrics_train(charl__metrics *m, const charl_train_row *r)
 {
     charl_status st = CHARL_OK;
-    char loss[32], norm[32], rate[32], tokens[64] = "", skipped[48] = "";
+    char loss[32], norm[32], rate[32], tokens[64] = "", skipped[96] = "";
     const bool finite = isfinite(r->loss) && isfinite(r->grad_norm);
+    int n = 0;
 
     if (r->tokens_per_s > 0) {
         snprintf(tokens, sizeof tokens, ",\"tokens_per_s\":%.6g", r->tokens_per_s);
     }
     if (r->skipped > 0) {
-        snprintf(skipped, sizeof skipped, ",\"skipped\":%" PRId64, r->skipped);
+        n = snprintf(skipped, sizeof skipped, ",\"skipped\":%" PRId64, r->skipped);
+    }
+    if (r->overflowed > 0) {
+        snprintf(skipped + n, sizeof skipped - (size_t)n, ",\"overflowed\":%" PRId64,
+                 r->overflowed);
     }
     if (m->jsonl) {
         fprintf(m->jsonl,

@@ -133,6 +133,9 @@ cleanup:
 
 static void discard_training(charl__trainer *t)
 {
+    if (t->steps) {
+        charl__steps_watch_loss(t->steps, NULL); /* it lies in the memory of the graphs */
+    }
     charl_graph_destroy(t->train.g);
     for (int i = 0; t->passes && i < charl__passes_count(t->passes) - 1; i++) {
         charl_graph_destroy(t->more[i].g);
@@ -274,6 +277,34 @@ cleanup:
     return st;
 }
 
+/* Where a step leaves its loss, for the log and for the optimizer to look at. */
+static charl_status watch_loss(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const charl_tensor *metrics[CHARL_MAX_SLICES];
+    const charl_shape lanes = {1, {t->slices.n_lanes}};
+    charl_tensor *loss = NULL;
+
+    if (!t->train.g) {
+        return CHARL_OK;
+    }
+    metrics[0] = charl_var_get_tensor(t->train.metrics);
+    if (t->passes) {
+        for (int i = 1; i < charl__passes_count(t->passes); i++) {
+            metrics[i] = charl_var_get_tensor(t->more[i - 1].metrics);
+        }
+        CHARL_TRY(charl__passes_keep_loss(t->passes, metrics, &loss));
+        charl_tensor_retain(loss);
+    } else {
+        CHARL_TRY(
+            charl__tensor_view(metrics[0]->buffer, CHARL_F32, &lanes, metrics[0]->offset, &loss));
+    }
+    charl__steps_watch_loss(t->steps, loss);
+cleanup:
+    charl_tensor_release(loss);
+    return st;
+}
+
 /* The passes of a step run one after another, so they share the memory of the largest, which is the
  * last. */
 static charl_status compile_training(charl__trainer *t)
@@ -294,6 +325,7 @@ static charl_status compile_training(charl__trainer *t)
         }
         CHARL_TRY(compile(t, task, true));
     }
+    CHARL_TRY(watch_loss(t));
 cleanup:
     return st;
 }

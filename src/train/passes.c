@@ -12,7 +12,7 @@ typedef struct fold_step {
 typedef struct pass {
     charl_slices slices;
     int first, last; /* steps */
-    charl_recording *recording;
+    charl_recording *recording, *keep_loss;
 } pass;
 
 struct charl__passes {
@@ -25,6 +25,7 @@ struct charl__passes {
     int most_lanes;
     charl_params *set; /* borrowed */
     charl_buffer *partial, *counter;
+    charl_tensor *loss; /* f32: the lanes of all passes, one pass after another */
     float number[CHARL_MAX_SLICES];
 };
 
@@ -108,9 +109,11 @@ void charl__passes_destroy(charl__passes *p)
     if (p) {
         for (int i = 0; i < p->n; i++) {
             charl__recording_destroy(p->pass[i].recording);
+            charl__recording_destroy(p->pass[i].keep_loss);
         }
         charl__buffer_release(p->partial);
         charl__buffer_release(p->counter);
+        charl_tensor_release(p->loss);
         charl_free(p);
     }
 }
@@ -195,10 +198,60 @@ cleanup:
     return st;
 }
 
+/* Record the copy of n floats, of a pass, to element `at` of the loss. */
+static charl_status record_copy(const charl__passes *p, const charl_tensor *metrics, int64_t at,
+                                int64_t n, charl_recording **out)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape shape = {1, {n}};
+    charl_tensor *from = NULL, *to = NULL;
+
+    CHARL_TRY(charl__tensor_view(metrics->buffer, CHARL_F32, &shape, metrics->offset, &from));
+    CHARL_TRY(charl__tensor_view(p->loss->buffer, CHARL_F32, &shape, at, &to));
+    CHARL_TRY(charl__record_begin(p->set->dev, out));
+    st = charl__tensor_copy(from, to);
+    CHARL_TRY(charl__record_end(p->set->dev, st));
+cleanup:
+    charl_tensor_release(from);
+    charl_tensor_release(to);
+    return st;
+}
+
+charl_status charl__passes_keep_loss(charl__passes *p, const charl_tensor *const *metrics,
+                                     charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+    charl_shape shape = {1, {0}};
+    int64_t at = 0;
+
+    for (int i = 0; i < p->n; i++) {
+        shape.dim[0] += p->pass[i].slices.n_lanes;
+    }
+    CHARL_TRY(charl_tensor_create(p->set->dev, CHARL_F32, &shape, &p->loss));
+    for (int i = 0; i < p->n; i++) {
+        const int n = p->pass[i].slices.n_lanes;
+
+        CHARL_TRY(record_copy(p, metrics[i], at, n, &p->pass[i].keep_loss));
+        at += n;
+    }
+    *out = p->loss;
+cleanup:
+    return st;
+}
+
+static charl_status replay(charl_recording *r)
+{
+    return r ? charl__recording_replay(r, 0, charl__recording_count(r)) : CHARL_OK;
+}
+
 charl_status charl__passes_fold(charl__passes *p, int i)
 {
-    return charl__recording_replay(p->pass[i].recording, 0,
-                                   charl__recording_count(p->pass[i].recording));
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(replay(p->pass[i].keep_loss));
+    CHARL_TRY(replay(p->pass[i].recording));
+cleanup:
+    return st;
 }
 
 void charl__passes_fold_number(charl__passes *p, int i, const float *lanes)

@@ -33,6 +33,13 @@ charl_buffer *charl__passes_gradients(const charl__passes *p);
  * complete. Async. */
 charl_status charl__passes_fold(charl__passes *p, int i) CHARL_MUST_CHECK;
 
+/** Keep the loss of every pass: metrics[i] is what the graph of pass i leaves, a float per lane, in
+ * memory that the next pass takes. From then on charl__passes_fold copies it too, and *out,
+ * borrowed, has the lanes of all passes in a row. The graphs have been compiled. Errors: ERR_NOMEM,
+ * ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__passes_keep_loss(charl__passes *p, const charl_tensor *const *metrics,
+                                     charl_tensor **out) CHARL_MUST_CHECK;
+
 /** The same for one number: `lanes` of pass i; after the last pass charl__passes_number gives the
  * rank's lanes. */
 void charl__passes_fold_number(charl__passes *p, int i, const float *lanes);

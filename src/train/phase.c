@@ -1,6 +1,7 @@
 /* Phases of a rank's work, and the ways in which a test can lose a rank in one of them. */
 #include "train/phase.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault.h"
+#include "tensor/params.h"
 
 typedef charl_status (*way_of_failing)(int64_t arg, charl_params *params);
 
@@ -93,11 +95,24 @@ cleanup:
     return st;
 }
 
+/* The first gradient of this rank, before those of all are added up (but for GPUs that began to).
+ */
+static charl_status way_nan(int64_t arg, charl_params *params)
+{
+    static const float nan = NAN;
+
+    (void)arg;
+    return params && params->grad
+               ? charl__buffer_write(CHARL_QUEUE_COMPUTE, params->grad, 0, &nan, sizeof nan, true)
+               : CHARL_OK;
+}
+
 static const struct {
     const char *name;
     way_of_failing lose;
-} ways[] = {{"kill", way_kill}, {"stop", way_stop}, {"segv", way_segv}, {"hang", way_hang},
-            {"spin", way_spin}, {"exit", way_exit}, {"fail", way_fail}, {"flip", way_flip}};
+} ways[] = {{"kill", way_kill}, {"stop", way_stop}, {"segv", way_segv},
+            {"hang", way_hang}, {"spin", way_spin}, {"exit", way_exit},
+            {"fail", way_fail}, {"flip", way_flip}, {"nan", way_nan}};
 
 charl_status charl__phase_mishap(const char *word, charl_params *params)
 {

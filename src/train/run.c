@@ -130,7 +130,8 @@ cleanup:
     result->epoch = t.ds ? charl__trainer_epoch(&t) : 0.0;
     result->best_metric = t.ds ? t.best_metric : (double)NAN;
     result->early = t.ds && charl__trainer_is_over(&t);
-    result->skipped = t.skipped_before + t.skipped_now;
+    result->skipped = t.nonfinite.skipped;
+    result->overflowed = t.nonfinite.overflowed;
     result->best_step = t.ds ? t.best_step : -1;
     leave_alone(&t, st);
     charl__trainer_fini(&t);

@@ -38,7 +38,8 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .batch_size = t->config->train.batch_size,
                                     .best_metric = t->best_metric,
                                     .stale_evals = t->stale_evals,
-                                    .skipped_steps = t->skipped_before + t->skipped_now,
+                                    .skipped_steps = t->nonfinite.skipped,
+                                    .overflowed_steps = t->nonfinite.overflowed,
                                     .world_size = charl_comm_size(t->comm),
                                     .device = t->mixed.models,
                                     .driver = d->driver,
@@ -409,7 +410,8 @@ charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
         t->step = s->step;
         t->best_metric = t->new_best ? (double)NAN : s->best_metric;
         t->stale_evals = t->new_best ? 0 : s->stale_evals;
-        t->skipped_before = s->skipped_steps;
+        t->nonfinite.skipped = s->skipped_steps;
+        t->nonfinite.overflowed = s->overflowed_steps;
         charl_optimizer_set_steps(t->optimizer, s->optim_t);
         CHARL_TRY(restore_scale(t, s->loss_scale));
         t->resumed_step = t->saved_step = s->step;

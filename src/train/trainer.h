@@ -8,6 +8,7 @@
 #include "optim/optimizer.h"
 #include "train/balance.h"
 #include "train/mixed.h"
+#include "train/nonfinite.h"
 #include "train/passes.h"
 #include "train/phase.h"
 #include "train/sync.h"
@@ -57,8 +58,8 @@ typedef struct charl__trainer {
     int64_t step;        /* optimizer steps done: the whole cursor */
     double best_metric;
     int64_t best_step;
-    int64_t stale_evals;                 /* evaluations since the best */
-    int64_t skipped_before, skipped_now; /* steps left out: before this process, and in it */
+    int64_t stale_evals; /* evaluations since the best */
+    charl__nonfinite nonfinite;
 
     bool new_best;   /* that of the checkpoint is of other evaluations: best.h5 goes */
     char run_id[33]; /* rank 0: hexadecimal digits */

@@ -468,7 +468,7 @@ charl_train_events charl__output_events(charl__output *o)
 
 void charl__output_done(charl__output *o, const charl_train_result *r)
 {
-    char best[96] = "", wall[32], tokens[48] = "", skipped[48] = "";
+    char best[96] = "", wall[32], tokens[48] = "", skipped[48] = "", overflowed[48] = "";
 
     if (o->rank != 0 || o->args->dry_run) {
         return;
@@ -490,12 +490,15 @@ void charl__output_done(charl__output *o, const charl_train_result *r)
     if (r->skipped > 0) {
         snprintf(skipped, sizeof skipped, " skipped=%" PRId64, r->skipped);
     }
+    if (r->overflowed > 0) {
+        snprintf(overflowed, sizeof overflowed, " overflowed=%" PRId64, r->overflowed);
+    }
     if (r->early) {
         say_line(o, "early stopping: no better value for %" PRId64 " evaluations",
                  o->config->train.early_stopping_patience);
     }
-    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s%s%s wall_s=%.1f samples_per_s=%.0f%s",
-             r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped,
+    say_line(o, "%s step=%" PRId64 " epoch=%.4g%s%s%s%s wall_s=%.1f samples_per_s=%.0f%s",
+             r->stopped ? "stopped" : "done", r->step, r->epoch, best, skipped, overflowed,
              r->early ? " early_stopping=yes" : "", r->wall_s, r->samples_per_s, tokens);
     if (o->bar && !is_quiet(o)) {
         printf("%s at step %" PRId64 " after %s%s\n", r->stopped ? "stopped" : "done", r->step,

@@ -41,6 +41,7 @@ const charl__ckpt_field charl__ckpt_fields[] = {
     FIELD("/state", "best_metric", F64, best_metric, 0, false),
     OPTIONAL("/state", "stale_evals", stale_evals),
     OPTIONAL("/state", "skipped_steps", skipped_steps),
+    OPTIONAL("/state", "overflowed_steps", overflowed_steps),
     FIELD("/state", "world_size", I64, world_size, 1, true),
     FIELD("/state", "device", STRING, device, 0, true),
     FIELD("/state", "driver", STRING, driver, 0, true),

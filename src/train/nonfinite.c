@@ -1,0 +1,322 @@
+/* What the device notes of steps that are not finite, and what follows from it. */
+#include "train/nonfinite.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "train/trainer.h"
+
+/* How often the record is read: it remembers MASK steps, and reading it takes the device some
+ * microseconds. The host is less than MASK - POLL_STEPS steps ahead of the device. */
+enum { MASK = 64, POLL_STEPS = 32 };
+static const double POLL_S = 0.01;
+
+enum { SHOWN = 16, TEXT_BYTES = 768 };
+
+charl_status charl__nonfinite_open(charl__trainer *t)
+{
+    charl__nonfinite *n = &t->nonfinite;
+    void *host = NULL;
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__pinned_create(t->dev, sizeof *n->record, &n->pinned, &host));
+    n->record = host;
+    n->judged = n->polled = t->step;
+    n->polled_s = charl__clock_s();
+cleanup:
+    return st;
+}
+
+void charl__nonfinite_close(charl__trainer *t)
+{
+    charl__event_release(t->nonfinite.arrived);
+    charl__pinned_destroy(t->nonfinite.pinned); /* waits for what is on its way */
+    t->nonfinite.arrived = NULL;
+    t->nonfinite.pinned = NULL;
+}
+
+static uint64_t mask_of(const uint32_t word[2])
+{
+    return (uint64_t)word[1] << 32 | word[0];
+}
+
+/* Bits of the steps (judged, step]. */
+static uint64_t new_steps(const charl__trainer *t, int64_t step)
+{
+    const int64_t n = step - t->nonfinite.judged;
+
+    return n >= MASK ? ~UINT64_C(0) : n > 0 ? (UINT64_C(1) << n) - 1 : 0;
+}
+
+bool charl__nonfinite_is_new(const charl__trainer *t, int64_t step, const charl_norm_record *record)
+{
+    return (mask_of(record->left_out) & new_steps(t, step)) != 0;
+}
+
+charl_status charl__nonfinite_poll(charl__trainer *t)
+{
+    charl__nonfinite *n = &t->nonfinite;
+    const double now = charl__clock_s();
+    charl_status st = CHARL_OK;
+    bool done;
+
+    if (n->arrived) {
+        CHARL_TRY(charl__event_is_done(n->arrived, &done));
+        if (!done) {
+            goto cleanup;
+        }
+        charl__event_release(n->arrived);
+        n->arrived = NULL;
+        n->found = n->found || ((mask_of(n->record->left_out) | mask_of(n->record->bad_loss)) &
+                                new_steps(t, n->polled)) != 0;
+    }
+    if (t->step - n->polled >= POLL_STEPS || now - n->polled_s >= POLL_S) {
+        n->polled = t->step;
+        n->polled_s = now;
+        CHARL_TRY(charl__optimizer_read_norm(t->optimizer, n->record));
+        CHARL_TRY(charl__event_record(t->dev, CHARL_QUEUE_COMPUTE, &n->arrived));
+    }
+cleanup:
+    return st;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* "rows 3, 17 to 19, 40 and 59 more of train": what the step trained on, over all ranks. */
+static charl_status describe_samples(const charl__trainer *t, int64_t step, char *text, size_t size)
+{
+    const int64_t batch = t->config->train.batch_size;
+    charl_status st = CHARL_OK;
+    int64_t *rows = NULL, i = 0, end;
+    int used;
+
+    CHARL_TRY(charl_alloc_array(batch, sizeof *rows, &rows));
+    charl__feed_samples(t->train_feed, step - 1, rows);
+    qsort(rows, (size_t)batch, sizeof *rows, compare);
+    used = snprintf(text, size, "%s",
+                    t->data.kind == CHARL_DATASET_TOKENS ? "windows from token" : "rows");
+    for (int shown = 0; i < batch && shown < SHOWN; shown++, i = end) {
+        for (end = i + 1; end < batch && rows[end] == rows[end - 1] + 1; end++) {
+        }
+        used +=
+            snprintf(text + used, size - (size_t)used, "%s %" PRId64, i > 0 ? "," : "", rows[i]);
+        if (end > i + 1) {
+            used += snprintf(text + used, size - (size_t)used, " to %" PRId64, rows[end - 1]);
+        }
+    }
+    if (i < batch) {
+        used += snprintf(text + used, size - (size_t)used, " and %" PRId64 " more", batch - i);
+    }
+    snprintf(text + used, size - (size_t)used, " of %s", charl_split_name(CHARL_SPLIT_TRAIN));
+cleanup:
+    charl_free(rows);
+    return st;
+}
+
+/* "the gradient of fc1.weight is not finite" */
+static void describe(const charl__trainer *t, const charl__bad_step *v,
+                     const charl_norm_record *record, char *text, size_t size)
+{
+    charl_optimizer_report report;
+    char gradient[TEXT_BYTES / 2];
+
+    if (!v->gradient) {
+        snprintf(text, size, "the loss is not finite, though its gradient is");
+        return;
+    }
+    charl__optimizer_judge(t->optimizer, record, &report);
+    if (report.bad_step + 1 != v->step) { /* the record is of another one */
+        snprintf(gradient, sizeof gradient, "the gradient");
+    } else if (report.bad_param) {
+        snprintf(gradient, sizeof gradient, "the gradient of %s",
+                 charl_param_get_spec(report.bad_param)->name);
+    } else {
+        snprintf(gradient, sizeof gradient, "the norm of the gradient");
+    }
+    if (v->loss) {
+        snprintf(text, size, "the loss and %s are not finite", gradient);
+    } else {
+        snprintf(text, size, "%s is not finite%s", gradient,
+                 charl__steps_scale_is_dynamic(t->steps) ? ", even at the smallest loss scale"
+                                                         : "");
+    }
+}
+
+static const char *advice(const charl__trainer *t)
+{
+    return t->config->train.precision == CHARL_PRECISION_F16
+               ? "look at these samples, lower optimizer.learning_rate, set train.grad_clip, or "
+                 "set "
+                 "train.precision = bf16: numbers in f16 end at 65504"
+               : "look at these samples, lower optimizer.learning_rate, or set train.grad_clip";
+}
+
+/* Training ends because of v. Known to all ranks. */
+static charl_status fail(charl__trainer *t, const charl__bad_step *v,
+                         const charl_norm_record *record)
+{
+    charl_status st = CHARL_OK;
+    char what[TEXT_BYTES], samples[TEXT_BYTES];
+
+    describe(t, v, record, what, sizeof what);
+    CHARL_TRY(describe_samples(t, v->step, samples, sizeof samples));
+    t->agreed = true;
+    if (t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP) {
+        CHARL_FAIL(CHARL_ERR_NONFINITE,
+                   "%" PRId64
+                   " steps in a row were not finite, which is train.max_nonfinite_steps; "
+                   "at the first of them, step %" PRId64 ", %s; its samples: %s. HINT %s",
+                   t->nonfinite.in_row, v->step, what, samples, advice(t));
+    }
+    CHARL_FAIL(CHARL_ERR_NONFINITE,
+               "step %" PRId64 ": %s; %s. Its samples: %s. HINT %s; train.on_nonfinite = skip "
+               "leaves such steps out",
+               v->step, what,
+               v->gradient ? "the weights are those before this step"
+                           : "no checkpoint has been written since",
+               samples, advice(t));
+cleanup:
+    return st;
+}
+
+/* Whether to warn at the nth time: 1, 2, 4, 8, ... */
+static bool is_worth_it(int64_t n)
+{
+    return (n & (n - 1)) == 0;
+}
+
+static charl_status warn(charl__trainer *t, const charl__bad_step *v,
+                         const charl_norm_record *record)
+{
+    charl_status st = CHARL_OK;
+    char what[TEXT_BYTES], samples[TEXT_BYTES], text[2 * TEXT_BYTES + 128];
+
+    if (!is_worth_it(t->nonfinite.bad) || charl_comm_rank(t->comm) != 0) {
+        return CHARL_OK;
+    }
+    describe(t, v, record, what, sizeof what);
+    CHARL_TRY(describe_samples(t, v->step, samples, sizeof samples));
+    snprintf(text, sizeof text,
+             "step %" PRId64 " was %s: %s; its samples: %s (%" PRId64 " skipped so far)", v->step,
+             v->gradient ? "skipped" : "taken", what, samples, t->nonfinite.skipped);
+    charl__trainer_warn(t, text);
+cleanup:
+    return st;
+}
+
+charl_status charl__nonfinite_evaluation(charl__trainer *t, double loss)
+{
+    charl_status st = CHARL_OK;
+    const char *split = charl_split_name(t->eval_split);
+    char text[160];
+
+    if (isfinite(loss)) {
+        return CHARL_OK;
+    }
+    if (t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP) {
+        snprintf(text, sizeof text, "step %" PRId64 ": the loss on the %s split is not finite",
+                 t->step, split);
+        if (is_worth_it(++t->nonfinite.bad_evaluations) && charl_comm_rank(t->comm) == 0) {
+            charl__trainer_warn(t, text);
+        }
+        return CHARL_OK;
+    }
+    t->agreed = true;
+    CHARL_FAIL(CHARL_ERR_NONFINITE,
+               "step %" PRId64
+               ": the loss on the %s split is not finite, though the weights are%s. "
+               "HINT look at that split (charl predict), lower optimizer.learning_rate; "
+               "train.on_nonfinite = skip continues with a warning",
+               t->step, split,
+               t->config->train.precision == CHARL_PRECISION_F16
+                   ? "; numbers in f16 end at 65504, those of train.precision = bf16 do not"
+                   : "");
+cleanup:
+    return st;
+}
+
+/* Bits of any rank. */
+static charl_status unite(charl__trainer *t, uint64_t *mask)
+{
+    charl_status st = CHARL_OK;
+    int64_t bit[MASK];
+
+    for (int k = 0; k < MASK; k++) {
+        bit[k] = (int64_t)(*mask >> k & 1);
+    }
+    CHARL_TRY(charl_comm_reduce_i64(t->comm, CHARL_COMM_MAX, bit, MASK));
+    *mask = 0;
+    for (int k = 0; k < MASK; k++) {
+        *mask |= (uint64_t)bit[k] << k;
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step,
+                                    const charl_norm_record *record)
+{
+    charl__nonfinite *n = &t->nonfinite;
+    const int64_t limit = t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP
+                              ? t->config->train.max_nonfinite_steps
+                              : 1;
+    const uint64_t left_out = mask_of(record->left_out), overflowed = mask_of(record->overflowed);
+    uint64_t bad_loss = mask_of(record->bad_loss);
+    charl_status st = CHARL_OK;
+
+    n->found = false;
+    if (n->judged >= step) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(unite(t, &bad_loss));
+    if (step - n->judged > MASK) { /* what the mask has lost was good: a rank would have found it */
+        n->judged = step - MASK;
+        n->in_row = 0;
+    }
+    while (n->judged < step) {
+        const uint64_t bit = UINT64_C(1) << (step - n->judged - 1);
+        const charl__bad_step v = {.step = n->judged + 1,
+                                   .loss = (bad_loss & bit) != 0,
+                                   .gradient = (left_out & bit) != 0};
+
+        n->judged++;
+        if ((overflowed & bit) && !v.loss) {
+            n->overflowed++;
+        } else if (v.loss || v.gradient) {
+            n->first = n->in_row == 0 ? v : n->first;
+            n->in_row++;
+            n->bad++;
+            n->skipped += v.gradient;
+            if (n->in_row >= limit) {
+                CHARL_TRY(fail(t, &n->first, record));
+            }
+            CHARL_TRY(warn(t, &v, record));
+        } else {
+            n->in_row = 0;
+        }
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__trainer_check_finite(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    charl_norm_record record;
+
+    charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
+    CHARL_TRY(charl__sync_verify(t->sync)); /* with a deadline; reading waits without one */
+    CHARL_TRY(charl__optimizer_fetch_norm(t->optimizer, &record));
+    CHARL_TRY(charl__nonfinite_judge(t, t->step, &record));
+cleanup:
+    return st;
+}
