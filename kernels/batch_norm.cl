@@ -8,7 +8,7 @@
  * Specialised by   ACT, of x, g and the gradient (all else is float); WHAT (default 0); WEIGHT: there is w, else it is 1 (default 0)
  *                  COLUMNS  1: n is 1, vectors run along the channels; 0: along n (default 0)
  *                  CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
- * Launch           a unit is (slice, channel) for sums and (row, channel) for the gradient, laid out by src/autograd/op_common/rows.c with rows of n. With
+ * Launch           a unit is (slice, channel) for sums and (row, channel) for the gradient, laid out by src/autograd/launch/rows.c with rows of n. With
  *                  COLUMNS: one work-item per CHARL_VEC channels of a slice or row.
  * Numerics         the order of a sum depends on n and the rows of a slice only: the accumulators of rows.clh go on through all rows;
  *                  with COLUMNS, row r goes to accumulator r mod 4, then (0 + 2) + (1 + 3).

@@ -3,7 +3,7 @@
  *   out[r] = 1 if at most k elements, the label's included, are not below x[label], else 0; 0 for a label outside 0 .. n - 1 or NaN there
  *
  * Specialised by   ACT  CHARL_VEC  CHARL_ROW_ITEMS  CHARL_ROW_ACCS  see rows.clh
- * Launch           src/autograd/op_common/rows.c.
+ * Launch           src/autograd/launch/rows.c.
  * Numerics         counts, exact up to 2^24 elements.
  */
 /* How many elements are not below x[label]: NaNs count. */

@@ -5,7 +5,7 @@
  * with m = max of the row, s = sum of exp(x - m), w = weight[r] or 1. A label outside 0 .. n - 1 gives NaN; so does a NaN logit.
  *
  * Specialised by   see cross_entropy.clh and row_weight.clh
- * Launch           src/autograd/op_common/rows.c; with CHUNKS and several work-items to a row, a work-group for each row.
+ * Launch           src/autograd/launch/rows.c; with CHUNKS and several work-items to a row, a work-group for each row.
  * Numerics         cross_entropy.clh's
  */
 #include "cross_entropy_part.clh"

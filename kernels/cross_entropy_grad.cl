@@ -5,7 +5,7 @@
  * A label outside 0 .. n - 1 gives NaN; so does a NaN logit.
  *
  * Specialised by   see cross_entropy_grad.clh and row_weight.clh; CHARL_ROW_ITEMS: see rows.clh
- * Launch           src/autograd/op_common/rows.c; where work-items share rows, a work-group for each of `stretches` equal parts of a row, whose
+ * Launch           src/autograd/launch/rows.c; where work-items share rows, a work-group for each of `stretches` equal parts of a row, whose
  *                  work-items take vectors in turn. out may be x.
  * Numerics         each element by itself; exp: charl_exp_less.
  */

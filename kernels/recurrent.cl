@@ -8,7 +8,7 @@
  * where ' marks the step before (0 before the first), and inner is w_hh h', which at the first step is 0 and not read.
  * pre and h have the steps of a row one after another, [B, T, ..]; so has saved, with what the gradient needs: i, f, g, o, c or
  * r, z, n, q's third part. Arguments named `step`, `inner` and `carry` are of the current step, [B, ..]: see
- * src/autograd/op_common/recurrence.h.
+ * src/autograd/op/recurrent/recurrence.h.
  *
  * Specialised by   ACT             type of pre, h and their gradients, the series that are operands and results; all else is float
  *                  BIAS            1: q has a bias (default 0)

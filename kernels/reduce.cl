@@ -7,7 +7,7 @@
  *                         (0 + 2) + (1 + 3). out [outer, chunks, inner]
  *
  * Specialised by   as reduce.clh
- * Launch           rows: src/autograd/op_common/rows.c. columns: 1-D, each work-item sums `span` columns of a chunk.
+ * Launch           rows: src/autograd/launch/rows.c. columns: 1-D, each work-item sums `span` columns of a chunk.
  * Numerics         the order depends on n, and on whether inner is 1, only. out = sum * scale.
  */
 #include "reduce.clh"

@@ -8,7 +8,7 @@
  *                  LEAVES     room for so many slices (default 1); ROUND as in tree.clh
  *                  OUTPUTS    results of charl_fold_columns: 1 or 2 (default 1)
  *                  FOLD_COLUMNS, FOLD_LEAVES   extents of a work-group of charl_fold_columns; not defined: work-items have whole columns
- * Launch           src/autograd/op_common/rows.c.
+ * Launch           src/autograd/launch/rows.c.
  * Numerics         of a slice as reduce.cl, out of that sum * scale.
  */
 #define FOURTHS_AHEAD 16

@@ -11,7 +11,7 @@
  *                  KEEP     blocks of CHARL_ROW_WIDTH that cover a row, whose elements a work-item then reads once and keeps; 0: it
  *                           reads them each time (default 0)
  *                  CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
- * Launch           src/autograd/op_common/rows.c.
+ * Launch           src/autograd/launch/rows.c.
  * Numerics         fixed order (rows.clh), two passes for the variance. A sum x + y is normalised before it is rounded to ACT.
  */
 #if KEEP > 0 && !ADD /* what is not added need not be kept as numbers */

@@ -2,7 +2,7 @@
  *
  * Specialised by   as row_norm.cl; AFFINE 0: u = g
  *                  EXTRA  1: there is extra (default 0)
- * Launch           src/autograd/op_common/rows.c. Mean and deviation are computed again.
+ * Launch           src/autograd/launch/rows.c. Mean and deviation are computed again.
  * Numerics         fixed order (rows.clh), two passes for the variance; half types: charl_mad_for, and `total` of row_norm.clh.
  */
 #if KEEP

@@ -6,7 +6,7 @@
  * Specialised by   as row_norm_grad.cl, KEEP > 0. Rows are whole vectors, and all operands begin at multiples of 16 bytes.
  *                  BLOCK  rows that are added up at once: part of the result
  *                  FULL  2: a row has KEEP whole blocks; 1: all but the last are whole (default 0: not known). Then nothing is decided at them
- * Launch           src/autograd/op_common/row_norm_grad.c: the four accumulators of a block are formed by as many teams of work-items, each of
+ * Launch           src/autograd/op/norm/row_norm_grad.c: the four accumulators of a block are formed by as many teams of work-items, each of
  *                  which goes through its rows; where rows are short several blocks share a group.
  * Numerics         as those two.
  */

@@ -5,7 +5,7 @@
  *                   LOG 0: out = y * (g - sum(y * g))   LOG 1: out = g - exp(y) * sum(g)
  *
  * Specialised by   LOG (default 0); ACT; CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
- * Launch           src/autograd/op_common/rows.c. out is not an operand.
+ * Launch           src/autograd/launch/rows.c. out is not an operand.
  * Numerics         fixed order (rows.clh); s >= 1. A NaN, or an infinite maximum, makes the row NaN.
  */
 #ifndef LOG

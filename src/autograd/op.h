@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_OP_H
 #define CHARL_AUTOGRAD_OP_H
-/** What an operator is: one charl_op, in one file op/<name>.c, listed once in ops.def.
+/** What an operator is: one charl_op, in one file op/<family>/<name>.c, listed once in ops.def.
  *
  *  infer     shape, dtype and batch rule. Pure: touches no device. Sets inf->out[], inf->n_out,
  * inf->workspace. enqueue   launches kernels on the tensors it is given. Allocates nothing, waits

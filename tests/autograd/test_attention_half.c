@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/op_common/attention.h"
+#include "autograd/op/attention/attention.h"
 #include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "base/env.h"

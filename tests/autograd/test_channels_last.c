@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/op_common/channels.h"
-#include "autograd/op_common/norm.h"
+#include "autograd/op/norm/channels.h"
+#include "autograd/op/norm/batch_norm_common.h"
 #include "autograd/check/opcheck.h"
-#include "autograd/op_common/pool.h"
+#include "autograd/op/pool/pool.h"
 #include "base/alloc.h"
 
 enum { SLICES = 4, ALIGNED = 0, SEED = 5 };

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "autograd/op_common/conv2d.h"
+#include "autograd/op/conv/conv2d.h"
 #include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "base/env.h"

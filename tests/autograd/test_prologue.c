@@ -7,7 +7,7 @@
 
 #include "autograd/check/opcheck.h"
 #include "autograd/fuse/prologue.h"
-#include "autograd/op_common/norm.h"
+#include "autograd/op/norm/batch_norm_common.h"
 #include "base/alloc.h"
 
 enum { SLICES = 4, SEED = 7 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "autograd/op_common/attention.h"
+#include "autograd/op/attention/attention.h"
 #include "autograd/check/opcheck.h"
 #include "base/alloc.h"
 #include "emulation/lanes.h"

@@ -1,7 +1,7 @@
 /* The kernel of a chain, written from its operators' expressions. */
 #include "autograd/fuse/chain.h"
 
-#include "autograd/op_common/map.h"
+#include "autograd/launch/map.h"
 
 enum { NEIGHBOURS = 2, VECTORS = 4 }; /* what WHOLE is then; of a work-item */
 

@@ -1,10 +1,10 @@
 /* Batch norm reads its input twice before it knows its statistics: for the mean, and for the
  * squares around it. Of images that lie channels-last the second pass needs no more than what the
  * first one can say of a block of pixels: their sum, and the squares around their own mean
- * (op_common/channels.h). The bits are those of two passes, which go by blocks too.
+ * (op/norm/channels.h). The bits are those of two passes, which go by blocks too.
  */
 #include "autograd/fuse/fuse.h"
-#include "autograd/op_common/channels.h"
+#include "autograd/op/norm/channels.h"
 #include "base/alloc.h"
 
 /* sum(x): sums per channel, and the moments of blocks. */

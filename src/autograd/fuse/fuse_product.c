@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "autograd/fuse/fuse.h"
-#include "autograd/op_common/map.h"
+#include "autograd/launch/map.h"
 #include "autograd/fuse/product.h"
 #include "autograd/fuse/uses.h"
 #include "base/alloc.h"

@@ -4,7 +4,7 @@
  * W is the unit matrix, with its rows, like those of w_hh, in the order of the gates that ONNX has.
  */
 #include "autograd/onnx/onnx.h"
-#include "autograd/op_common/recurrence.h"
+#include "autograd/op/recurrent/recurrence.h"
 
 /* Blocks of `rows` rows of m, put into another order. */
 static const char *reorder(const charl_onnx_node *n, const char *m, int64_t rows, const int *order,

@@ -1,7 +1,7 @@
 /* layer_norm, rms_norm and their forms with a residual as ONNX. Opset 17 knows the first by name.
  */
 #include "autograd/onnx/onnx.h"
-#include "autograd/op_common/row_norm.h"
+#include "autograd/op/norm/row_norm.h"
 
 static void layer_norm(const charl_onnx_node *n, const char *x, const char *weight,
                        const char *bias, const char *out)

@@ -1,0 +1,184 @@
+/* Where the sums of slices meet: inside the kernel, or as partial results in the workspace. The
+ * bits are the same. */
+#include "autograd/launch/gemm_slices.h"
+#include "autograd/launch/rows.h"
+
+enum { MOST_PARTS = 64 };
+
+/* A sum is cut where there are too few tiles of this size, as long as its parts stay long. */
+typedef struct cut_rule {
+    int rows, columns, enough_tiles, shortest_part;
+} cut_rule;
+
+static const cut_rule plain = {64, 64, 32, 512}, for_tensor_cores = {128, 256, 128, 4096};
+
+bool charl__gemm_has_slices(const charl_enqueue *e, int k)
+{
+    return e->lane_stride[k] > 0;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static bool wants_more_parts(const cut_rule *r, const charl_gemm *p, int parts)
+{
+    const int64_t products = (p->inner > 1 ? p->inner : 1) * parts;
+    const int64_t k = p->k * (p->segments > 1 ? p->segments : 1);
+
+    return ceil_div(p->m, r->rows) * ceil_div(p->n, r->columns) * products < r->enough_tiles &&
+           k / (2 * parts) >= r->shortest_part;
+}
+
+/* Enough parts to occupy a device, as long as they stay long. A power of two, so that the tree over
+ * parts and slices is that over slices of trees over parts. What may go to tensor cores has the
+ * same parts where there are none. */
+static int parts_of(const charl_gemm *p, charl_dtype type)
+{
+    const int64_t segments = p->segments > 1 ? p->segments : 1;
+    const bool by_rows = p->a_kind == CHARL_GEMM_TRANSPOSED &&
+                         p->b_kind == CHARL_GEMM_PLAIN; /* k is outermost in both */
+    const int64_t cut = segments > 1 ? segments : by_rows ? p->k : 1;
+    int parts = 1;
+
+    while (parts < MOST_PARTS && cut % (2 * parts) == 0 &&
+           (wants_more_parts(&plain, p, parts) ||
+            (type != CHARL_F32 && by_rows && wants_more_parts(&for_tensor_cores, p, parts)))) {
+        parts *= 2;
+    }
+    return parts;
+}
+
+int64_t charl__gemm_slices_workspace(const charl_gemm *p, charl_dtype type, int n_slices)
+{
+    const int64_t leaves = (int64_t)n_slices * parts_of(p, type);
+
+    return leaves > 1 ? leaves * p->out_outer * (int64_t)sizeof(float) : 0;
+}
+
+/* p's products, each as `parts` products of a part of its sum. */
+static charl_gemm cut_products(const charl_gemm *p, int parts)
+{
+    charl_gemm q = *p;
+
+    if (q.segments > 1) {
+        q.segments /= parts;
+    } else {
+        q.k /= parts;
+    }
+    q.a_outer /= parts;
+    q.b_outer /= parts;
+    q.count *= parts;
+    return q;
+}
+
+charl_slices charl__cut_slices(const charl_slices *s, int parts)
+{
+    charl_slices cut = *s;
+
+    cut.total *= parts;
+    cut.first *= parts;
+    cut.count *= parts;
+    for (int j = 0; j < s->n_lanes; j++) {
+        cut.lane_lo[j] *= parts;
+        cut.lane_hi[j] *= parts;
+    }
+    return cut;
+}
+
+static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int k,
+                                bool with_a_sums)
+{
+    charl_status st = CHARL_OK;
+
+    for (int j = 0; j < e->slices->n_lanes; j++) {
+        const int first = e->slices->lane_lo[j] - e->slices->first;
+        charl_gemm q = *p;
+
+        q.out = e->out[k];
+        q.out_at = j * e->lane_stride[k];
+        q.a_sums = with_a_sums ? e->out[1] : NULL;
+        q.a_sums_at = with_a_sums ? j * e->lane_stride[1] : 0;
+        q.a_at += first * p->a_outer;
+        q.b_at += first * p->b_outer;
+        q.leaves = e->slices->lane_hi[j] - e->slices->lane_lo[j];
+        q.rounded = e->rounds[k] ? e->parts : 0;
+        q.count = p->inner;
+        CHARL_TRY(charl__gemm(e->dev, &q));
+    }
+cleanup:
+    return st;
+}
+
+/* The products of `leaves`, then the fold; sums of A, where wanted, likewise into output 1. */
+static charl_status fold_after(const charl_enqueue *leaves, const charl_gemm *p, int64_t elements,
+                               int k, bool with_a_sums)
+{
+    charl_status st = CHARL_OK;
+    const int64_t behind = leaves->slices->count * elements;
+    charl_gemm q = *p;
+
+    q.out = charl__fold_target(leaves, k);
+    if (with_a_sums) {
+        q.a_sums = charl__fold_target(leaves, 1);
+        q.a_sums_at = charl__fold_is_direct(leaves) ? 0 : behind;
+    }
+    CHARL_TRY(charl__gemm(leaves->dev, &q));
+    if (elements > 0 && !charl__fold_is_direct(leaves)) {
+        const charl__fold_input in[] = {
+            {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, 0), elements, k, NULL},
+            {charl__scratch_arg(CHARL_ARG_IN, leaves->workspace, behind), p->m, 1, NULL}};
+
+        CHARL_TRY(charl__fold_inputs(leaves, in, with_a_sums ? 2 : 1));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status run(const charl_enqueue *e, const charl_gemm *p, int k, bool with_a_sums)
+{
+    charl_status st = CHARL_OK;
+    const int parts = charl__gemm_has_slices(e, k) ? parts_of(p, p->a->dtype) : 1;
+    const charl_slices slices = charl__cut_slices(e->slices, parts);
+    charl_gemm q = cut_products(p, parts);
+    charl_enqueue leaves = *e;
+
+    leaves.slices = &slices;
+    leaves.parts = parts;
+    if (!charl__gemm_has_slices(e, k)) {
+        q.out = e->out[k];
+        q.a_sums = with_a_sums ? e->out[1] : NULL;
+        CHARL_TRY(charl__gemm(e->dev, &q));
+    } else if (!charl__fold_is_direct(&leaves) && charl__gemm_folds(e->dev, &q)) {
+        CHARL_TRY(fold_inside(&leaves, &q, k, with_a_sums));
+    } else {
+        CHARL_TRY(fold_after(&leaves, &q, p->out_outer, k, with_a_sums));
+    }
+cleanup:
+    return st;
+}
+
+charl_status charl__gemm_slices(const charl_enqueue *e, const charl_gemm *p, int k)
+{
+    return run(e, p, k, false);
+}
+
+charl_status charl__gemm_slices_sums(const charl_enqueue *e, const charl_gemm *p)
+{
+    return run(e, p, 0, true);
+}
+
+bool charl__gemm_slices_can_sum(const charl_enqueue *e, const charl_gemm *p)
+{
+    return charl__gemm_has_slices(e, 0) && !charl__fold_is_direct(e) &&
+           e->rounds[0] == e->rounds[1] && parts_of(p, p->a->dtype) == 1 &&
+           charl__gemm_folds(e->dev, p) && charl__gemm_folds_sums(e->dev, p);
+}
+
+int64_t charl__gemm_slices_sums_workspace(const charl_gemm *p, charl_dtype type, int n_slices)
+{
+    const int64_t leaves = (int64_t)n_slices * parts_of(p, type);
+
+    return leaves > 1 ? leaves * p->m * (int64_t)sizeof(float) : 0;
+}

@@ -1,0 +1,233 @@
+/* The elementwise engine and what elementwise operators share.
+ *
+ * On a device without groups a work-item runs over a few thousand elements in vectors of 16;
+ * elsewhere each takes one vector of 8. The bits do not depend on it.
+ */
+#include "autograd/launch/map.h"
+
+#include "autograd/fuse/chain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "charl/ops.h"
+
+enum { CPU_SPAN = 4096, DEFINES = 1024 };
+
+bool charl__is_ungrouped(const charl_device *dev)
+{
+    return charl__device_facts(dev)->group <= 1;
+}
+
+const char *charl__word_define(charl_dtype dtype)
+{
+    switch (charl_dtype_size(dtype)) {
+    case 1:
+        return "#define T uchar\n";
+    case 2:
+        return "#define T ushort\n";
+    case 8:
+        return "#define T ulong\n";
+    default:
+        return "#define T uint\n";
+    }
+}
+
+int charl__define_type(char *text, char name, charl_dtype dtype)
+{
+    return dtype == CHARL_F32
+               ? 0
+               : snprintf(text, 32, "#define %c_T %s\n", name, charl__kernel_type(dtype));
+}
+
+int64_t charl__span(const charl_device *dev, int64_t n, int64_t gpu)
+{
+    const int units = charl_device_get_info(dev)->compute_units;
+    int64_t span;
+
+    if (!charl__is_ungrouped(dev)) {
+        return gpu;
+    }
+    span = (n / (4 * (units > 0 ? units : 1)) + 15) / 16 * 16; /* enough for every core, twice */
+    return span < 1024 ? 1024 : span > CPU_SPAN ? CPU_SPAN : span;
+}
+
+void charl__span_launch(const charl_device *dev, int64_t n, int64_t span, charl_launch *l)
+{
+    const int group = charl__device_facts(dev)->group;
+    const size_t items = (size_t)((n + span - 1) / span);
+
+    l->local[0] = group > 1 ? (size_t)group : 1;
+    l->global[0] = (items + l->local[0] - 1) / l->local[0] * l->local[0];
+}
+
+charl__whole charl__whole_begin(const charl_device *dev, int64_t n, int vec)
+{
+    return (charl__whole){.n = n, .vec = vec, .all = !charl__is_ungrouped(dev) && n % vec == 0};
+}
+
+void charl__whole_add(charl__whole *w, const charl_tensor *t, int64_t inner, int64_t count)
+{
+    const bool starts = t->offset * (int64_t)charl_dtype_size(t->dtype) % 16 == 0;
+
+    if (count == w->n) {
+        w->all = w->all && starts;
+    } else if (inner == 1) {
+        w->all = w->all && starts && count % w->vec == 0;
+        w->neighbours = true;
+    } else {
+        w->all = w->all && inner % w->vec == 0;
+        w->elements = true;
+    }
+}
+
+int charl__whole_define(const charl__whole *w)
+{
+    return !w->all || (w->elements && w->neighbours) ? 0 : w->neighbours ? 2 : 1;
+}
+
+charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
+{
+    charl_status st = CHARL_OK;
+    const int64_t n = charl__tensor_count(m->out);
+    const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
+    const int64_t span = charl__span(e->dev, n, vec);
+    char defines[DEFINES];
+    charl_launch l = {.file = "map", .entry = "charl_map", .defines = defines, .label = e->label};
+    charl__whole whole = charl__whole_begin(e->dev, n, vec);
+    int used = 0, a = 0;
+
+    CHARL_INVARIANT(m->n_in >= 1 && m->n_in <= CHARL_MAP_MAX_IN);
+    if (n == 0) {
+        goto cleanup;
+    }
+    used =
+        snprintf(defines, sizeof defines,
+                 "%s#define CHARL_VEC %d\n#define N_IN %d\n#define EXPR (%s)\n#define INDEX %s\n",
+                 m->extra ? m->extra : "", vec, m->n_in, m->expr, n < INT32_MAX ? "uint" : "ulong");
+    for (int i = 0; i < m->n_in; i++) {
+        int64_t inner = 1, count = n;
+        char full[CHARL_SHAPE_TEXT], part[CHARL_SHAPE_TEXT];
+
+        CHARL_REQUIRE(charl__broadcast_in(m->out->channels_last, &m->out->shape, &m->in[i]->shape,
+                                          &inner, &count),
+                      CHARL_ERR_SHAPE, "operand %d %s does not broadcast to %s", i,
+                      charl_shape_format(&m->in[i]->shape, part),
+                      charl_shape_format(&m->out->shape, full));
+        CHARL_INVARIANT(used > 0 && used < DEFINES - 64);
+        used += charl__define_type(defines + used, (char)('A' + i), m->in[i]->dtype);
+        if (count < n) {
+            used += snprintf(defines + used, sizeof defines - (size_t)used, "#define MODE_%c 1\n",
+                             'A' + i);
+        }
+        l.args[a++] = charl__in(m->in[i]);
+        l.args[a++] = charl__i64(inner);
+        l.args[a++] = charl__i64(count);
+        charl__whole_add(&whole, m->in[i], inner, count);
+    }
+    charl__whole_add(&whole, m->out, 1, n);
+    snprintf(defines + used, sizeof defines - (size_t)used, "#define OUT_T %s\n#define WHOLE %d\n",
+             charl__kernel_type(m->out->dtype), charl__whole_define(&whole));
+    l.args[a++] = charl__out(m->out);
+    l.args[a++] = charl__i64(n);
+    l.args[a++] = charl__i64(span);
+    l.args[a++] = charl__f32(m->p);
+    l.args[a++] = charl__f32(m->q);
+    charl__span_launch(e->dev, n, span, &l);
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+charl_status charl__map_expr(const charl_enqueue *e, const charl_expr *x)
+{
+    return charl__map_run(e, &(charl_map){.expr = x->text,
+                                          .extra = x->extra,
+                                          .in = e->in,
+                                          .n_in = e->n_in,
+                                          .out = e->out[0],
+                                          .p = x->p,
+                                          .q = x->q});
+}
+
+bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dtype type,
+                       charl_expr *x)
+{
+    *x = (charl_expr){.text = op->expr, .half_text = op->half_expr};
+    if (op->express) {
+        op->express(attr, n_in, x);
+    }
+    if (x->half_text && type != CHARL_F32) {
+        x->text = x->half_text;
+    }
+    return x->text != NULL;
+}
+
+charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e)
+{
+    charl_expr x;
+
+    if (!op->enqueue && charl__op_express(op, e->attr, e->n_in, e->out[0]->dtype, &x)) {
+        return x.draws ? charl__chain_run(e, &x) : charl__map_expr(e, &x);
+    }
+    return op->enqueue(e);
+}
+
+int64_t charl__reference_index(const charl_reference *r, int i, int64_t e)
+{
+    int64_t inner = 1, count = 1;
+
+    (void)charl__broadcast_index(&r->out_type[0].shape, &r->in_type[i].shape, &inner, &count);
+    return count > 0 ? e / inner % count : 0;
+}
+
+/* [outer, count, inner] summed over outer and inner. The batch stays the leading extent: where it
+ * runs along the operand it is put in front of count, elsewhere it is part of outer. */
+static charl_var *sum_around(charl_graph *g, charl_var *v, const charl_type *like, int64_t inner,
+                             int64_t count)
+{
+    const charl_type t = charl_var_get_type(v);
+    const int64_t n = charl_shape_count(&t.shape);
+    const int64_t outer = inner * count > 0 ? n / (inner * count) : 0;
+
+    if (t.batch == CHARL_BATCHED &&
+        like->batch == CHARL_BATCHED) { /* rows of the operand are rows of v: outer is 1 */
+        const int64_t rows = t.shape.dim[0];
+
+        v = charl_reshape(g, v, (charl_shape){3, {rows, rows ? count / rows : 0, inner}});
+        return charl_sum(g, v, 2, false);
+    }
+    if (t.batch == CHARL_BATCHED) {
+        const int64_t rows = t.shape.dim[0];
+
+        v = charl_reshape(g, v, (charl_shape){4, {rows, rows ? outer / rows : 0, count, inner}});
+        return charl_sum_to(g, v, 2);
+    }
+    v = charl_reshape(g, v, (charl_shape){3, {outer, count, inner}});
+    return charl_sum_to(g, v, 1);
+}
+
+charl_var *charl__sum_like(charl_graph *g, charl_var *v, const charl_type *like)
+{
+    int64_t inner = 1, count = 1;
+    bool over_batch;
+    charl_type t;
+
+    if (!v) {
+        return NULL;
+    }
+    t = charl_var_get_type(v);
+    over_batch = t.batch == CHARL_BATCHED && like->batch != CHARL_BATCHED; /* even over one row */
+    if (charl_shape_equal(&t.shape, &like->shape) && !over_batch) {
+        return v;
+    }
+    if (charl_shape_count(&t.shape) != charl_shape_count(&like->shape) || over_batch) {
+        if (!charl__broadcast_index(&t.shape, &like->shape, &inner, &count)) {
+            return charl__graph_fail(g, CHARL_ERR_SHAPE,
+                                     "a gradient does not fit the operand that was broadcast");
+        }
+        v = sum_around(g, v, like, inner, count); /* f32 */
+        v = charl__as_dtype(g, v, charl__gradient_dtype(like));
+    }
+    return charl_reshape(g, v, like->shape);
+}

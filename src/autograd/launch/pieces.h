@@ -1,0 +1,13 @@
+#ifndef CHARL_AUTOGRAD_LAUNCH_PIECES_H
+#define CHARL_AUTOGRAD_LAUNCH_PIECES_H
+/** Kernels that go over rows in vectors of columns (kernels/pieces.clh), each element by itself. */
+#include "autograd/op.h"
+
+/** Launch l over `rows` rows of `columns` elements. l has file, entry, `n_args` arguments and maybe
+ * defines; the rest is set here, ACT from `act`, and rows, columns and span become its last
+ * arguments. Async.
+ * Errors: ERR_KERNEL, ERR_DEVICE. */
+charl_status charl__pieces_launch(const charl_enqueue *e, charl_launch *l, int n_args, int64_t rows,
+                                  int64_t columns, charl_dtype act) CHARL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,343 @@
+/* Launching row kernels, and sums in as many launches as their length needs. */
+#include "autograd/launch/rows.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/launch/map.h"
+
+/* The same numbers as in kernels/reduce.cl and rows.clh. */
+enum { ROW_CHUNK = 4096, COLUMN_CHUNK = 256, ROW_GROUP = 256, VEC = 16 };
+/* Of a work-group of a fold, where there are fewer columns than these. */
+enum { FOLD_COLUMNS = 16, FOLD_ACCS = 4, FOLD_LEAVES = 8, MANY_COLUMNS = 1 << 17 };
+
+static int64_t at_least_one(int64_t x)
+{
+    return x < 1 ? 1 : x;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+bool charl__rows_have_one_item(const charl_device *dev)
+{
+    return charl__is_ungrouped(dev) || charl_device_get_info(dev)->max_group < ROW_GROUP;
+}
+
+int charl__rows_width(int64_t n)
+{
+    int width = VEC;
+
+    while (width < n && width < ROW_GROUP) {
+        width *= 2;
+    }
+    return width;
+}
+
+charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra,
+                              charl_rows *out)
+{
+    charl_status st = CHARL_OK;
+    const bool one_item = charl__rows_have_one_item(dev);
+    const int width = charl__rows_width(n);
+    int used;
+
+    CHARL_REQUIRE(n <= INT_MAX / 2, CHARL_ERR_SHAPE, "a row of %lld elements is too long",
+                  (long long)n);
+    if (one_item) {
+        out->per_item = at_least_one(charl__span(dev, rows * at_least_one(n), 1) / at_least_one(n));
+        out->local = 1;
+        out->global = (size_t)ceil_div(rows, out->per_item);
+        used = snprintf(out->defines, sizeof out->defines,
+                        "%s#define CHARL_VEC %d\n#define CHARL_ROW_ACCS %d\n", extra ? extra : "",
+                        VEC, width / VEC);
+    } else {
+        const int items = width / CHARL_GPU_VEC;
+
+        out->per_item = 1;
+        out->local = ROW_GROUP;
+        out->global = (size_t)(ceil_div(rows, ROW_GROUP / items) * ROW_GROUP);
+        used = snprintf(out->defines, sizeof out->defines,
+                        "%s#define CHARL_VEC %d\n#define CHARL_ROW_ITEMS %d\n", extra ? extra : "",
+                        CHARL_GPU_VEC, items);
+    }
+    CHARL_INVARIANT(used > 0 && used < CHARL_ROWS_DEFINES);
+cleanup:
+    return st;
+}
+
+void charl__rows_store(charl_rows *plan, charl_dtype act)
+{
+    const size_t used = strlen(plan->defines);
+
+    CHARL_INVARIANT(used + 24 < sizeof plan->defines);
+    snprintf(plan->defines + used, sizeof plan->defines - used, "%s", charl__act_define(act));
+}
+
+charl_arg charl__scratch_arg(charl_arg_kind kind, const charl_tensor *workspace, int64_t offset)
+{
+    charl_arg a = charl__raw(kind, workspace->buffer);
+
+    a.v.offset = workspace->offset + offset;
+    return a;
+}
+
+bool charl__is_partial(const charl_enqueue *e, int k)
+{
+    return e->lane_stride[k] > 0;
+}
+
+int charl__axis(const charl_shape *s, int axis)
+{
+    axis = axis < 0 ? axis + s->ndim : axis;
+    return axis >= 0 && axis < s->ndim ? axis : -1;
+}
+
+void charl__split_axis(const charl_shape *s, int axis, int64_t *outer, int64_t *n, int64_t *inner)
+{
+    *outer = 1;
+    *inner = 1;
+    *n = s->dim[axis];
+    for (int i = 0; i < s->ndim; i++) {
+        *outer *= i < axis ? s->dim[i] : 1;
+        *inner *= i > axis ? s->dim[i] : 1;
+    }
+}
+
+bool charl__is_rows_of(const charl_shape *rows, const charl_shape *x)
+{
+    charl_shape front = *x;
+
+    front.ndim--;
+    return x->ndim >= 2 && charl_shape_equal(rows, &front);
+}
+
+static int64_t chunks_of(int64_t n, int64_t inner)
+{
+    return at_least_one(ceil_div(n, inner == 1 ? ROW_CHUNK : COLUMN_CHUNK));
+}
+
+int64_t charl__reduce_scratch(int64_t outer, int64_t n, int64_t inner)
+{
+    int64_t floats = 0;
+
+    for (n = chunks_of(n, inner); n > 1; n = chunks_of(n, inner)) {
+        floats += outer * n * inner;
+    }
+    return floats;
+}
+
+static int add_operands(const charl_reduce *r, charl_launch *l)
+{
+    int a = 0;
+
+    l->args[a++] = r->a;
+    if (r->n_in > 1) {
+        l->args[a++] = r->b;
+    }
+    l->args[a++] = r->out;
+    return a;
+}
+
+static charl_status launch_rows(const charl_enqueue *e, const charl_reduce *r, const char *extra,
+                                int64_t chunks)
+{
+    charl_status st = CHARL_OK;
+    charl_rows plan;
+    charl_launch l = {
+        .file = "reduce", .entry = "charl_reduce_rows", .label = e->label, .defines = plan.defines};
+    int a = add_operands(r, &l);
+
+    CHARL_TRY(charl__rows_plan(e->dev, r->outer * chunks, r->n < ROW_CHUNK ? r->n : ROW_CHUNK,
+                               extra, &plan));
+    l.args[a++] = charl__i64(r->outer * chunks);
+    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(r->n);
+    l.args[a++] = charl__i64(chunks);
+    l.args[a++] = charl__f32(r->scale);
+    l.args[a++] = charl__f32(r->p);
+    l.args[a++] = charl__f32(r->q);
+    l.global[0] = plan.global;
+    l.local[0] = plan.local;
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+static charl_status launch_columns(const charl_enqueue *e, const charl_reduce *r, const char *extra,
+                                   int64_t chunks)
+{
+    const bool cpu = charl__is_ungrouped(e->dev);
+    const int64_t height = at_least_one(r->n < COLUMN_CHUNK ? r->n : COLUMN_CHUNK);
+    const int64_t wide =
+        at_least_one(4096 / height / VEC) * VEC; /* columns that make a few thousand elements */
+    const int64_t span = cpu ? wide : 1;
+    char defines[CHARL_ROWS_DEFINES];
+    charl_launch l = {
+        .file = "reduce", .entry = "charl_reduce_columns", .label = e->label, .defines = defines};
+    int a = add_operands(r, &l);
+    const int used =
+        snprintf(defines, sizeof defines, "%s#define CHARL_VEC %d\n", extra, cpu ? VEC : 1);
+
+    CHARL_INVARIANT(used > 0 && used < CHARL_ROWS_DEFINES);
+    l.args[a++] = charl__i64(r->outer);
+    l.args[a++] = charl__i64(r->n);
+    l.args[a++] = charl__i64(r->inner);
+    l.args[a++] = charl__i64(chunks);
+    l.args[a++] = charl__i64(span);
+    l.args[a++] = charl__f32(r->scale);
+    l.args[a++] = charl__f32(r->p);
+    l.args[a++] = charl__f32(r->q);
+    charl__span_launch(e->dev, r->outer * chunks * ceil_div(r->inner, span), 1, &l);
+    return charl__launch(e->dev, &l);
+}
+
+/* EXPR and the types of the operands. */
+static void define_operands(const charl_reduce *r, char *text, size_t bytes)
+{
+    int used = snprintf(text, bytes, "#define N_IN %d\n#define EXPR (%s)\n", r->n_in,
+                        r->expr ? r->expr : "a");
+
+    CHARL_INVARIANT(used > 0 && (size_t)used < bytes - 64);
+    used += charl__define_type(text + used, 'A', r->a_type);
+    charl__define_type(text + used, 'B', r->b_type);
+}
+
+charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
+{
+    charl_status st = CHARL_OK;
+    charl_reduce level = *r;
+    int64_t scratch = r->scratch;
+
+    if (r->outer * r->inner == 0) {
+        goto cleanup;
+    }
+    for (bool last = false; !last;) {
+        const int64_t chunks = chunks_of(level.n, r->inner);
+        char extra[256];
+
+        define_operands(&level, extra, sizeof extra);
+        last = chunks == 1;
+        level.out = last ? r->out : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, scratch);
+        level.scale = last ? r->scale : 1.0F;
+        CHARL_TRY(r->inner == 1 ? launch_rows(e, &level, extra, chunks)
+                                : launch_columns(e, &level, extra, chunks));
+        level.a = level.out;
+        level.a.kind = CHARL_ARG_IN;
+        level.n_in = 1;
+        level.a_type = level.b_type = CHARL_F32;
+        level.expr = NULL;
+        level.n = chunks;
+        scratch += r->outer * chunks * r->inner;
+    }
+cleanup:
+    return st;
+}
+
+/* How columns of a fold, `width` of each output, go to work-items: where there are few, leaves and
+ * accumulators of a leaf go side by side; else, and on devices without groups, a work-item has
+ * whole columns. */
+static void shape_fold(const charl_enqueue *e, const charl_reduce *r, int leaves, charl_launch *l,
+                       charl_rows *plan)
+{
+    const bool cpu = charl__is_ungrouped(e->dev);
+    const int vec = cpu ? VEC : CHARL_GPU_VEC, accs = FOLD_COLUMNS * FOLD_ACCS;
+    const int max = charl_device_get_info(e->dev)->max_group / accs;
+    const int side = max < FOLD_LEAVES ? max : FOLD_LEAVES;
+    const int64_t width = r->inner / r->outputs,
+                  wide = cpu ? at_least_one(4096 / at_least_one(r->n * leaves) / VEC) * VEC : vec;
+    const size_t used = strlen(plan->defines), room = sizeof plan->defines - used;
+
+    if (cpu || side == 0 || width >= MANY_COLUMNS) {
+        snprintf(plan->defines + used, room, "#define CHARL_VEC %d\n", vec);
+        charl__span_launch(e->dev, r->outputs * ceil_div(width, wide), 1, l);
+    } else {
+        snprintf(plan->defines + used, room,
+                 "#define CHARL_VEC 1\n#define FOLD_COLUMNS %d\n#define FOLD_LEAVES %d\n",
+                 FOLD_COLUMNS, side);
+        l->local[0] = (size_t)(accs * side);
+        l->global[0] = (size_t)(r->outputs * ceil_div(width, FOLD_COLUMNS)) * l->local[0];
+    }
+    charl__launch_add(l, charl__i64(width));
+    charl__launch_add(l, charl__i64(wide));
+}
+
+static charl_arg lane_arg(const charl_enqueue *e, int k, int j)
+{
+    charl_arg out = charl__raw(CHARL_ARG_OUT, e->out[k]->buffer);
+
+    out.v.offset = e->out[k]->offset + j * e->lane_stride[k];
+    return out;
+}
+
+/* Lane j of the outputs from k on: so many leaves from number `first` on. */
+static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, int k, int j,
+                                int first, int leaves)
+{
+    charl_status st = CHARL_OK;
+    const bool rounds = e->rounds[k] && !charl__fold_is_direct(e);
+    const int64_t skipped = first * r->n * r->inner;
+    char extra[320];
+    charl_rows plan;
+    charl_launch l = {.file = "reduce_slices", .label = e->label, .defines = plan.defines};
+    charl_reduce at = *r;
+
+    CHARL_INVARIANT(r->outputs == 1 || e->rounds[k] == e->rounds[k + 1]);
+    define_operands(r, extra, sizeof extra);
+    snprintf(extra + strlen(extra), sizeof extra - strlen(extra),
+             "#define LEAVES %d\n#define OUTPUTS %d\n%s", CHARL_MAX_SLICES, r->outputs,
+             rounds ? "#define ROUND 0\n" : "");
+    at.a.v.offset += skipped;
+    at.b.v.offset += skipped;
+    at.a.count = at.b.count = 0;
+    at.out = lane_arg(e, k, j);
+    add_operands(&at, &l);
+    if (r->outputs > 1) {
+        charl__launch_add(&l, lane_arg(e, k + 1, j));
+    }
+    charl__launch_add(&l, charl__i32(leaves));
+    charl__launch_add(&l, charl__i64(r->n));
+    if (r->inner == 1) {
+        CHARL_TRY(charl__rows_plan(e->dev, 1, r->n, extra, &plan));
+        l.entry = "charl_fold_rows";
+        l.global[0] = l.local[0] = plan.local;
+    } else {
+        memcpy(plan.defines, extra, sizeof extra);
+        l.entry = "charl_fold_columns";
+        shape_fold(e, r, leaves, &l, &plan);
+    }
+    charl__launch_add(&l, charl__f32(r->scale));
+    charl__launch_add(&l, charl__f32(r->p));
+    charl__launch_add(&l, charl__f32(r->q));
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r, int k)
+{
+    charl_status st = CHARL_OK;
+    const bool partial = charl__is_partial(e, k);
+    charl_reduce sums = *r;
+
+    sums.outputs = r->outputs < 1 ? 1 : r->outputs;
+    if (chunks_of(r->n, r->inner) == 1) {
+        for (int j = 0; j < (partial ? e->slices->n_lanes : 1) && r->inner > 0; j++) {
+            const int lo = partial ? e->slices->lane_lo[j] : 0,
+                      hi = partial ? e->slices->lane_hi[j] : 1;
+
+            CHARL_TRY(launch_fold(e, &sums, k, j, partial ? lo - e->slices->first : 0, hi - lo));
+        }
+        goto cleanup;
+    }
+    CHARL_INVARIANT(partial && sums.outputs == 1);
+    sums.out = charl__fold_is_direct(e) ? charl__out(e->out[k])
+                                        : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0);
+    CHARL_TRY(charl__reduce_sum(e, &sums));
+    CHARL_TRY(charl__fold(e, charl__fold_target(e, k), r->inner, k));
+cleanup:
+    return st;
+}

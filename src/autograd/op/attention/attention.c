@@ -1,0 +1,600 @@
+/* attention: scaled dot-product attention of many heads on packed operands, and attention_grad, its
+ * gradient.
+ *
+ * The scores exist tile by tile only, after Dao et al., FlashAttention (2022) and Milakov and
+ * Gimelshein, Online normalizer calculation for softmax (2018). The gradient computes the weights
+ * again, from the logarithm of each row's normaliser.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "autograd/op/attention/attention.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/kv_cache.h"
+#include "autograd/launch/map.h"
+#include "autograd/launch/rows.h"
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "charl/ops.h"
+
+enum { MAX_D = 256, LANES = 32, DEFINES = 160 };
+enum { TILE = 64, GROUP = 256, LOCAL_BYTES = 40960 }; /* of the form with work-groups */
+
+typedef charl_attention_attr attention_attr;
+typedef charl_attention_extents extents;
+
+charl_attention_extents charl__attention_extents(const charl_shape *qkv,
+                                                 const charl_attention_attr *a)
+{
+    return (extents){qkv->dim[0], qkv->dim[1], qkv->dim[2] / (a->heads + 2 * a->kv_heads)};
+}
+
+static uint32_t threshold_of(float p)
+{
+    return (uint32_t)(p * 16777216.0F); /* draws have 24 bits */
+}
+
+charl_status charl__attention_check(const charl_infer *inf, int k)
+{
+    charl_status st = CHARL_OK;
+    const charl_attention_attr *a = inf->attr;
+    const charl_type *qkv = &inf->in[k];
+    const int columns = a->heads + 2 * a->kv_heads;
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(charl__is_float(qkv->dtype), CHARL_ERR_DTYPE, "qkv is %s, not a float",
+                  charl_dtype_name(qkv->dtype));
+    CHARL_REQUIRE(qkv->shape.ndim == 3 && qkv->shape.dim[2] > 0 && qkv->shape.dim[2] % columns == 0,
+                  CHARL_ERR_SHAPE, "qkv %s is not [B, T, (%d + 2 * %d) * D]",
+                  charl_shape_format(&qkv->shape, text), a->heads, a->kv_heads);
+    CHARL_REQUIRE(qkv->shape.dim[2] / columns <= MAX_D, CHARL_ERR_SHAPE,
+                  "a head of %lld elements is larger than %d",
+                  (long long)(qkv->shape.dim[2] / columns), MAX_D);
+    CHARL_REQUIRE(qkv->shape.dim[1] < INT32_MAX / 2, CHARL_ERR_SHAPE, "%lld positions are too many",
+                  (long long)qkv->shape.dim[1]);
+cleanup:
+    return st;
+}
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const attention_attr *a = inf->attr;
+    extents x;
+
+    CHARL_TRY(charl__attention_check(inf, 0));
+    x = charl__attention_extents(&inf->in[0].shape, a);
+    inf->n_out = 2;
+    inf->out[0] = inf->out[1] = inf->in[0];
+    inf->out[0].shape = (charl_shape){3, {x.b, x.t, a->heads * x.d}};
+    inf->out[1].shape = (charl_shape){3, {x.b, a->heads, x.t}};
+    inf->out[1].dtype = CHARL_F32;
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+/* Both forms give the same bits. */
+static bool in_groups(const charl_device *dev)
+{
+    const charl_device_info *info = charl_device_get_info(dev);
+
+    return !charl__is_ungrouped(dev) && info->max_group >= GROUP &&
+           info->local_bytes >= LOCAL_BYTES;
+}
+
+void charl__attention_arguments(const charl_enqueue *e, extents x, charl_launch *l, int n)
+{
+    const attention_attr *a = e->attr;
+    const int64_t first = a->batched ? x.b / e->slices->count * e->slices->first : 0;
+
+    l->args[n++] = charl__i32((int32_t)x.t);
+    l->args[n++] = charl__i32(a->heads);
+    l->args[n++] = charl__i32(a->kv_heads);
+    l->args[n++] = charl__f32(a->scale);
+    l->args[n++] = charl__in(e->step);
+    l->args[n++] = charl__i64(first);
+    l->args[n++] = charl__i64((int64_t)a->key);
+    l->args[n++] = charl__i32((int32_t)threshold_of(a->p));
+    l->args[n++] = charl__f32(1.0F / (1.0F - a->p));
+}
+
+/* What stands in front of every kernel, and the arguments that end every list. */
+static void specialise(const charl_enqueue *e, extents x, const char *extra, charl_launch *l,
+                       char *defines, int n)
+{
+    const attention_attr *a = e->attr;
+
+    snprintf(defines, DEFINES,
+             "%s%s#define D %lld\n#define CAUSAL %d\n#define DROP %d\n#define CHARL_VEC %d\n",
+             extra, charl__act_define(e->out[0]->dtype), (long long)x.d, a->causal, a->p > 0.0F,
+             in_groups(e->dev) ? 1 : 16);
+    l->defines = defines;
+    l->label = e->label;
+    charl__attention_arguments(e, x, l, n);
+}
+
+/* A work-item per `cpu` rows of each of `heads` heads, or a group per tile of them. */
+static void share_out(const charl_enqueue *e, extents x, int heads, int64_t cpu, charl_launch *l)
+{
+    const bool groups = in_groups(e->dev);
+    const int64_t rows = groups ? TILE : cpu;
+
+    l->local[0] = groups ? GROUP : 1;
+    l->global[0] = (size_t)(x.b * heads * ((x.t + rows - 1) / rows)) * l->local[0];
+}
+
+charl_status charl__attention_forward(const charl_enqueue *e, const charl_tensor *qkv,
+                                      const charl_tensor *out, charl_arg lse)
+{
+    const attention_attr *a = e->attr;
+    const extents x = charl__attention_extents(&qkv->shape, a);
+    char defines[DEFINES];
+    const char *name = in_groups(e->dev) ? "attention_local" : "attention_vector";
+    charl_launch l = {.file = name, .entry = name, .args = {charl__in(qkv), charl__out(out), lse}};
+
+    if (charl__attention_is_wgmma(e->dev, qkv->dtype, x.d)) {
+        return charl__attention_wgmma(e, qkv, out, lse);
+    }
+    share_out(e, x, a->heads, LANES, &l);
+    specialise(e, x, "", &l, defines, 3);
+    return charl__launch(e->dev, &l);
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    return charl__attention_forward(e, e->in[0], e->out[0], charl__out(e->out[1]));
+}
+
+static void backward(const charl_backward *b)
+{
+    charl_var *const gout = b->gout[0] ? b->gout[0] : charl_scale(b->g, b->out[0], 0.0F, 0.0F);
+    charl_var *const in[] = {gout, b->in[0], b->out[0], b->out[1], b->gout[1]};
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    charl__apply(b->g, &charl_op_attention_grad, b->attr, in, 5, out);
+    b->gin[0] = out[0];
+}
+
+/* Reference: the weights of all keys for one query of one head. */
+typedef struct query_case {
+    const attention_attr *a;
+    extents x;
+    const double *q, *k, *v; /* k, v: of key 0; a key is `pitch` elements after the one before */
+    int64_t pitch, n_keys;
+    double *weight, *factor; /* [T] scores, then weights; factors of dropout */
+} query_case;
+
+static void set_query(query_case *c, const double *qkv, int64_t b, int64_t h, int64_t q)
+{
+    const attention_attr *a = c->a;
+    const int64_t columns = a->heads + 2 * a->kv_heads, d = c->x.d;
+    const int64_t kv = a->heads + h / (a->heads / a->kv_heads);
+
+    c->pitch = columns * d;
+    c->q = qkv + ((b * c->x.t + q) * columns + h) * d;
+    c->k = qkv + (b * c->x.t * columns + kv) * d;
+    c->v = c->k + a->kv_heads * d;
+    c->n_keys = a->causal ? q + 1 : c->x.t;
+    for (int64_t k = 0; k < c->n_keys; k++) {
+        c->weight[k] = 0.0;
+        for (int64_t i = 0; i < d; i++) {
+            c->weight[k] += (double)a->scale * c->q[i] * c->k[k * c->pitch + i];
+        }
+    }
+}
+
+static void set_factors(const query_case *c, const charl_reference *r, int64_t b, int64_t h,
+                        int64_t q)
+{
+    const attention_attr *a = c->a;
+    const charl_step *step = r->step;
+    const charl__rng rng = charl__rng_key((uint64_t)step->seed_hi << 32 | step->seed_lo,
+                                          (uint64_t)step->step_hi << 32 | step->step_lo, a->key);
+    const int64_t row = (a->batched ? r->row0 : 0) + b, t4 = (c->x.t + 3) / 4 * 4;
+    const int64_t first = ((row * a->heads + h) * c->x.t + q) * t4;
+
+    for (int64_t k = 0; k < c->n_keys; k++) {
+        const bool keep =
+            a->p == 0.0F || charl__rng_u32(&rng, (uint64_t)(first + k)) >> 8 >= threshold_of(a->p);
+
+        c->factor[k] = keep ? 1.0 / (1.0 - (double)a->p) : 0.0;
+    }
+}
+
+/* Weights from scores; returns the logarithm of the normaliser. */
+static double normalise(const query_case *c)
+{
+    double m = c->weight[0], sum = 0.0;
+
+    for (int64_t k = 1; k < c->n_keys; k++) {
+        m = c->weight[k] > m ? c->weight[k] : m;
+    }
+    for (int64_t k = 0; k < c->n_keys; k++) {
+        sum += exp(c->weight[k] - m);
+    }
+    for (int64_t k = 0; k < c->n_keys; k++) {
+        c->weight[k] = exp(c->weight[k] - m) / sum;
+    }
+    return m + log(sum);
+}
+
+static void reference(const charl_reference *r)
+{
+    const attention_attr *a = r->attr;
+    query_case c = {.a = a, .x = charl__attention_extents(&r->in_type[0].shape, a)};
+
+    if (charl_alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
+        return;
+    }
+    c.factor = c.weight + c.x.t;
+    for (int64_t i = 0; i < c.x.b * a->heads * c.x.t; i++) {
+        const int64_t b = i / c.x.t / a->heads, h = i / c.x.t % a->heads, q = i % c.x.t;
+        double *out = r->out[0] + ((b * c.x.t + q) * a->heads + h) * c.x.d;
+
+        set_query(&c, r->in[0], b, h, q);
+        set_factors(&c, r, b, h, q);
+        r->out[1][i] = normalise(&c);
+        for (int64_t d = 0; d < c.x.d; d++) {
+            out[d] = 0.0;
+            for (int64_t k = 0; k < c.n_keys; k++) {
+                out[d] += c.weight[k] * c.factor[k] * c.v[k * c.pitch + d];
+            }
+        }
+    }
+    charl_free(c.weight);
+}
+
+static const attention_attr plain = {.heads = 2, .kv_heads = 2, .scale = 0.5F, .batched = true};
+static const attention_attr causal = {
+    .heads = 3, .kv_heads = 3, .scale = 0.3F, .causal = true, .batched = true};
+static const attention_attr grouped = {
+    .heads = 4, .kv_heads = 2, .scale = 0.35F, .causal = true, .batched = true};
+static const attention_attr one_head = {.heads = 1, .kv_heads = 1, .scale = 0.25F, .causal = true};
+static const attention_attr one_open = {.heads = 1, .kv_heads = 1, .scale = 0.25F};
+static const attention_attr dropped = {
+    .heads = 2, .kv_heads = 1, .scale = 0.5F, .p = 0.3F, .causal = true, .batched = true, .key = 7};
+static const attention_attr dropped_one = {
+    .heads = 1, .kv_heads = 1, .scale = 0.5F, .p = 0.5F, .causal = true, .key = 0x123456789abcdef0};
+
+/* T below, at and above the blocks of 32 queries and tiles of 64 keys; D beside multiples of 16. */
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_B(F32, 8, 5, 120)}, .attr = &plain, .lo = -2, .hi = 2, .terms = 20},
+    {.in = {CHARL_B(F32, 8, 1, 180)}, .attr = &causal, .lo = -2, .hi = 2, .terms = 20},
+    {.in = {CHARL_B(F32, 8, 33, 180)}, .attr = &causal, .lo = -2, .hi = 2, .terms = 33},
+    {.in = {CHARL_B(F32, 8, 12, 160)}, .attr = &grouped, .lo = -2, .hi = 2, .terms = 20},
+    {.in = {CHARL_B(F32, 8, 9, 80)}, .attr = &dropped, .lo = -2, .hi = 2, .terms = 20},
+    {.in = {CHARL_R(F32, 1, 203, 60)}, .attr = &one_head, .lo = -4, .hi = 4, .terms = 203},
+    {.in = {CHARL_R(F32, 1, 64, 60)}, .attr = &one_head, .lo = -4, .hi = 4, .terms = 64},
+    {.in = {CHARL_R(F32, 2, 131, 60)}, .attr = &one_open, .lo = -3, .hi = 3, .terms = 131},
+    {.in = {CHARL_R(F32, 1, 70, 60)}, .attr = &dropped_one, .lo = -2, .hi = 2, .terms = 70},
+    {.in = {CHARL_R(F32, 1, 1, 60)}, .attr = &one_open, .lo = -2, .hi = 2, .terms = 20},
+    {.in = {CHARL_R(F32, 2, 0, 60)}, .attr = &one_open, .lo = -2, .hi = 2},
+};
+
+/* Part of qkv as [B, kv_heads, group, T, D]: `heads` heads from column `first` on. `last` is the
+ * order of the last three extents. */
+static const char *onnx_heads(const charl_onnx_node *n, int first, int heads, bool transposed)
+{
+    static const int64_t rows[] = {0, 2, 3, 1, 4}, columns[] = {0, 2, 3, 4, 1};
+    const attention_attr *a = n->attr;
+    const extents x = charl__attention_extents(&n->in_type[0].shape, a);
+    charl_type type = n->in_type[0];
+    const char *part = charl__onnx_slice(n, n->in[0], -1, first * x.d, (first + heads) * x.d, NULL);
+
+    type.shape = (charl_shape){5, {x.b, x.t, a->kv_heads, heads / a->kv_heads, x.d}};
+    part = charl__onnx_reshape(n, part, &type, NULL);
+    return charl__onnx_transpose(n, part, transposed ? columns : rows, 5, NULL);
+}
+
+/* 0 where query q sees key k, minus infinity where k > q: [T, T]. */
+static const char *onnx_mask(const charl_onnx_node *n, int64_t t)
+{
+    const char *hidden = charl__onnx_op(n, "Expand", charl__onnx_float(n, -(double)INFINITY),
+                                        charl__onnx_ints(n, (const int64_t[]){t, t}, 2), NULL);
+
+    return charl__onnx_call(n, &(charl_onnx_call){.type = "Trilu",
+                                                  .in = {hidden, charl__onnx_int(n, 1)},
+                                                  .attr = {{"upper", .i = 1}}});
+}
+
+/* The T x T weights do exist here: runtimes know how to fuse this pattern. */
+static void onnx(const charl_onnx_node *n)
+{
+    static const int64_t back[] = {0, 3, 1, 2, 4};
+    const attention_attr *a = n->attr;
+    const int64_t t = n->in_type[0].shape.dim[1];
+    const char *s;
+
+    if (a->p > 0.0F) {
+        charl__onnx_fail(n, "attention with dropout is for training");
+        return;
+    }
+    s = charl__onnx_op(n, "MatMul", onnx_heads(n, 0, a->heads, false),
+                       onnx_heads(n, a->heads, a->kv_heads, true), NULL);
+    s = charl__onnx_op(n, "Mul", s, charl__onnx_float(n, (double)a->scale), NULL);
+    s = a->causal ? charl__onnx_op(n, "Add", s, onnx_mask(n, t), NULL) : s;
+    s = charl__onnx_call(
+        n, &(charl_onnx_call){.type = "Softmax", .in = {s}, .attr = {{"axis", .i = -1}}});
+    s = charl__onnx_op(n, "MatMul", s, onnx_heads(n, a->heads + a->kv_heads, a->kv_heads, false),
+                       NULL);
+    s = charl__onnx_transpose(n, s, back, 5, NULL);
+    charl__onnx_reshape(n, s, n->out_type, n->out);
+}
+
+/* Q K^T and P V over the T*T pairs of positions, half of them where causal. */
+static double count_flop(const attention_attr *a, const charl_shape *qkv)
+{
+    const extents x = charl__attention_extents(qkv, a);
+
+    return (a->causal ? 2.0 : 4.0) * (double)(x.b * a->heads * x.d) * (double)x.t * (double)x.t;
+}
+
+static double flop(const charl_infer *inf)
+{
+    return count_flop(inf->attr, &inf->in[0].shape);
+}
+
+const charl_op charl_op_attention = {
+    .name = "attention",
+    .flop = flop,
+    .formula = "out[q] = sum over keys k of softmax(scale * Q[q] . K[k]) * V[k], per head",
+    .n_in = 1,
+    .attr_size = sizeof(attention_attr),
+    .half = CHARL_HALF(0),
+    .narrows = true,
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    .onnx = onnx,
+    CHARL_SAMPLES(samples),
+};
+
+/* attention_grad(gout, qkv, out, lse[, glse]) */
+static int64_t row_count(const extents *x, const attention_attr *a)
+{
+    return x->b * x->t * a->heads;
+}
+
+static charl_status infer_grad(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const attention_attr *a = inf->attr;
+    extents x;
+
+    CHARL_TRY(charl__attention_check(inf, 1));
+    for (int i = 0; i < inf->n_in; i++) {
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
+                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
+    }
+    x = charl__attention_extents(&inf->in[1].shape, a);
+    CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[2].shape) &&
+                      charl_shape_count(&inf->in[0].shape) == row_count(&x, a) * x.d &&
+                      charl_shape_count(&inf->in[3].shape) == row_count(&x, a) &&
+                      charl_shape_equal(&inf->in[3].shape, &inf->in[inf->n_in > 4 ? 4 : 3].shape),
+                  CHARL_ERR_SHAPE, "gout, qkv, out and lse do not fit");
+    inf->out[0] = inf->in[1];
+    inf->workspace = row_count(&x, a) * (int64_t)sizeof(float);
+    if (inf->in[1].dtype != CHARL_F32) { /* dq, before it is rounded */
+        inf->workspace *= 1 + x.d;
+    }
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+/* The product of each row of gout with the same row of out, into the workspace [B, T, heads]. */
+static charl_status dot_rows(const charl_enqueue *e, const extents *x)
+{
+    return charl__reduce_sum(
+        e, &(charl_reduce){.expr = "a * b",
+                           .a = charl__in(e->in[0]),
+                           .b = charl__in(e->in[2]),
+                           .a_type = e->in[0]->dtype,
+                           .b_type = e->in[2]->dtype,
+                           .n_in = 2,
+                           .outer = row_count(x, e->attr),
+                           .n = x->d,
+                           .inner = 1,
+                           .out = charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0),
+                           .scale = 1.0F});
+}
+
+static charl_status launch_grad(const charl_enqueue *e, const extents *x, charl_launch l)
+{
+    char defines[DEFINES];
+
+    l.args[0] = charl__in(e->in[0]);
+    l.args[1] = charl__in(e->in[1]);
+    l.args[2] = charl__in(e->in[3]);
+    l.args[3] = charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0);
+    l.args[4] = charl__in(e->n_in > 4 ? e->in[4] : NULL);
+    l.args[5] = charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, row_count(x, e->attr));
+    l.args[6] = charl__out(e->out[0]);
+    specialise(e, *x, e->n_in > 4 ? "#define GLSE 1\n" : "", &l, defines, 7);
+    return charl__launch(e->dev, &l);
+}
+
+static charl_status enqueue_grad(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const attention_attr *a = e->attr;
+    const extents x = charl__attention_extents(&e->in[1]->shape, a);
+    charl_launch all = {.file = "attention_vector_grad", .entry = "attention_vector_grad"},
+                 queries = {.file = "attention_local_grad", .entry = "charl_queries"},
+                 keys = {.file = "attention_local_grad", .entry = "charl_keys"};
+
+    if (row_count(&x, a) == 0) {
+        goto cleanup;
+    }
+    if (charl__attention_is_wgmma(e->dev, e->in[1]->dtype, x.d)) {
+        return charl__attention_wgmma_grad(e);
+    }
+    CHARL_TRY(dot_rows(e, &x));
+    share_out(e, x, a->heads, x.t, &queries);
+    share_out(e, x, a->kv_heads, x.t, &keys);
+    all.global[0] = keys.global[0]; /* without groups a work-item has all rows of a key head */
+    all.local[0] = keys.local[0];
+    if (!in_groups(e->dev)) {
+        CHARL_TRY(launch_grad(e, &x, all));
+    } else {
+        CHARL_TRY(launch_grad(e, &x, queries));
+        CHARL_TRY(launch_grad(e, &x, keys));
+    }
+cleanup:
+    return st;
+}
+
+/* What query i of the reference adds to dq, dk and dv. */
+static void add_query(const query_case *c, const charl_reference *r, int64_t i)
+{
+    const attention_attr *a = c->a;
+    const int64_t b = i / c->x.t / a->heads, h = i / c->x.t % a->heads, q = i % c->x.t;
+    const int64_t row = ((b * c->x.t + q) * a->heads + h) * c->x.d;
+    const double *gout = r->in[0] + row, *out = r->in[2] + row;
+    double *dq = r->out[0] + (c->q - r->in[1]), *dk = r->out[0] + (c->k - r->in[1]);
+    double *dv = r->out[0] + (c->v - r->in[1]);
+    double delta = r->n_in > 4 ? -r->in[4][i] : 0.0;
+
+    for (int64_t d = 0; d < c->x.d; d++) {
+        delta += gout[d] * out[d];
+    }
+    for (int64_t k = 0; k < c->n_keys; k++) {
+        const double p = exp(c->weight[k] - r->in[3][i]);
+        double dp = 0.0, ds;
+
+        for (int64_t d = 0; d < c->x.d; d++) {
+            dp += gout[d] * c->v[k * c->pitch + d];
+        }
+        ds = p * (c->factor[k] * dp - delta) * (double)a->scale;
+        for (int64_t d = 0; d < c->x.d; d++) {
+            dq[d] += ds * c->k[k * c->pitch + d];
+            dk[k * c->pitch + d] += ds * c->q[d];
+            dv[k * c->pitch + d] += p * c->factor[k] * gout[d];
+        }
+    }
+}
+
+static void reference_grad(const charl_reference *r)
+{
+    const attention_attr *a = r->attr;
+    query_case c = {.a = a, .x = charl__attention_extents(&r->in_type[1].shape, a)};
+
+    if (charl_alloc_array(2 * c.x.t, sizeof(double), &c.weight) != CHARL_OK) {
+        return;
+    }
+    c.factor = c.weight + c.x.t;
+    for (int64_t i = 0; i < charl_shape_count(&r->in_type[1].shape); i++) {
+        r->out[0][i] = 0.0;
+    }
+    for (int64_t i = 0; i < row_count(&c.x, a); i++) {
+        const int64_t b = i / c.x.t / a->heads, h = i / c.x.t % a->heads, q = i % c.x.t;
+
+        set_query(&c, r->in[1], b, h, q);
+        set_factors(&c, r, b, h, q);
+        add_query(&c, r, i);
+    }
+    charl_free(c.weight);
+}
+
+/* gout, qkv, out, lse of B rows of T positions; H heads, C heads and key heads, D elements. */
+#define GRAD(KIND, B, T, H, C, D)                                                                  \
+    {                                                                                              \
+        CHARL_##KIND(F32, B, T, (H) * (D)), CHARL_##KIND(F32, B, T, (C) * (D)),                    \
+            CHARL_##KIND(F32, B, T, (H) * (D)), CHARL_##KIND(F32, B, H, T),                        \
+            CHARL_##KIND(F32, B, H, T)                                                             \
+    }
+
+static const charl_op_sample samples_grad[] = {
+    {.in = GRAD(B, 8, 7, 2, 6, 20), .attr = &plain, .lo = -1, .hi = 1, .terms = 20},
+    {.in = GRAD(B, 8, 1, 3, 9, 20), .attr = &causal, .lo = -1, .hi = 1, .terms = 20},
+    {.in = GRAD(B, 8, 33, 3, 9, 20), .attr = &causal, .lo = -1, .hi = 1, .terms = 99},
+    {.in = GRAD(B, 8, 12, 4, 8, 20), .attr = &grouped, .lo = -1, .hi = 1, .terms = 48},
+    {.in = GRAD(B, 8, 9, 2, 4, 20), .attr = &dropped, .lo = -1, .hi = 1, .terms = 36},
+    {.in = GRAD(R, 1, 203, 1, 3, 20), .attr = &one_head, .lo = -1, .hi = 1, .terms = 812},
+    {.in = GRAD(R, 2, 131, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1, .terms = 512},
+    {.in = GRAD(R, 1, 70, 1, 3, 20), .attr = &dropped_one, .lo = -1, .hi = 1, .terms = 280},
+    {.in = GRAD(R, 1, 1, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1, .terms = 20},
+    {.in = GRAD(R, 2, 0, 1, 3, 20), .attr = &one_open, .lo = -1, .hi = 1},
+};
+
+/* Five products where the forward pass has two. */
+static double flop_grad(const charl_infer *inf)
+{
+    return 2.5 * count_flop(inf->attr, &inf->in[1].shape);
+}
+
+const charl_op charl_op_attention_grad = {
+    .name = "attention_grad",
+    .flop = flop_grad,
+    .formula = "dv = (f p)^T gout, dk = ds^T q, dq = ds k, ds = scale p (f gout . v - gout . out)",
+    .n_in = 5,
+    .n_optional = 1,
+    .attr_size = sizeof(attention_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(2),
+    .narrows = true,
+    .infer = infer_grad,
+    .enqueue = enqueue_grad,
+    .reference = reference_grad,
+    CHARL_SAMPLES(samples_grad),
+};
+
+/* Inference with a cache: the rows of qkv are positions of a sequence, seen one after the other. */
+static charl_var *continue_sequence(charl_graph *g, charl_var *qkv, attention_attr *a)
+{
+    const charl_shape s = charl_var_get_type(qkv).shape;
+    const int64_t columns = a->heads + 2 * a->kv_heads;
+    charl_var *position = charl__graph_position(g);
+
+    if (!a->causal) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "attention: a sequence can only be continued where attention is "
+                                 "causal");
+    }
+    a->p = 0.0F;
+    a->begins = !position;
+    return charl__attention_cached(
+        g, qkv, charl__graph_next_cache(g, s.ndim == 3 ? s.dim[2] / columns * 2 * a->kv_heads : 1),
+        position, a);
+}
+
+charl_var *charl_attention(charl_graph *g, charl_var *qkv, const charl_attention_args *args)
+{
+    const int kv_heads = args->kv_heads > 0 ? args->kv_heads : args->heads;
+    attention_attr a = {.heads = args->heads,
+                        .kv_heads = kv_heads,
+                        .scale = args->scale,
+                        .p = args->dropout,
+                        .causal = args->causal};
+    charl_var *out[CHARL_OP_MAX_OUT];
+    char name[256];
+
+    if (a.heads < 1 || a.heads % kv_heads != 0 || args->kv_heads < 0) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "attention: %d heads are not a multiple of %d key heads",
+                                 args->heads, args->kv_heads);
+    }
+    if (!(a.p >= 0.0F && a.p < 1.0F) || !(a.scale >= 0.0F && a.scale <= 1e30F)) {
+        return charl__graph_fail(
+            g, CHARL_ERR_INVALID,
+            "attention: dropout = %g is not in [0, 1) or scale = %g is negative", (double)a.p,
+            (double)a.scale);
+    }
+    if (!qkv) {
+        return NULL;
+    }
+    if (a.scale == 0.0F && charl_var_get_type(qkv).shape.ndim == 3) {
+        a.scale = (float)(1.0 / sqrt((double)(charl_var_get_type(qkv).shape.dim[2] /
+                                              (a.heads + 2 * a.kv_heads))));
+    }
+    if (charl__graph_has_cache(g)) {
+        return continue_sequence(g, qkv, &a);
+    }
+    a.p = charl_graph_is_training(g) ? a.p : 0.0F;
+    a.batched = charl_var_get_type(qkv).batch == CHARL_BATCHED;
+    a.key = charl__fnv1a64_string(charl__graph_next_name(g, "attention", name, sizeof name));
+    charl__apply(g, &charl_op_attention, &a, &qkv, 1, out);
+    return out[0];
+}

@@ -1,0 +1,124 @@
+/* Attention of half types on NVIDIA's tensor cores. What is chosen here (tiles, how operands are
+ * copied) changes no bits: kernels/nvidia/attention_wgmma.cl says why. */
+#include <stdio.h>
+
+#include "autograd/op/attention/attention.h"
+#include "autograd/launch/rows.h"
+
+enum { MAX_D = 128, CHUNK = 8, BLOCK = 64, BLOCK_BYTES = 8192, WARPGROUP = 128, DEFINES = 256 };
+
+/* How a kernel uses local memory and a compute unit. */
+typedef struct form {
+    const char *file, *entry;
+    const char *extra; /* defines */
+    int warpgroups;    /* 64 rows each */
+    int tiles;         /* of 64 rows in local memory */
+    int more_bytes;    /* there, per 64 elements of a head */
+    int states;        /* bytes there, of 64 queries twice */
+    int narrow_groups; /* on a compute unit, for heads of at most 64 elements */
+    int wide_groups;
+} form;
+
+static const form forward_form = {.file = "nvidia/attention_wgmma",
+                                  .entry = "attention_wgmma",
+                                  .extra = "#define WARPGROUPS 1\n",
+                                  .warpgroups = 1,
+                                  .tiles = 4,
+                                  .more_bytes = 256,
+                                  .narrow_groups = 4,
+                                  .wide_groups = 3};
+static const form queries_form = {.file = "nvidia/attention_wgmma_grad",
+                                  .entry = "charl_queries",
+                                  .extra = "#define KEYS 0\n",
+                                  .warpgroups = 1,
+                                  .tiles = 4,
+                                  .more_bytes = 256,
+                                  .narrow_groups = 3,
+                                  .wide_groups = 2};
+static const form keys_form = {.file = "nvidia/attention_wgmma_grad",
+                               .entry = "charl_keys",
+                               .extra = "#define KEYS 1\n",
+                               .warpgroups = 1,
+                               .tiles = 6,
+                               .more_bytes = 512,
+                               .states = 1024,
+                               .narrow_groups = 3,
+                               .wide_groups = 2};
+
+bool charl__attention_is_wgmma(const charl_device *dev, charl_dtype dtype, int64_t d)
+{
+    return charl__device_facts(dev)->wgmma && (dtype == CHARL_BF16 || dtype == CHARL_F16) &&
+           d % CHUNK == 0 && d <= MAX_D;
+}
+
+/* The kernels copy 16 bytes at a time. The memory plan places every value so. */
+static charl_status check_places(const charl_launch *l, int count)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; i < count; i++) {
+        CHARL_REQUIRE(l->args[i].size != 2 || l->args[i].v.offset % CHUNK == 0, CHARL_ERR_INVALID,
+                      "attention on tensor cores: operand %d begins at element %lld of its memory, "
+                      "not at a multiple of %d; copy it to a tensor of its own",
+                      i, (long long)l->args[i].v.offset, CHUNK);
+    }
+cleanup:
+    return st;
+}
+
+/* l has the first n arguments. One group per tile of each of `heads` heads. */
+static charl_status launch(const charl_enqueue *e, const form *f, charl_attention_extents x,
+                           int heads, int n, charl_launch *l)
+{
+    charl_status st = CHARL_OK;
+    const charl_attention_attr *a = e->attr;
+    const int64_t rows = (int64_t)BLOCK * f->warpgroups;
+    const int blocks = x.d > BLOCK ? 2 : 1;
+    char defines[DEFINES];
+
+    snprintf(defines, sizeof defines,
+             "#define IS_F16 %d\n#define D %lld\n#define CAUSAL %d\n#define DROP %d\n"
+             "#define GLSE %d\n%s",
+             e->out[0]->dtype == CHARL_F16, (long long)x.d, a->causal, a->p > 0.0F, e->n_in > 4,
+             f->extra);
+    l->file = f->file;
+    l->entry = f->entry;
+    l->defines = defines;
+    l->label = e->label;
+    l->local[0] = (size_t)(WARPGROUP * f->warpgroups);
+    l->global[0] = (size_t)(x.b * heads * ((x.t + rows - 1) / rows)) * l->local[0];
+    l->local_bytes = blocks * (f->tiles * BLOCK_BYTES + f->more_bytes) + f->states;
+    l->groups = blocks > 1 ? f->wide_groups : f->narrow_groups;
+    CHARL_TRY(check_places(l, n));
+    charl__attention_arguments(e, x, l, n);
+    CHARL_TRY(charl__launch(e->dev, l));
+cleanup:
+    return st;
+}
+
+charl_status charl__attention_wgmma(const charl_enqueue *e, const charl_tensor *qkv,
+                                    const charl_tensor *out, charl_arg lse)
+{
+    const charl_attention_attr *a = e->attr;
+    charl_launch l = {.args = {charl__in(qkv), charl__out(out), lse}};
+
+    return launch(e, &forward_form, charl__attention_extents(&qkv->shape, a), a->heads, 3, &l);
+}
+
+/* attention_grad(gout, qkv, out, lse[, glse]): the first kernel leaves gout . out for the second.
+ */
+charl_status charl__attention_wgmma_grad(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const charl_attention_attr *a = e->attr;
+    const charl_attention_extents x = charl__attention_extents(&e->in[1]->shape, a);
+    charl_launch l = {.args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]),
+                               charl__in(e->in[3]), charl__in(e->n_in > 4 ? e->in[4] : NULL),
+                               charl__scratch_arg(CHARL_ARG_INOUT, e->workspace, 0),
+                               charl__out(e->out[0])}};
+
+    CHARL_TRY(launch(e, &queries_form, x, a->heads, 7, &l));
+    CHARL_TRY(launch(e, &keys_form, x, a->kv_heads, 7, &l));
+cleanup:
+    return st;
+}

@@ -1,0 +1,237 @@
+/* rotary: position embedding that turns pairs of elements of a head by an angle that grows with the
+ * position (RoFormer, Su et al. 2021), the pair of i being i + D/2. The gradient turns back.
+ *
+ * The turns of one step are computed here in double, as integers modulo 2^64, and become part of
+ * the program's text: see kernels/rotary.cl. The optional second operand is the position of row 0.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "autograd/onnx/onnx.h"
+#include "autograd/kv_cache.h"
+#include "autograd/launch/pieces.h"
+#include "base/alloc.h"
+#include "charl/ops.h"
+
+enum { MAX_HEAD_DIM = 512, ENTRY = 21 /* "0x0123456789abcdeful," */ };
+
+typedef struct rotary_attr {
+    charl_rotary_args args;
+    bool back;
+} rotary_attr;
+
+/* Turns of pair i of a head from one position to the next. */
+static double turns_of(const charl_rotary_args *a, int64_t i)
+{
+    return pow(a->theta, -2.0 * (double)i / (double)a->head_dim) / (2.0 * acos(-1.0));
+}
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_rotary_args *a = &((const rotary_attr *)inf->attr)->args;
+    const charl_shape *s = &inf->in[0].shape;
+    char text[CHARL_SHAPE_TEXT];
+    int64_t width;
+
+    CHARL_TRY(charl__infer_same(inf));
+    CHARL_REQUIRE(s->ndim >= (inf->in[0].batch == CHARL_BATCHED ? 3 : 2), CHARL_ERR_SHAPE,
+                  "x %s is not [..., time, heads * head_dim]", charl_shape_format(s, text));
+    CHARL_REQUIRE(inf->n_in < 2 ||
+                      (inf->in[1].dtype == CHARL_I32 && charl_shape_count(&inf->in[1].shape) == 1 &&
+                       inf->in[1].batch == CHARL_REPLICATED),
+                  CHARL_ERR_SHAPE, "the first position is not one i32");
+    width = s->dim[s->ndim - 1];
+    CHARL_REQUIRE(width % a->head_dim == 0 && a->heads <= width / a->head_dim, CHARL_ERR_SHAPE,
+                  "x %s does not hold %lld heads of %lld", charl_shape_format(s, text),
+                  (long long)a->heads, (long long)a->head_dim);
+cleanup:
+    return st;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    const rotary_attr *attr = e->attr;
+    const charl_rotary_args *a = &attr->args;
+    const charl_shape *s = &e->in[0]->shape;
+    const int64_t rows = charl_shape_count(s) / a->head_dim;
+    char defines[ENTRY * MAX_HEAD_DIM / 2 + 64];
+    int used =
+        snprintf(defines, sizeof defines, "#define FIRST %d\n#define FREQUENCY ", e->n_in > 1);
+    charl_launch l = {.file = "rotary",
+                      .entry = "charl_rotary",
+                      .defines = defines,
+                      .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),
+                               charl__out(e->out[0]), charl__i64(s->dim[s->ndim - 2]),
+                               charl__i64(s->dim[s->ndim - 1] / a->head_dim),
+                               charl__i64(a->heads)}};
+
+    for (int64_t i = 0; i < a->head_dim / 2; i++) {
+        const uint64_t turns = (uint64_t)ldexp(turns_of(a, i), 64);
+
+        used += snprintf(defines + used, sizeof defines - (size_t)used, "%s0x%" PRIx64 "ul",
+                         i > 0 ? "," : "", attr->back ? 0 - turns : turns);
+    }
+    snprintf(defines + used, sizeof defines - (size_t)used, "\n");
+    return charl__pieces_launch(e, &l, 6, rows, a->head_dim / 2, e->in[0]->dtype);
+}
+
+static charl_var *turn(charl_graph *g, const rotary_attr *attr, charl_var *x, charl_var *first)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    charl__apply(g, &charl_op_rotary, attr, (charl_var *[]){x, first}, 2, out);
+    return out[0];
+}
+
+static void backward(const charl_backward *b)
+{
+    rotary_attr attr = *(const rotary_attr *)b->attr;
+
+    attr.back = !attr.back;
+    b->gin[0] = turn(b->g, &attr, b->gout[0], b->n_in > 1 ? b->in[1] : NULL);
+}
+
+static void reference(const charl_reference *r)
+{
+    const rotary_attr *attr = r->attr;
+    const charl_rotary_args *a = &attr->args;
+    const charl_shape *s = &r->in_type[0].shape;
+    const int64_t positions = s->dim[s->ndim - 2], heads = s->dim[s->ndim - 1] / a->head_dim;
+    const int64_t half = a->head_dim / 2;
+
+    for (int64_t k = 0; k < charl_shape_count(s) / a->head_dim; k++) {
+        const double *in = r->in[0] + k * a->head_dim;
+        double *out = r->out[0] + k * a->head_dim;
+        const double t = ((double)(k / heads % positions) + (r->n_in > 1 ? r->in[1][0] : 0)) *
+                         (attr->back ? -1 : 1);
+
+        for (int64_t i = 0; i < half; i++) {
+            const double angle = k % heads < a->heads
+                                     ? t * pow(a->theta, -2.0 * (double)i / (2.0 * (double)half))
+                                     : 0;
+
+            out[i] = in[i] * cos(angle) - in[half + i] * sin(angle);
+            out[half + i] = in[half + i] * cos(angle) + in[i] * sin(angle);
+        }
+    }
+}
+
+static const rotary_attr usual = {{8, 4, 10000}, false}, back = {{8, 4, 10000}, true},
+                         wide = {{74, 1, 500}, false}, tiny = {{2, 1, 10000}, false},
+                         deep = {{4, 1, 10000}, false};
+static const charl_op_sample samples[] = {
+    {.n_in = 1, .in = {CHARL_B(F32, 16, 5, 48)}, .attr = &usual, .lo = -2, .hi = 2, .terms = 2},
+    {.n_in = 1, .in = {CHARL_B(F32, 8, 3, 48)}, .attr = &back, .lo = -2, .hi = 2, .terms = 2},
+    {.n_in = 1, .in = {CHARL_R(F32, 2, 70, 148)}, .attr = &wide, .lo = -2, .hi = 2, .terms = 2},
+    {.n_in = 1, .in = {CHARL_R(F32, 1, 2)}, .attr = &tiny, .lo = -2, .hi = 2, .terms = 2},
+    {.n_in = 1,
+     .in = {CHARL_R(F32, 33000, 4)}, /* far positions */
+     .attr = &deep,
+     .lo = -2,
+     .hi = 2,
+     .terms = 2,
+     .skip_gradient = true},
+    {.in = {CHARL_B(F32, 8, 3, 48), CHARL_R(I32, 1)},
+     .attr = &usual,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 9,
+     .terms = 2},
+    {.n_in = 1, .in = {CHARL_R(F32, 0, 32)}, .attr = &usual, .lo = -2, .hi = 2},
+};
+
+/* cos or sin of every angle, [T, 1, D/2]: the same for every head. */
+static const char *onnx_table(const charl_onnx_node *n, int64_t positions, bool sine)
+{
+    const rotary_attr *attr = n->attr;
+    const int64_t half = attr->args.head_dim / 2;
+    const charl_shape shape = {3, {positions, 1, half}};
+    const char *name = NULL;
+    float *table = NULL;
+
+    if (charl_alloc_array(positions * half, sizeof *table, &table) != CHARL_OK) {
+        charl__onnx_fail(n, charl_error_message());
+        return NULL;
+    }
+    for (int64_t i = 0; i < positions * half; i++) {
+        const double angle = (double)(i / half) * 2.0 * acos(-1.0) *
+                             turns_of(&attr->args, i % half) * (attr->back ? -1 : 1);
+
+        table[i] = (float)(sine ? sin(angle) : cos(angle));
+    }
+    name = charl__onnx_floats(n, &shape, table);
+    charl_free(table);
+    return name;
+}
+
+/* Halves (a, b) of each turned head become (a cos - b sin, b cos + a sin). */
+static const char *onnx_turn(const charl_onnx_node *n, const char *x, int64_t positions)
+{
+    const int64_t d = ((const rotary_attr *)n->attr)->args.head_dim;
+    const char *cosine = onnx_table(n, positions, false), *sine = onnx_table(n, positions, true);
+    const char *a = charl__onnx_slice(n, x, -1, 0, d / 2, NULL);
+    const char *b = charl__onnx_slice(n, x, -1, d / 2, d, NULL);
+    const char *first = charl__onnx_op(n, "Sub", charl__onnx_op(n, "Mul", a, cosine, NULL),
+                                       charl__onnx_op(n, "Mul", b, sine, NULL), NULL);
+    const char *second = charl__onnx_op(n, "Add", charl__onnx_op(n, "Mul", b, cosine, NULL),
+                                        charl__onnx_op(n, "Mul", a, sine, NULL), NULL);
+
+    return charl__onnx_concat(n, first, second, NULL);
+}
+
+static void onnx(const charl_onnx_node *n)
+{
+    const charl_rotary_args *a = &((const rotary_attr *)n->attr)->args;
+    charl_type turned = n->in_type[0], heads;
+    const int last = turned.shape.ndim - 1;
+    const int64_t width = turned.shape.dim[last], part = a->heads * a->head_dim;
+    const char *x;
+
+    if (last + 1 == CHARL_MAX_DIMS || part == 0 || n->n_in > 1) {
+        charl__onnx_fail(n, n->n_in > 1 ? "a sequence that is continued"
+                            : part      ? "too many extents"
+                                        : "no head is turned");
+        return;
+    }
+    turned.shape.dim[last] = part;
+    heads = turned;
+    heads.shape.dim[last] = a->heads;
+    heads.shape.dim[heads.shape.ndim++] = a->head_dim;
+    x = part < width ? charl__onnx_slice(n, n->in[0], -1, 0, part, NULL) : n->in[0];
+    x = onnx_turn(n, charl__onnx_reshape(n, x, &heads, NULL), turned.shape.dim[last - 1]);
+    x = charl__onnx_reshape(n, x, &turned, part < width ? NULL : n->out);
+    if (part < width) {
+        charl__onnx_concat(n, x, charl__onnx_slice(n, n->in[0], -1, part, width, NULL), n->out);
+    }
+}
+
+const charl_op charl_op_rotary = {
+    .name = "rotary",
+    .formula = "out = heads of x turned by position * theta^(-2i/D)",
+    .n_in = 2,
+    .n_optional = 1,
+    .attr_size = sizeof(rotary_attr),
+    .half = CHARL_HALF(0),
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    .onnx = onnx,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_rotary(charl_graph *g, charl_var *x, const charl_rotary_args *args)
+{
+    const rotary_attr attr = {.args = *args};
+
+    if (args->head_dim < 2 || args->head_dim > MAX_HEAD_DIM || args->head_dim % 2 != 0 ||
+        args->heads < 0 || !(args->theta > 1.0)) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "rotary: heads of %lld turned to the base %g: a head has an even "
+                                 "number of elements up to %d, and the base is above 1",
+                                 (long long)args->head_dim, args->theta, MAX_HEAD_DIM);
+    }
+    return turn(g, &attr, x, charl__graph_position(g));
+}

@@ -1,0 +1,597 @@
+/* conv2d: cross-correlation, and its two gradients as operators: conv2d_dgrad for x, conv2d_wgrad
+ * for the weight.
+ *
+ * The three are one trilinear form, so that each one's gradients are the other two.
+ */
+#include "autograd/op/conv/conv2d.h"
+#include "autograd/op/conv/conv_cores.h"
+#include "autograd/op/conv/conv_phase.h"
+#include "autograd/launch/gemm_slices.h"
+#include "autograd/onnx/onnx.h"
+#include "charl/ops.h"
+#include "tensor/conv.h"
+
+static charl_conv describe(const charl_conv_attr *t, const charl_shape *x, const charl_shape *w,
+                           const charl_shape *out)
+{
+    charl_conv c = {.batch = x->dim[0],
+                    .c = x->dim[1],
+                    .h = x->dim[2],
+                    .w = x->dim[3],
+                    .o = w->dim[0],
+                    .oh = out->dim[2],
+                    .ow = out->dim[3],
+                    .groups = t->groups};
+
+    for (int d = 0; d < 2; d++) {
+        c.kernel[d] = t->win.kernel[d];
+        c.stride[d] = t->win.stride[d];
+        c.padding[d] = t->win.padding[d];
+        c.dilation[d] = t->win.dilation[d];
+    }
+    return c;
+}
+
+static charl_status check_window(const charl_window *w)
+{
+    charl_status st = CHARL_OK;
+
+    for (int d = 0; d < 2; d++) {
+        CHARL_REQUIRE(
+            w->kernel[d] >= 1 && w->stride[d] >= 1 && w->dilation[d] >= 1 && w->padding[d] >= 0,
+            CHARL_ERR_INVALID, "window with kernel %d, stride %d, dilation %d, padding %d in %s",
+            w->kernel[d], w->stride[d], w->dilation[d], w->padding[d], d == 0 ? "H" : "W");
+    }
+cleanup:
+    return st;
+}
+
+static charl_status check_images(const charl_infer *inf, int n)
+{
+    charl_status st = CHARL_OK;
+    char text[CHARL_SHAPE_TEXT];
+
+    for (int i = 0; i < inf->n_in; i++) {
+        CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
+                      "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
+        CHARL_REQUIRE(i >= n || inf->in[i].shape.ndim == 4, CHARL_ERR_SHAPE,
+                      "operand %d %s has not four extents", i,
+                      charl_shape_format(&inf->in[i].shape, text));
+    }
+cleanup:
+    return st;
+}
+
+/* out [B, O, OH, OW] of x [B, C, H, W] under w [O, C/groups, KH, KW]. */
+static charl_status output_shape(const charl_conv_attr *t, const charl_shape *x,
+                                 const charl_shape *w, charl_shape *out)
+{
+    charl_status st = CHARL_OK;
+    const charl_conv c = describe(t, x, w, x);
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    CHARL_TRY(check_window(&t->win));
+    CHARL_REQUIRE(
+        t->groups >= 1 && c.c % t->groups == 0 && c.o % t->groups == 0 &&
+            w->dim[1] == c.c / t->groups && w->dim[2] == c.kernel[0] && w->dim[3] == c.kernel[1],
+        CHARL_ERR_SHAPE, "weight %s does not fit x %s with kernel %d x %d and %d groups",
+        charl_shape_format(w, a), charl_shape_format(x, b), c.kernel[0], c.kernel[1], t->groups);
+    *out = (charl_shape){
+        4, {x->dim[0], c.o, charl__conv_extent(&c, 0, c.h), charl__conv_extent(&c, 1, c.w)}};
+    CHARL_REQUIRE(out->dim[2] > 0 && out->dim[3] > 0, CHARL_ERR_SHAPE,
+                  "kernel %d x %d is larger than the padded image %s", c.kernel[0], c.kernel[1],
+                  charl_shape_format(x, a));
+cleanup:
+    return st;
+}
+
+/* Whether it goes to tensor cores, which take images in any layout. */
+static bool choose_cores(charl_infer *inf, int groups)
+{
+    const bool cores = charl__conv_is_wgmma(inf->wgmma, inf->in[0].dtype, groups);
+
+    inf->layout = cores ? CHARL_LAYOUT_ANY : CHARL_LAYOUT_ROWS;
+    return cores;
+}
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_conv_attr *t = inf->attr;
+    char a[CHARL_SHAPE_TEXT];
+
+    CHARL_TRY(check_images(inf, 2));
+    CHARL_REQUIRE(inf->in[1].batch != CHARL_BATCHED &&
+                      (inf->n_in < 3 || inf->in[2].batch != CHARL_BATCHED),
+                  CHARL_ERR_SHAPE, "weight and bias must be the same for all rows");
+    inf->out[0].dtype = inf->in[0].dtype;
+    CHARL_TRY(output_shape(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape));
+    CHARL_REQUIRE(inf->n_in < 3 || (inf->in[2].shape.ndim == 1 &&
+                                    inf->in[2].shape.dim[0] == inf->in[1].shape.dim[0]),
+                  CHARL_ERR_SHAPE, "bias %s does not fit %lld output channels",
+                  charl_shape_format(&inf->in[inf->n_in - 1].shape, a),
+                  (long long)inf->in[1].shape.dim[0]);
+    CHARL_TRY(charl__infer_rows(inf));
+    if (choose_cores(inf, t->groups)) {
+        const charl_conv c = describe(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape);
+
+        inf->workspace = charl__conv_cores_workspace(&c);
+    }
+cleanup:
+    return st;
+}
+
+static bool is_on_cores(const charl_enqueue *e, const charl_conv *c)
+{
+    return charl__conv_is_wgmma(charl__device_facts(e->dev)->wgmma, e->in[0]->dtype, c->groups);
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    const charl_conv c = describe(e->attr, &e->in[0]->shape, &e->in[1]->shape, &e->out[0]->shape);
+    charl_gemm p = charl__conv_forward(&c, e->n_in > 2);
+
+    if (charl__tensor_count(e->out[0]) == 0) {
+        return CHARL_OK;
+    }
+    if (is_on_cores(e, &c)) {
+        return charl__conv_cores(e, &c);
+    }
+    p.a = e->in[1];
+    p.b = e->in[0];
+    p.bias = e->n_in > 2 ? e->in[2] : NULL;
+    p.out = e->out[0];
+    p.label = e->label;
+    return charl__gemm(e->dev, &p);
+}
+
+charl_var *charl__conv2d_dgrad(charl_graph *g, charl_var *gout, charl_var *w,
+                               const charl_window *win, int groups, const int64_t size[2])
+{
+    const charl_conv_attr t = {.win = *win, .groups = groups, .size = {size[0], size[1]}};
+
+    return charl__apply2(g, &charl_op_conv2d_dgrad, &t, gout, w);
+}
+
+static charl_var *apply_dgrad(const charl_backward *b, charl_var *gout, charl_var *w,
+                              const charl_var *x)
+{
+    const charl_conv_attr *t = b->attr;
+    const charl_shape s = charl_var_get_type(x).shape;
+
+    return charl__conv2d_dgrad(b->g, gout, w, &t->win, t->groups, s.dim + 2);
+}
+
+static void backward(const charl_backward *b)
+{
+    if (b->needed[0]) {
+        b->gin[0] = apply_dgrad(b, b->gout[0], b->in[1], b->in[0]);
+    }
+    if (b->needed[1]) {
+        b->gin[1] = charl__apply2(b->g, &charl_op_conv2d_wgrad, b->attr, b->gout[0], b->in[0]);
+    }
+    if (b->n_in > 2 && b->needed[2]) {
+        b->gin[2] = charl_sum_to(b->g, b->gout[0], 1);
+    }
+}
+
+/* The references know the image as an endless plane that is 0 outside, and multiply that 0 too: so
+ * do the kernels. */
+typedef struct place {
+    int64_t o, c, p, t; /* output channel and pixel, channel within the group, tap */
+} place;
+
+/* Element of x that tap t of output pixel p reads, or -1 outside. */
+static int64_t x_index(const charl_conv *c, int64_t b, place l)
+{
+    const int64_t channel = l.o / (c->o / c->groups) * (c->c / c->groups) + l.c;
+    const int64_t h =
+        l.p / c->ow * c->stride[0] - c->padding[0] + l.t / c->kernel[1] * c->dilation[0];
+    const int64_t w =
+        l.p % c->ow * c->stride[1] - c->padding[1] + l.t % c->kernel[1] * c->dilation[1];
+
+    return h < 0 || h >= c->h || w < 0 || w >= c->w ? -1
+                                                    : ((b * c->c + channel) * c->h + h) * c->w + w;
+}
+
+static int64_t w_index(const charl_conv *c, place l)
+{
+    return (l.o * (c->c / c->groups) + l.c) * c->kernel[0] * c->kernel[1] + l.t;
+}
+
+/* All (output element, channel, tap) of sample b in order: the next one, false at the end. */
+static bool next_place(const charl_conv *c, place *l)
+{
+    if (++l->t < (int64_t)c->kernel[0] * c->kernel[1]) {
+        return true;
+    }
+    l->t = 0;
+    if (++l->c < c->c / c->groups) {
+        return true;
+    }
+    l->c = 0;
+    if (++l->p < c->oh * c->ow) {
+        return true;
+    }
+    l->p = 0;
+    return ++l->o < c->o;
+}
+
+static void clear(const charl_reference *r)
+{
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
+        r->out[0][i] = 0;
+    }
+}
+
+static void reference(const charl_reference *r)
+{
+    const charl_conv c =
+        describe(r->attr, &r->in_type[0].shape, &r->in_type[1].shape, &r->out_type[0].shape);
+
+    clear(r);
+    for (int64_t b = 0; b < c.batch; b++) {
+        place l = {0};
+
+        do {
+            const int64_t x = x_index(&c, b, l);
+
+            r->out[0][(b * c.o + l.o) * c.oh * c.ow + l.p] +=
+                (x < 0 ? 0 : r->in[0][x]) * r->in[1][w_index(&c, l)];
+        } while (next_place(&c, &l));
+    }
+    for (int64_t i = 0; r->n_in > 2 && i < charl_shape_count(&r->out_type[0].shape); i++) {
+        r->out[0][i] += r->in[2][i / (c.oh * c.ow) % c.o];
+    }
+}
+
+/* Operands in [-1, 1); terms of the longest sum. */
+#define DRAWN(a, n) .attr = &(a), .lo = -1, .hi = 1, .terms = (n)
+
+static const charl_conv_attr k3 = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {0, 0}};
+static const charl_conv_attr k5 = {{{5, 5}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
+static const charl_conv_attr k1 = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 1, {0, 0}};
+static const charl_conv_attr strided = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {0, 0}};
+static const charl_conv_attr depthwise = {{{3, 3}, {2, 2}, {1, 1}, {1, 1}}, 6, {0, 0}};
+static const charl_conv_attr grouped = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {0, 0}};
+
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_B(F32, 8, 2, 5, 6), CHARL_R(F32, 3, 2, 3, 3), CHARL_R(F32, 3)}, DRAWN(k3, 54)},
+    {.in = {CHARL_B(F32, 8, 1, 12, 11), CHARL_R(F32, 9, 1, 5, 5), CHARL_R(F32, 9)}, DRAWN(k5, 448)},
+    {.in = {CHARL_B(F32, 8, 3, 4, 3), CHARL_R(F32, 2, 3, 1, 1)}, .n_in = 2, DRAWN(k1, 96)},
+    {.in = {CHARL_B(F32, 8, 2, 7, 9), CHARL_R(F32, 3, 2, 3, 2), CHARL_R(F32, 3)},
+     DRAWN(strided, 96)},
+    {.in = {CHARL_B(F32, 8, 6, 5, 5), CHARL_R(F32, 6, 1, 3, 3), CHARL_R(F32, 6)},
+     DRAWN(depthwise, 72)},
+    {.in = {CHARL_B(F32, 8, 4, 5, 4), CHARL_R(F32, 6, 2, 2, 3), CHARL_R(F32, 6)},
+     DRAWN(grouped, 224)},
+    {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1)}, DRAWN(k1, 2)},
+    {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 13, 16, 3, 3)}, .n_in = 2, DRAWN(k3, 646)},
+};
+
+static void onnx(const charl_onnx_node *n)
+{
+    const charl_conv_attr *t = n->attr;
+    charl_onnx_window w;
+    charl_onnx_call c = {.type = "Conv",
+                         .in = {n->in[0], n->in[1], n->n_in > 2 ? n->in[2] : NULL},
+                         .out = n->out,
+                         .attr = {{"group", .i = t->groups}}};
+
+    charl__onnx_window(&t->win, &w, &c);
+    charl__onnx_call(n, &c);
+}
+
+static double flop(const charl_infer *inf)
+{
+    return charl__flop_weights(&inf->out[0].shape, &inf->in[1].shape, 0);
+}
+
+const charl_op charl_op_conv2d = {
+    .name = "conv2d",
+    .flop = flop,
+    .formula =
+        "out[b,o,p] = bias[o] + sum over c, kh, kw of x[b,c,p*stride-padding+k*dilation] w[o,c,k]",
+    .n_in = 3,
+    .n_optional = 1,
+    .attr_size = sizeof(charl_conv_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .layout = CHARL_LAYOUT_ANY,
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    .onnx = onnx,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *bias,
+                        const charl_window *win, int groups)
+{
+    const charl_conv_attr t = {.win = *win, .groups = groups};
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    charl__apply(g, &charl_op_conv2d, &t, (charl_var *[]){x, w, bias}, 3, out);
+    return out[0];
+}
+
+/* conv2d_dgrad(gout, w): the gradient of x. */
+static charl_status infer_dgrad(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_conv_attr *t = inf->attr;
+    const charl_shape *gout = &inf->in[0].shape, *w = &inf->in[1].shape;
+    charl_shape out = {0}, x;
+    charl_conv c;
+    char a[CHARL_SHAPE_TEXT];
+
+    CHARL_TRY(check_images(inf, 2));
+    CHARL_REQUIRE(inf->in[1].batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
+                  "the weight must be the same for all rows");
+    x = (charl_shape){4, {gout->dim[0], w->dim[1] * t->groups, t->size[0], t->size[1]}};
+    CHARL_TRY(output_shape(t, &x, w, &out));
+    CHARL_REQUIRE(charl_shape_equal(&out, gout), CHARL_ERR_SHAPE,
+                  "%s is not the shape of the output", charl_shape_format(gout, a));
+    inf->out[0] = (charl_type){inf->in[0].dtype, x, CHARL_REPLICATED};
+    CHARL_TRY(charl__infer_rows(inf));
+    c = describe(t, &x, w, gout);
+    inf->workspace = choose_cores(inf, t->groups) ? charl__conv_cores_input_workspace(&c)
+                                                  : charl__conv_phases_workspace(&c);
+cleanup:
+    return st;
+}
+
+static bool is_product_dgrad(const charl_infer *inf)
+{
+    const charl_conv c =
+        describe(inf->attr, &inf->out[0].shape, &inf->in[1].shape, &inf->in[0].shape);
+
+    return charl__conv_cores_input_is_product(inf, &c);
+}
+
+static charl_status enqueue_dgrad(const charl_enqueue *e)
+{
+    const charl_conv c = describe(e->attr, &e->out[0]->shape, &e->in[1]->shape, &e->in[0]->shape);
+    charl_gemm p = charl__conv_input_gradient(&c);
+
+    if (charl__tensor_count(e->out[0]) == 0) {
+        return CHARL_OK;
+    }
+    if (is_on_cores(e, &c)) {
+        return charl__conv_cores_input(e, &c);
+    }
+    if (charl__conv_phases_workspace(&c) > 0) {
+        return charl__conv_phases(e, &c);
+    }
+    p.a = e->in[1];
+    p.b = e->in[0];
+    p.out = e->out[0];
+    p.label = e->label;
+    return charl__gemm(e->dev, &p);
+}
+
+static void backward_dgrad(const charl_backward *b)
+{
+    if (b->needed[0]) {
+        charl_var *out[CHARL_OP_MAX_OUT];
+
+        charl__apply(b->g, &charl_op_conv2d, b->attr, (charl_var *[]){b->gout[0], b->in[1]}, 2,
+                     out);
+        b->gin[0] = out[0];
+    }
+    if (b->needed[1]) {
+        b->gin[1] = charl__apply2(b->g, &charl_op_conv2d_wgrad, b->attr, b->in[0], b->gout[0]);
+    }
+}
+
+static void reference_dgrad(const charl_reference *r)
+{
+    const charl_conv c =
+        describe(r->attr, &r->out_type[0].shape, &r->in_type[1].shape, &r->in_type[0].shape);
+
+    clear(r);
+    for (int64_t b = 0; b < c.batch; b++) {
+        place l = {0};
+
+        do {
+            const int64_t x = x_index(&c, b, l);
+
+            if (x >= 0) {
+                r->out[0][x] +=
+                    r->in[0][(b * c.o + l.o) * c.oh * c.ow + l.p] * r->in[1][w_index(&c, l)];
+            }
+        } while (next_place(&c, &l));
+    }
+    /* a tap adds a product to every input pixel of its phase; where the output has ended, with a 0
+     */
+    for (int64_t i = 0; i < charl_shape_count(&r->in_type[1].shape); i++) {
+        const double zero = r->in[1][i] * 0.0;
+        const int64_t taps = (int64_t)c.kernel[0] * c.kernel[1], cg = c.c / c.groups;
+        const int64_t channel = i / (taps * cg) / (c.o / c.groups) * cg + i / taps % cg;
+        const int64_t th = i % taps / c.kernel[1] * c.dilation[0] - c.padding[0];
+        const int64_t tw = i % c.kernel[1] * c.dilation[1] - c.padding[1];
+
+        for (int64_t k = 0; k < c.batch * c.h * c.w; k++) {
+            if ((k / c.w % c.h - th) % c.stride[0] == 0 && (k % c.w - tw) % c.stride[1] == 0) {
+                r->out[0][(k / (c.h * c.w) * c.c + channel) * c.h * c.w + k % (c.h * c.w)] += zero;
+            }
+        }
+    }
+}
+
+static const charl_conv_attr k3_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {5, 6}};
+static const charl_conv_attr strided_dgrad = {{{3, 2}, {2, 3}, {1, 0}, {1, 2}}, 1, {7, 9}};
+static const charl_conv_attr grouped_dgrad = {{{2, 3}, {1, 1}, {2, 1}, {2, 1}}, 2, {5, 4}};
+static const charl_conv_attr large_dgrad = {{{3, 3}, {1, 1}, {1, 1}, {1, 1}}, 1, {17, 19}};
+
+static const charl_conv_attr gaps_dgrad = {{{2, 3}, {4, 2}, {0, 2}, {2, 2}}, 1, {6, 7}};
+static const charl_conv_attr k1_dgrad = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, 2, {5, 7}};
+
+static const charl_op_sample samples_dgrad[] = {
+    {.in = {CHARL_B(F32, 8, 6, 5, 7), CHARL_R(F32, 6, 2, 1, 1)}, DRAWN(k1_dgrad, 280)},
+    {.in = {CHARL_B(F32, 8, 5, 1, 4), CHARL_R(F32, 5, 3, 2, 3)}, DRAWN(gaps_dgrad, 120)},
+    {.in = {CHARL_B(F32, 8, 3, 5, 6), CHARL_R(F32, 3, 2, 3, 3)}, DRAWN(k3_dgrad, 240)},
+    {.in = {CHARL_B(F32, 8, 3, 4, 3), CHARL_R(F32, 3, 2, 3, 2)}, DRAWN(strided_dgrad, 96)},
+    {.in = {CHARL_B(F32, 8, 6, 7, 4), CHARL_R(F32, 6, 2, 2, 3)}, DRAWN(grouped_dgrad, 224)},
+    {.in = {CHARL_R(F32, 2, 16, 17, 19), CHARL_R(F32, 16, 9, 3, 3)}, DRAWN(large_dgrad, 646)},
+};
+
+/* The transposed convolution: what strides left over at the end is output_padding. */
+static void onnx_dgrad(const charl_onnx_node *n)
+{
+    const charl_conv_attr *t = n->attr;
+    const charl_conv c =
+        describe(t, &n->out_type->shape, &n->in_type[1].shape, &n->in_type[0].shape);
+    const int64_t rest[] = {
+        c.h - ((c.oh - 1) * c.stride[0] - 2 * c.padding[0] + c.dilation[0] * (c.kernel[0] - 1) + 1),
+        c.w -
+            ((c.ow - 1) * c.stride[1] - 2 * c.padding[1] + c.dilation[1] * (c.kernel[1] - 1) + 1)};
+    charl_onnx_window w;
+    charl_onnx_call call = {
+        .type = "ConvTranspose",
+        .in = {n->in[0], n->in[1]},
+        .out = n->out,
+        .attr = {{"group", .i = t->groups}, {"output_padding", .n = 2, .ints = rest}}};
+
+    charl__onnx_window(&t->win, &w, &call);
+    charl__onnx_call(n, &call);
+}
+
+static double flop_dgrad(const charl_infer *inf)
+{
+    return charl__flop_weights(&inf->in[0].shape, &inf->in[1].shape, 0);
+}
+
+const charl_op charl_op_conv2d_dgrad = {
+    .name = "conv2d_dgrad",
+    .flop = flop_dgrad,
+    .formula = "out = d x of conv2d(x, w), given gout and w",
+    .n_in = 2,
+    .attr_size = sizeof(charl_conv_attr),
+    .epilogue_if = is_product_dgrad,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .layout = CHARL_LAYOUT_ANY,
+    .infer = infer_dgrad,
+    .enqueue = enqueue_dgrad,
+    .backward = backward_dgrad,
+    .reference = reference_dgrad,
+    .onnx = onnx_dgrad,
+    CHARL_SAMPLES(samples_dgrad),
+};
+
+/* conv2d_wgrad(gout, x): the gradient of the weight, a sum over the batch. */
+static int64_t wgrad_workspace(charl_infer *inf, charl_conv c)
+{
+    const int slices = inf->in[0].batch == CHARL_BATCHED ? inf->n_slices : 0;
+    charl_gemm product;
+
+    if (choose_cores(inf, c.groups)) {
+        return charl__conv_cores_weight_workspace(&c, slices);
+    }
+    if (slices == 0) {
+        return 0;
+    }
+    product = charl__conv_weight_gradient(&c, c.batch / slices);
+    return charl__gemm_slices_workspace(&product, inf->in[0].dtype, slices);
+}
+
+static charl_status infer_wgrad(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_conv_attr *t = inf->attr;
+    const charl_shape *gout = &inf->in[0].shape, *x = &inf->in[1].shape;
+    charl_shape w, out = {0};
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    CHARL_TRY(check_images(inf, 2));
+    CHARL_REQUIRE(t->groups >= 1, CHARL_ERR_INVALID, "%d groups", t->groups);
+    w = (charl_shape){4, {gout->dim[1], x->dim[1] / t->groups, t->win.kernel[0], t->win.kernel[1]}};
+    CHARL_TRY(output_shape(t, x, &w, &out));
+    CHARL_REQUIRE(charl_shape_equal(&out, gout) && inf->in[0].batch == inf->in[1].batch,
+                  CHARL_ERR_SHAPE, "gout %s is not the shape of the output for x %s",
+                  charl_shape_format(gout, a), charl_shape_format(x, b));
+    inf->out[0] = (charl_type){CHARL_F32, w, CHARL_REPLICATED};
+    inf->out[0].batch = inf->in[0].batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED;
+    inf->workspace = wgrad_workspace(inf, describe(t, x, &w, gout));
+cleanup:
+    return st;
+}
+
+static charl_status enqueue_wgrad(const charl_enqueue *e)
+{
+    const charl_conv c = describe(e->attr, &e->in[1]->shape, &e->out[0]->shape, &e->in[0]->shape);
+    const int64_t slices = charl__gemm_has_slices(e, 0) ? e->slices->count : 1;
+    charl_gemm p = charl__conv_weight_gradient(&c, c.batch / slices);
+
+    if (is_on_cores(e, &c)) {
+        return charl__conv_cores_weight(e, &c);
+    }
+    p.a = e->in[0];
+    p.b = e->in[1];
+    p.label = e->label;
+    return charl__gemm_slices(e, &p, 0);
+}
+
+static void backward_wgrad(const charl_backward *b)
+{
+    charl_var *gout = charl__as_dtype(b->g, b->gout[0], charl_var_get_type(b->in[0]).dtype);
+
+    if (b->needed[0]) {
+        charl_var *out[CHARL_OP_MAX_OUT];
+
+        charl__apply(b->g, &charl_op_conv2d, b->attr, (charl_var *[]){b->in[1], gout}, 2, out);
+        b->gin[0] = out[0];
+    }
+    if (b->needed[1]) {
+        b->gin[1] = apply_dgrad(b, b->in[0], gout, b->in[1]);
+    }
+}
+
+static void reference_wgrad(const charl_reference *r)
+{
+    const charl_conv c =
+        describe(r->attr, &r->in_type[1].shape, &r->out_type[0].shape, &r->in_type[0].shape);
+
+    clear(r);
+    for (int64_t b = 0; b < c.batch; b++) {
+        place l = {0};
+
+        do {
+            const int64_t x = x_index(&c, b, l);
+
+            r->out[0][w_index(&c, l)] +=
+                r->in[0][(b * c.o + l.o) * c.oh * c.ow + l.p] * (x < 0 ? 0 : r->in[1][x]);
+        } while (next_place(&c, &l));
+    }
+}
+
+static const charl_op_sample samples_wgrad[] = {
+    {.in = {CHARL_B(F32, 16, 5, 5, 7), CHARL_B(F32, 16, 3, 5, 7)}, DRAWN(k1, 560)},
+    {.in = {CHARL_B(F32, 16, 2, 26, 26), CHARL_B(F32, 16, 1, 26, 26)}, DRAWN(k3, 10816)},
+    {.in = {CHARL_B(F32, 8, 3, 5, 6), CHARL_B(F32, 8, 2, 5, 6)}, DRAWN(k3, 240)},
+    {.in = {CHARL_B(F32, 16, 3, 4, 3), CHARL_B(F32, 16, 2, 7, 9)}, DRAWN(strided, 192)},
+    {.in = {CHARL_B(F32, 8, 6, 7, 4), CHARL_B(F32, 8, 4, 5, 4)}, DRAWN(grouped, 224)},
+    {.in = {CHARL_B(F32, 8, 6, 3, 3), CHARL_B(F32, 8, 6, 5, 5)}, DRAWN(depthwise, 72)},
+    {.in = {CHARL_B(F32, 8, 34, 9, 8), CHARL_B(F32, 8, 15, 9, 8)}, DRAWN(k3, 576)},
+    {.in = {CHARL_R(F32, 1, 1, 1, 1), CHARL_R(F32, 1, 1, 1, 1)}, DRAWN(k1, 1)},
+};
+
+static double flop_wgrad(const charl_infer *inf)
+{
+    return charl__flop_weights(&inf->in[0].shape, &inf->out[0].shape, 0);
+}
+
+const charl_op charl_op_conv2d_wgrad = {
+    .name = "conv2d_wgrad",
+    .flop = flop_wgrad,
+    .formula = "out = d w of conv2d(x, w), given gout and x",
+    .n_in = 2,
+    .attr_size = sizeof(charl_conv_attr),
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .layout = CHARL_LAYOUT_ANY,
+    .infer = infer_wgrad,
+    .enqueue = enqueue_wgrad,
+    .backward = backward_wgrad,
+    .reference = reference_wgrad,
+    CHARL_SAMPLES(samples_wgrad),
+};

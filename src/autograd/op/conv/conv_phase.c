@@ -1,0 +1,132 @@
+/* Phases: one product each, over taps picked from the weight, then merged into the image. */
+#include "autograd/op/conv/conv_phase.h"
+
+#include <stdio.h>
+
+#include "autograd/launch/map.h"
+#include "autograd/launch/rows.h"
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Phases along an axis of that extent, and pixels of the largest one. */
+static int64_t phase_count(const charl_conv *c, int d)
+{
+    const int64_t n = d == 0 ? c->h : c->w;
+
+    return n < c->stride[d] ? n : c->stride[d];
+}
+
+static int64_t phase_pixels(const charl_conv *c)
+{
+    return ceil_div(c->h, c->stride[0]) * ceil_div(c->w, c->stride[1]);
+}
+
+static int64_t phase_elements(const charl_conv *c)
+{
+    return phase_count(c, 0) * phase_count(c, 1) * c->batch * c->c * phase_pixels(c);
+}
+
+int64_t charl__conv_phases_workspace(const charl_conv *c)
+{
+    const int64_t weights = c->o * (c->c / c->groups) * c->kernel[0] * c->kernel[1];
+
+    return c->stride[0] == 1 && c->stride[1] == 1
+               ? 0
+               : (phase_elements(c) + weights) * (int64_t)sizeof(float);
+}
+
+static int define_window(const charl_conv *c, const char *type, char *text, size_t bytes)
+{
+    return snprintf(text, bytes,
+                    "%s#define KH %d\n#define KW %d\n#define SH %d\n#define SW %d\n#define PH %d\n"
+                    "#define PW %d\n#define DH %d\n#define DW %d\n",
+                    type, c->kernel[0], c->kernel[1], c->stride[0], c->stride[1], c->padding[0],
+                    c->padding[1], c->dilation[0], c->dilation[1]);
+}
+
+/* The taps of a phase, one after another, as a weight of their own. */
+static charl_status pick(const charl_enqueue *e, const charl_conv *c, const charl_conv_phase *p,
+                         const charl_tensor *taps)
+{
+    const int64_t count = c->o * (c->c / c->groups) * p->count[0] * p->count[1];
+    const int64_t span = charl__span(e->dev, count, 1);
+    char defines[256];
+    charl_launch l = {.file = "conv_phase",
+                      .entry = "charl_pick",
+                      .defines = defines,
+                      .args = {charl__in(e->in[1]), charl__tensor_arg(CHARL_ARG_OUT, taps),
+                               charl__i64(count), charl__i64(span), charl__i32(p->first[0]),
+                               charl__i32(p->first[1]), charl__i32(p->step[0]),
+                               charl__i32(p->step[1]), charl__i32(p->count[0]),
+                               charl__i32(p->count[1])},
+                      .label = e->label};
+
+    define_window(c, charl__word_define(e->in[1]->dtype), defines, sizeof defines);
+    charl__span_launch(e->dev, count, span, &l);
+    return charl__launch(e->dev, &l);
+}
+
+static charl_status multiply(const charl_enqueue *e, const charl_conv *c, const int at[2],
+                             const charl_tensor *phase)
+{
+    charl_status st = CHARL_OK;
+    const charl_conv_phase p = charl__conv_phase(c, at);
+    charl_gemm product = charl__conv_phase_gradient(c, &p, at);
+    charl_tensor taps = *e->workspace;
+
+    if (product.k == 0) {
+        goto cleanup;
+    }
+    taps.dtype = e->in[1]->dtype;
+    taps.shape = (charl_shape){1, {c->o * (c->c / c->groups) * p.count[0] * p.count[1]}};
+    taps.offset = (e->workspace->offset + phase_elements(c)) * (int64_t)sizeof(float) /
+                  (int64_t)charl_dtype_size(taps.dtype);
+    CHARL_TRY(pick(e, c, &p, &taps));
+    product.a = &taps;
+    product.b = e->in[0];
+    product.out = phase;
+    product.label = e->label;
+    CHARL_TRY(charl__gemm(e->dev, &product));
+cleanup:
+    return st;
+}
+
+static charl_status merge(const charl_enqueue *e, const charl_conv *c)
+{
+    const int64_t planes = c->batch * c->c, rows = planes * c->h;
+    const int64_t span = ceil_div(charl__span(e->dev, rows * c->w, 1), c->w);
+    char defines[256];
+    charl_launch l = {.file = "conv_phase",
+                      .entry = "charl_merge",
+                      .defines = defines,
+                      .args = {charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
+                               charl__out(e->out[0]), charl__i64(planes), charl__i64(span),
+                               charl__i32((int32_t)c->h), charl__i32((int32_t)c->w)},
+                      .label = e->label};
+
+    define_window(c, charl__act_define(e->out[0]->dtype), defines, sizeof defines);
+    charl__span_launch(e->dev, rows, span, &l);
+    return charl__launch(e->dev, &l);
+}
+
+charl_status charl__conv_phases(const charl_enqueue *e, const charl_conv *c)
+{
+    charl_status st = CHARL_OK;
+    const int64_t size = c->batch * c->c * phase_pixels(c);
+    charl_tensor phase = *e->workspace;
+
+    phase.dtype = CHARL_F32;
+    phase.shape = (charl_shape){1, {size}};
+    for (int a = 0; a < phase_count(c, 0); a++) {
+        for (int b = 0; b < phase_count(c, 1); b++) {
+            CHARL_TRY(multiply(e, c, (int[]){a, b}, &phase));
+            phase.offset += size;
+        }
+    }
+    CHARL_TRY(merge(e, c));
+cleanup:
+    return st;
+}

@@ -1,0 +1,422 @@
+/* embedding: out[..., :] = weight[x[...], :], and embedding_wgrad, the sum over positions that is
+ * the gradient of the table.
+ *
+ * The gradient sorts the positions of each slice by token and adds the rows of a token in ascending
+ * position, so its order is a function of the tokens alone; its cost is one read of the gradient,
+ * one write of the table and a sort of integers. Tokens outside the table add to no row.
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "autograd/launch/map.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/launch/pieces.h"
+#include "autograd/launch/rows.h"
+#include "charl/ops.h"
+
+/* Of kernels/embedding_rank.cl and embedding_sum.cl. */
+enum {
+    MOST_GROUP = 256,
+    FEW = 2,
+    SMALL_GROUP = 64,     /* where a table has few rows */
+    GROUPS_OF_A_UNIT = 8, /* that a compute unit should have to do */
+};
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_type *x = &inf->in[0], *w = &inf->in[1];
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(x->dtype == CHARL_I32 && charl__is_float(w->dtype), CHARL_ERR_DTYPE,
+                  "tokens are i32 and the table floats, not %s and %s", charl_dtype_name(x->dtype),
+                  charl_dtype_name(w->dtype));
+    CHARL_REQUIRE(x->shape.ndim >= 1 && x->shape.ndim < CHARL_MAX_DIMS && w->shape.ndim == 2 &&
+                      w->batch != CHARL_BATCHED,
+                  CHARL_ERR_SHAPE, "tokens %s and a table %s are not [...] and [V, C]",
+                  charl_shape_format(&x->shape, a), charl_shape_format(&w->shape, b));
+    inf->out[0] = *w;
+    inf->out[0].shape = x->shape;
+    inf->out[0].shape.dim[inf->out[0].shape.ndim++] = w->shape.dim[1];
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    const int64_t positions = charl__tensor_count(e->in[0]), columns = e->in[1]->shape.dim[1];
+    charl_launch l = {.file = "embedding",
+                      .entry = "charl_lookup",
+                      .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0]),
+                               charl__i64(e->in[1]->shape.dim[0])}};
+
+    return charl__pieces_launch(e, &l, 4, positions, columns, e->in[1]->dtype);
+}
+
+static void backward(const charl_backward *b)
+{
+    const int64_t vocab = charl_var_get_type(b->in[1]).shape.dim[0];
+
+    b->gin[1] = charl__apply2(b->g, &charl_op_embedding_wgrad, &vocab, b->gout[0], b->in[0]);
+}
+
+static void reference(const charl_reference *r)
+{
+    const int64_t vocab = r->in_type[1].shape.dim[0], columns = r->in_type[1].shape.dim[1];
+
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
+        const int64_t v = (int64_t)r->in[0][i / columns];
+
+        r->out[0][i] = v >= 0 && v < vocab ? r->in[1][v * columns + i % columns] : (double)NAN;
+    }
+}
+
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_B(I32, 16, 5), CHARL_R(F32, 7, 12)},
+     .lo = -2,
+     .hi = 2,
+     .int_end = 7,
+     .terms = 20},
+    {.in = {CHARL_B(I32, 8), CHARL_R(F32, 40, 37)}, .lo = -2, .hi = 2, .int_end = 40, .terms = 4},
+    {.in = {CHARL_R(I32, 3, 2, 2), CHARL_R(F32, 3, 5)},
+     .lo = -2,
+     .hi = 2,
+     .int_end = 5, /* 3 and 4 are outside */
+     .skip_gradient = true},
+    {.in = {CHARL_R(I32, 1), CHARL_R(F32, 1, 1)}, .lo = -2, .hi = 2, .int_end = 1},
+    {.in = {CHARL_R(I32, 0), CHARL_R(F32, 3, 4)}, .lo = -2, .hi = 2, .int_end = 3},
+};
+
+static void onnx(const charl_onnx_node *n)
+{
+    charl__onnx_op(n, "Gather", n->in[1], n->in[0], n->out);
+}
+
+const charl_op charl_op_embedding = {
+    .name = "embedding",
+    .formula = "out[..., c] = weight[x[...], c]",
+    .n_in = 2,
+    .half = CHARL_HALF(1),
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    .onnx = onnx,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_embedding(charl_graph *g, charl_var *x, charl_var *weight)
+{
+    return charl__apply2(g, &charl_op_embedding, NULL, x, weight);
+}
+
+/* The workspace of embedding_wgrad in ints: ends and order of kernels/embedding.cl; keys of
+ * embedding_rank.cl, of 8 bytes at most, where blocks of positions may be cut anywhere; what
+ * embedding_sum.cl finds for each row of the table. */
+typedef struct {
+    int64_t keys, found, end;
+} places;
+
+static places places_of(int64_t slices, int64_t positions, int64_t vocab)
+{
+    const int64_t ends = slices * (vocab + 1) + positions;
+    places p = {.keys = ends + ends % 2};
+
+    p.found = p.keys + 2 * (positions + slices * MOST_GROUP);
+    p.end = p.found + 2 * vocab;
+    return p;
+}
+
+/* embedding_wgrad(gout, x) -> [V, C] */
+static charl_status infer_wgrad(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_type *g = &inf->in[0], *x = &inf->in[1];
+    const int64_t vocab = *(const int64_t *)inf->attr, positions = charl_shape_count(&x->shape);
+    charl_shape rows = g->shape;
+
+    CHARL_REQUIRE(charl__is_float(g->dtype) && x->dtype == CHARL_I32, CHARL_ERR_DTYPE,
+                  "gradient and tokens are floats and i32, not %s and %s",
+                  charl_dtype_name(g->dtype), charl_dtype_name(x->dtype));
+    rows.ndim = rows.ndim > 0 ? rows.ndim - 1 : 0;
+    CHARL_REQUIRE(g->shape.ndim > 0 && charl_shape_equal(&rows, &x->shape) && g->batch == x->batch,
+                  CHARL_ERR_SHAPE, "gout does not hold one row for each token");
+    CHARL_REQUIRE(positions < INT_MAX / 2 && vocab < INT_MAX / 2, CHARL_ERR_SHAPE,
+                  "%lld positions in a table of %lld rows are too many", (long long)positions,
+                  (long long)vocab);
+    inf->out[0] = (charl_type){CHARL_F32,
+                               {2, {vocab, g->shape.dim[rows.ndim]}},
+                               x->batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED};
+    inf->workspace = places_of(inf->n_slices, positions, vocab).end * (int64_t)sizeof(int32_t);
+cleanup:
+    return st;
+}
+
+/* Many work-items can share the work; a group of them has one for each slice at least. */
+static bool is_shared(const charl_enqueue *e)
+{
+    return charl__device_facts(e->dev)->group >= CHARL_MAX_SLICES;
+}
+
+static places places_in(const charl_enqueue *e, int64_t slices)
+{
+    return places_of(slices, charl__tensor_count(e->in[1]), e->out[0]->shape.dim[0]);
+}
+
+static charl_arg ints(const charl_enqueue *e, charl_arg_kind kind, int64_t at)
+{
+    return charl__scratch_arg(kind, e->workspace, at);
+}
+
+/* The positions of each slice in order of their tokens, by one work-group for each. */
+static charl_status sort_alone(const charl_enqueue *e, int64_t slices, int64_t positions,
+                               int64_t vocab)
+{
+    const int group = charl__device_facts(e->dev)->group;
+    const int items = group > 1 ? group : 1;
+    char defines[32];
+
+    snprintf(defines, sizeof defines, "#define GROUP %d\n", items);
+    return charl__launch(
+        e->dev,
+        &(charl_launch){.file = "embedding",
+                        .entry = "charl_sort",
+                        .defines = defines,
+                        .label = e->label,
+                        .global = {(size_t)(slices * items)},
+                        .local = {(size_t)items},
+                        .args = {charl__in(e->in[1]), ints(e, CHARL_ARG_OUT, 0), charl__i64(slices),
+                                 charl__i32((int32_t)positions), charl__i32((int32_t)vocab)}});
+}
+
+/* By many: blocks of positions are sorted, then put together. */
+static charl_status sort_shared(const charl_enqueue *e, int64_t slices, int64_t positions,
+                                int64_t vocab)
+{
+    charl_status st = CHARL_OK;
+    const int64_t keys = places_in(e, slices).keys;
+    const charl_arg n = charl__i32((int32_t)positions), v = charl__i32((int32_t)vocab);
+    int group = MOST_GROUP;
+    char defines[64];
+    charl_launch l = {.file = "embedding_rank", .defines = defines, .label = e->label};
+
+    while (group > charl__device_facts(e->dev)->group) {
+        group /= 2;
+    }
+    snprintf(defines, sizeof defines, "#define GROUP %d\n%s", group,
+             (vocab + 2) * positions <= UINT32_MAX ? "#define KEY uint\n" : "");
+    l.global[0] = (size_t)(slices * ((positions + group - 1) / group) * group);
+    l.local[0] = (size_t)group;
+    l.entry = "charl_sort_blocks";
+    charl__launch_add(&l, charl__in(e->in[1]));
+    charl__launch_add(&l, ints(e, CHARL_ARG_OUT, keys));
+    charl__launch_add(&l, n);
+    charl__launch_add(&l, v);
+    CHARL_TRY(charl__launch(e->dev, &l));
+    l.entry = "charl_rank";
+    memset(l.args, 0, sizeof l.args);
+    charl__launch_add(&l, ints(e, CHARL_ARG_IN, keys));
+    charl__launch_add(&l, ints(e, CHARL_ARG_OUT, 0));
+    charl__launch_add(&l, charl__i64(slices));
+    charl__launch_add(&l, n);
+    charl__launch_add(&l, v);
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
+{
+    const int64_t positions = charl__tensor_count(e->in[1]) / slices;
+    const int64_t vocab = e->out[0]->shape.dim[0];
+
+    return is_shared(e) && positions > 0 ? sort_shared(e, slices, positions, vocab)
+                                         : sort_alone(e, slices, positions, vocab);
+}
+
+/* Lane j of the output from the `leaves` slices that start at `first`. */
+typedef struct {
+    int64_t slices;
+    int j, first, leaves;
+} lane;
+
+static charl_arg lane_out(const charl_enqueue *e, const lane *n)
+{
+    charl_arg out = charl__raw(CHARL_ARG_OUT, e->out[0]->buffer);
+
+    out.v.offset = e->out[0]->offset + n->j * e->lane_stride[0];
+    return out;
+}
+
+/* A work-group has as many rows of the table as leave all compute units with something to do. In a
+ * table of less than that a row is shared by groups, and none is left to others. */
+static charl_status launch_shared(const charl_enqueue *e, const lane *n, const char *defines)
+{
+    charl_status st = CHARL_OK;
+    const int64_t vocab = e->out[0]->shape.dim[0], columns = e->out[0]->shape.dim[1];
+    const int64_t enough = GROUPS_OF_A_UNIT * charl_device_get_info(e->dev)->compute_units;
+    const bool is_small = vocab <= enough;
+    const int group = is_small ? SMALL_GROUP : charl__device_facts(e->dev)->group;
+    const int64_t most = group / n->leaves, wanted = (vocab + enough - 1) / enough;
+    const int64_t rows = wanted < most ? wanted : most;
+    const int64_t blocks = (columns - 1) / (most * CHARL_GPU_VEC) + 1;
+    const int64_t parts = is_small ? blocks : 1;
+    const int64_t found = places_in(e, n->slices).found;
+    const int64_t pieces = vocab * ((columns + CHARL_GPU_VEC - 1) / CHARL_GPU_VEC);
+    char text[256];
+    charl_launch l = {.file = "embedding_sum",
+                      .entry = "charl_sum_many",
+                      .defines = text,
+                      .label = e->label,
+                      .global = {(size_t)((vocab + rows - 1) / rows * parts * group)},
+                      .local = {(size_t)group},
+                      .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0),
+                               ints(e, CHARL_ARG_OUT, found), lane_out(e, n), charl__i64(n->first),
+                               charl__i64(n->slices),
+                               charl__i64(charl__tensor_count(e->in[1]) / n->slices),
+                               charl__i64(vocab), charl__i64(columns), charl__i64(parts)}};
+
+    if (vocab * columns == 0) {
+        goto cleanup;
+    }
+    snprintf(text, sizeof text,
+             "%s%s#define GROUP %d\n#define ROWS %d\n#define FEW %d\n#define CHARL_VEC %d\n",
+             defines, charl__act_define(e->in[0]->dtype), group, (int)rows, is_small ? 0 : FEW,
+             CHARL_GPU_VEC);
+    CHARL_TRY(charl__launch(e->dev, &l));
+    if (!is_small) {
+        CHARL_TRY(charl__launch(
+            e->dev,
+            &(charl_launch){.file = "embedding_sum",
+                            .entry = "charl_sum_few",
+                            .defines = text,
+                            .label = e->label,
+                            .global = {(size_t)((pieces - 1) / group + 1) * (size_t)group},
+                            .local = {(size_t)group},
+                            .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, found),
+                                     lane_out(e, n), charl__i64(vocab), charl__i64(columns)}}));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status sum_lane(const charl_enqueue *e, const lane *n)
+{
+    const charl_shape *s = &e->out[0]->shape;
+    char defines[64];
+    charl_launch l = {.file = "embedding",
+                      .entry = "charl_sum",
+                      .defines = defines,
+                      .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), lane_out(e, n),
+                               charl__i64(n->first), charl__i64(n->slices),
+                               charl__i64(charl__tensor_count(e->in[1]) / n->slices)}};
+
+    charl__fold_defines(e, 0, n->leaves, defines, sizeof defines);
+    return is_shared(e) ? launch_shared(e, n, defines)
+                        : charl__pieces_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
+}
+
+static charl_status enqueue_wgrad(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const charl_slices *s = e->slices;
+
+    if (!charl__is_partial(e, 0)) {
+        CHARL_TRY(sort_positions(e, 1));
+        CHARL_TRY(sum_lane(e, &(lane){.slices = 1, .leaves = 1}));
+        goto cleanup;
+    }
+    CHARL_TRY(sort_positions(e, s->count));
+    for (int j = 0; j < s->n_lanes; j++) {
+        CHARL_TRY(sum_lane(e, &(lane){.slices = s->count,
+                                      .j = j,
+                                      .first = s->lane_lo[j] - s->first,
+                                      .leaves = s->lane_hi[j] - s->lane_lo[j]}));
+    }
+cleanup:
+    return st;
+}
+
+static void backward_wgrad(const charl_backward *b)
+{
+    charl_var *table = charl__as_dtype(b->g, b->gout[0], charl_var_get_type(b->in[0]).dtype);
+
+    b->gin[0] = charl_embedding(b->g, b->in[1], table);
+}
+
+static void reference_wgrad(const charl_reference *r)
+{
+    const int64_t vocab = r->out_type[0].shape.dim[0], columns = r->out_type[0].shape.dim[1];
+
+    for (int64_t i = 0; i < vocab * columns; i++) {
+        r->out[0][i] = 0;
+    }
+    for (int64_t i = 0; i < charl_shape_count(&r->in_type[0].shape); i++) {
+        const int64_t v = (int64_t)r->in[1][i / columns];
+
+        if (v >= 0 && v < vocab) {
+            r->out[0][v * columns + i % columns] += r->in[0][i];
+        }
+    }
+}
+
+static const int64_t one = 1, three = 3, seven = 7, many = 300, very_many = 2500;
+static const charl_op_sample samples_wgrad[] = {
+    {.in = {CHARL_B(F32, 16, 5, 12), CHARL_B(I32, 16, 5)},
+     .attr = &seven,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 7,
+     .terms = 20},
+    {.in = {CHARL_B(F32, 8, 70, 9), CHARL_B(I32, 8, 70)},
+     .attr = &three,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 4, /* 3 is outside */
+     .terms = 200,
+     .skip_gradient = true},
+    {.in = {CHARL_B(F32, 8, 37), CHARL_B(I32, 8)},
+     .attr = &many,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 300,
+     .terms = 2},
+    {.in = {CHARL_B(F32, 16, 300, 16), CHARL_B(I32, 16, 300)},
+     .attr = &very_many, /* rows of none, one, two and more positions in a large table */
+     .lo = -2,
+     .hi = 2,
+     .int_end = 2600, /* 2500 and more are outside */
+     .terms = 16,
+     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 600, 2), CHARL_R(I32, 600)},
+     .attr = &many,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 300,
+     .terms = 8},
+    {.in = {CHARL_R(F32, 66000, 1), CHARL_R(I32, 66000)}, /* of many blocks */
+     .attr = &many,
+     .lo = -2,
+     .hi = 2,
+     .int_end = 300,
+     .terms = 300,
+     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 1, 1), CHARL_R(I32, 1)}, .attr = &one, .lo = -2, .hi = 2, .int_end = 1},
+    {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)}, .attr = &three, .lo = -2, .hi = 2, .int_end = 3},
+};
+
+const charl_op charl_op_embedding_wgrad = {
+    .name = "embedding_wgrad",
+    .formula = "out[v, c] = sum of gout[p, c] over the positions p with x[p] = v",
+    .n_in = 2,
+    .attr_size = sizeof(int64_t), /* rows of the table */
+    .half = CHARL_HALF(0),
+    .infer = infer_wgrad,
+    .enqueue = enqueue_wgrad,
+    .backward = backward_wgrad,
+    .reference = reference_wgrad,
+    CHARL_SAMPLES(samples_wgrad),
+};

@@ -1,0 +1,468 @@
+/* cross_entropy: of rows of logits against a class each, with weights and label smoothing.
+ *
+ *  out[b] = w[b] * -sum over c of q[b, c] log_softmax(x)[b, c],  q = (1 - s) at the label, plus s /
+ * C everywhere d/dx   = w[b] * (softmax(x) - q),  d/dw = out / w
+ *
+ * Output 1, the logarithm of the sum of exp(x) of each row, is kept for the gradient, which is one
+ * pass over the logits and may take their place in memory: there is never a softmax beside them.
+ */
+#include "autograd/op/loss/cross_entropy.h"
+#include "autograd/launch/map.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "charl/ops.h"
+
+enum { CHUNK = CHARL__CROSS_ENTROPY_CHUNK, ROW_GROUP = 256 }; /* as in kernels/rows.clh */
+
+/* `first` is the operand that holds the logits; the label follows. `weight` is the one that holds
+ * the weights, where there are some. */
+static charl_status check_operands(const charl_infer *inf, int first, int weight)
+{
+    charl_status st = CHARL_OK;
+    const charl_type *x = &inf->in[first], *label = &inf->in[first + 1];
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(charl__is_float(x->dtype) && label->dtype == CHARL_I32, CHARL_ERR_DTYPE,
+                  "logits are floats and labels i32, not %s and %s", charl_dtype_name(x->dtype),
+                  charl_dtype_name(label->dtype));
+    CHARL_REQUIRE(charl__is_rows_of(&label->shape, &x->shape), CHARL_ERR_SHAPE,
+                  "logits %s and labels %s are not [..., C] and [...]",
+                  charl_shape_format(&x->shape, a), charl_shape_format(&label->shape, b));
+    CHARL_REQUIRE(x->shape.dim[x->shape.ndim - 1] > 0, CHARL_ERR_SHAPE, "logits %s have no classes",
+                  charl_shape_format(&x->shape, a));
+    CHARL_REQUIRE(inf->n_in <= weight || (inf->in[weight].dtype == CHARL_F32 &&
+                                          charl_shape_equal(&inf->in[weight].shape, &label->shape)),
+                  CHARL_ERR_SHAPE, "the weight is not f32 %s",
+                  charl_shape_format(&label->shape, a));
+cleanup:
+    return st;
+}
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_operands(inf, 0, 2));
+    inf->out[0] = inf->in[0];
+    inf->out[0].dtype = CHARL_F32;
+    inf->out[0].shape.ndim--;
+    inf->out[1] = inf->out[0];
+    inf->n_out = 2;
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+static const char *defines_of(bool weight, float smoothing)
+{
+    static const char *const defines[2][2] = {
+        {"", "#define SMOOTHING 1\n"},
+        {"#define WEIGHT 1\n", "#define WEIGHT 1\n#define SMOOTHING 1\n"}};
+
+    return defines[weight][smoothing != 0.0F];
+}
+
+charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tensor *logits,
+                                       bool weight, const char *extra, charl_rows *plan)
+{
+    charl_status st = CHARL_OK;
+    const bool one_item = charl__rows_have_one_item(e->dev);
+    int64_t rows, n, inner, chunk, width;
+    char defines[192];
+
+    charl__split_axis(&logits->shape, logits->shape.ndim - 1, &rows, &n, &inner);
+    chunk = n < CHUNK ? n : CHUNK;
+    width = charl__rows_width(chunk);
+    snprintf(defines, sizeof defines, "%s%s#define CHUNKS %d\n#define KEEP %d\n",
+             defines_of(weight, *(const float *)e->attr), extra, n > CHUNK,
+             (int)((chunk + width - 1) / width));
+    CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
+    if (n > CHUNK && !one_item) {
+        plan->global = (size_t)rows * plan->local;
+    }
+    charl__rows_store(plan, logits->dtype);
+cleanup:
+    return st;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const charl_tensor *logits = e->in[0];
+    const float smoothing = *(const float *)e->attr;
+    charl_rows plan;
+    charl_launch l = {
+        .file = "cross_entropy", .entry = "charl_loss", .defines = plan.defines, .label = e->label};
+    int64_t rows, n, inner;
+    int a = 0;
+
+    charl__split_axis(&logits->shape, logits->shape.ndim - 1, &rows, &n, &inner);
+    if (rows == 0) {
+        goto cleanup;
+    }
+    CHARL_TRY(charl__cross_entropy_plan(e, logits, e->n_in > 2, "", &plan));
+    for (int i = 0; i < e->n_in; i++) {
+        l.args[a++] = charl__in(e->in[i]);
+    }
+    l.args[a++] = charl__out(e->out[0]);
+    l.args[a++] = charl__out(e->out[1]);
+    l.args[a++] = charl__i64(rows);
+    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(n);
+    l.args[a++] = charl__f32(smoothing);
+    l.global[0] = plan.global;
+    l.local[0] = plan.local;
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+/* The gradient of lse with respect to the logits is the softmax. */
+static charl_var *through_lse(const charl_backward *b)
+{
+    charl_shape s = charl_var_get_type(b->gout[1]).shape;
+
+    s.dim[s.ndim++] = 1;
+    return charl_mul(b->g, charl_softmax(b->g, b->in[0]), charl_reshape(b->g, b->gout[1], s));
+}
+
+static void backward(const charl_backward *b)
+{
+    const float smoothing = *(const float *)b->attr;
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    if (b->needed[0] && b->gout[0]) {
+        charl__apply(b->g, &charl_op_cross_entropy_grad, &smoothing,
+                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->out[1],
+                                     b->n_in > 2 ? b->in[2] : NULL},
+                     5, out);
+        b->gin[0] = out[0];
+    }
+    if (b->needed[0] && b->gout[1]) {
+        b->gin[0] = b->gin[0] ? charl_add(b->g, b->gin[0], through_lse(b)) : through_lse(b);
+    }
+    if (b->n_in > 2 && b->needed[2] && b->gout[0]) {
+        b->gin[2] = charl_mul(b->g, b->gout[0],
+                              charl_cross_entropy(b->g, b->in[0], b->in[1], NULL, smoothing));
+    }
+}
+
+/* log of the sum of exp over row x */
+static double log_sum_exp(const double *x, int64_t n)
+{
+    double m = x[0], s = 0.0;
+
+    for (int64_t c = 1; c < n; c++) {
+        m = x[c] > m ? x[c] : m;
+    }
+    for (int64_t c = 0; c < n; c++) {
+        s += exp(x[c] - m);
+    }
+    return m + log(s);
+}
+
+static double target(double label, int64_t c, int64_t n, double smoothing)
+{
+    return label < 0 || label >= (double)n
+               ? (double)NAN
+               : smoothing / (double)n + (label == (double)c ? 1.0 - smoothing : 0.0);
+}
+
+static void reference(const charl_reference *r)
+{
+    const double smoothing = (double)*(const float *)r->attr;
+    const charl_shape *x = &r->in_type[0].shape;
+    int64_t rows, n, inner;
+
+    charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
+    for (int64_t i = 0; i < rows; i++) {
+        const double *row = r->in[0] + i * n, lse = log_sum_exp(row, n);
+        double sum = 0.0;
+
+        for (int64_t c = 0; c < n; c++) {
+            sum -= target(r->in[1][i], c, n, smoothing) * (row[c] - lse);
+        }
+        r->out[1][i] = lse;
+        r->out[0][i] = sum * (r->n_in > 2 ? r->in[2][i] : 1.0);
+    }
+}
+
+static charl_status infer_grad(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(check_operands(inf, 1, 4));
+    inf->out[0] = inf->in[1];
+    for (int i = 0; i < 4; i += 3) {
+        CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32 &&
+                          charl_shape_equal(&inf->in[i].shape, &inf->in[2].shape),
+                      CHARL_ERR_SHAPE, "operand %d, gout or lse, is not one f32 per row", i);
+    }
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+/* Where rows are shared among work-items, a work-group has a stretch of one. */
+static charl_status plan_gradient(const charl_enqueue *e, int64_t rows, int64_t n, charl_rows *plan,
+                                  int64_t *stretches)
+{
+    charl_status st = CHARL_OK;
+    const float smoothing = *(const float *)e->attr;
+    const int64_t one = ROW_GROUP * CHARL_GPU_VEC;
+    const int vectors = n > 2 * one ? 4 : n > one ? 2 : 1;
+    char defines[64];
+
+    snprintf(defines, sizeof defines, "%s#define VECTORS %d\n", defines_of(e->n_in > 4, smoothing),
+             vectors);
+    CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, plan));
+    *stretches =
+        (n + CHARL_GPU_VEC - 2) / (vectors * one) + 1; /* a row may begin within a vector */
+    if (!charl__rows_have_one_item(e->dev)) {
+        plan->global = (size_t)(rows * *stretches) * plan->local;
+    }
+cleanup:
+    return st;
+}
+
+static charl_status enqueue_grad(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const charl_tensor *x = e->in[1];
+    charl_rows plan;
+    charl_launch l = {.file = "cross_entropy_grad",
+                      .entry = "charl_gradient",
+                      .defines = plan.defines,
+                      .label = e->label};
+    int64_t rows, n, inner, stretches;
+    int a = 0;
+
+    charl__split_axis(&x->shape, x->shape.ndim - 1, &rows, &n, &inner);
+    if (rows == 0) {
+        goto cleanup;
+    }
+    CHARL_TRY(plan_gradient(e, rows, n, &plan, &stretches));
+    charl__rows_store(&plan, x->dtype);
+    for (int i = 0; i < e->n_in; i++) {
+        l.args[a++] = charl__in(e->in[i]);
+    }
+    l.args[a++] = charl__out(e->out[0]);
+    l.args[a++] = charl__f32(*(const float *)e->attr);
+    l.args[a++] = charl__i64(rows);
+    l.args[a++] = charl__i64(plan.per_item);
+    l.args[a++] = charl__i64(stretches);
+    l.args[a++] = charl__i64(n);
+    l.global[0] = plan.global;
+    l.local[0] = plan.local;
+    CHARL_TRY(charl__launch(e->dev, &l));
+cleanup:
+    return st;
+}
+
+static void reference_grad(const charl_reference *r)
+{
+    const double smoothing = (double)*(const float *)r->attr;
+    const charl_shape *x = &r->in_type[1].shape;
+    int64_t rows, n, inner;
+
+    charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
+    for (int64_t i = 0; i < rows; i++) {
+        const double g = r->in[0][i] * (r->n_in > 4 ? r->in[4][i] : 1.0);
+
+        for (int64_t c = 0; c < n; c++) {
+            r->out[0][i * n + c] =
+                g * (exp(r->in[1][i * n + c] - r->in[3][i]) - target(r->in[2][i], c, n, smoothing));
+        }
+    }
+}
+
+static const float plain = 0.0F, smooth = 0.1F;
+static const charl_op_sample samples_grad[] = {
+    {.in = {CHARL_R(F32, 3), CHARL_R(F32, 3, 5), CHARL_R(I32, 3), CHARL_R(F32, 3)},
+     .n_in = 4,
+     .attr = &plain,
+     .int_end = 5,
+     .terms = 5,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 3), CHARL_R(F32, 3, 5), CHARL_R(I32, 3), CHARL_R(F32, 3)},
+     .n_in = 4,
+     .attr = &plain,
+     .int_end = 20,
+     .terms = 5,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 7), CHARL_R(F32, 7, 100), CHARL_R(I32, 7), CHARL_R(F32, 7),
+            CHARL_R(F32, 7)},
+     .n_in = 5,
+     .attr = &smooth,
+     .int_end = 100,
+     .terms = 100,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 2), CHARL_R(F32, 2, 1003), CHARL_R(I32, 2), CHARL_R(F32, 2)},
+     .n_in = 4,
+     .attr = &smooth,
+     .int_end = 1003,
+     .terms = 1003,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_B(F32, 8, 5), CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5), CHARL_B(F32, 8, 5)},
+     .n_in = 4,
+     .attr = &plain,
+     .int_end = 37,
+     .terms = 37,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_B(F32, 16), CHARL_B(F32, 16, 10), CHARL_B(I32, 16), CHARL_B(F32, 16)},
+     .n_in = 4,
+     .attr = &plain,
+     .int_end = 10,
+     .terms = 10,
+     .lo = -3,
+     .hi = 3},
+};
+
+const charl_op charl_op_cross_entropy_grad = {
+    .name = "cross_entropy_grad",
+    .formula = "out = g * w * (exp(x - lse) - q)",
+    .n_in = 5,
+    .n_optional = 1,
+    .attr_size = sizeof(float), /* label smoothing */
+    .in_place = true,
+    .half = CHARL_HALF(1),
+    .infer = infer_grad,
+    .enqueue = enqueue_grad,
+    .reference = reference_grad,
+    CHARL_SAMPLES(samples_grad),
+};
+
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_R(F32, 3, 5), CHARL_R(I32, 3)},
+     .n_in = 2,
+     .attr = &plain,
+     .int_end = 5,
+     .terms = 5,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 1, 1), CHARL_R(I32, 1)},
+     .n_in = 2,
+     .attr = &plain,
+     .int_end = 1,
+     .terms = 2,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 0, 4), CHARL_R(I32, 0)},
+     .n_in = 2,
+     .attr = &plain,
+     .int_end = 4,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 40, 5), CHARL_R(I32, 40)},
+     .n_in = 2,
+     .attr = &plain,
+     .int_end = 20,
+     .terms = 5,
+     .lo = -3,
+     .hi = 3,
+     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 7, 100), CHARL_R(I32, 7), CHARL_R(F32, 7)},
+     .n_in = 3,
+     .attr = &smooth,
+     .int_end = 100,
+     .terms = 100,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 3, 9), CHARL_R(I32, 3), CHARL_R(F32, 3)},
+     .n_in = 3,
+     .attr = &plain,
+     .int_end = 9,
+     .terms = 9,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 2, 1003), CHARL_R(I32, 2)},
+     .n_in = 2,
+     .attr = &smooth,
+     .int_end = 1003,
+     .terms = 1003,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5003), CHARL_R(I32, 3)}, /* several chunks */
+     .n_in = 2,
+     .attr = &smooth,
+     .int_end = 5003,
+     .terms = 5003,
+     .lo = -30,
+     .hi = 30,
+     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 1, 264321), CHARL_R(I32, 1)}, /* more than are added up at once */
+     .n_in = 2,
+     .attr = &smooth,
+     .int_end = 264321,
+     .terms = 264321,
+     .lo = -3,
+     .hi = 3,
+     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 3, 9), CHARL_R(I32, 3)},
+     .n_in = 2,
+     .attr = &plain,
+     .int_end = 9,
+     .terms = 9,
+     .lo = -1e4,
+     .hi = 1e4,
+     .skip_gradient = true},
+    {.in = {CHARL_B(F32, 8, 5, 37), CHARL_B(I32, 8, 5), CHARL_B(F32, 8, 5)},
+     .n_in = 3,
+     .attr = &plain,
+     .int_end = 37,
+     .terms = 37,
+     .lo = -3,
+     .hi = 3},
+    {.in = {CHARL_B(F32, 8, 2, 2051), CHARL_B(I32, 8, 2)}, /* rows begin anywhere */
+     .n_in = 2,
+     .attr = &smooth,
+     .int_end = 2052, /* 2051 is outside */
+     .terms = 2051,
+     .lo = -30,
+     .hi = 30,
+     .skip_gradient = true},
+    {.in = {CHARL_B(F32, 16, 10), CHARL_B(I32, 16), CHARL_B(F32, 16)},
+     .n_in = 3,
+     .attr = &smooth,
+     .int_end = 10,
+     .terms = 10,
+     .lo = -3,
+     .hi = 3},
+};
+
+const charl_op charl_op_cross_entropy = {
+    .name = "cross_entropy",
+    .formula = "out0[...] = -w[...] * sum over c of q[..., c] log_softmax(x)[..., c], out1 = log "
+               "sum exp(x)",
+    .n_in = 3,
+    .n_optional = 1,
+    .attr_size = sizeof(float), /* label smoothing */
+    .half = CHARL_HALF(0),
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_cross_entropy(charl_graph *g, charl_var *logits, charl_var *label,
+                               charl_var *weight, float smoothing)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    if (!(smoothing >= 0.0F && smoothing <= 1.0F)) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID,
+                                 "cross_entropy: label smoothing %g is not in [0, 1]",
+                                 (double)smoothing);
+    }
+    charl__apply(g, &charl_op_cross_entropy, &smoothing, (charl_var *[]){logits, label, weight}, 3,
+                 out);
+    return out[0];
+}

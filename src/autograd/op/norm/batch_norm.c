@@ -1,0 +1,294 @@
+/* batch_norm: normalisation per channel over the whole global batch.
+ *
+ * charl_batch_norm composes operators: the sum of x, the mean, the sum of squares around it (two
+ * passes, so that a large mean costs no digits), the inverse standard deviation, the normalisation.
+ * The sums are PARTIAL and completed over ranks. The gradient is one rule of batch_norm_apply,
+ * which in training includes what x does through the statistics; no gradient flows through those by
+ * itself.
+ */
+#include "autograd/op/norm/channels.h"
+#include "autograd/launch/map.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op/norm/batch_norm_common.h"
+#include "charl/ops.h"
+
+/* batch_norm_grad(gout, x, mean, invstd, sums[, weight]): the gradient of x, the statistics being
+ * x's own. */
+static charl_status infer_grad(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape *x = &inf->in[1].shape;
+
+    CHARL_TRY(charl__norm_check(inf, 1, 2, 4));
+    CHARL_TRY(charl__norm_check(inf, 1, 5, inf->n_in));
+    CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, x) &&
+                      charl_shape_count(&inf->in[4].shape) == 2 * x->dim[1] &&
+                      inf->in[4].batch != CHARL_BATCHED,
+                  CHARL_ERR_SHAPE, "gout, x and sums do not fit");
+    inf->out[0] = inf->in[1];
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+static charl_status enqueue_grad(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const charl_norm *t = e->attr;
+    const charl_norm_shape s = charl__norm_shape(&e->in[1]->shape);
+    charl_rows plan;
+
+    if (charl__tensor_count(e->out[0]) == 0) {
+        goto cleanup;
+    }
+    if (e->in[1]->channels_last) {
+        CHARL_TRY(charl__channels_gradient(e, t->count));
+        goto cleanup;
+    }
+    CHARL_TRY(charl__norm_plan(e, s.rows, s, e->n_in > 5 ? "#define WEIGHT 1\n" : "", &plan));
+    charl__rows_store(&plan, e->in[1]->dtype);
+    CHARL_TRY(charl__launch(
+        e->dev, &(charl_launch){
+                    .file = "batch_norm",
+                    .entry = "charl_gradient",
+                    .defines = plan.defines,
+                    .global = {plan.global},
+                    .local = {plan.local},
+                    .args = {charl__in(e->in[1]), charl__in(e->in[0]), charl__in(e->in[2]),
+                             charl__in(e->in[3]), charl__in(e->n_in > 5 ? e->in[5] : NULL),
+                             charl__in(e->in[4]), charl__out(e->out[0]), charl__i64(s.rows),
+                             charl__i64(s.channels), charl__i64(s.inner), charl__i64(plan.per_item),
+                             charl__f32((float)(1.0 / t->count))},
+                    .label = e->label,
+                }));
+cleanup:
+    return st;
+}
+
+static void reference_grad(const charl_reference *r)
+{
+    const charl_norm *t = r->attr;
+    const charl_norm_shape s = charl__norm_shape(&r->in_type[1].shape);
+
+    for (int64_t i = 0; i < s.rows * s.channels * s.inner; i++) {
+        const int64_t c = i / s.inner % s.channels;
+        const double invstd = r->in[3][c], hat = (r->in[1][i] - r->in[2][c]) * invstd;
+        const double w = r->n_in > 5 ? r->in[5][c] : 1;
+
+        r->out[0][i] =
+            w * invstd *
+            (r->in[0][i] - r->in[4][c] / t->count - hat * r->in[4][s.channels + c] / t->count);
+    }
+}
+
+static const charl_norm ten = {10, 1e-5F, true};
+
+static const charl_op_sample samples_grad[] = {
+    {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5), CHARL_R(F32, 5),
+            CHARL_R(F32, 2, 5), CHARL_R(F32, 5)},
+     .attr = &ten,
+     .lo = -1,
+     .hi = 1,
+     .terms = 4},
+    {.in = {CHARL_B(F32, 24, 37), CHARL_B(F32, 24, 37), CHARL_R(F32, 37), CHARL_R(F32, 37),
+            CHARL_R(F32, 2, 37)},
+     .n_in = 5,
+     .attr = &ten,
+     .lo = -1,
+     .hi = 1,
+     .terms = 4},
+    {.in = {CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 4), CHARL_R(F32, 4),
+            CHARL_R(F32, 2, 4), CHARL_R(F32, 4)},
+     .attr = &ten,
+     .lo = -1,
+     .hi = 1,
+     .terms = 4},
+    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1), CHARL_R(F32, 1), CHARL_R(F32, 1),
+            CHARL_R(F32, 2, 1), CHARL_R(F32, 1)},
+     .attr = &ten,
+     .lo = -1,
+     .hi = 1,
+     .terms = 4},
+};
+
+const charl_op charl_op_batch_norm_grad = {
+    .name = "batch_norm_grad",
+    .formula =
+        "out = weight * invstd * (gout - sums[0] / count - (x - mean) * invstd * sums[1] / count)",
+    .n_in = 6,
+    .n_optional = 1,
+    .attr_size = sizeof(charl_norm),
+    .prologue = true,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .layout = CHARL_LAYOUT_CHANNELS,
+    .infer = infer_grad,
+    .enqueue = enqueue_grad,
+    .reference = reference_grad,
+    CHARL_SAMPLES(samples_grad),
+};
+
+/* batch_norm_apply(x, mean, invstd[, weight[, bias]]), all but x [C, 1, ...]. */
+static void express_apply(const void *attr, int n_in, charl_expr *x)
+{
+    static const char *const text[] = {"(a - b) * c", "(a - b) * c * d", "(a - b) * c * d + e"};
+
+    (void)attr;
+    *x = (charl_expr){.text = text[n_in - 3]};
+}
+
+static charl_var *row_of(charl_graph *g, charl_var *sums, int64_t row, const charl_var *like)
+{
+    return charl_reshape(g, charl_slice(g, sums, 0, row, 1), charl_var_get_type(like).shape);
+}
+
+static void backward_apply(const charl_backward *b)
+{
+    const charl_norm *t = b->attr;
+    charl_var *out[CHARL_OP_MAX_OUT], *sums = NULL;
+    const bool affine = (b->n_in > 3 && b->needed[3]) || (b->n_in > 4 && b->needed[4]);
+
+    if (affine || (t->training && b->needed[0])) {
+        charl__apply(b->g, &charl_op_batch_norm_sums, NULL,
+                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->in[2]}, 4, out);
+        sums = out[0];
+    }
+    if (b->n_in > 3 && b->needed[3]) {
+        b->gin[3] = row_of(b->g, sums, 1, b->in[3]);
+    }
+    if (b->n_in > 4 && b->needed[4]) {
+        b->gin[4] = row_of(b->g, sums, 0, b->in[4]);
+    }
+    if (b->needed[0] && t->training) {
+        charl__apply(b->g, &charl_op_batch_norm_grad, t,
+                     (charl_var *[]){b->gout[0], b->in[0], b->in[1], b->in[2],
+                                     charl_batch_sum(b->g, sums), b->n_in > 3 ? b->in[3] : NULL},
+                     6, out);
+        b->gin[0] = out[0];
+    } else if (b->needed[0]) {
+        b->gin[0] = charl_mul(b->g, b->gout[0], b->in[2]);
+        b->gin[0] = b->n_in > 3 ? charl_mul(b->g, b->gin[0], b->in[3]) : b->gin[0];
+    }
+}
+
+static void reference_apply(const charl_reference *r)
+{
+    const charl_norm_shape s = charl__norm_shape(&r->in_type[0].shape);
+
+    for (int64_t i = 0; i < s.rows * s.channels * s.inner; i++) {
+        const int64_t c = i / s.inner % s.channels;
+        const double hat = (r->in[0][i] - r->in[1][c]) * r->in[2][c];
+
+        r->out[0][i] = hat * (r->n_in > 3 ? r->in[3][c] : 1) + (r->n_in > 4 ? r->in[4][c] : 0);
+    }
+}
+
+/* The gradient is the total one, with mean and invstd as functions of x, so the operator's alone
+ * cannot be compared with it: tests/autograd/test_batch_norm.c does. */
+static const charl_op_sample samples_apply[] = {
+    {.in = {CHARL_B(F32, 16, 5, 3, 7), CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1),
+            CHARL_R(F32, 5, 1, 1), CHARL_R(F32, 5, 1, 1)},
+     .attr = &ten,
+     .lo = -1,
+     .hi = 1,
+     .terms = 2,
+     .skip_gradient = true},
+    {.in = {CHARL_B(F32, 24, 37), CHARL_R(F32, 37), CHARL_R(F32, 37)},
+     .n_in = 3,
+     .attr = &ten,
+     .lo = -1,
+     .hi = 1,
+     .terms = 2,
+     .skip_gradient = true},
+    {.in = {CHARL_R(F32, 3, 4, 600), CHARL_R(F32, 4, 1), CHARL_R(F32, 4, 1), CHARL_R(F32, 4, 1)},
+     .n_in = 4,
+     .attr = &ten,
+     .lo = -1,
+     .hi = 1,
+     .terms = 2,
+     .skip_gradient = true},
+};
+
+static void onnx_apply(const charl_onnx_node *n)
+{
+    static const char *const type[] = {"", "Sub", "Mul", "Mul", "Add"};
+    const char *v = n->in[0];
+
+    for (int i = 1; i < n->n_in; i++) {
+        v = charl__onnx_op(n, type[i], v, n->in[i], i == n->n_in - 1 ? n->out : NULL);
+    }
+}
+
+const charl_op charl_op_batch_norm_apply = {
+    .name = "batch_norm_apply",
+    .formula = "out = (x - mean) * invstd * weight + bias",
+    .n_in = 5,
+    .n_optional = 2,
+    .attr_size = sizeof(charl_norm),
+    .in_place = true,
+    .half = CHARL_HALF(0),
+    .layout = CHARL_LAYOUT_ALIKE,
+    .infer = charl__infer_broadcast,
+    .express = express_apply,
+    .backward = backward_apply,
+    .reference = reference_apply,
+    .onnx = onnx_apply,
+    CHARL_SAMPLES(samples_apply),
+};
+
+/* Mean and inverse standard deviation of x, [C, 1, ...], and the update of the running ones. */
+static void statistics(charl_graph *g, charl_var *x, const charl_batch_norm_args *a, charl_norm *t,
+                       const charl_shape *per_channel, charl_var **stats)
+{
+    charl_var *out[CHARL_OP_MAX_OUT], *squares;
+    const charl_norm_update u = {t->count, a->momentum};
+
+    stats[0] = charl_batch_sum(g, charl_sum_to(g, x, 1));
+    stats[0] = charl_scale(g, stats[0], (float)(1.0 / t->count), 0.0F);
+    squares = charl_batch_sum(g, charl__apply2(g, &charl_op_batch_norm_squares, NULL, x, stats[0]));
+    charl__apply(g, &charl_op_batch_norm_update, &u,
+                 (charl_var *[]){a->running_mean, a->running_var, stats[0], squares}, 4, out);
+    stats[1] = charl__apply1(g, &charl_op_batch_norm_invstd, t, squares);
+    for (int i = 0; i < 2; i++) {
+        stats[i] = charl_reshape(g, stats[i], *per_channel);
+    }
+}
+
+charl_var *charl_batch_norm(charl_graph *g, charl_var *x, const charl_batch_norm_args *a)
+{
+    charl_norm t = {.count = 1, .eps = a->eps, .training = charl_graph_is_training(g)};
+    charl_var *out[CHARL_OP_MAX_OUT], *stats[2], *weight = NULL, *bias = NULL;
+    const charl_slices *slices = charl__graph_slices(g);
+    charl_shape per_channel = {0};
+    charl_type type;
+
+    if (!x || !a->running_mean || !a->running_var) {
+        return charl__apply1(g, &charl_op_batch_norm_apply, &t, NULL);
+    }
+    type = charl_var_get_type(x);
+    if (type.shape.ndim < 2) {
+        return charl__graph_fail(g, CHARL_ERR_SHAPE,
+                                 "batch_norm: x has %d extents, not [B, C, ...]", type.shape.ndim);
+    }
+    per_channel.ndim = type.shape.ndim - 1;
+    for (int i = 0; i < per_channel.ndim; i++) {
+        per_channel.dim[i] = i == 0 ? type.shape.dim[1] : 1;
+    }
+    if (a->weight || a->bias) {
+        weight = charl_reshape(g, a->weight ? a->weight : charl_constant(g, 1.0F),
+                               a->weight ? per_channel : (charl_shape){0});
+        bias = a->bias ? charl_reshape(g, a->bias, per_channel) : NULL;
+    }
+    if (t.training) {
+        t.count = (double)charl_shape_count(&type.shape) /
+                  (double)(type.shape.dim[1] > 0 ? type.shape.dim[1] : 1);
+        t.count *= type.batch == CHARL_BATCHED ? (double)slices->total / slices->count : 1;
+        statistics(g, x, a, &t, &per_channel, stats);
+    } else {
+        stats[0] = charl_reshape(g, a->running_mean, per_channel);
+        stats[1] = charl_reshape(
+            g, charl__apply1(g, &charl_op_batch_norm_invstd, &t, a->running_var), per_channel);
+    }
+    charl__apply(g, &charl_op_batch_norm_apply, &t,
+                 (charl_var *[]){x, stats[0], stats[1], weight, bias}, 5, out);
+    return out[0];
+}

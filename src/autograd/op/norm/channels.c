@@ -1,0 +1,196 @@
+/* Launches of kernels/channels.cl. */
+#include "autograd/op/norm/channels.h"
+
+#include "autograd/fuse/prologue.h"
+#include "autograd/launch/map.h"
+#include "autograd/launch/rows.h"
+
+/* LANES and GROUP as in the kernel. MOST_BLOCKS are added in one launch. */
+enum { LANES = 8, GROUP = 256, LINE_ROWS = 8, MOST_BLOCKS = 64, GRADIENT_ROWS = 8 };
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* How rows of eights of channels are given to groups: see the kernel. */
+typedef struct cut {
+    int64_t rows, block, blocks, across;
+    int width, lines;
+} cut;
+
+static cut cut_slice(const charl_shape *x, int64_t slices)
+{
+    const int64_t eights = x->dim[1] / LANES;
+    cut c = {.rows = x->dim[0] / slices * x->dim[2] * x->dim[3], .lines = 1};
+    int64_t longest;
+
+    c.width = (int)(eights < GROUP ? eights : GROUP);
+    c.across = ceil_div(eights, c.width);
+    while (2 * c.lines * c.width <= GROUP) {
+        c.lines *= 2;
+    }
+    longest = ceil_div(c.rows, MOST_BLOCKS);
+    c.block = (longest > LINE_ROWS * c.lines ? longest : LINE_ROWS * c.lines);
+    c.blocks = c.rows > 0 ? ceil_div(c.rows, c.block) : 1;
+    return c;
+}
+
+int64_t charl__channels_workspace(const charl_shape *x, int n_slices, int quantities)
+{
+    const int64_t slices = n_slices > 1 ? n_slices : 1, n = quantities * x->dim[1];
+    const cut c = cut_slice(x, slices);
+
+    return (slices * n * (1 + c.blocks) + charl__reduce_scratch(slices, c.blocks, n)) *
+           (int64_t)sizeof(float);
+}
+
+/* With the parameters that form g, where it is formed, in front: of x, the statistics and, in the
+ * gradient, the weight, as the kernels call them. */
+static charl_status launch(const charl_enqueue *e, charl_launch *l, charl__text *defines,
+                           const charl_arg *args, int n)
+{
+    charl_status st = CHARL_OK;
+
+    static const char *const known[CHARL_OP_MAX_IN] = {NULL, "(X)", "m", "v", NULL, "weight"};
+
+    CHARL_TRY(charl__prologue_write(e, known, defines, l));
+    CHARL_TRY(charl__text_printf(defines, "#define CHARL_VEC %d\n", LANES));
+    for (int i = 0; i < n; i++) {
+        charl__launch_add(l, args[i]);
+    }
+    l->defines = charl__text_string(defines);
+    CHARL_TRY(charl__launch(e->dev, l));
+cleanup:
+    return st;
+}
+
+int64_t charl__channels_blocks(const charl_shape *x, int n_slices)
+{
+    return n_slices * cut_slice(x, n_slices).blocks;
+}
+
+/* Sums of blocks in the workspace, behind those of slices. */
+typedef struct block_sums {
+    bool partial;
+    int64_t slices, n; /* n: sums of a block */
+    cut cut;
+    charl_arg parts;
+} block_sums;
+
+static block_sums begin_sums(const charl_enqueue *e, const charl_shape *x)
+{
+    const bool partial = charl__is_partial(e, 0);
+    const int64_t slices = partial ? e->slices->count : 1, n = charl__tensor_count(e->out[0]);
+
+    return (block_sums){partial, slices, n, cut_slice(x, slices),
+                        charl__scratch_arg(CHARL_ARG_OUT, e->workspace, slices * n)};
+}
+
+/* They are added up to output 0. */
+static charl_status end_sums(const charl_enqueue *e, const block_sums *s)
+{
+    charl_reduce r = {.a = s->parts,
+                      .n_in = 1,
+                      .outer = s->slices,
+                      .n = s->cut.blocks,
+                      .inner = s->n,
+                      .out = charl__out(e->out[0]),
+                      .scratch = s->slices * s->n * (1 + s->cut.blocks),
+                      .scale = 1.0F};
+
+    r.a.kind = CHARL_ARG_IN;
+    return s->partial ? charl__reduce_slices(e, &r, 0) : charl__reduce_sum(e, &r);
+}
+
+/* WHAT of the kernel. */
+static int what_is_summed(const charl_channels *c)
+{
+    if (c->invstd) {
+        return 1;
+    }
+    return c->mean ? 0 : c->moments ? 3 : 2;
+}
+
+charl_status charl__channels_sums(const charl_enqueue *e, const charl_channels *c)
+{
+    charl_status st = CHARL_OK;
+    const block_sums s = begin_sums(e, &c->x->shape);
+    const cut k = s.cut;
+    const charl_arg args[] = {charl__in(c->x),
+                              charl__in(c->g),
+                              charl__in(c->mean),
+                              charl__in(c->invstd),
+                              s.parts,
+                              charl__i64(k.rows),
+                              charl__i64(c->x->shape.dim[1]),
+                              charl__i64(k.blocks),
+                              charl__i64(k.block),
+                              charl__i32(k.width),
+                              charl__i32(k.lines),
+                              charl__out(c->moments)};
+    const int n_args = (int)(sizeof args / sizeof args[0]) - (c->moments == NULL);
+    charl__text defines = {0};
+    charl_launch l = {.file = "channels",
+                      .entry = "charl_channel_sums",
+                      .global = {(size_t)(s.slices * k.blocks * k.across * GROUP)},
+                      .local = {GROUP},
+                      .label = e->label};
+
+    CHARL_TRY(charl__text_printf(&defines, "%s#define WHAT %d\n", charl__act_define(c->x->dtype),
+                                 what_is_summed(c)));
+    CHARL_TRY(launch(e, &l, &defines, args, n_args));
+    CHARL_TRY(end_sums(e, &s));
+cleanup:
+    charl__text_fini(&defines);
+    return st;
+}
+
+charl_status charl__channels_squares(const charl_enqueue *e, const charl_shape *x,
+                                     const charl_tensor *moments, const charl_tensor *mean)
+{
+    charl_status st = CHARL_OK;
+    const block_sums s = begin_sums(e, x);
+    const int64_t units = s.slices * s.cut.blocks;
+    charl_launch l = {.file = "channels",
+                      .entry = "charl_channel_squares",
+                      .args = {charl__in(moments), charl__in(mean), s.parts, charl__i64(units),
+                               charl__i64(s.cut.rows), charl__i64(s.n), charl__i64(s.cut.blocks),
+                               charl__i64(s.cut.block)},
+                      .label = e->label};
+
+    charl__span_launch(e->dev, units * s.n / LANES, 1, &l);
+    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY(end_sums(e, &s));
+cleanup:
+    return st;
+}
+
+charl_status charl__channels_gradient(const charl_enqueue *e, double count)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape *x = &e->in[1]->shape;
+    const int64_t rows = x->dim[0] * x->dim[2] * x->dim[3], channels = x->dim[1];
+    const bool weight = e->n_in > 5;
+    const charl_arg args[] = {charl__in(e->in[1]),
+                              charl__in(e->in[0]),
+                              charl__in(e->in[2]),
+                              charl__in(e->in[3]),
+                              charl__in(weight ? e->in[5] : NULL),
+                              charl__in(e->in[4]),
+                              charl__out(e->out[0]),
+                              charl__i64(rows),
+                              charl__i64(channels),
+                              charl__i64(GRADIENT_ROWS),
+                              charl__f32((float)(1.0 / count))};
+    charl__text defines = {0};
+    charl_launch l = {.file = "channels", .entry = "charl_channel_gradient", .label = e->label};
+
+    CHARL_TRY(charl__text_printf(&defines, "%s#define WEIGHT %d\n",
+                                 charl__act_define(e->in[1]->dtype), weight));
+    charl__span_launch(e->dev, ceil_div(rows, GRADIENT_ROWS) * channels / LANES, 1, &l);
+    CHARL_TRY(launch(e, &l, &defines, args, (int)(sizeof args / sizeof args[0])));
+cleanup:
+    charl__text_fini(&defines);
+    return st;
+}

@@ -1,0 +1,76 @@
+#ifndef CHARL_AUTOGRAD_OP_NORM_ROW_NORM_H
+#define CHARL_AUTOGRAD_OP_NORM_ROW_NORM_H
+/** layer_norm and rms_norm over the last axis: shape rules, launches, gradients and references of
+ * both (kernels/row_norm.cl). The operators differ in their attribute and in whether they have a
+ * bias.
+ *
+ *      norm    (x[, weight[, bias]])                -> h
+ *      add     (a, b, weight[, bias])               -> a + b, h of that sum
+ *      grad    (gout, x[, weight[, extra]])         -> gradient of x, plus extra
+ *      wgrad   (gout, x)                            -> gradients of weight [C] and, layer_norm,
+ * bias [C]
+ *      grads   (gout, x, weight[, extra])           -> what grad and wgrad give, the same bits: one
+ * pass over the rows where a device has work-groups and rows of so many elements suit them
+ *
+ * The gradients compute a row's mean and deviation again: that costs a read of x, and saves two
+ * outputs that would live until the backward pass.
+ */
+#include "autograd/launch/rows.h"
+
+/** Attribute of all of them. */
+typedef struct charl_row_norm {
+    float eps;
+    bool centred; /* layer_norm */
+} charl_row_norm;
+
+charl_status charl__row_norm_infer(charl_infer *inf) CHARL_MUST_CHECK;
+charl_status charl__row_norm_enqueue(const charl_enqueue *e) CHARL_MUST_CHECK;
+void charl__row_norm_backward(const charl_backward *b);
+void charl__row_norm_reference(const charl_reference *r);
+
+charl_status charl__row_norm_add_infer(charl_infer *inf) CHARL_MUST_CHECK;
+charl_status charl__row_norm_add_enqueue(const charl_enqueue *e) CHARL_MUST_CHECK;
+void charl__row_norm_add_backward(const charl_backward *b);
+void charl__row_norm_add_reference(const charl_reference *r);
+
+charl_status charl__row_norm_grad_infer(charl_infer *inf) CHARL_MUST_CHECK;
+charl_status charl__row_norm_grad_enqueue(const charl_enqueue *e) CHARL_MUST_CHECK;
+void charl__row_norm_grad_reference(const charl_reference *r);
+
+charl_status charl__row_norm_wgrad_infer(charl_infer *inf) CHARL_MUST_CHECK;
+charl_status charl__row_norm_wgrad_enqueue(const charl_enqueue *e) CHARL_MUST_CHECK;
+void charl__row_norm_wgrad_reference(const charl_reference *r);
+
+charl_status charl__row_norm_grads_infer(charl_infer *inf) CHARL_MUST_CHECK;
+charl_status charl__row_norm_grads_enqueue(const charl_enqueue *e) CHARL_MUST_CHECK;
+void charl__row_norm_grads_reference(const charl_reference *r);
+
+/* Of row_norm.c, for row_norm_grad.c. */
+int64_t charl__row_norm_length(const charl_shape *s);
+int64_t charl__row_norm_count(const charl_shape *s);
+/** Operand x has rows; operands first .. last - 1 are [C], the others as x. Errors: ERR_SHAPE,
+ * ERR_DTYPE. */
+charl_status charl__row_norm_check(const charl_infer *inf, int x, int first,
+                                   int last) CHARL_MUST_CHECK;
+/** Accumulators of a row of n elements: those of charl__rows_width, or half as many where half
+ * types have an order of their own (docs/adr/0011) and a warp then has two rows. */
+int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype);
+/** On a device with groups the work-items of a row of n elements keep it in registers, so many
+ * blocks of its width; longer ones they read again. 0: they keep none. */
+int charl__row_norm_kept(const charl_device *dev, int64_t n, charl_dtype dtype);
+/** charl__rows_plan for the rows of x, with what all these kernels are specialised by. */
+charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
+                                  const char *defines, charl_rows *out) CHARL_MUST_CHECK;
+/** Launch `entry` over the rows of x; l has its operands, and geometry and eps follow. */
+charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry,
+                                    const charl_tensor *x, const char *defines,
+                                    charl_launch *l) CHARL_MUST_CHECK;
+/** Mean, 0 for rms_norm, and 1 / deviation of a row, for references. */
+void charl__row_norm_statistics(const charl_row_norm *t, const double *x, int64_t n, double *mean,
+                                double *invstd);
+
+struct charl_onnx_node;
+void charl__row_norm_onnx(const struct charl_onnx_node *n);
+void charl__row_norm_add_onnx(const struct charl_onnx_node *n);
+
+#endif

@@ -1,0 +1,217 @@
+/* max: largest element along one axis, and where it is. The gradient goes to the first of the
+ * largest. */
+#include "autograd/launch/map.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/launch/rows.h"
+#include "charl/ops.h"
+
+typedef struct max_attr {
+    int axis; /* may count from the end */
+    bool keep;
+    int64_t n; /* extent of the axis; only the gradient needs it */
+} max_attr;
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const max_attr *attr = inf->attr;
+    const charl_type *x = &inf->in[0];
+    const int axis = charl__axis(&x->shape, attr->axis);
+    char text[CHARL_SHAPE_TEXT];
+    charl_shape *out = &inf->out[0].shape;
+
+    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
+                  charl_dtype_name(x->dtype));
+    CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d",
+                  charl_shape_format(&x->shape, text), attr->axis);
+    CHARL_REQUIRE(x->shape.dim[axis] > 0 && x->shape.dim[axis] <= INT32_MAX, CHARL_ERR_SHAPE,
+                  "%s: axis %d has no largest element", charl_shape_format(&x->shape, text),
+                  attr->axis);
+    CHARL_REQUIRE(axis > 0 || x->batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
+                  "the largest over the rows of the batch is not a sum");
+    inf->out[0] = *x;
+    out->ndim = 0;
+    for (int i = 0; i < x->shape.ndim; i++) {
+        if (i != axis || attr->keep) {
+            out->dim[out->ndim++] = i == axis ? 1 : x->shape.dim[i];
+        }
+    }
+    inf->n_out = 2;
+    inf->out[1] = inf->out[0];
+    inf->out[1].dtype = CHARL_I32;
+cleanup:
+    return st;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    const max_attr *attr = e->attr;
+    const int64_t total = charl__tensor_count(e->out[0]);
+    charl_launch l = {.file = "max",
+                      .entry = "charl_max",
+                      .defines = charl__act_define(e->out[0]->dtype),
+                      .label = e->label};
+    int64_t outer, n, inner;
+
+    charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &outer, &n,
+                      &inner);
+    l.args[0] = charl__in(e->in[0]);
+    l.args[1] = charl__out(e->out[0]);
+    l.args[2] = charl__out(e->out[1]);
+    l.args[3] = charl__i64(total);
+    l.args[4] = charl__i64(n);
+    l.args[5] = charl__i64(inner);
+    charl__span_launch(e->dev, total, 1, &l);
+    return total > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
+}
+
+static void backward(const charl_backward *b)
+{
+    const max_attr *attr = b->attr;
+    const charl_type x = charl_var_get_type(b->in[0]);
+    const int axis = charl__axis(&x.shape, attr->axis);
+
+    b->gin[0] =
+        charl__apply2(b->g, &charl_op_max_grad, &(max_attr){axis, attr->keep, x.shape.dim[axis]},
+                      b->gout[0], b->out[1]);
+}
+
+static void reference(const charl_reference *r)
+{
+    const max_attr *attr = r->attr;
+    int64_t outer, n, inner;
+
+    charl__split_axis(&r->in_type[0].shape, charl__axis(&r->in_type[0].shape, attr->axis), &outer,
+                      &n, &inner);
+    for (int64_t i = 0; i < outer * inner; i++) {
+        const double *x = r->in[0] + i / inner * n * inner + i % inner;
+        int64_t at = 0;
+
+        for (int64_t j = 1; j < n; j++) {
+            if (x[j * inner] > x[at * inner] ||
+                (x[j * inner] != x[j * inner] && x[at * inner] == x[at * inner])) {
+                at = j;
+            }
+        }
+        r->out[0][i] = x[at * inner];
+        r->out[1][i] = (double)at;
+    }
+}
+
+static charl_status infer_grad(charl_infer *inf)
+{
+    const max_attr *attr = inf->attr;
+    charl_shape *out = &inf->out[0].shape;
+
+    inf->out[0] = inf->in[0];
+    if (!attr->keep) {
+        for (int i = out->ndim++; i > attr->axis; i--) {
+            out->dim[i] = out->dim[i - 1];
+        }
+    }
+    out->dim[attr->axis] = attr->n;
+    return charl__infer_rows(inf);
+}
+
+static charl_status enqueue_grad(const charl_enqueue *e)
+{
+    const max_attr *attr = e->attr;
+    const int64_t total = charl__tensor_count(e->out[0]);
+    charl_launch l = {.file = "max",
+                      .entry = "charl_gradient",
+                      .defines = charl__act_define(e->out[0]->dtype),
+                      .label = e->label};
+    int64_t outer, n, inner;
+
+    charl__split_axis(&e->out[0]->shape, attr->axis, &outer, &n, &inner);
+    l.args[0] = charl__in(e->in[0]);
+    l.args[1] = charl__in(e->in[1]);
+    l.args[2] = charl__out(e->out[0]);
+    l.args[3] = charl__i64(total);
+    l.args[4] = charl__i64(n);
+    l.args[5] = charl__i64(inner);
+    charl__span_launch(e->dev, total, 1, &l);
+    return total > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
+}
+
+static void reference_grad(const charl_reference *r)
+{
+    const max_attr *attr = r->attr;
+    int64_t outer, n, inner;
+
+    charl__split_axis(&r->out_type[0].shape, attr->axis, &outer, &n, &inner);
+    for (int64_t i = 0; i < outer * n * inner; i++) {
+        const int64_t from = i / (n * inner) * inner + i % inner;
+
+        r->out[0][i] = r->in[1][from] == (double)(i / inner % n) ? r->in[0][from] : 0.0;
+    }
+}
+
+static const max_attr axis0 = {0, false, 0}, axis1 = {1, false, 0}, last = {-1, true, 0},
+                      grad1 = {1, false, 5}, grad_keep = {1, true, 5};
+static const charl_op_sample samples_grad[] = {
+    {.in = {CHARL_R(F32, 3, 4), CHARL_R(I32, 3, 4)},
+     .attr = &grad1,
+     .lo = -3,
+     .hi = 3,
+     .int_end = 5},
+    {.in = {CHARL_R(F32, 3), CHARL_R(I32, 3)}, .attr = &grad1, .lo = -3, .hi = 3, .int_end = 5},
+    {.in = {CHARL_B(F32, 16, 1, 37), CHARL_B(I32, 16, 1, 37)},
+     .attr = &grad_keep,
+     .lo = -3,
+     .hi = 3,
+     .int_end = 5},
+};
+
+const charl_op charl_op_max_grad = {
+    .name = "max_grad",
+    .formula = "out[..., j, ...] = g where j is the index, else 0",
+    .n_in = 2,
+    .attr_size = sizeof(max_attr),
+    .half = CHARL_HALF(0),
+    .infer = infer_grad,
+    .enqueue = enqueue_grad,
+    .reference = reference_grad,
+    CHARL_SAMPLES(samples_grad),
+};
+
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &last, .lo = -3e38, .hi = 3e38, .skip_gradient = true},
+    {.in = {CHARL_R(F32, 3, 37, 41)}, .attr = &axis1, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 1)}, .attr = &axis0, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 0, 4)}, .attr = &axis1, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis1, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 16, 7, 6)}, .attr = &last, .lo = -3, .hi = 3},
+};
+
+static void onnx(const charl_onnx_node *n)
+{
+    const max_attr *t = n->attr;
+    const int64_t axis = t->axis;
+
+    charl__onnx_call(n, &(charl_onnx_call){
+                            .type = "ReduceMax",
+                            .in = {n->in[0]},
+                            .out = n->out,
+                            .attr = {{"axes", .n = 1, .ints = &axis}, {"keepdims", .i = t->keep}}});
+}
+
+const charl_op charl_op_max = {
+    .name = "max",
+    .formula = "out = the largest of x along one axis; index = where it is first",
+    .n_in = 1,
+    .attr_size = sizeof(max_attr),
+    .half = CHARL_HALF(0),
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    .onnx = onnx,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_max(charl_graph *g, charl_var *x, int axis, bool keep)
+{
+    return charl__apply1(g, &charl_op_max, &(max_attr){axis, keep, 0}, x);
+}

@@ -1,0 +1,210 @@
+/* sum_to: over all axes but one, x [outer, C, inner] -> [C]. The gradient of a value that was
+ * broadcast.
+ *
+ * First over inner, which gives [outer, C], then over outer: per slice of the batch where that is
+ * what outer counts.
+ */
+#include "autograd/op/norm/channels.h"
+#include "autograd/launch/map.h"
+#include "autograd/launch/rows.h"
+#include "charl/ops.h"
+
+typedef struct plan {
+    bool partial;
+    int64_t slices, outer, n, inner; /* x [slices, outer, n, inner] */
+    int64_t first, second, scratch;  /* floats of the workspace: slice results, sums over inner, and
+                                        where the rest begins */
+} plan;
+
+static plan make_plan(const charl_shape *x, int axis, bool batched, int n_slices)
+{
+    plan p = {.partial = batched && axis != 0, .slices = 1};
+
+    charl__split_axis(x, axis, &p.outer, &p.n, &p.inner);
+    if (p.partial) {
+        p.slices = n_slices;
+        p.outer /= n_slices;
+    }
+    p.first = p.partial ? p.slices * p.n : 0;
+    p.second = p.inner == 1 || (!p.partial && p.outer == 1) ? 0 : p.slices * p.outer * p.n;
+    p.scratch = p.first + p.second;
+    return p;
+}
+
+static int64_t scratch_floats(const plan *p)
+{
+    const int64_t a = charl__reduce_scratch(p->slices * p->outer * p->n, p->inner, 1);
+    const int64_t b = charl__reduce_scratch(p->slices, p->outer, p->n);
+
+    return a > b ? a : b;
+}
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const charl_type *x = &inf->in[0];
+    const int axis = charl__axis(&x->shape, *(const int *)inf->attr);
+    char text[CHARL_SHAPE_TEXT];
+    plan p;
+
+    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
+                  charl_dtype_name(x->dtype));
+    CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d",
+                  charl_shape_format(&x->shape, text), *(const int *)inf->attr);
+    p = make_plan(&x->shape, axis, x->batch == CHARL_BATCHED, inf->n_slices);
+    inf->out[0] = (charl_type){CHARL_F32, {1, {p.n}}, p.partial ? CHARL_PARTIAL : x->batch};
+    inf->workspace = inf->channels_last ? charl__channels_workspace(&x->shape, inf->n_slices, 1)
+                                        : (p.scratch + scratch_floats(&p)) * 4;
+    inf->layout = axis == 1 && x->shape.ndim == 4 ? CHARL_LAYOUT_CHANNELS : CHARL_LAYOUT_ROWS;
+cleanup:
+    return st;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    charl_status st = CHARL_OK;
+    const charl_shape *x = &e->in[0]->shape;
+    const plan p = make_plan(x, charl__axis(x, *(const int *)e->attr), charl__is_partial(e, 0),
+                             e->slices->count);
+    charl_reduce r = {.a = charl__in(e->in[0]),
+                      .a_type = e->in[0]->dtype,
+                      .n_in = 1,
+                      .scratch = p.scratch,
+                      .scale = 1.0F};
+
+    if (e->in[0]->channels_last) {
+        CHARL_TRY(charl__channels_sums(e, &(charl_channels){.x = e->in[0]}));
+        goto cleanup;
+    }
+    if (p.inner != 1) {
+        r.outer = p.slices * p.outer * p.n;
+        r.n = p.inner;
+        r.inner = 1;
+        r.out = p.second ? charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p.first)
+                         : charl__out(e->out[0]);
+        CHARL_TRY(charl__reduce_sum(e, &r));
+        r.a = r.out;
+        r.a.kind = CHARL_ARG_IN;
+        r.a_type = CHARL_F32;
+    }
+    if (p.inner == 1 || p.second) {
+        r.outer = p.slices;
+        r.n = p.outer;
+        r.inner = p.n;
+        r.out = charl__out(e->out[0]);
+        CHARL_TRY(p.partial ? charl__reduce_slices(e, &r, 0) : charl__reduce_sum(e, &r));
+    }
+cleanup:
+    return st;
+}
+
+/* gout, repeated over every other axis. */
+static void backward(const charl_backward *b)
+{
+    const charl_type x = charl_var_get_type(b->in[0]);
+    const int axis = charl__axis(&x.shape, *(const int *)b->attr);
+    charl_shape s = {.ndim = x.shape.ndim};
+
+    for (int i = 0; i < s.ndim; i++) {
+        s.dim[i] = i == axis ? x.shape.dim[i] : 1;
+    }
+    b->gin[0] = charl__apply2(b->g, &charl_op_expand_like, NULL, b->in[0],
+                              charl_reshape(b->g, b->gout[0], s));
+}
+
+static void reference(const charl_reference *r)
+{
+    int64_t outer, n, inner;
+
+    charl__split_axis(&r->in_type[0].shape,
+                      charl__axis(&r->in_type[0].shape, *(const int *)r->attr), &outer, &n, &inner);
+    for (int64_t c = 0; c < n; c++) {
+        r->out[0][c] = 0.0;
+    }
+    for (int64_t i = 0; i < outer * n * inner; i++) {
+        r->out[0][i / inner % n] += r->in[0][i];
+    }
+}
+
+static charl_status infer_like(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    int64_t inner, count;
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(charl__is_float(inf->in[1].dtype), CHARL_ERR_DTYPE,
+                  "the operand is %s, not a float", charl_dtype_name(inf->in[1].dtype));
+    CHARL_REQUIRE(charl__broadcast_index(&inf->in[0].shape, &inf->in[1].shape, &inner, &count),
+                  CHARL_ERR_SHAPE, "%s does not broadcast to %s",
+                  charl_shape_format(&inf->in[1].shape, b),
+                  charl_shape_format(&inf->in[0].shape, a));
+    inf->out[0] = inf->in[0];
+    CHARL_TRY(charl__infer_rows(inf));
+cleanup:
+    return st;
+}
+
+static charl_status enqueue_like(const charl_enqueue *e)
+{
+    return charl__map_run(e,
+                          &(charl_map){.expr = "a", .in = &e->in[1], .n_in = 1, .out = e->out[0]});
+}
+
+static void reference_like(const charl_reference *r)
+{
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
+        r->out[0][i] = r->in[1][charl__reference_index(r, 1, i)];
+    }
+}
+
+static const charl_op_sample samples_like[] = {CHARL_MAP_SAMPLES_BROADCAST(.lo = -3, .hi = 3)};
+
+const charl_op charl_op_expand_like = {
+    .name = "expand_like",
+    .formula = "out = b, broadcast to the shape of a and in its type",
+    .n_in = 2,
+    .half = CHARL_HALF(0) | CHARL_HALF(1),
+    .mixed = true,
+    .infer = infer_like,
+    .enqueue = enqueue_like,
+    .reference = reference_like,
+    CHARL_SAMPLES(samples_like),
+};
+
+static const int axis0 = 0, axis1 = 1, axis_last = -1;
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis1, .terms = 3, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &axis0, .terms = 5, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 2, 3, 7, 41)}, .attr = &axis1, .terms = 574, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 300, 37)}, .attr = &axis_last, .terms = 300, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 2, 2, 5003)}, .attr = &axis1, .terms = 10006, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 1)}, .attr = &axis0, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 0, 4)}, .attr = &axis1, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 4, 0)}, .attr = &axis1, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis1, .terms = 16, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 32, 131075)}, .attr = &axis1, .terms = 32, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 16, 3, 5, 5)}, .attr = &axis1, .terms = 400, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 8, 3, 4500)}, .attr = &axis1, .terms = 36000, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 8, 3, 11)}, .attr = &axis_last, .terms = 24, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 16, 37)}, .attr = &axis0, .terms = 37, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 16, 1, 300)}, .attr = &axis1, .terms = 4800, .lo = -3, .hi = 3},
+};
+
+const charl_op charl_op_sum_to = {
+    .name = "sum_to",
+    .formula = "out[c] = sum of x over all axes but one",
+    .n_in = 1,
+    .attr_size = sizeof(int), /* the axis that stays */
+    .half = CHARL_HALF(0),
+    .layout = CHARL_LAYOUT_CHANNELS,
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_sum_to(charl_graph *g, charl_var *x, int axis)
+{
+    return charl__apply1(g, &charl_op_sum_to, &axis, x);
+}

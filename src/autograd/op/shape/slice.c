@@ -1,0 +1,207 @@
+/* slice: a range of one axis. Its gradient is zero outside the range: slice_grad. */
+#include "autograd/launch/map.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/launch/rows.h"
+#include "charl/ops.h"
+
+typedef struct slice_attr {
+    int axis; /* may count from the end */
+    int64_t start, length;
+    int64_t extent; /* of the whole axis; only slice_grad needs it */
+} slice_attr;
+
+static charl_status infer(charl_infer *inf)
+{
+    charl_status st = CHARL_OK;
+    const slice_attr *attr = inf->attr;
+    const charl_type *x = &inf->in[0];
+    const int axis = charl__axis(&x->shape, attr->axis);
+    char text[CHARL_SHAPE_TEXT];
+
+    charl_shape_format(&x->shape, text);
+    CHARL_REQUIRE(axis >= 0, CHARL_ERR_SHAPE, "%s has no axis %d", text, attr->axis);
+    CHARL_REQUIRE(attr->start >= 0 && attr->length >= 0 &&
+                      attr->start <= x->shape.dim[axis] - attr->length,
+                  CHARL_ERR_SHAPE, "[%lld, +%lld) leaves axis %d of %s", (long long)attr->start,
+                  (long long)attr->length, axis, text);
+    CHARL_REQUIRE(axis > 0 || x->batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
+                  "the batch extent cannot be cut");
+    inf->out[0] = *x;
+    inf->out[0].shape.dim[axis] = attr->length;
+cleanup:
+    return st;
+}
+
+charl_status charl__copy_stripe(const charl_enqueue *e, const charl_stripe *s)
+{
+    const int64_t total = s->outer * s->length, span = charl__span(e->dev, total, 4);
+    charl_launch l = {.file = "stripe",
+                      .entry = "charl_copy",
+                      .defines = charl__word_define(e->out[0]->dtype),
+                      .label = e->label};
+
+    l.args[0] = charl__in(s->from);
+    l.args[0].v.offset += s->from_at;
+    l.args[0].count -= s->from_at;
+    l.args[1] = charl__out(s->to);
+    l.args[1].v.offset += s->to_at;
+    l.args[1].count -= s->to_at;
+    l.args[2] = charl__i64(s->outer);
+    l.args[3] = charl__i64(s->length);
+    l.args[4] = charl__i64(s->from_row);
+    l.args[5] = charl__i64(s->to_row);
+    l.args[6] = charl__i64(span);
+    charl__span_launch(e->dev, total, span, &l);
+    return total > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    const slice_attr *attr = e->attr;
+    int64_t outer, n, inner;
+
+    charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &outer, &n,
+                      &inner);
+    return charl__copy_stripe(e, &(charl_stripe){.from = e->in[0],
+                                                 .to = e->out[0],
+                                                 .from_at = attr->start * inner,
+                                                 .outer = outer,
+                                                 .length = attr->length * inner,
+                                                 .from_row = n * inner,
+                                                 .to_row = attr->length * inner});
+}
+
+static void backward(const charl_backward *b)
+{
+    const charl_type x = charl_var_get_type(b->in[0]);
+    slice_attr attr = *(const slice_attr *)b->attr;
+
+    attr.axis = charl__axis(&x.shape, attr.axis);
+    attr.extent = x.shape.dim[attr.axis];
+    b->gin[0] = charl__apply1(b->g, &charl_op_slice_grad, &attr, b->gout[0]);
+}
+
+static void reference(const charl_reference *r)
+{
+    const slice_attr *attr = r->attr;
+    int64_t outer, n, inner;
+
+    charl__split_axis(&r->in_type[0].shape, charl__axis(&r->in_type[0].shape, attr->axis), &outer,
+                      &n, &inner);
+    for (int64_t i = 0; i < outer * attr->length * inner; i++) {
+        const int64_t o = i / (attr->length * inner), j = i / inner % attr->length;
+
+        r->out[0][i] = r->in[0][(o * n + attr->start + j) * inner + i % inner];
+    }
+}
+
+static charl_status infer_grad(charl_infer *inf)
+{
+    const slice_attr *attr = inf->attr;
+
+    inf->out[0] = inf->in[0];
+    inf->out[0].shape.dim[attr->axis] = attr->extent;
+    return CHARL_OK;
+}
+
+static charl_status enqueue_grad(const charl_enqueue *e)
+{
+    const slice_attr *attr = e->attr;
+    const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
+    charl_launch l = {.file = "stripe",
+                      .entry = "charl_pad",
+                      .defines = charl__word_define(e->out[0]->dtype),
+                      .label = e->label};
+    int64_t outer, n, inner;
+
+    charl__split_axis(&e->out[0]->shape, attr->axis, &outer, &n, &inner);
+    l.args[0] = charl__in(e->in[0]);
+    l.args[1] = charl__out(e->out[0]);
+    l.args[2] = charl__i64(outer);
+    l.args[3] = charl__i64(n * inner);
+    l.args[4] = charl__i64(attr->start * inner);
+    l.args[5] = charl__i64(attr->length * inner);
+    l.args[6] = charl__i64(span);
+    charl__span_launch(e->dev, total, span, &l);
+    return total > 0 ? charl__launch(e->dev, &l) : CHARL_OK;
+}
+
+static void backward_grad(const charl_backward *b)
+{
+    const slice_attr *attr = b->attr;
+
+    b->gin[0] = charl_slice(b->g, b->gout[0], attr->axis, attr->start, attr->length);
+}
+
+static void reference_grad(const charl_reference *r)
+{
+    const slice_attr *attr = r->attr;
+    int64_t outer, n, inner;
+
+    charl__split_axis(&r->out_type[0].shape, attr->axis, &outer, &n, &inner);
+    for (int64_t i = 0; i < outer * n * inner; i++) {
+        const int64_t j = i / inner % n - attr->start;
+
+        r->out[0][i] = j >= 0 && j < attr->length
+                           ? r->in[0][(i / (n * inner) * attr->length + j) * inner + i % inner]
+                           : 0.0;
+    }
+}
+
+static const slice_attr pad0 = {0, 2, 3, 9}, pad1 = {1, 3, 5, 8};
+static const charl_op_sample samples_grad[] = {
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &pad0, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5, 301)}, .attr = &pad1, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 16, 5)}, .attr = &pad1, .lo = -3, .hi = 3},
+};
+
+const charl_op charl_op_slice_grad = {
+    .name = "slice_grad",
+    .formula = "out[..., start + j, ...] = g[..., j, ...], 0 elsewhere",
+    .n_in = 1,
+    .attr_size = sizeof(slice_attr),
+    .moves = true,
+    .half = CHARL_HALF_ALL,
+    .infer = infer_grad,
+    .enqueue = enqueue_grad,
+    .backward = backward_grad,
+    .reference = reference_grad,
+    CHARL_SAMPLES(samples_grad),
+};
+
+static const slice_attr front = {0, 0, 2, 0}, middle = {1, 1, 3, 0}, end = {-1, 7, 30, 0},
+                        nothing = {1, 2, 0, 0};
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &front, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(U8, 3, 5, 7)}, .attr = &middle, .int_end = 256},
+    {.in = {CHARL_R(F32, 300, 37)}, .attr = &end, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 3, 5)}, .attr = &nothing, .lo = -3, .hi = 3},
+    {.in = {CHARL_B(F32, 16, 4, 6)}, .attr = &middle, .lo = -3, .hi = 3},
+};
+
+static void onnx(const charl_onnx_node *n)
+{
+    const slice_attr *t = n->attr;
+
+    charl__onnx_slice(n, n->in[0], t->axis, t->start, t->start + t->length, n->out);
+}
+
+const charl_op charl_op_slice = {
+    .name = "slice",
+    .formula = "out[..., j, ...] = x[..., start + j, ...]",
+    .n_in = 1,
+    .attr_size = sizeof(slice_attr),
+    .moves = true,
+    .half = CHARL_HALF_ALL,
+    .infer = infer,
+    .enqueue = enqueue,
+    .backward = backward,
+    .reference = reference,
+    .onnx = onnx,
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_slice(charl_graph *g, charl_var *x, int axis, int64_t start, int64_t length)
+{
+    return charl__apply1(g, &charl_op_slice, &(slice_attr){axis, start, length, 0}, x);
+}
