@@ -289,7 +289,8 @@ typedef struct charl__fold_input {
 charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input *in,
                                 int n_in) CHARL_MUST_CHECK;
 bool charl__fold_is_direct(const charl_enqueue *e); /* one slice, one lane */
-/** What kernels/tree.clh is specialised by to fold so many leaves into a lane of output k. */
+/** What kernels/shared/tree.clh is specialised by to fold so many leaves into a lane of output k.
+ */
 void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, size_t bytes);
 /** Where slice results go: output k itself when direct, else the workspace (of at least
  * slices->count * n floats). */

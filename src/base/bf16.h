@@ -1,7 +1,7 @@
 #ifndef CHARL_BASE_BF16_H
 #define CHARL_BASE_BF16_H
 /** bfloat16 on the host, stored as uint16_t: the upper half of an f32. The same bits as
- * kernels/common.clh. */
+ * kernels/prelude/common.clh. */
 #include <stdint.h>
 #include <string.h>
 

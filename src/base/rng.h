@@ -3,7 +3,7 @@
 /** Random numbers without state: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011).
  *
  *  A draw is a function of (seed, step, name, position), so it does not depend on launch geometry,
- * rank count or order. kernels/common.clh has the same functions; both give the same bits.
+ * rank count or order. kernels/prelude/common.clh has the same functions; both give the same bits.
  *
  *    counter = {position_lo, position_hi, step_lo, step_hi}
  *    key     = {seed_lo ^ name_hash_lo, seed_hi ^ name_hash_hi}     name_hash: 64-bit FNV-1a of the

@@ -203,7 +203,7 @@ static inline charl_arg charl__raw(charl_arg_kind kind, charl_buffer *b)
 enum { CHARL_MAX_ARGS = 64 };
 
 typedef struct charl_launch {
-    const char *file;    /* "map" for kernels/map.cl, "nvidia/x" for kernels/nvidia/x.cl */
+    const char *file;    /* "elementwise/map" for kernels/elementwise/map.cl */
     const char *entry;   /* kernel function */
     const char *defines; /* text put in front of the source: "#define N 4\n..."; NULL for none */
     size_t global[3];    /* work-items; 0 in [1] or [2] means 1; global[0] = 0 launches nothing */
@@ -323,7 +323,8 @@ typedef struct charl_device_counters {
     int64_t transfers; /* writes, reads and maps */
     int64_t events;    /* recorded */
     int64_t buffers_created, programs_built, kernels_created;
-    int64_t programs_with_header; /* of those built, where kernels/builtins.clh was not enough */
+    int64_t programs_with_header; /* of those built, where kernels/prelude/builtins.clh was not
+                                     enough */
     int64_t host_waits;           /* the host stood still for the device ... */
     int64_t ring_waits;           /* ... or because it was as far ahead as it may be */
     double waited_s;              /* in both */

@@ -3,7 +3,7 @@
 /** The files of kernels/, embedded by cmake/embed_kernels.cmake. The table ends with a NULL name.
  */
 typedef struct charl__kernel_source {
-    const char *name; /* "map.cl", "nvidia/gemm_wgmma.cl" */
+    const char *name; /* its path in kernels/: "elementwise/map.cl" */
     const char *text;
 } charl__kernel_source;
 

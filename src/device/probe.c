@@ -66,7 +66,7 @@ static charl_status probe_fp16(charl_device *dev)
     }
     CHARL_TRY(charl__buffer_create(dev, sizeof got, "probe", &b));
     st = charl__launch(dev, &(charl_launch){
-                                .file = "probe",
+                                .file = "device/probe",
                                 .entry = "charl_probe_half",
                                 .global = {1},
                                 .args = {charl__raw(CHARL_ARG_OUT, b), charl__f32(1.0f + 0x1p-10f)},

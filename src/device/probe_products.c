@@ -1,7 +1,7 @@
-/* Are there tensor cores that kernels/nvidia/gemm_wgmma.cl or gemm_mma.cl can use? One product of
- * small integers, whose sums are exact, through everything the kernel relies on: operands in both
- * directions, tiles that the matrices do not fill; of gemm_wgmma also the retargeted program and
- * local memory above 48 KB. */
+/* Are there tensor cores that kernels/nvidia/gemm/gemm_wgmma.cl or gemm_mma.cl can use? One product
+ * of small integers, whose sums are exact, through everything the kernel relies on: operands in
+ * both directions, tiles that the matrices do not fill; of gemm_wgmma also the retargeted program
+ * and local memory above 48 KB. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,10 +22,14 @@ typedef struct kernel {
     size_t size;  /* bytes of an element: 2, bf16; 4, f32 */
 } kernel;
 
-static const kernel wgmma = {"nvidia/gemm_wgmma", "gemm_wgmma", "#define ACT ushort\n",
-                             LOCAL_BYTES,         256,          2},
-                    mma = {"nvidia/gemm_mma", "gemm_mma", "#define ACT ushort\n", 0, 128, 2},
-                    tf32 = {"nvidia/gemm_mma", "gemm_mma", "#define SIZE 4\n", 0, 128, 4};
+static const kernel wgmma = {"nvidia/gemm/gemm_wgmma",
+                             "gemm_wgmma",
+                             "#define ACT ushort\n",
+                             LOCAL_BYTES,
+                             256,
+                             2},
+                    mma = {"nvidia/gemm/gemm_mma", "gemm_mma", "#define ACT ushort\n", 0, 128, 2},
+                    tf32 = {"nvidia/gemm/gemm_mma", "gemm_mma", "#define SIZE 4\n", 0, 128, 4};
 
 /* Compute capability times 10; 0 where nothing is multiplied on tensor cores. */
 static int capability(const charl_device *dev)

@@ -50,7 +50,7 @@ charl_status charl__probe_ptx(charl_device *dev)
     }
     CHARL_TRY(charl__buffer_create(dev, sizeof got, "probe", &b));
     dev->facts.ptx = true; /* the program is built as all others will be */
-    st = charl__launch(dev, &(charl_launch){.file = "nvidia/probe_ptx",
+    st = charl__launch(dev, &(charl_launch){.file = "nvidia/device/probe_ptx",
                                             .entry = "charl_probe_ptx",
                                             .global = {ITEMS},
                                             .local = {ITEMS},

@@ -31,7 +31,7 @@ static const char *options_of(const charl_device *dev)
                : "-cl-std=CL1.2 -w";
 }
 
-/* The same for PoCL, without clang's header of built-in functions: kernels/builtins.clh declares
+/* The same for PoCL, without clang's header of built-in functions: kernels/prelude/builtins.clh declares
  * those that kernels call. The macro is that header's guard. */
 static const char without_header[] = "-cl-std=CL1.2 -w -D_OPENCL_H_ -DCHARL_BUILTINS";
 
@@ -83,8 +83,8 @@ cleanup:
     return st;
 }
 
-/* A kernel file with the files it names by #include "NAME" in their places; those include no
- * others. */
+/* A kernel file with the files it names by #include "FOLDER/NAME", their paths in kernels/, in
+ * their places; those include no others. */
 static charl_status read_source(const char *name, charl__text *out)
 {
     static const char word[] = "#include \"";
@@ -116,8 +116,9 @@ cleanup:
 /* What stands in front of every kernel file, in this order. */
 static charl_status read_prelude(charl__text *out)
 {
-    static const char *const files[] = {"builtins.clh", "common.clh", "math.clh",
-                                        "memory.clh",   "rows.clh",   "quick.clh"};
+    static const char *const files[] = {"prelude/builtins.clh", "prelude/common.clh",
+                                        "prelude/math.clh",     "prelude/memory.clh",
+                                        "prelude/rows.clh",     "prelude/quick.clh"};
     charl_status st = CHARL_OK;
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {

@@ -1,6 +1,6 @@
 /* The all-reduce "peer": the devices of a node add the gradients themselves, by one kernel per
- * range (kernels/peer.cl, of few values kernels/peer_words.cl) over memory that they map into each
- * other.
+ * range (kernels/peer/peer.cl, of few values kernels/peer/peer_words.cl) over memory that they map
+ * into each other.
  *
  * The lanes and the sum are this device's own memory. What is shared is a box per rank: flags, and
  * slots through which tiles pass, some tens of megabytes however large the model is. Begin enqueues
@@ -187,7 +187,7 @@ cleanup:
 /* Before any other kernel here; they are enqueued to the same queue. */
 static charl_status block_write(const charl_allreduce *ar, const peer_state *s)
 {
-    charl_launch l = {.file = "peer_block",
+    charl_launch l = {.file = "peer/peer_block",
                       .entry = "charl_peer_block",
                       .defines = s->defines,
                       .queue = CHARL_QUEUE_COMM,
@@ -216,7 +216,7 @@ static charl_status ways_prepare(charl_allreduce *ar, peer_state *s)
 
     CHARL_TRY(block_write(ar, s));
     for (int w = 0; w < WAYS; w++) {
-        charl_launch l = {.file = w == TILES ? "peer" : "peer_words",
+        charl_launch l = {.file = w == TILES ? "peer/peer" : "peer/peer_words",
                           .entry = w == TILES ? "charl_peer_sum" : "charl_peer_words",
                           .defines = s->defines,
                           .queue = CHARL_QUEUE_COMM,

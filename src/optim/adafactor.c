@@ -102,7 +102,7 @@ static charl_status update_factors(const charl_optimizer *o, const charl_param *
 {
     charl_status st = CHARL_OK;
     const size_t wide = (size_t)((v->cols + GROUP - 1) / GROUP * GROUP);
-    charl_launch mean = {.file = "adafactor",
+    charl_launch mean = {.file = "optim/adafactor",
                          .entry = "charl_adafactor_mean",
                          .global = {(size_t)v->batch * GROUP},
                          .local = {GROUP},
@@ -113,20 +113,20 @@ static charl_status update_factors(const charl_optimizer *o, const charl_param *
     CHARL_TRY(charl__optimizer_update(
         o, p,
         &(charl_optimizer_update){
-            .file = "adafactor",
+            .file = "optim/adafactor",
             .entry = "charl_adafactor_rows",
             .global = {(size_t)(v->batch * v->rows) * GROUP},
             .own = {charl__optimizer_state(o, ROW, p), charl__i64(v->cols)}}));
     CHARL_TRY(charl__optimizer_update(
         o, p,
-        &(charl_optimizer_update){.file = "adafactor",
+        &(charl_optimizer_update){.file = "optim/adafactor",
                                   .entry = "charl_adafactor_columns",
                                   .global = {wide, (size_t)stretches(v), (size_t)v->batch},
                                   .own = {charl__raw(CHARL_ARG_OUT, o->scratch[PARTIAL]),
                                           charl__i64(v->rows), charl__i64(v->cols)}}));
     CHARL_TRY(charl__optimizer_update(
         o, p,
-        &(charl_optimizer_update){.file = "adafactor",
+        &(charl_optimizer_update){.file = "optim/adafactor",
                                   .entry = "charl_adafactor_fold",
                                   .global = {wide, 1, (size_t)v->batch},
                                   .own = {charl__optimizer_state(o, COL, p),
@@ -141,7 +141,7 @@ static charl_status direct(const charl_optimizer *o, const charl_param *p)
 {
     charl_status st = CHARL_OK;
     charl_optimizer_update u = {
-        .file = "adafactor", .entry = "charl_adafactor_vector", .own = {direction_of(o, p)}};
+        .file = "optim/adafactor", .entry = "charl_adafactor_vector", .own = {direction_of(o, p)}};
 
     if (p->spec.shape.ndim > 1) {
         const view v = view_of(&p->spec.shape);
@@ -182,7 +182,7 @@ static charl_status enqueue(const charl_optimizer *o)
     CHARL_TRY(charl__optimizer_update(
         o, NULL,
         &(charl_optimizer_update){
-            .file = "adafactor",
+            .file = "optim/adafactor",
             .entry = "charl_adafactor_apply",
             .own = {charl__raw(CHARL_ARG_IN, o->scratch[DIRECTION]),
                     charl__raw(CHARL_ARG_IN, o->sums->owner),

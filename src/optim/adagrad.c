@@ -14,7 +14,7 @@ static charl_status enqueue(const charl_optimizer *o)
     return charl__optimizer_update(
         o, NULL,
         &(charl_optimizer_update){
-            .file = "adagrad",
+            .file = "optim/adagrad",
             .entry = "charl_adagrad",
             .elementwise = true,
             .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32(o->config.eps)},

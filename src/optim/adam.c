@@ -16,7 +16,7 @@ static charl_status enqueue(const charl_optimizer *o, const char *defines)
     return charl__optimizer_update(
         o, NULL,
         &(charl_optimizer_update){
-            .file = "adam",
+            .file = "optim/adam",
             .entry = "charl_adam",
             .elementwise = true,
             .defines = defines,

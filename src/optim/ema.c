@@ -17,7 +17,7 @@ charl_status charl__ema_enqueue(const charl_optimizer *o)
 {
     return charl__optimizer_update(
         o, NULL,
-        &(charl_optimizer_update){.file = "ema",
+        &(charl_optimizer_update){.file = "optim/ema",
                                   .entry = "charl_ema",
                                   .elementwise = true,
                                   .own = {charl__raw(CHARL_ARG_INOUT, o->ema),
@@ -36,7 +36,7 @@ static charl_status exchange_range(const charl_optimizer *o, charl_param_range r
 
     value.v.offset = range.begin;
     ema.v.offset = at;
-    return charl__launch(o->set->dev, &(charl_launch){.file = "ema",
+    return charl__launch(o->set->dev, &(charl_launch){.file = "optim/ema",
                                                       .entry = "charl_exchange",
                                                       .global = {(size_t)range.count},
                                                       .local = {CHARL_PARAM_ALIGN},

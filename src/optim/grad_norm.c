@@ -34,7 +34,7 @@ static charl_status sum_ranges(const charl_optimizer *o, charl_arg in, int64_t n
              in.buffer != o->partial, in_lanes ? 1 : LANES);
     return charl__launch(
         o->set->dev, &(charl_launch){
-                         .file = "grad_norm",
+                         .file = "optim/grad_norm",
                          .entry = "charl_range_sum",
                          .defines = defines,
                          .global = {in_lanes ? (items + GROUP - 1) / GROUP * GROUP : items / LANES},
@@ -52,7 +52,7 @@ static charl_status finish(const charl_optimizer *o, charl_arg last, int64_t n)
     int a = 8;
     const int interval = charl__steps_scale_is_dynamic(o->steps) ? CHARL_SCALE_STEPS : 0;
     charl_launch l = {
-        .file = "grad_norm",
+        .file = "optim/grad_norm",
         .entry = "charl_norm",
         .defines = defines,
         .global = {LANES},
@@ -98,7 +98,7 @@ cleanup:
 charl_status charl__restore_enqueue(const charl_optimizer *o)
 {
     return charl__launch(o->set->dev, &(charl_launch){
-                                          .file = "grad_norm",
+                                          .file = "optim/grad_norm",
                                           .entry = "charl_restore",
                                           .global = {(size_t)o->set->buffer_elements},
                                           .local = {CHARL_PARAM_ALIGN},

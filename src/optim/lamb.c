@@ -42,7 +42,7 @@ static charl_status enqueue(const charl_optimizer *o)
     CHARL_TRY(charl__optimizer_update(
         o, NULL,
         &(charl_optimizer_update){
-            .file = "lamb",
+            .file = "optim/lamb",
             .entry = "charl_lamb_direction",
             .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]),
                     charl__raw(CHARL_ARG_INOUT, o->state[1]),
@@ -55,7 +55,7 @@ static charl_status enqueue(const charl_optimizer *o)
     CHARL_TRY(charl__optimizer_update(
         o, NULL,
         &(charl_optimizer_update){
-            .file = "lamb",
+            .file = "optim/lamb",
             .entry = "charl_lamb_apply",
             .own = {charl__raw(CHARL_ARG_IN, o->scratch[DIRECTION]),
                     charl__raw(CHARL_ARG_IN, o->sums->owner),

@@ -12,7 +12,7 @@ static charl_status enqueue(const charl_optimizer *o)
 {
     return charl__optimizer_update(o, NULL,
                                    &(charl_optimizer_update){
-                                       .file = "lion",
+                                       .file = "optim/lion",
                                        .entry = "charl_lion",
                                        .elementwise = true,
                                        .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]),

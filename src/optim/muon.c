@@ -93,7 +93,7 @@ static charl_status adamw(const charl_optimizer *o, const charl_param *p)
     return charl__optimizer_update(
         o, p,
         &(charl_optimizer_update){
-            .file = "adam",
+            .file = "optim/adam",
             .entry = "charl_adam",
             .defines = "#define DECOUPLED 1\n",
             .own = {charl__optimizer_state(o, EXP_AVG, p), charl__optimizer_state(o, EXP_AVG_SQ, p),
@@ -134,7 +134,7 @@ static charl_status iterate(charl_device *dev, const charl_tensor *x, charl_tens
             .a = square, .b = square, .out = polynomial, .m = k, .n = k, .k = k, .label = "muon"}));
     CHARL_TRY(charl__launch(
         dev,
-        &(charl_launch){.file = "muon",
+        &(charl_launch){.file = "optim/muon",
                         .entry = "charl_muon_polynomial",
                         .global = {(size_t)((k * k + 63) / 64 * 64)},
                         .local = {64},
@@ -182,7 +182,7 @@ static charl_status update_hidden(const charl_optimizer *o, const charl_param *p
 
     square.v.offset = p->index;
     CHARL_TRY(charl__launch(
-        o->set->dev, &(charl_launch){.file = "muon",
+        o->set->dev, &(charl_launch){.file = "optim/muon",
                                      .entry = "charl_muon_normalize",
                                      .global = {elements},
                                      .local = {CHARL_PARAM_ALIGN},
@@ -190,7 +190,7 @@ static charl_status update_hidden(const charl_optimizer *o, const charl_param *p
     CHARL_TRY(orthogonalise(o, p));
     CHARL_TRY(charl__optimizer_update(
         o, p,
-        &(charl_optimizer_update){.file = "muon",
+        &(charl_optimizer_update){.file = "optim/muon",
                                   .entry = "charl_muon_apply",
                                   .own = {charl__raw(CHARL_ARG_IN, o->scratch[OTHER]),
                                           charl__i64(charl_shape_count(&p->spec.shape)),
@@ -212,7 +212,7 @@ static charl_status enqueue(const charl_optimizer *o)
         } else if (p->spec.trainable) {
             CHARL_TRY(charl__optimizer_update(
                 o, p,
-                &(charl_optimizer_update){.file = "muon",
+                &(charl_optimizer_update){.file = "optim/muon",
                                           .entry = "charl_muon_momentum",
                                           .own = {charl__optimizer_state(o, MOMENTUM, p),
                                                   direction_of(CHARL_ARG_OUT, o, p),

@@ -75,7 +75,7 @@ struct charl_optimizer {
     int64_t t;   /* steps taken */
 };
 
-/** What kernels/grad_norm.cl leaves of a step. In the masks bit k is of the step k before. */
+/** What kernels/optim/grad_norm.cl leaves of a step. In the masks bit k is of the step k before. */
 typedef struct charl_norm_record {
     float norm, factor, may_change;
     uint32_t bad_steps, step_lo, step_hi, element_lo, element_hi;
@@ -84,7 +84,7 @@ typedef struct charl_norm_record {
     uint32_t bad_loss[2];   /* this rank's part of the loss was not finite */
 } charl_norm_record;
 
-/** A launch of a kernel whose parameters are those of kernels/optim.clh, then `own`. */
+/** A launch of a kernel whose parameters are those of kernels/optim/optim.clh, then `own`. */
 typedef struct charl_optimizer_update {
     const char *file, *entry, *defines;
     bool elementwise; /* the kernel takes any number of elements at a time, and writes the working

@@ -13,7 +13,7 @@ static charl_status enqueue(const charl_optimizer *o)
 {
     const charl_optimizer_config *c = &o->config;
     charl_optimizer_update u = {
-        .file = "rmsprop",
+        .file = "optim/rmsprop",
         .entry = "charl_rmsprop",
         .elementwise = true,
         .defines = "#define MOMENTUM 0\n",

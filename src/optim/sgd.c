@@ -8,7 +8,7 @@ static int count_states(const charl_optimizer_config *c)
 
 static charl_status enqueue(const charl_optimizer *o)
 {
-    charl_optimizer_update u = {.file = "sgd",
+    charl_optimizer_update u = {.file = "optim/sgd",
                                 .entry = "charl_sgd",
                                 .elementwise = true,
                                 .defines = "#define MOMENTUM 0\n"};

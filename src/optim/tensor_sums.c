@@ -95,14 +95,14 @@ charl_status charl__tensor_sums_squares(const charl_tensor_sums *s, charl_buffer
     square.v.offset = (int64_t)row * s->set->count;
     CHARL_TRY(charl__launch(
         s->set->dev,
-        &(charl_launch){.file = "tensor_sums",
+        &(charl_launch){.file = "optim/tensor_sums",
                         .entry = "charl_chunk_squares",
                         .global = {(items + GROUP - 1) / GROUP * GROUP},
                         .local = {GROUP},
                         .args = {charl__raw(CHARL_ARG_IN, x), charl__raw(CHARL_ARG_IN, s->chunk),
                                  charl__raw(CHARL_ARG_OUT, s->partial), charl__i64(s->n_chunks)}}));
     CHARL_TRY(charl__launch(
-        s->set->dev, &(charl_launch){.file = "tensor_sums",
+        s->set->dev, &(charl_launch){.file = "optim/tensor_sums",
                                      .entry = "charl_tensor_sum",
                                      .global = {(size_t)s->set->count * GROUP},
                                      .local = {GROUP},

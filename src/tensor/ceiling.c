@@ -1,4 +1,5 @@
-/* Launches of kernels/ceiling.cl, kernels/nvidia/ceiling_wgmma.cl and ceiling_mma.cl. */
+/* Launches of kernels/device/ceiling.cl, kernels/nvidia/device/ceiling_wgmma.cl and ceiling_mma.cl.
+ */
 #include "tensor/ceiling.h"
 
 #include <stdio.h>
@@ -31,7 +32,7 @@ static void specialise(charl__ceiling *c, int *lanes, int *each, int *chains)
     *chains = is_wide ? 12 : 4;
     snprintf(c->defines, sizeof c->defines,
              "#define V float%d\n#define EACH %d\n#define CHAINS %d\n", *lanes, *each, *chains);
-    c->launch.file = "ceiling";
+    c->launch.file = "device/ceiling";
     c->launch.defines = c->defines;
     c->launch.local[0] = is_wide ? 1 : 256;
 }
@@ -104,7 +105,7 @@ static charl_status prepare_wgmma(charl__ceiling *c, charl_dtype dtype)
     c->name = "wgmma loop";
     c->amount = 2.0 * 2 * 64 * 256 * 64 * WGMMA_ROUNDS * (double)groups;
     c->launch =
-        (charl_launch){.file = "nvidia/ceiling_wgmma",
+        (charl_launch){.file = "nvidia/device/ceiling_wgmma",
                        .entry = "ceiling_wgmma",
                        .defines = c->defines,
                        .global = {(size_t)groups * WGMMA_GROUP},
@@ -126,7 +127,7 @@ static charl_status prepare_mma(charl__ceiling *c, charl_dtype dtype)
              dtype == CHARL_F16);
     c->name = "mma loop";
     c->amount = 2.0 * 8 * 8 * 16 * 8 * (32.0 / size) * MMA_ROUNDS * (double)groups;
-    c->launch = (charl_launch){.file = "nvidia/ceiling_mma",
+    c->launch = (charl_launch){.file = "nvidia/device/ceiling_mma",
                                .entry = "ceiling_mma",
                                .defines = c->defines,
                                .global = {(size_t)groups * MMA_GROUP},

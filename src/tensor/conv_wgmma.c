@@ -1,5 +1,5 @@
 /* Convolutions on NVIDIA's tensor cores. The tile, chosen here, changes no bits:
- * kernels/nvidia/conv_wgmma.cl says why. */
+ * kernels/nvidia/conv/conv_wgmma.cl says why. */
 #include "tensor/conv_wgmma.h"
 
 #include <limits.h>
@@ -170,7 +170,7 @@ charl_status charl__conv_wgmma(charl_device *dev, const charl_conv_product *p)
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
     char defines[512];
     charl_launch l = {
-        .file = "nvidia/conv_wgmma",
+        .file = "nvidia/conv/conv_wgmma",
         .entry = "conv_wgmma",
         .defines = defines,
         .global = {(size_t)((tiles < most ? tiles : most) * GROUP)},
@@ -217,7 +217,7 @@ static charl_status swap_few(charl_device *dev, const charl_conv_swap *s)
 
     return charl__launch(
         dev, &(charl_launch){
-                 .file = "conv_swap",
+                 .file = "conv/conv_swap",
                  .entry = "charl_swap_few",
                  .global = {(size_t)(charl__ceil_div(count, GROUP) * GROUP)},
                  .local = {GROUP},
@@ -238,7 +238,7 @@ charl_status charl__conv_swap(charl_device *dev, const charl_conv_swap *s)
     }
     return charl__launch(
         dev, &(charl_launch){
-                 .file = "conv_swap",
+                 .file = "conv/conv_swap",
                  .entry = "charl_swap_padded",
                  .global = {(size_t)(tiles * GROUP)},
                  .local = {GROUP},

@@ -14,7 +14,7 @@ enum {
     LONGEST_LINE = 1024,
     LONGEST_IN_PLACE = 512, /* elements of a row */
     LOCAL_SUM = 256,        /* elements of all leaves */
-    COLUMN_CHUNK = 256      /* of kernels/reduce.cl */
+    COLUMN_CHUNK = 256      /* of kernels/reduce/reduce.cl */
 };
 
 bool charl__gemm_is_local(charl_device *dev, const charl_gemm *p)
@@ -245,7 +245,8 @@ static void shape_vector(charl_device *dev, const charl_gemm *p, const charl__ge
     n += charl__gemm_define_fold(p, text + n, bytes - (size_t)n);
     snprintf(text + n, bytes - (size_t)n, "#define MR %d\n#define NR %d\n#define IN_PLACE %d\n",
              t.rows, t.columns, reads_in_place(p, t));
-    l->file = l->entry = "gemm_vector";
+    l->file = "gemm/gemm_vector";
+    l->entry = "gemm_vector";
     l->global[0] =
         (size_t)(charl__ceil_div(p->m, (int64_t)mi * t.rows) *
                  charl__ceil_div(p->n, (int64_t)nj * t.columns) * charl__at_least_one(p->count));
@@ -283,7 +284,8 @@ static void shape_plane(const charl_gemm *p, charl_launch *l, char *text, size_t
     const int n = charl__gemm_define_common(p, text, bytes);
 
     snprintf(text + n, bytes - (size_t)n, "#define LINE %d\n", (int)plane_line(&p->window));
-    l->file = l->entry = "gemm_plane";
+    l->file = "gemm/gemm_plane";
+    l->entry = "gemm_plane";
     l->global[0] = (size_t)charl__at_least_one(p->count);
     l->local[0] = 1;
 }

@@ -11,8 +11,8 @@
  *
  *  Except on NVIDIA's tensor cores, which take products in PLAIN and TRANSPOSED layouts with one
  * segment, of bf16 or f16 (facts.wgmma, facts.mma) and of f32 where that is allowed (facts.tf32):
- * there the sum is what kernels/nvidia/gemm_wgmma.cl or gemm_mma.cl says, with the same bits for
- * every tile and at every position on that device.
+ * there the sum is what kernels/nvidia/gemm/gemm_wgmma.cl or gemm_mma.cl says, with the same bits
+ * for every tile and at every position on that device.
  */
 #include "tensor/tensor.h"
 
@@ -59,10 +59,10 @@ enum { CHARL_GEMM_EPILOGUE_IN = 2 };
 /** What becomes of an element of the product before it is stored: out = EXPR of a, b, c, where a is
  * the product with its bias, rounded to `type` as if it had been stored in it and read again, and b
  * and c are the elements of in[0] and in[1] at the same place. The bits are those of a product in
- * `type` followed by the expression as an elementwise operator (kernels/map.cl). */
+ * `type` followed by the expression as an elementwise operator (kernels/elementwise/map.cl). */
 typedef struct charl_gemm_epilogue {
-    const char *expr;  /* OpenCL C of charl_real a, b, c, as in kernels/map.cl; numbers are part of
-                          the text; CHARL_KEPT(T, x) rounds in between */
+    const char *expr;  /* OpenCL C of charl_real a, b, c, as in kernels/elementwise/map.cl; numbers
+                          are part of  the text; CHARL_KEPT(T, x) rounds in between */
     const char *extra; /* defines in front, or NULL */
     charl_dtype type;
     int n_in;
@@ -122,8 +122,8 @@ bool charl__gemm_draws(charl_device *dev, charl_dtype type);
 bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p);
 
 /** True where a product that folds, as charl__gemm_folds says, can sum A too: a_sums [m] is then
- * the sum over leaves, in the tree, of what kernels/reduce.cl makes of a column. Local memory; A
- * TRANSPOSED. */
+ * the sum over leaves, in the tree, of what kernels/reduce/reduce.cl makes of a column. Local
+ * memory; A TRANSPOSED. */
 bool charl__gemm_folds_sums(charl_device *dev, const charl_gemm *p);
 
 /** True where `leaves` is supported and worth it for this product: partial sums then never touch

@@ -1,5 +1,5 @@
 /* Products on NVIDIA's tensor cores. The choices made here (tile, how operands are copied) change
- * no bits: kernels/nvidia/gemm_wgmma.cl and gemm_mma.cl say why. */
+ * no bits: kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl say why. */
 #include <limits.h>
 #include <stdio.h>
 
@@ -24,9 +24,9 @@ typedef struct tile {
     int words; /* bytes behind the stages */
 } tile;
 
-static const tile narrow = {"nvidia/gemm_wgmma", "gemm_wgmma", 128, 3, 256, 2, 0};
-static const tile wide = {"nvidia/gemm_roles", "gemm_roles", 256, 4, 384, 1, 256};
-static const tile of_mma = {"nvidia/gemm_mma", "gemm_mma", 128, 3, 128, 2, 0};
+static const tile narrow = {"nvidia/gemm/gemm_wgmma", "gemm_wgmma", 128, 3, 256, 2, 0};
+static const tile wide = {"nvidia/gemm/gemm_roles", "gemm_roles", 256, 4, 384, 1, 256};
+static const tile of_mma = {"nvidia/gemm/gemm_mma", "gemm_mma", 128, 3, 128, 2, 0};
 
 /* Whether they take products of this type. */
 static bool is_type(const charl_device_facts *facts, charl_dtype dtype)
@@ -95,7 +95,7 @@ static const tile *choose_tile(charl_device *dev, const charl_gemm *p)
     }
 }
 
-/* How a launch deals out its tiles: kernels/nvidia/tile_order.clh. */
+/* How a launch deals out its tiles: kernels/nvidia/gemm/tile_order.clh. */
 typedef struct deal {
     int64_t groups;
     bool is_split;

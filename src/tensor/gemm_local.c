@@ -61,7 +61,8 @@ void charl__gemm_shape_local(const charl_gemm *p, const charl__gemm_plan *plan, 
     } else {
         define_tile(p, plan, text + n, bytes - (size_t)n);
     }
-    l->file = l->entry = small ? "gemm_small" : "gemm_local";
+    l->file = small ? "gemm/gemm_small" : "gemm/gemm_local";
+    l->entry = small ? "gemm_small" : "gemm_local";
     l->local[0] =
         small ? (size_t)(plan->rows * plan->columns / SMALL_PER_LANE)
               : (size_t)(plan->rows / plan->part_rows * (plan->columns / plan->part_columns));
@@ -70,7 +71,8 @@ void charl__gemm_shape_local(const charl_gemm *p, const charl__gemm_plan *plan, 
                    l->local[0];
 }
 
-/* A product in the kernel for small ones may share a launch with another (kernels/gemm_small.cl).
+/* A product in the kernel for small ones may share a launch with another
+ * (kernels/gemm/gemm_small.cl).
  */
 void charl__gemm_offer_pair(const charl_gemm *p, charl_launch *l, char *second)
 {

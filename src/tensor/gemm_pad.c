@@ -54,7 +54,7 @@ static charl_status copy_rows(charl_device *dev, const charl_gemm *p, charl__mat
     to.v.offset = at;
     CHARL_TRY(charl__launch(
         dev,
-        &(charl_launch){.file = "pad_rows",
+        &(charl_launch){.file = "gemm/pad_rows",
                         .entry = "charl_pad_rows",
                         .global = {((size_t)(rows * (pitch / CHUNK)) + group - 1) / group * group},
                         .local = {group},

@@ -80,7 +80,7 @@ charl_status charl__params_join(charl_params *set)
 
         for (int k = 1; k <= p->n_shares; k++) {
             charl_launch l = {
-                .file = "accumulate",
+                .file = "tensor/accumulate",
                 .entry = "charl_accumulate",
                 .global = {(size_t)(charl__param_blocks(p) * CHARL_PARAM_ALIGN)},
                 .local = {CHARL_PARAM_ALIGN},

@@ -3,7 +3,7 @@
 /** Values that change from step to step.
  *
  *  They reach kernels through a small device buffer, not through arguments, so that a recorded step
- * replays unchanged. kernels/common.clh declares the same struct; keep the two alike.
+ * replays unchanged. kernels/prelude/common.clh declares the same struct; keep the two alike.
  */
 #include <stdint.h>
 
@@ -20,7 +20,8 @@ typedef struct charl_step {
 } charl_step;
 
 enum { CHARL_STEP_WORDS = 16, CHARL_SCALE_STEPS = 2000 };
-_Static_assert(sizeof(charl_step) == CHARL_STEP_WORDS * 4, "kernels/common.clh declares the same");
+_Static_assert(sizeof(charl_step) == CHARL_STEP_WORDS * 4,
+               "kernels/prelude/common.clh declares the same");
 
 /** The step record of one training: graphs and optimizer are recorded against its tensor. */
 typedef struct charl_steps charl_steps;

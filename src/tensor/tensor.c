@@ -236,7 +236,7 @@ static charl_status launch_copy(charl_tensor *dst, const char *entry, charl_arg 
     to.size = size;
     snprintf(defines, sizeof defines, "#define BITS %s\n", types[size]);
     return charl__launch(dst->dev, &(charl_launch){
-                                       .file = "copy",
+                                       .file = "tensor/copy",
                                        .entry = entry,
                                        .defines = defines,
                                        .global = {((size_t)n + group - 1) / group * group},
@@ -304,7 +304,7 @@ charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
              cpu ? 16 : 8, charl__kernel_type(src->dtype), charl__kernel_type(dst->dtype));
     CHARL_TRY(charl__launch(
         dst->dev, &(charl_launch){
-                      .file = "map",
+                      .file = "elementwise/map",
                       .entry = "charl_map",
                       .defines = defines,
                       .global = {(size_t)((n + span * GROUP - 1) / (span * GROUP) * GROUP)},

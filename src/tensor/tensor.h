@@ -63,7 +63,7 @@ static inline bool charl__is_float(charl_dtype dtype)
 }
 
 /** OpenCL C type of float elements in memory, as charl_get, charl_load and the like take it
- * (kernels/common.clh). */
+ * (kernels/prelude/common.clh). */
 static inline const char *charl__kernel_type(charl_dtype dtype)
 {
     return dtype == CHARL_BF16 ? "ushort" : dtype == CHARL_F16 ? "half" : "float";

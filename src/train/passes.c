@@ -145,7 +145,7 @@ static charl_arg slot_of(const charl__passes *p, charl_arg_kind kind, int k)
 static charl_status enqueue_step(const charl__passes *p, const fold_step *s)
 {
     charl_arg from = charl__raw(CHARL_ARG_IN, p->partial);
-    charl_launch l = {.file = "accumulate",
+    charl_launch l = {.file = "tensor/accumulate",
                       .entry = "charl_accumulate",
                       .global = {(size_t)p->set->gradient_elements},
                       .local = {CHARL_PARAM_ALIGN},
@@ -156,7 +156,7 @@ static charl_status enqueue_step(const charl__passes *p, const fold_step *s)
     from.v.offset = s->lane * p->set->gradient_elements;
     l.args[1] = s->kind == MERGE ? slot_of(p, CHARL_ARG_IN, s->to + 1) : from;
     if (s->kind == TAKE) {
-        l.file = "copy";
+        l.file = "tensor/copy";
         l.entry = "charl_copy";
         l.args[1] = l.args[0];
         l.args[0] = from;

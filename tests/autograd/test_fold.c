@@ -1,4 +1,4 @@
-/* kernels/fold.cl adds in the tree of base/tree.h, bit for bit, for any number of leaves. */
+/* kernels/reduce/fold.cl adds in the tree of base/tree.h, bit for bit, for any number of leaves. */
 #include "support/on_device.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void fold_on_device(int m, const char *rounding, const float *part, float
     to = charl__raw(CHARL_ARG_OUT, sum);
     from.v.offset = to.v.offset = BEFORE;
     snprintf(defines, sizeof defines, "#define M %d\n%s", m, rounding);
-    charl_assert_ok(charl__launch(dev, &(charl_launch){.file = "fold",
+    charl_assert_ok(charl__launch(dev, &(charl_launch){.file = "reduce/fold",
                                                        .entry = "charl_fold",
                                                        .defines = defines,
                                                        .global = {GROUP},
@@ -135,7 +135,7 @@ static void test_two_results(void **state)
         snprintf(defines, sizeof defines, "#define M %d\n#define CHARL_VEC %d\n#define TWO 1\n",
                  LEAVES, vec);
         charl_assert_ok(
-            charl__launch(dev, &(charl_launch){.file = "fold",
+            charl__launch(dev, &(charl_launch){.file = "reduce/fold",
                                                .entry = "charl_fold",
                                                .defines = defines,
                                                .global = {(size_t)(groups * GROUP)},
@@ -182,7 +182,7 @@ static void test_moved_leaves(void **state)
     charl_assert_ok(charl__buffer_create(dev, sizeof got, "sums", &sum));
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, in, 0, part, sizeof part, true));
     charl_assert_ok(charl__launch(
-        dev, &(charl_launch){.file = "fold",
+        dev, &(charl_launch){.file = "reduce/fold",
                              .entry = "charl_fold",
                              .defines = "#define M 5\n#define MOVED 1\n",
                              .global = {ITEMS},

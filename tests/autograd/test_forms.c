@@ -19,7 +19,7 @@ static charl_slices whole;
 static void compare_forms(const charl_op *op, int sample, const charl_slices *slices,
                           charl_device_facts *facts)
 {
-    /* An NVIDIA compiler does not take what is written for CPUs (kernels/vectors.clh). */
+    /* An NVIDIA compiler does not take what is written for CPUs (kernels/prelude/vectors.clh). */
     static const int groups[] = {1, 64, 256};
     const size_t begin = facts->ptx ? 1 : 0;
     const size_t n_groups = begin > 0 || charl__env_is_on(CHARL_ENV_TEST_LONG) ? 3 : 2;

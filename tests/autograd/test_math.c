@@ -1,5 +1,5 @@
-/* The elementary functions of kernels/math.clh over the whole range of floats: every 4099th bit
- * pattern and the special values.
+/* The elementary functions of kernels/prelude/math.clh over the whole range of floats: every 4099th
+ * bit pattern and the special values.
  */
 #include "support/on_device.h"
 

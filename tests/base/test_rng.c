@@ -1,5 +1,5 @@
 /* The kernels' generator is compiled here as C: the build cuts its section out of
- * kernels/common.clh. */
+ * kernels/prelude/common.clh. */
 #include "support/support.h"
 
 #include <math.h>

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/env.h"
@@ -71,7 +72,7 @@ static inline charl_launch charl_test_fill_launch(charl_buffer *dst, int64_t to,
                                                   int64_t n)
 {
     return (charl_launch){
-        .file = "copy",
+        .file = "tensor/copy",
         .entry = "charl_fill",
         .global = {((size_t)n + 63) / 64 * 64},
         .local = {64},
@@ -86,7 +87,7 @@ static inline charl_launch charl_test_copy_launch(charl_buffer *src, int64_t fro
                                                   charl_buffer *dst, int64_t to, int64_t n)
 {
     return (charl_launch){
-        .file = "copy",
+        .file = "tensor/copy",
         .entry = "charl_copy",
         .global = {((size_t)n + 63) / 64 * 64},
         .local = {64},
@@ -108,10 +109,12 @@ static inline void charl_test_write_text(const char *path, const char *text)
 /** A directory for CHARL_KERNEL_DIR: one kernel file, and a prelude that is empty. */
 static inline char *charl_test_kernel_dir(const char *name, const char *text)
 {
-    static const char *const prelude[] = {"builtins.clh", "common.clh", "math.clh",
-                                          "memory.clh",   "rows.clh",   "quick.clh"};
+    static const char *const prelude[] = {"prelude/builtins.clh", "prelude/common.clh",
+                                          "prelude/math.clh",     "prelude/memory.clh",
+                                          "prelude/rows.clh",     "prelude/quick.clh"};
     char *dir = charl_test_tempdir();
 
+    assert_int_equal(mkdir(charl_test_path(dir, "prelude"), 0777), 0);
     for (size_t i = 0; i < sizeof prelude / sizeof *prelude; i++) {
         charl_test_write_text(charl_test_path(dir, prelude[i]), "\n");
     }

@@ -205,7 +205,7 @@ static void check_refusals(charl_device *dev)
     charl_launch l = charl_test_fill_launch(b, 0, 1, 100);
 
     l.args[2] = (charl_arg){.kind = CHARL_ARG_END};
-    refuse(dev, &l, "kernel charl_fill of copy.cl takes 4 arguments, 3 are given");
+    refuse(dev, &l, "kernel charl_fill of tensor/copy.cl takes 4 arguments, 3 are given");
     l = charl_test_fill_launch(b, 0, 1, 100);
     l.args[0] = charl__i32(1);
     refuse(dev, &l, "CL_INVALID_ARG_SIZE");

@@ -184,7 +184,8 @@ static void test_others_may_not_write(void **state)
 }
 
 /* PoCL is asked for no binary: that would compile every kernel once more. Of its headers programs
- * get what kernels/builtins.clh declares; one that calls other functions gets all of them. */
+ * get what kernels/prelude/builtins.clh declares; one that calls other functions gets all of them.
+ */
 static void check_pocl(charl_device *dev)
 {
     char *dir = charl_test_kernel_dir(
@@ -310,7 +311,7 @@ static void check_errors(charl_device *dev)
 
     charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
     charl_assert_message("there is no kernel file absent.cl");
-    l.file = "copy";
+    l.file = "tensor/copy";
     charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
     charl_assert_message("copy.cl has no kernel x");
     charl__env_set(CHARL_ENV_KERNEL_DIR, dir);
@@ -414,8 +415,8 @@ static void check_contraction(charl_device *dev)
     charl_buffer *b = charl_test_buffer(dev, 64);
     const float a = 1.0f + 0x1p-12f;
     float got[2] = {0};
-    FILE *in = fopen("kernels/common.clh", "r"),
-         *out = fopen(charl_test_path(dir, "common.clh"), "w");
+    FILE *in = fopen("kernels/prelude/common.clh", "r"),
+         *out = fopen(charl_test_path(dir, "prelude/common.clh"), "w");
     int c;
 
     assert_non_null(in);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/env.h"
 #include "base/hash.h"
@@ -39,9 +40,10 @@ static void copy_prelude(const char *dir)
 {
     glob_t found;
 
-    assert_int_equal(glob("kernels/*.clh", 0, NULL, &found), 0);
+    assert_int_equal(mkdir(charl_test_path(dir, "prelude"), 0777), 0);
+    assert_int_equal(glob("kernels/prelude/*.clh", 0, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        copy_file(found.gl_pathv[i], charl_test_path(dir, strrchr(found.gl_pathv[i], '/') + 1));
+        copy_file(found.gl_pathv[i], charl_test_path(dir, found.gl_pathv[i] + strlen("kernels/")));
     }
     globfree(&found);
 }

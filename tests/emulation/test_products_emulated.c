@@ -1,4 +1,4 @@
-/* kernels/nvidia/gemm_mma.cl on the host: sums of integers, which are exact, with copies that
+/* kernels/nvidia/gemm/gemm_mma.cl on the host: sums of integers, which are exact, with copies that
  * arrive at once and at the last moment: what it does where no such device is at hand. */
 #include "support/support.h"
 

@@ -11,7 +11,7 @@ if ! command -v "$clang" >/dev/null 2>&1; then
 fi
 prelude= # in the order of src/device/program.c
 for f in common math memory rows quick; do
-    [ -f kernels/$f.clh ] && prelude="$prelude -include kernels/$f.clh"
+    [ -f kernels/prelude/$f.clh ] && prelude="$prelude -include kernels/prelude/$f.clh"
 done
 epilogue="CHARL_VEC=4 -DEXPR=a+b*c -DN_WITH=2 -DKEEP=1 -DPRODUCT_T=ushort -DWITH_B_T=half -DWITH_C_T=float"
 two_steps="CHARL_VEC=4 -DEXPR=a+b -DTHEN=a*c -DN_WITH=2 -DKEEP=2 -DPRODUCT_T=half -DWITH_B_T=half -DWITH_C_T=half"
@@ -26,20 +26,20 @@ parameters() {
         /^#define / && $2 != name && FNR == NR { decided[$2] = 1 }' "$1" $(sed -n 's,^#include "\(nvidia/.*\)",kernels/\1,p' "$1")
 }
 failed=0
-if grep -n '^#include' $(find kernels -name '*.clh' ! -name common.clh ! -name math.clh ! -name memory.clh ! -name rows.clh ! -name quick.clh); then
+if grep -n '^#include' $(find kernels -name '*.clh' ! -path 'kernels/prelude/*'); then
     echo "a file that kernels include includes no others: src/device/program.c puts each in its place once"
     failed=1
 fi
 for f in $(find kernels -name '*.cl' | sort); do
     case $f in
-    kernels/nvidia/*) target="-target nvptx64-nvidia-nvcl -DCHARL_PTX -DACT=ushort -Xclang -cl-ext=+cl_khr_fp16 -I kernels" ;;
+    kernels/nvidia/*) target="-target nvptx64-nvidia-nvcl -DCHARL_PTX -DACT=ushort -Xclang -cl-ext=+cl_khr_fp16" ;;
     *) target= ;;
     esac
     forms="IS_DEFAULT=1"
     [ -n "$target" ] && grep -q cross_entropy.clh "$f" && forms=$shared_rows
     forms="$forms
 $(parameters "$f")"
-    [ "$f" = kernels/gemm_local.cl ] && forms="IS_DEFAULT=1 -DFOLD=1 -DCHARL_VEC=4" # sums of leaves are vectors
+    [ "$f" = kernels/gemm/gemm_local.cl ] && forms="IS_DEFAULT=1 -DFOLD=1 -DCHARL_VEC=4" # sums of leaves are vectors
     grep -q gemm_image.clh "$f" && forms="$forms
 $image"
     if [ -n "$target" ]; then
@@ -50,7 +50,7 @@ $two_steps"
     while read -r form; do
         [ -n "$form" ] || continue
         # shellcheck disable=SC2086
-        if ! "$clang" $target $prelude -D$form -x cl -cl-std=CL1.2 -fsyntax-only -Xclang -finclude-default-header \
+        if ! "$clang" -I kernels $target $prelude -D$form -x cl -cl-std=CL1.2 -fsyntax-only -Xclang -finclude-default-header \
             -Wall -Wextra -Werror "$f"; then
             echo "$f: does not compile with $form"
             failed=1
@@ -59,7 +59,7 @@ $two_steps"
 $forms
 EOF
     # shellcheck disable=SC2086
-    if [ -z "$target" ] && ! "$clang" $prelude -x cl -cl-std=CL2.0 -fsyntax-only -w \
+    if [ -z "$target" ] && ! "$clang" -I kernels $prelude -x cl -cl-std=CL2.0 -fsyntax-only -w \
         -Xclang -finclude-default-header "$f"; then
         echo "$f: does not compile where pointers are generic"
         failed=1

@@ -10,7 +10,7 @@ failed=0
 clean_tree() {
     rm -rf "$tree"
     mkdir -p "$tree/src/base" "$tree/src/nn" "$tree/src/device" "$tree/src/cli" "$tree/include/charl" \
-        "$tree/kernels" "$tree/tests" "$tree/docs"
+        "$tree/kernels/prelude" "$tree/tests" "$tree/docs"
     cp "$checks/../../.clang-format" "$tree/"
     printf '#ifndef CHARL_BASE_A_H\n#define CHARL_BASE_A_H\nint a(void);\n#endif\n' >"$tree/src/base/a.h"
     printf '#include "base/a.h"\nint a(void)\n{\n    return 1;\n}\n' >"$tree/src/base/a.c"
@@ -36,7 +36,7 @@ int charl_get(void); /* Local. */
 void charl_run_destroy(void);
 #endif
 H
-    printf 'static inline int charl_one(void)\n{\n    return 1;\n}\n' >"$tree/kernels/common.clh"
+    printf 'static inline int charl_one(void)\n{\n    return 1;\n}\n' >"$tree/kernels/prelude/common.clh"
     printf '__kernel void k(__global int *y)\n{\n    y[get_global_id(0)] = charl_one();\n}\n' >"$tree/kernels/k.cl"
     cat >"$tree/src/base/env.h" <<'H'
 #ifndef CHARL_BASE_ENV_H
@@ -109,11 +109,11 @@ expect headers 'src/nn/b.h: expected the guard CHARL_NN_B_H'
 
 printf '__kernel void k(__global int *y)\n{\n    y[0] = nothing();\n}\n' >"$tree/kernels/bad.cl"
 expect kernels 'kernels/bad.cl: does not compile'
-printf '__attribute__((overloadable)) size_t get_group_id(uint);\n' >"$tree/kernels/builtins.clh"
-expect builtins 'kernels/k.cl: kernels/builtins.clh lacks a function'
-printf '__attribute__((overloadable)) size_t get_global_id(uint);\n' >"$tree/kernels/builtins.clh"
-expect builtins 'kernels/k.cl: kernels/builtins.clh declares a function otherwise'
-printf '__attribute__((overloadable, const)) size_t get_global_id(uint);\n' >"$tree/kernels/builtins.clh"
+printf '__attribute__((overloadable)) size_t get_group_id(uint);\n' >"$tree/kernels/prelude/builtins.clh"
+expect builtins 'kernels/k.cl: kernels/prelude/builtins.clh lacks a function'
+printf '__attribute__((overloadable)) size_t get_global_id(uint);\n' >"$tree/kernels/prelude/builtins.clh"
+expect builtins 'kernels/k.cl: kernels/prelude/builtins.clh declares a function otherwise'
+printf '__attribute__((overloadable, const)) size_t get_global_id(uint);\n' >"$tree/kernels/prelude/builtins.clh"
 expect builtins
 
 printf '\nint charl_bare(void);\n' >>"$tree/include/charl/graph.h"

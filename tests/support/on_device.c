@@ -7,7 +7,8 @@
 #include "charl/status.h"
 #include "device/device.h"
 
-/* kernels/builtins.clh declares all that kernels call: PoCL 3 has built each without its header. */
+/* kernels/prelude/builtins.clh declares all that kernels call: PoCL 3 has built each without its
+ * header. */
 static bool builtins_lack(const charl_device *dev)
 {
     const charl_device_info *info = charl_device_get_info(dev);
@@ -17,7 +18,8 @@ static bool builtins_lack(const charl_device *dev)
         strncmp(info->driver, "3.", 2) != 0 || n == 0) {
         return false;
     }
-    fprintf(stderr, "kernels/builtins.clh lacks functions of %lld programs\n", (long long)n);
+    fprintf(stderr, "kernels/prelude/builtins.clh lacks functions of %lld programs\n",
+            (long long)n);
     return true;
 }
 

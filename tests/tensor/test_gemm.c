@@ -138,7 +138,7 @@ static void many_products_and_segments(void **state)
     }
 }
 
-/* Columns of one leaf of A [k][m], as kernels/reduce.cl adds them: four chains by row. */
+/* Columns of one leaf of A [k][m], as kernels/reduce/reduce.cl adds them: four chains by row. */
 static void column_sums(const float *a, int64_t k, int64_t m, float *out)
 {
     for (int64_t i = 0; i < m; i++) {

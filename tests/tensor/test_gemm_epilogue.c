@@ -42,7 +42,7 @@ static void elementwise(const epilogue_case *e, charl_tensor *const in[3], charl
              charl__kernel_type(out->dtype), e->expr);
     charl_assert_ok(charl__launch(
         dev,
-        &(charl_launch){.file = "map",
+        &(charl_launch){.file = "elementwise/map",
                         .entry = "charl_map",
                         .defines = defines,
                         .global = {(size_t)(n + 3) / 4},

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/env.h"
@@ -174,6 +175,27 @@ static void fails_whole(void **state)
     charl_device_close(dev);
 }
 
+/* In `dir`: links to what kernels/FOLDER holds, but for two names. */
+static void link_entries(const char *dir, const char *folder, const char *but, const char *nor)
+{
+    char here[512], from[1024], to[512];
+    DIR *d;
+    const struct dirent *e;
+
+    assert_non_null(getcwd(here, sizeof here));
+    snprintf(from, sizeof from, "kernels/%s", folder);
+    d = opendir(from);
+    assert_non_null(d);
+    while ((e = readdir(d)) != NULL) {
+        if (e->d_name[0] != '.' && strcmp(e->d_name, but) != 0 && strcmp(e->d_name, nor) != 0) {
+            snprintf(from, sizeof from, "%s/kernels/%s%s", here, folder, e->d_name);
+            snprintf(to, sizeof to, "%s%s", folder, e->d_name);
+            assert_int_equal(symlink(from, charl_test_path(dir, to)), 0);
+        }
+    }
+    closedir(d);
+}
+
 /* All kernels, but for those with tiles in local memory: one does not build, one is wrong. */
 static char *broken_kernels(void)
 {
@@ -186,23 +208,14 @@ static char *broken_kernels(void)
         "long oi, int leaves, int ih, int iw, int pw, int mi, int nj)\n{\n"
         "    out[out_at] = TM == 32 && TN == 64 ? 2.0f : 1.0f;\n}\n";
     static const char *const names[] = {"gemm_local", "gemm_small"};
-    char *dir = charl_test_tempdir(), here[512], from[1024], text[2048];
-    DIR *d = opendir("kernels");
-    const struct dirent *e;
+    char *dir = charl_test_tempdir(), from[64], text[2048];
 
-    assert_non_null(d);
-    while ((e = readdir(d)) != NULL) {
-        if (e->d_name[0] != '.' && !strstr(e->d_name, "gemm_local") &&
-            !strstr(e->d_name, "gemm_small")) {
-            assert_non_null(getcwd(here, sizeof here));
-            snprintf(from, sizeof from, "%s/kernels/%s", here, e->d_name);
-            assert_int_equal(symlink(from, charl_test_path(dir, e->d_name)), 0);
-        }
-    }
-    closedir(d);
+    assert_int_equal(mkdir(charl_test_path(dir, "gemm"), 0777), 0);
+    link_entries(dir, "", "gemm", "gemm");
+    link_entries(dir, "gemm/", "gemm_local.cl", "gemm_small.cl");
     for (int i = 0; i < 2; i++) {
         snprintf(text, sizeof text, kernel, names[i]);
-        snprintf(from, sizeof from, "%s.cl", names[i]);
+        snprintf(from, sizeof from, "gemm/%s.cl", names[i]);
         charl_test_write_text(charl_test_path(dir, from), text);
     }
     return dir;

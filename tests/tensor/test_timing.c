@@ -24,7 +24,7 @@ static void keep(void *ctx, charl__log_level level, const char *message)
 static charl_status fill_as(charl_tensor *t, const char *label)
 {
     return charl__launch(t->dev,
-                         &(charl_launch){.file = "copy",
+                         &(charl_launch){.file = "tensor/copy",
                                          .entry = "charl_fill",
                                          .defines = "#define BITS uint\n",
                                          .global = {1024},

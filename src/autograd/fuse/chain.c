@@ -205,7 +205,7 @@ static charl_status launch(const charl_enqueue *e, const charl_chain *c)
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     const charl__whole kinds = how_whole(e, c, vec);
     const int whole = charl__whole_define(&kinds);
-    charl_launch l = {.file = "chain", .entry = "charl_chain", .label = e->label};
+    charl_launch l = {.file = "elementwise/chain", .entry = "charl_chain", .label = e->label};
     writer w = {.e = e, .c = c, .l = &l, .period = period_of(e, c, whole)};
     int64_t span = charl__span(e->dev, c->n, vec);
     charl__text defines = {0};

@@ -50,7 +50,7 @@ static charl_status fold_lane(const charl_enqueue *e, const charl__fold_input *i
     const int n = snprintf(defines, sizeof defines,
                            "#define CHARL_VEC %d\n#define TWO %d\n#define MOVED %d\n", vec,
                            n_in == 2, move != NULL);
-    charl_launch l = {.file = "fold",
+    charl_launch l = {.file = "reduce/fold",
                       .entry = "charl_fold",
                       .defines = defines,
                       .local = {(size_t)group},

@@ -93,7 +93,8 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     const int64_t span = charl__span(e->dev, n, vec);
     char defines[DEFINES];
-    charl_launch l = {.file = "map", .entry = "charl_map", .defines = defines, .label = e->label};
+    charl_launch l = {
+        .file = "elementwise/map", .entry = "charl_map", .defines = defines, .label = e->label};
     charl__whole whole = charl__whole_begin(e->dev, n, vec);
     int used = 0, a = 0;
 

@@ -27,8 +27,8 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m) CHARL_MU
  * charl__map_run. */
 charl_status charl__map_expr(const charl_enqueue *e, const charl_expr *x) CHARL_MUST_CHECK;
 
-/** What WHOLE of kernels/broadcast.clh is for a launch over n elements in vectors of `vec`: begin,
- * add every operand as it broadcasts and every output (inner 1, count n), ask. */
+/** What WHOLE of kernels/elementwise/broadcast.clh is for a launch over n elements in vectors of
+ * `vec`: begin, add every operand as it broadcasts and every output (inner 1, count n), ask. */
 typedef struct charl__whole {
     int64_t n;
     int vec;

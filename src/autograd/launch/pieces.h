@@ -1,6 +1,7 @@
 #ifndef CHARL_AUTOGRAD_LAUNCH_PIECES_H
 #define CHARL_AUTOGRAD_LAUNCH_PIECES_H
-/** Kernels that go over rows in vectors of columns (kernels/pieces.clh), each element by itself. */
+/** Kernels that go over rows in vectors of columns (kernels/shared/pieces.clh), each element by
+ * itself. */
 #include "autograd/op.h"
 
 /** Launch l over `rows` rows of `columns` elements. l has file, entry, `n_args` arguments and maybe

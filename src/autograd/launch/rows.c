@@ -7,7 +7,7 @@
 
 #include "autograd/launch/map.h"
 
-/* The same numbers as in kernels/reduce.cl and rows.clh. */
+/* The same numbers as in kernels/reduce/reduce.cl and rows.clh. */
 enum { ROW_CHUNK = 4096, COLUMN_CHUNK = 256, ROW_GROUP = 256, VEC = 16 };
 /* Of a work-group of a fold, where there are fewer columns than these. */
 enum { FOLD_COLUMNS = 16, FOLD_ACCS = 4, FOLD_LEAVES = 8, MANY_COLUMNS = 1 << 17 };
@@ -147,8 +147,10 @@ static charl_status launch_rows(const charl_enqueue *e, const charl_reduce *r, c
 {
     charl_status st = CHARL_OK;
     charl_rows plan;
-    charl_launch l = {
-        .file = "reduce", .entry = "charl_reduce_rows", .label = e->label, .defines = plan.defines};
+    charl_launch l = {.file = "reduce/reduce",
+                      .entry = "charl_reduce_rows",
+                      .label = e->label,
+                      .defines = plan.defines};
     int a = add_operands(r, &l);
 
     CHARL_TRY(charl__rows_plan(e->dev, r->outer * chunks, r->n < ROW_CHUNK ? r->n : ROW_CHUNK,
@@ -176,8 +178,10 @@ static charl_status launch_columns(const charl_enqueue *e, const charl_reduce *r
         at_least_one(4096 / height / VEC) * VEC; /* columns that make a few thousand elements */
     const int64_t span = cpu ? wide : 1;
     char defines[CHARL_ROWS_DEFINES];
-    charl_launch l = {
-        .file = "reduce", .entry = "charl_reduce_columns", .label = e->label, .defines = defines};
+    charl_launch l = {.file = "reduce/reduce",
+                      .entry = "charl_reduce_columns",
+                      .label = e->label,
+                      .defines = defines};
     int a = add_operands(r, &l);
     const int used =
         snprintf(defines, sizeof defines, "%s#define CHARL_VEC %d\n", extra, cpu ? VEC : 1);
@@ -282,7 +286,7 @@ static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, i
     const int64_t skipped = first * r->n * r->inner;
     char extra[320];
     charl_rows plan;
-    charl_launch l = {.file = "reduce_slices", .label = e->label, .defines = plan.defines};
+    charl_launch l = {.file = "reduce/reduce_slices", .label = e->label, .defines = plan.defines};
     charl_reduce at = *r;
 
     CHARL_INVARIANT(r->outputs == 1 || e->rounds[k] == e->rounds[k + 1]);

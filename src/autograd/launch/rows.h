@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_LAUNCH_ROWS_H
 #define CHARL_AUTOGRAD_LAUNCH_ROWS_H
-/** Row kernels (kernels/rows.clh), sums, and copies of ranges.
+/** Row kernels (kernels/prelude/rows.clh), sums, and copies of ranges.
  *
  *  The order of a sum depends on its length only; how rows are given to work-items depends on the
  * device.
@@ -16,7 +16,7 @@ typedef struct charl_rows {
     size_t global, local;
 } charl_rows;
 
-/** Accumulators of a row of n elements (kernels/rows.clh). */
+/** Accumulators of a row of n elements (kernels/prelude/rows.clh). */
 int charl__rows_width(int64_t n);
 /** One work-item computes a row, else up to 32 do. */
 bool charl__rows_have_one_item(const charl_device *dev);
@@ -60,8 +60,8 @@ charl_arg charl__scratch_arg(charl_arg_kind kind, const charl_tensor *workspace,
 /** Output k is PARTIAL: one result per slice, then charl__fold. */
 bool charl__is_partial(const charl_enqueue *e, int k);
 
-/** Shape rule and launch of kernels/softmax.cl, for softmax, log_softmax and their gradients
- * (op/softmax/softmax.c). */
+/** Shape rule and launch of kernels/softmax/softmax.cl, for softmax, log_softmax and their
+ * gradients (op/softmax/softmax.c). */
 charl_status charl__softmax_infer(charl_infer *inf);
 charl_status charl__softmax_enqueue(const charl_enqueue *e, const char *entry, const char *defines);
 

@@ -131,8 +131,10 @@ charl_status charl__attention_forward(const charl_enqueue *e, const charl_tensor
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents(&qkv->shape, a);
     char defines[DEFINES];
-    const char *name = in_groups(e->dev) ? "attention_local" : "attention_vector";
-    charl_launch l = {.file = name, .entry = name, .args = {charl__in(qkv), charl__out(out), lse}};
+    const bool local = in_groups(e->dev);
+    charl_launch l = {.file = local ? "attention/attention_local" : "attention/attention_vector",
+                      .entry = local ? "attention_local" : "attention_vector",
+                      .args = {charl__in(qkv), charl__out(out), lse}};
 
     if (charl__attention_is_wgmma(e->dev, qkv->dtype, x.d)) {
         return charl__attention_wgmma(e, qkv, out, lse);
@@ -422,9 +424,10 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     charl_status st = CHARL_OK;
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents(&e->in[1]->shape, a);
-    charl_launch all = {.file = "attention_vector_grad", .entry = "attention_vector_grad"},
-                 queries = {.file = "attention_local_grad", .entry = "charl_queries"},
-                 keys = {.file = "attention_local_grad", .entry = "charl_keys"};
+    charl_launch all = {.file = "attention/attention_vector_grad",
+                        .entry = "attention_vector_grad"},
+                 queries = {.file = "attention/attention_local_grad", .entry = "charl_queries"},
+                 keys = {.file = "attention/attention_local_grad", .entry = "charl_keys"};
 
     if (row_count(&x, a) == 0) {
         goto cleanup;

@@ -36,8 +36,8 @@ void charl__attention_arguments(const charl_enqueue *e, charl_attention_extents 
                                 int n);
 
 /** The same on NVIDIA's tensor cores (attention_wgmma.c), which take every half type and heads of a
- * multiple of 8, at most 128 elements where facts.wgmma: kernels/nvidia/attention_wgmma.cl says
- * what differs.
+ * multiple of 8, at most 128 elements where facts.wgmma:
+ * kernels/nvidia/attention/attention_wgmma.cl says what differs.
  */
 bool charl__attention_is_wgmma(const charl_device *dev, charl_dtype dtype, int64_t d);
 charl_status charl__attention_wgmma(const charl_enqueue *e, const charl_tensor *qkv,

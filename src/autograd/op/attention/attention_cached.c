@@ -56,7 +56,7 @@ static charl_status keep(const charl_enqueue *e, const extents *x, int64_t posit
     const attention_attr *a = e->attr;
     char defines[DEFINES];
     charl_launch l = {
-        .file = "attention_cached",
+        .file = "attention/attention_cached",
         .entry = "charl_take_in",
         .defines = defines,
         .args = {charl__in(e->in[0]), charl__inout(e->in[1]), position_of(e),
@@ -90,7 +90,7 @@ static charl_status enqueue(const charl_enqueue *e)
              charl__act_define(e->in[0]->dtype), (long long)x.d);
     CHARL_TRY(charl__launch(
         e->dev, &(charl_launch){
-                    .file = "attention_cached",
+                    .file = "attention/attention_cached",
                     .entry = "charl_continue",
                     .defines = defines,
                     .global = {(size_t)(x.b * a->heads * ((x.t + QUERIES - 1) / QUERIES))},

@@ -1,5 +1,5 @@
 /* Attention of half types on NVIDIA's tensor cores. What is chosen here (tiles, how operands are
- * copied) changes no bits: kernels/nvidia/attention_wgmma.cl says why. */
+ * copied) changes no bits: kernels/nvidia/attention/attention_wgmma.cl says why. */
 #include <stdio.h>
 
 #include "autograd/op/attention/attention.h"
@@ -19,7 +19,7 @@ typedef struct form {
     int wide_groups;
 } form;
 
-static const form forward_form = {.file = "nvidia/attention_wgmma",
+static const form forward_form = {.file = "nvidia/attention/attention_wgmma",
                                   .entry = "attention_wgmma",
                                   .extra = "#define WARPGROUPS 1\n",
                                   .warpgroups = 1,
@@ -27,7 +27,7 @@ static const form forward_form = {.file = "nvidia/attention_wgmma",
                                   .more_bytes = 256,
                                   .narrow_groups = 4,
                                   .wide_groups = 3};
-static const form queries_form = {.file = "nvidia/attention_wgmma_grad",
+static const form queries_form = {.file = "nvidia/attention/attention_wgmma_grad",
                                   .entry = "charl_queries",
                                   .extra = "#define KEYS 0\n",
                                   .warpgroups = 1,
@@ -35,7 +35,7 @@ static const form queries_form = {.file = "nvidia/attention_wgmma_grad",
                                   .more_bytes = 256,
                                   .narrow_groups = 3,
                                   .wide_groups = 2};
-static const form keys_form = {.file = "nvidia/attention_wgmma_grad",
+static const form keys_form = {.file = "nvidia/attention/attention_wgmma_grad",
                                .entry = "charl_keys",
                                .extra = "#define KEYS 1\n",
                                .warpgroups = 1,

@@ -2,7 +2,8 @@
  * position (RoFormer, Su et al. 2021), the pair of i being i + D/2. The gradient turns back.
  *
  * The turns of one step are computed here in double, as integers modulo 2^64, and become part of
- * the program's text: see kernels/rotary.cl. The optional second operand is the position of row 0.
+ * the program's text: see kernels/attention/rotary.cl. The optional second operand is the position
+ * of row 0.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -59,7 +60,7 @@ static charl_status enqueue(const charl_enqueue *e)
     char defines[ENTRY * MAX_HEAD_DIM / 2 + 64];
     int used =
         snprintf(defines, sizeof defines, "#define FIRST %d\n#define FREQUENCY ", e->n_in > 1);
-    charl_launch l = {.file = "rotary",
+    charl_launch l = {.file = "attention/rotary",
                       .entry = "charl_rotary",
                       .defines = defines,
                       .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),

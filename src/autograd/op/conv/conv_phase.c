@@ -54,7 +54,7 @@ static charl_status pick(const charl_enqueue *e, const charl_conv *c, const char
     const int64_t count = c->o * (c->c / c->groups) * p->count[0] * p->count[1];
     const int64_t span = charl__span(e->dev, count, 1);
     char defines[256];
-    charl_launch l = {.file = "conv_phase",
+    charl_launch l = {.file = "conv/conv_phase",
                       .entry = "charl_pick",
                       .defines = defines,
                       .args = {charl__in(e->in[1]), charl__tensor_arg(CHARL_ARG_OUT, taps),
@@ -99,7 +99,7 @@ static charl_status merge(const charl_enqueue *e, const charl_conv *c)
     const int64_t planes = c->batch * c->c, rows = planes * c->h;
     const int64_t span = ceil_div(charl__span(e->dev, rows * c->w, 1), c->w);
     char defines[256];
-    charl_launch l = {.file = "conv_phase",
+    charl_launch l = {.file = "conv/conv_phase",
                       .entry = "charl_merge",
                       .defines = defines,
                       .args = {charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),

@@ -57,7 +57,7 @@ static charl_status draw(const charl_enqueue *e, const char *defines)
 {
     const augment2d_attr *attr = e->attr;
     const charl_shape *s = &e->in[0]->shape;
-    charl_launch l = {.file = "augment2d",
+    charl_launch l = {.file = "data/augment2d",
                       .entry = "charl_augment2d_draw",
                       .defines = defines,
                       .global = {(size_t)s->dim[0]},
@@ -84,7 +84,7 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_shape *s = &e->in[0]->shape;
     const size_t pixels = (size_t)(s->dim[2] * s->dim[3]);
     char defines[96];
-    charl_launch l = {.file = "augment2d",
+    charl_launch l = {.file = "data/augment2d",
                       .entry = "charl_augment2d",
                       .defines = defines,
                       .global = {(pixels + GROUP - 1) / GROUP * GROUP, (size_t)s->dim[0]},

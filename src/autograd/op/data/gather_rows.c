@@ -89,7 +89,7 @@ static charl_status enqueue(const charl_enqueue *e)
     const int64_t n = rows > 0 ? charl__tensor_count(e->out[0]) / rows : 0;
     const bool norm = e->n_in == 4;
     char defines[160];
-    charl_launch l = {.file = "gather_rows",
+    charl_launch l = {.file = "data/gather_rows",
                       .entry = "charl_gather_rows",
                       .defines = defines,
                       .global = {(size_t)rows * (((size_t)n + GROUP - 1) / GROUP * GROUP)},

@@ -54,7 +54,7 @@ static charl_status enqueue(const charl_enqueue *e)
     const int64_t rows = e->out[0]->shape.dim[0];
     char defines[64];
     charl_launch l = {
-        .file = "gather_windows",
+        .file = "data/gather_windows",
         .entry = "charl_gather_windows",
         .defines = defines,
         .global = {rows > 0 ? ((size_t)attr->length + GROUP - 1) / GROUP * GROUP : 0, (size_t)rows},

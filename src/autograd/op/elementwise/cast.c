@@ -44,7 +44,8 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_dtype from = e->in[0]->dtype, to = e->out[0]->dtype;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
     char defines[64];
-    charl_launch l = {.file = "cast", .entry = "charl_cast", .defines = defines, .label = e->label};
+    charl_launch l = {
+        .file = "elementwise/cast", .entry = "charl_cast", .defines = defines, .label = e->label};
 
     if (charl__is_float(from) && charl__is_float(to)) {
         return charl__map_expr(e, &(charl_expr){.text = "a"});

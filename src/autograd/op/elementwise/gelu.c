@@ -28,7 +28,7 @@ static double derivative(double x, bool by_tanh)
                : phi(x, false) + x * exp(-x * x / 2) / sqrt(2 * pi);
 }
 
-/* kernels/math.clh, quick.clh */
+/* kernels/prelude/math.clh, quick.clh */
 static void express_grad(const void *attr, int n_in, charl_expr *x)
 {
     (void)n_in;

@@ -52,7 +52,7 @@ cleanup:
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    charl_launch l = {.file = "swiglu",
+    charl_launch l = {.file = "elementwise/swiglu",
                       .entry = "charl_swiglu",
                       .args = {charl__in(e->in[0]), charl__out(e->out[0])}};
 
@@ -137,7 +137,7 @@ cleanup:
 
 static charl_status enqueue_grad(const charl_enqueue *e)
 {
-    charl_launch l = {.file = "swiglu",
+    charl_launch l = {.file = "elementwise/swiglu",
                       .entry = "charl_gradient",
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0])}};
 

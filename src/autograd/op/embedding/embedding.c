@@ -16,7 +16,7 @@
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
 
-/* Of kernels/embedding_rank.cl and embedding_sum.cl. */
+/* Of kernels/embedding/embedding_rank.cl and embedding_sum.cl. */
 enum {
     MOST_GROUP = 256,
     FEW = 2,
@@ -48,7 +48,7 @@ cleanup:
 static charl_status enqueue(const charl_enqueue *e)
 {
     const int64_t positions = charl__tensor_count(e->in[0]), columns = e->in[1]->shape.dim[1];
-    charl_launch l = {.file = "embedding",
+    charl_launch l = {.file = "embedding/embedding",
                       .entry = "charl_lookup",
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0]),
                                charl__i64(e->in[1]->shape.dim[0])}};
@@ -113,8 +113,8 @@ charl_var *charl_embedding(charl_graph *g, charl_var *x, charl_var *weight)
     return charl__apply2(g, &charl_op_embedding, NULL, x, weight);
 }
 
-/* The workspace of embedding_wgrad in ints: ends and order of kernels/embedding.cl; keys of
- * embedding_rank.cl, of 8 bytes at most, where blocks of positions may be cut anywhere; what
+/* The workspace of embedding_wgrad in ints: ends and order of kernels/embedding/embedding.cl; keys
+ * of embedding_rank.cl, of 8 bytes at most, where blocks of positions may be cut anywhere; what
  * embedding_sum.cl finds for each row of the table. */
 typedef struct {
     int64_t keys, found, end;
@@ -182,7 +182,7 @@ static charl_status sort_alone(const charl_enqueue *e, int64_t slices, int64_t p
     snprintf(defines, sizeof defines, "#define GROUP %d\n", items);
     return charl__launch(
         e->dev,
-        &(charl_launch){.file = "embedding",
+        &(charl_launch){.file = "embedding/embedding",
                         .entry = "charl_sort",
                         .defines = defines,
                         .label = e->label,
@@ -201,7 +201,7 @@ static charl_status sort_shared(const charl_enqueue *e, int64_t slices, int64_t 
     const charl_arg n = charl__i32((int32_t)positions), v = charl__i32((int32_t)vocab);
     int group = MOST_GROUP;
     char defines[64];
-    charl_launch l = {.file = "embedding_rank", .defines = defines, .label = e->label};
+    charl_launch l = {.file = "embedding/embedding_rank", .defines = defines, .label = e->label};
 
     while (group > charl__device_facts(e->dev)->group) {
         group /= 2;
@@ -267,7 +267,7 @@ static charl_status launch_shared(const charl_enqueue *e, const lane *n, const c
     const int64_t found = places_in(e, n->slices).found;
     const int64_t pieces = vocab * ((columns + CHARL_GPU_VEC - 1) / CHARL_GPU_VEC);
     char text[256];
-    charl_launch l = {.file = "embedding_sum",
+    charl_launch l = {.file = "embedding/embedding_sum",
                       .entry = "charl_sum_many",
                       .defines = text,
                       .label = e->label,
@@ -290,7 +290,7 @@ static charl_status launch_shared(const charl_enqueue *e, const lane *n, const c
     if (!is_small) {
         CHARL_TRY(charl__launch(
             e->dev,
-            &(charl_launch){.file = "embedding_sum",
+            &(charl_launch){.file = "embedding/embedding_sum",
                             .entry = "charl_sum_few",
                             .defines = text,
                             .label = e->label,
@@ -307,7 +307,7 @@ static charl_status sum_lane(const charl_enqueue *e, const lane *n)
 {
     const charl_shape *s = &e->out[0]->shape;
     char defines[64];
-    charl_launch l = {.file = "embedding",
+    charl_launch l = {.file = "embedding/embedding",
                       .entry = "charl_sum",
                       .defines = defines,
                       .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, 0), lane_out(e, n),

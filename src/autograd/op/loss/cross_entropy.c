@@ -14,7 +14,7 @@
 
 #include "charl/ops.h"
 
-enum { CHUNK = CHARL__CROSS_ENTROPY_CHUNK, ROW_GROUP = 256 }; /* as in kernels/rows.clh */
+enum { CHUNK = CHARL__CROSS_ENTROPY_CHUNK, ROW_GROUP = 256 }; /* as in kernels/prelude/rows.clh */
 
 /* `first` is the operand that holds the logits; the label follows. `weight` is the one that holds
  * the weights, where there are some. */
@@ -93,8 +93,10 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_tensor *logits = e->in[0];
     const float smoothing = *(const float *)e->attr;
     charl_rows plan;
-    charl_launch l = {
-        .file = "cross_entropy", .entry = "charl_loss", .defines = plan.defines, .label = e->label};
+    charl_launch l = {.file = "loss/cross_entropy",
+                      .entry = "charl_loss",
+                      .defines = plan.defines,
+                      .label = e->label};
     int64_t rows, n, inner;
     int a = 0;
 
@@ -232,7 +234,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     charl_status st = CHARL_OK;
     const charl_tensor *x = e->in[1];
     charl_rows plan;
-    charl_launch l = {.file = "cross_entropy_grad",
+    charl_launch l = {.file = "loss/cross_entropy_grad",
                       .entry = "charl_gradient",
                       .defines = plan.defines,
                       .label = e->label};

@@ -15,7 +15,7 @@
 #include "charl/ops.h"
 
 enum { VECTORS = 2 }; /* of a work-item at a time, where several share a row */
-/* For kernels/nvidia/cross_entropy_local.cl. */
+/* For kernels/nvidia/loss/cross_entropy_local.cl. */
 enum {
     LOCAL_GROUP = 448,
     LOCAL_GROUPS = 2,    /* on a compute unit */
@@ -80,7 +80,7 @@ static charl_status enqueue(const charl_enqueue *e)
     charl_status st = CHARL_OK;
     const charl_tensor *logits = e->in[1];
     charl_rows plan;
-    charl_launch l = {.file = "cross_entropy_with_grad",
+    charl_launch l = {.file = "loss/cross_entropy_with_grad",
                       .entry = "charl_both",
                       .defines = plan.defines,
                       .label = e->label};
@@ -95,7 +95,7 @@ static charl_status enqueue(const charl_enqueue *e)
     snprintf(extra, sizeof extra, "#define VECTORS %d\n", n > VECTORS * 256 ? VECTORS : 1);
     l.local_bytes = local_bytes(e, n);
     if (l.local_bytes > 0) {
-        l.file = "nvidia/cross_entropy_local";
+        l.file = "nvidia/loss/cross_entropy_local";
         l.groups = LOCAL_GROUPS;
         snprintf(extra, sizeof extra, "#define CHARL_ROW_GROUP %d\n#define ROW_CHUNKS %lld\n",
                  LOCAL_GROUP, (long long)chunks_of(n));

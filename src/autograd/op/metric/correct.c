@@ -31,8 +31,10 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_shape *x = &e->in[0]->shape;
     int64_t rows, n, inner;
     charl_rows plan;
-    charl_launch l = {
-        .file = "correct", .entry = "charl_correct", .defines = plan.defines, .label = e->label};
+    charl_launch l = {.file = "metric/correct",
+                      .entry = "charl_correct",
+                      .defines = plan.defines,
+                      .label = e->label};
 
     charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
     if (rows == 0) {

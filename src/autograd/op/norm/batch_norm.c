@@ -49,7 +49,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     charl__rows_store(&plan, e->in[1]->dtype);
     CHARL_TRY(charl__launch(
         e->dev, &(charl_launch){
-                    .file = "batch_norm",
+                    .file = "norm/batch_norm",
                     .entry = "charl_gradient",
                     .defines = plan.defines,
                     .global = {plan.global},

@@ -48,7 +48,7 @@ static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_ten
         CHARL_TRY(charl__launch(
             e->dev,
             &(charl_launch){
-                .file = "batch_norm",
+                .file = "norm/batch_norm",
                 .entry = "charl_sums",
                 .defines = plan.defines,
                 .global = {plan.global},
@@ -264,7 +264,7 @@ static charl_status enqueue_update(const charl_enqueue *e)
     const charl_norm_update *t = e->attr;
     const int64_t n = charl__tensor_count(e->in[0]);
     charl_launch l = {
-        .file = "batch_norm",
+        .file = "norm/batch_norm",
         .entry = "charl_update",
         .args = {charl__inout(e->in[0]), charl__inout(e->in[1]), charl__in(e->in[2]),
                  charl__in(e->in[3]), charl__out(e->out[0]), charl__out(e->out[1]),

@@ -1,4 +1,4 @@
-/* Launches of kernels/channels.cl. */
+/* Launches of kernels/norm/channels.cl. */
 #include "autograd/op/norm/channels.h"
 
 #include "autograd/fuse/prologue.h"
@@ -131,7 +131,7 @@ charl_status charl__channels_sums(const charl_enqueue *e, const charl_channels *
                               charl__out(c->moments)};
     const int n_args = (int)(sizeof args / sizeof args[0]) - (c->moments == NULL);
     charl__text defines = {0};
-    charl_launch l = {.file = "channels",
+    charl_launch l = {.file = "norm/channels",
                       .entry = "charl_channel_sums",
                       .global = {(size_t)(s.slices * k.blocks * k.across * GROUP)},
                       .local = {GROUP},
@@ -152,7 +152,7 @@ charl_status charl__channels_squares(const charl_enqueue *e, const charl_shape *
     charl_status st = CHARL_OK;
     const block_sums s = begin_sums(e, x);
     const int64_t units = s.slices * s.cut.blocks;
-    charl_launch l = {.file = "channels",
+    charl_launch l = {.file = "norm/channels",
                       .entry = "charl_channel_squares",
                       .args = {charl__in(moments), charl__in(mean), s.parts, charl__i64(units),
                                charl__i64(s.cut.rows), charl__i64(s.n), charl__i64(s.cut.blocks),
@@ -184,7 +184,8 @@ charl_status charl__channels_gradient(const charl_enqueue *e, double count)
                               charl__i64(GRADIENT_ROWS),
                               charl__f32((float)(1.0 / count))};
     charl__text defines = {0};
-    charl_launch l = {.file = "channels", .entry = "charl_channel_gradient", .label = e->label};
+    charl_launch l = {
+        .file = "norm/channels", .entry = "charl_channel_gradient", .label = e->label};
 
     CHARL_TRY(charl__text_printf(&defines, "%s#define WEIGHT %d\n",
                                  charl__act_define(e->in[1]->dtype), weight));

@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_OP_NORM_CHANNELS_H
 #define CHARL_AUTOGRAD_OP_NORM_CHANNELS_H
-/** Sums per channel over images that lie channels-last (kernels/channels.cl), and what batch
+/** Sums per channel over images that lie channels-last (kernels/norm/channels.cl), and what batch
  * normalisation makes of them.
  *
  *  A slice is cut into blocks of rows, a row being a pixel; how many depends on the pixels of a

@@ -123,7 +123,7 @@ cleanup:
 
 charl_status charl__row_norm_enqueue(const charl_enqueue *e)
 {
-    charl_launch l = {.file = "row_norm",
+    charl_launch l = {.file = "norm/row_norm",
                       .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),
                                charl__in(e->n_in > 2 ? e->in[2] : NULL), charl__out(e->out[0])}};
     char defines[32];
@@ -146,7 +146,7 @@ cleanup:
 
 charl_status charl__row_norm_add_enqueue(const charl_enqueue *e)
 {
-    charl_launch l = {.file = "row_norm",
+    charl_launch l = {.file = "norm/row_norm",
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]),
                                charl__in(e->n_in > 3 ? e->in[3] : NULL), charl__out(e->out[0]),
                                charl__out(e->out[1])}};

@@ -1,8 +1,8 @@
 #ifndef CHARL_AUTOGRAD_OP_NORM_ROW_NORM_H
 #define CHARL_AUTOGRAD_OP_NORM_ROW_NORM_H
 /** layer_norm and rms_norm over the last axis: shape rules, launches, gradients and references of
- * both (kernels/row_norm.cl). The operators differ in their attribute and in whether they have a
- * bias.
+ * both (kernels/norm/row_norm.cl). The operators differ in their attribute and in whether they have
+ * a bias.
  *
  *      norm    (x[, weight[, bias]])                -> h
  *      add     (a, b, weight[, bias])               -> a + b, h of that sum

@@ -9,7 +9,7 @@
 #include "charl/ops.h"
 
 enum { BLOCK = 64, MOST_BLOCKS = 256 }; /* rows; of a slice, which then has taller ones */
-enum { GROUP = 128, TEAMS = 4 };        /* as in kernels/row_norm_grads.cl */
+enum { GROUP = 128, TEAMS = 4 };        /* as in kernels/norm/row_norm_grads.cl */
 enum { MAX_BYTES = 16 };                /* of each eighth of a block that it keeps of a row */
 
 /* The gradient of the normalised operand `x`, plus `extra` unless it is NULL, and those of weight
@@ -104,7 +104,7 @@ cleanup:
 /* Operands of row_norm_grad.cl, and what they say about how it is specialised. */
 static charl_launch grad_launch(const charl_enqueue *e, char *defines, size_t bytes)
 {
-    charl_launch l = {.file = "row_norm_grad",
+    charl_launch l = {.file = "norm/row_norm_grad",
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]),
                                charl__in(e->n_in > 2 ? e->in[2] : NULL)}};
 
@@ -225,9 +225,9 @@ static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p)
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     char defines[96];
     charl_launch stats = {
-        .file = "row_norm",
+        .file = "norm/row_norm",
         .args = {charl__in(x), charl__scratch_arg(CHARL_ARG_OUT, e->workspace, p->of_rows)}};
-    charl_launch l = {.file = "row_norm_sums",
+    charl_launch l = {.file = "norm/row_norm_sums",
                       .entry = "charl_sums",
                       .defines = defines,
                       .label = e->label,
@@ -293,7 +293,7 @@ static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
              "#define FULL %d\n#define BLOCK %lld\n", p->n % width == 0 ? 2 : 1,
              (long long)p->block);
     CHARL_TRY(charl__row_norm_plan(e, e->in[1], defines, &plan));
-    l.file = "row_norm_grads";
+    l.file = "norm/row_norm_grads";
     l.entry = "charl_gradients";
     l.defines = plan.defines;
     l.label = e->label;

@@ -7,7 +7,7 @@
 
 #include "autograd/launch/map.h"
 
-enum { LANES = 8 }; /* channels of a work-item in kernels/pool_last.cl */
+enum { LANES = 8 }; /* channels of a work-item in kernels/pool/pool_last.cl */
 
 static charl_status check_axis(const charl_window *w, int d)
 {
@@ -117,7 +117,7 @@ static charl_status launch(const charl_enqueue *e, const pool_run *r)
 /* out[0] lies channels-last, and so does what goes with it. */
 static charl_status launch_last(const charl_enqueue *e, const char *entry, bool gradient)
 {
-    return launch(e, &(pool_run){.file = "pool_last",
+    return launch(e, &(pool_run){.file = "pool/pool_last",
                                  .entry = entry,
                                  .gradient = gradient,
                                  .count = charl__tensor_count(e->out[0]) / LANES,
@@ -129,7 +129,7 @@ charl_status charl__pool_launch(const charl_enqueue *e, const char *entry, bool 
 {
     const int64_t count = charl__tensor_count(e->out[0]);
 
-    return launch(e, &(pool_run){.file = "pool",
+    return launch(e, &(pool_run){.file = "pool/pool",
                                  .entry = entry,
                                  .gradient = gradient,
                                  .count = count,
@@ -142,7 +142,7 @@ static charl_status launch_rows(const charl_enqueue *e, const char *entry, bool 
     const int64_t count = charl__tensor_count(e->out[0]), extent = e->out[0]->shape.dim[3];
     const int64_t width = extent > 0 ? extent : 1;
 
-    return launch(e, &(pool_run){.file = "pool_rows",
+    return launch(e, &(pool_run){.file = "pool/pool_rows",
                                  .entry = entry,
                                  .gradient = gradient,
                                  .count = count / width,
@@ -187,7 +187,7 @@ charl_status charl__pool_launch_max_gradient(const charl_enqueue *e)
         return launch_rows(e, "charl_max_rows_gradient", true);
     }
     return launch(
-        e, &(pool_run){.file = "pool",
+        e, &(pool_run){.file = "pool/pool",
                        .entry = "charl_max_scatter",
                        .gradient = true,
                        .count = image->dim[0] * image->dim[1],

@@ -34,7 +34,7 @@ cleanup:
 static charl_status enqueue(const charl_enqueue *e)
 {
     const charl_recurrence r = charl__recurrence_of(e, &e->in[0]->shape, e->in[1]);
-    charl_launch cell = {.file = "recurrent",
+    charl_launch cell = {.file = "recurrent/recurrent",
                          .entry = "charl_gru",
                          .args = {charl__in(e->in[0]), charl__in(&r.inner)}};
     int a = 2;
@@ -168,7 +168,7 @@ cleanup:
 static charl_status enqueue_grad(const charl_enqueue *e)
 {
     const charl_recurrence r = charl__recurrence_of(e, &e->in[0]->shape, e->in[3]);
-    charl_launch cell = {.file = "recurrent",
+    charl_launch cell = {.file = "recurrent/recurrent",
                          .entry = "charl_gru_gradient",
                          .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2])}};
     int a = 3;

@@ -29,7 +29,7 @@ cleanup:
 static charl_status enqueue(const charl_enqueue *e)
 {
     const charl_recurrence r = charl__recurrence_of(e, &e->in[0]->shape, e->in[1]);
-    charl_launch cell = {.file = "recurrent",
+    charl_launch cell = {.file = "recurrent/recurrent",
                          .entry = "charl_lstm",
                          .args = {charl__in(e->in[0]), charl__in(&r.inner), charl__out(e->out[0]),
                                   charl__inout(e->out[1]), charl__out(&r.state)}};
@@ -134,7 +134,7 @@ cleanup:
 static charl_status enqueue_grad(const charl_enqueue *e)
 {
     const charl_recurrence r = charl__recurrence_of(e, &e->in[0]->shape, e->in[2]);
-    charl_launch cell = {.file = "recurrent",
+    charl_launch cell = {.file = "recurrent/recurrent",
                          .entry = "charl_lstm_gradient",
                          .args = {charl__in(e->in[0]), charl__in(e->in[1])}};
     int a = 2;

@@ -47,7 +47,7 @@ static charl_status enqueue(const charl_enqueue *e)
 {
     const max_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]);
-    charl_launch l = {.file = "max",
+    charl_launch l = {.file = "reduce/max",
                       .entry = "charl_max",
                       .defines = charl__act_define(e->out[0]->dtype),
                       .label = e->label};
@@ -117,7 +117,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 {
     const max_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]);
-    charl_launch l = {.file = "max",
+    charl_launch l = {.file = "reduce/max",
                       .entry = "charl_gradient",
                       .defines = charl__act_define(e->out[0]->dtype),
                       .label = e->label};

@@ -35,7 +35,7 @@ cleanup:
 charl_status charl__copy_stripe(const charl_enqueue *e, const charl_stripe *s)
 {
     const int64_t total = s->outer * s->length, span = charl__span(e->dev, total, 4);
-    charl_launch l = {.file = "stripe",
+    charl_launch l = {.file = "shape/stripe",
                       .entry = "charl_copy",
                       .defines = charl__word_define(e->out[0]->dtype),
                       .label = e->label};
@@ -108,7 +108,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 {
     const slice_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
-    charl_launch l = {.file = "stripe",
+    charl_launch l = {.file = "shape/stripe",
                       .entry = "charl_pad",
                       .defines = charl__word_define(e->out[0]->dtype),
                       .label = e->label};

@@ -75,7 +75,7 @@ static charl_status enqueue_swap(const charl_enqueue *e, int64_t outer, int64_t 
         !charl__is_ungrouped(e->dev) && charl_device_get_info(e->dev)->max_group >= 256;
     const int tile = groups ? 32 : 16;
     const int64_t tiles = outer * ((rows + tile - 1) / tile) * ((cols + tile - 1) / tile);
-    charl_launch l = {.file = "transpose",
+    charl_launch l = {.file = "shape/transpose",
                       .entry = groups ? "charl_swap_local" : "charl_swap",
                       .defines = charl__word_define(e->in[0]->dtype),
                       .label = e->label};
@@ -100,7 +100,7 @@ static charl_status enqueue_swap(const charl_enqueue *e, int64_t outer, int64_t 
 static charl_status enqueue_permute(const charl_enqueue *e, const layout *m)
 {
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 1);
-    charl_launch l = {.file = "transpose",
+    charl_launch l = {.file = "shape/transpose",
                       .entry = "charl_permute",
                       .defines = charl__word_define(e->in[0]->dtype),
                       .label = e->label};

@@ -37,7 +37,7 @@ charl_status charl__softmax_enqueue(const charl_enqueue *e, const char *entry, c
     charl_status st = CHARL_OK;
     charl_rows plan;
     charl_launch l = {
-        .file = "softmax", .entry = entry, .defines = plan.defines, .label = e->label};
+        .file = "softmax/softmax", .entry = entry, .defines = plan.defines, .label = e->label};
     int64_t rows, n;
     int a = 0;
 

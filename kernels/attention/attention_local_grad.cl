@@ -1,0 +1,146 @@
+/* attention_local_grad: the gradient of attention_local.cl; see attention_vector_grad.cl, attention.clh and attention_tiles.clh.
+ *
+ *   charl_queries   dq of 64 queries of one head           charl_keys   dk and dv of 64 keys of one key head
+ *
+ * Specialised by   ACT, D, CAUSAL, DROP: see attention.clh; GLSE: see attention_vector_grad.cl
+ * Launch           one group of 256 per tile; by tile, head (charl_keys: key head), row of the batch. Scores are computed in both.
+ * Numerics         see attention.clh: the bits of attention_vector_grad.cl.
+ */
+#ifndef GLSE
+#define GLSE 0
+#endif
+#include "attention/attention.clh"
+#include "attention/attention_tiles.clh"
+
+/* What both kernels read. */
+typedef struct {
+    global const ACT *gout, *qkv;
+    global const float *lse, *dots, *glse;
+    int t_all, heads, kv_heads;
+    float scale;
+    ulong row, key, step; /* of dropout; row: of the global batch */
+    uint threshold;
+    float keep_scale;
+} inputs;
+
+/* Score s of (q, k) and dp = gout . v become the weight, as v's gradient takes it, and the score's gradient. 0 outside. */
+static inline void differentiate(const inputs *x, int b, int h, int q, int k, float *s, float *dp)
+{
+    const bool good = q < x->t_all && k <= (CAUSAL ? q : x->t_all - 1);
+    const long row = ((long)b * x->heads + h) * x->t_all + (good ? q : 0);
+    float delta = x->dots[((long)b * x->t_all + (good ? q : 0)) * x->heads + h];
+    const float w = charl_exp(fma(*s, x->scale, -x->lse[row]));
+    float factor = 1.0f;
+
+#if GLSE
+    delta -= x->glse[row];
+#endif
+#if DROP
+    factor = draw_weight(x->row, h, q, k, x->heads, x->t_all, x->key, x->step, x->threshold, x->keep_scale);
+#endif
+    *s = good ? w * factor : 0.0f;
+    *dp = good ? w * (factor * *dp - delta) * x->scale : 0.0f;
+}
+
+/* The same for this work-item's part of a tile, whose rows are queries from q0 on, or keys (q0, k0 as usual). */
+static inline void differentiate_tile(const inputs *x, int b, int h, int q0, int k0, bool rows_are_queries, float4 s[4], float4 dp[4])
+{
+    const int lane = (int)get_local_id(0), tx = lane % 16, ty = lane / 16;
+
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        float u[4], v[4];
+
+        vstore4(s[c], 0, u);
+        vstore4(dp[c], 0, v);
+        for (int r = 0; r < 4; r++) {
+            const int row = 4 * ty + r, column = tx + 16 * c;
+
+            differentiate(x, b, h, q0 + (rows_are_queries ? row : column), k0 + (rows_are_queries ? column : row), &u[r], &v[r]);
+        }
+        s[c] = vload4(0, u);
+        dp[c] = vload4(0, v);
+    }
+}
+
+#define GRAD_ARGS                                                                                                      \
+    global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at, global const float *lse, ulong lse_at, \
+        global const float *dots, ulong dots_at, global const float *glse, ulong glse_at, global float *sums,          \
+        ulong sums_at, global ACT *dqkv, ulong dqkv_at, ATTENTION_ARGS
+
+#if DROP
+#define RANDOM(x)                                                                                                      \
+    {                                                                                                                  \
+        global const charl_step *now = charl_step_at(record, record_at);                                               \
+                                                                                                                       \
+        x.key = ((ulong)now->seed_hi << 32 | now->seed_lo) ^ name_hash;                                                \
+        x.step = (ulong)now->step_hi << 32 | now->step_lo;                                                             \
+    }
+#else
+#define RANDOM(x) (void)record, (void)record_at, (void)name_hash;
+#endif
+
+#define GATHER(x, b)                                                                                                   \
+    inputs x = {gout + gout_at, qkv + qkv_at, lse + lse_at, dots + dots_at, glse + glse_at, t_all, heads, kv_heads,    \
+                scale, first_row + (ulong)b, 0, 0, threshold, keep_scale};                                             \
+    (void)sums, (void)sums_at; /* dq stays in registers */                                                             \
+    RANDOM(x)
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_queries(GRAD_ARGS)
+{
+    local float stage[STAGE], tile[TILE * PITCH];
+    const int tiles = (t_all + TILE - 1) / TILE, columns = heads + 2 * kv_heads;
+    const ulong item = get_group_id(0);
+    const int q0 = (int)(item % (ulong)tiles) * TILE, h = (int)(item / (ulong)tiles % (ulong)heads);
+    const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
+    const int n_q = min(TILE, t_all - q0), n_k = CAUSAL ? q0 + n_q : t_all;
+    const long pitch = (long)columns * D;
+    float4 s[4], dp[4], dq[DC];
+
+    GATHER(x, b)
+    clear_tile(dq);
+    for (int k0 = 0; k0 < n_k; k0 += TILE) {
+        const int n = min(TILE, n_k - k0);
+        global const ACT *keys = x.qkv + element(b, t_all, k0, columns, hk);
+
+        dot_tiles(s, x.qkv + element(b, t_all, q0, columns, h), pitch, n_q, keys, pitch, n, stage);
+        dot_tiles(dp, x.gout + element(b, t_all, q0, heads, h), (long)heads * D, n_q, keys + (long)kv_heads * D, pitch, n, stage);
+        differentiate_tile(&x, b, h, q0, k0, true, s, dp);
+        keep_tile(dp, tile);
+        add_tile(dq, tile, keys, pitch, n, CAUSAL && k0 == q0, true, stage);
+    }
+    put_tile(dq, 0, dqkv + dqkv_at + element(b, t_all, q0, columns, h), pitch, n_q);
+}
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void charl_keys(GRAD_ARGS)
+{
+    local float stage[STAGE], tile[TILE * PITCH];
+    const int tiles = (t_all + TILE - 1) / TILE, columns = heads + 2 * kv_heads, group = heads / kv_heads;
+    const ulong item = get_group_id(0);
+    const int k0 = (int)(item % (ulong)tiles) * TILE, kv = (int)(item / (ulong)tiles % (ulong)kv_heads);
+    const int b = (int)(item / (ulong)tiles / (ulong)kv_heads), n_k = min(TILE, t_all - k0);
+    const long pitch = (long)columns * D, k_at = element(b, t_all, k0, columns, heads + kv), v_at = k_at + (long)kv_heads * D;
+    float4 s[4], dp[4], dk[DC], dv[DC];
+
+    GATHER(x, b)
+    clear_tile(dk);
+    clear_tile(dv);
+    for (int h = kv * group; h < (kv + 1) * group; h++) {
+        for (int q0 = CAUSAL ? k0 : 0; q0 < t_all; q0 += TILE) {
+            const int n = min(TILE, t_all - q0);
+            const bool diagonal = CAUSAL && q0 == k0;
+            global const ACT *queries = x.qkv + element(b, t_all, q0, columns, h);
+            global const ACT *gouts = x.gout + element(b, t_all, q0, heads, h);
+
+            dot_tiles(s, x.qkv + k_at, pitch, n_k, queries, pitch, n, stage);
+            dot_tiles(dp, x.qkv + v_at, pitch, n_k, gouts, (long)heads * D, n, stage);
+            differentiate_tile(&x, b, h, q0, k0, false, s, dp);
+            keep_tile(s, tile);
+            add_tile(dv, tile, gouts, (long)heads * D, n, diagonal, false, stage);
+            keep_tile(dp, tile);
+            add_tile(dk, tile, queries, pitch, n, diagonal, false, stage);
+        }
+    }
+    put_tile(dk, 0, dqkv + dqkv_at + k_at, pitch, n_k);
+    put_tile(dv, 0, dqkv + dqkv_at + v_at, pitch, n_k);
+}

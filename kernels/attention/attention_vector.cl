@@ -1,0 +1,142 @@
+/* attention_vector: attention on CPUs; see attention.clh and attention_lanes.clh.
+ *
+ * Specialised by   ACT, D, CAUSAL, DROP: see attention.clh; CHARL_VEC
+ * Launch           one work-item per LANES queries of one head, groups of 1; by block, head, row of the batch. The queries are
+ *                  lanes. Scores of a tile of keys, outputs and the tile's rows lie in private memory, which the cache holds.
+ * Numerics         see attention.clh.
+ */
+#include "attention/attention.clh"
+#include "shared/philox.clh"
+#if CHARL_VEC == 16
+#include "shared/transpose16.clh"
+#endif
+#include "attention/attention_lanes.clh"
+
+typedef struct {
+    charl_real m[2], sum[2], scale_down[2];
+} softmax_state;
+
+#if DROP
+/* Factors of weights k .. k + 3 of the queries from q on. */
+static inline void draw_weights(charl_real factor[4], ulong block, int t_all, ulong key, ulong step, uint threshold,
+                                float keep_scale)
+{
+    const ulong blocks = (ulong)((t_all + 3) / 4);
+    ulong position[CHARL_VEC];
+    words word[4];
+
+    for (int l = 0; l < CHARL_VEC; l++) {
+        position[l] = block + (ulong)l * blocks;
+    }
+    draw_blocks(key, step, CHARL_VLOAD(position), word);
+    for (int w = 0; w < 4; w++) {
+        factor[w] = select(CHARL_SPLAT(0.0f), CHARL_SPLAT(keep_scale), word[w] >> 8 >= threshold);
+    }
+}
+#endif
+
+/* Scores block[0 .. n) become weights exp(s - m), masked ones 0; where all of a vector are, they stay as they are. Lane l of a causal tile sees
+ * rows i <= l + diagonal. */
+static inline void weigh(float *block, int rows, int diagonal, float scale, softmax_state *s)
+{
+    for (int side = 0; side < 2; side++) {
+        const int n = CAUSAL ? min(rows, (side + 1) * CHARL_VEC + diagonal) : rows;
+        const charl_int lane = lane_numbers(side * CHARL_VEC) + diagonal;
+        float *const column = block + side * CHARL_VEC;
+        charl_real part[4], m = s->m[side], shift;
+
+        for (int i = 0; i < n; i++) {
+            const charl_real x = CHARL_VLOAD(column + i * LANES);
+
+            m = charl_maximum(m, CAUSAL ? select(CHARL_SPLAT(-INFINITY), x, lane >= i) : x);
+        }
+        shift = m * scale;
+        for (int w = 0; w < 4; w++) {
+            part[w] = CHARL_SPLAT(0.0f);
+        }
+        for (int i = 0; i < n; i += 4) {
+#pragma unroll
+            for (int w = 0; w < 4; w++) {
+                if (i + w < n) {
+                    charl_real p = charl_exp(fma(CHARL_VLOAD(column + (i + w) * LANES), CHARL_SPLAT(scale), -shift));
+
+                    p = CAUSAL ? select(CHARL_SPLAT(0.0f), p, lane >= i + w) : p;
+                    part[w] = part[w] + p;
+                    CHARL_VSTORE(p, column + (i + w) * LANES);
+                }
+            }
+        }
+        s->scale_down[side] = charl_exp(fma(s->m[side], CHARL_SPLAT(scale), -shift));
+        s->sum[side] = s->sum[side] * s->scale_down[side] + ((part[0] + part[1]) + (part[2] + part[3]));
+        s->m[side] = m;
+    }
+}
+
+kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse,
+                             ulong lse_at, ATTENTION_ARGS)
+{
+    float queries[DP * LANES], sums[DP * LANES], block[TILE * LANES], rows[TILE * DP];
+    const int blocks = (t_all + LANES - 1) / LANES, columns = heads + 2 * kv_heads;
+    const ulong item = get_global_id(0);
+    const int q0 = (int)(item % (ulong)blocks) * LANES, h = (int)(item / (ulong)blocks % (ulong)heads);
+    const int b = (int)(item / (ulong)blocks / (ulong)heads), hk = heads + h / (heads / kv_heads);
+    const int n_q = min(LANES, t_all - q0), n_k = CAUSAL ? q0 + n_q : t_all;
+    const long pitch = (long)columns * D;
+    softmax_state s;
+    charl_real factor[2];
+    float row_lse[LANES];
+
+#if DROP
+    global const charl_step *step = charl_step_at(record, record_at);
+    const ulong key = ((ulong)step->seed_hi << 32 | step->seed_lo) ^ name_hash;
+    const ulong number = (ulong)step->step_hi << 32 | step->step_lo;
+#else
+    (void)record, (void)record_at, (void)first_row, (void)name_hash, (void)threshold, (void)keep_scale;
+#endif
+    qkv += qkv_at;
+    pack_panel(queries, qkv + element(b, t_all, q0, columns, h), pitch, n_q);
+    for (int side = 0; side < 2; side++) {
+        s.m[side] = CHARL_SPLAT(-INFINITY);
+        s.sum[side] = CHARL_SPLAT(0.0f);
+    }
+    for (int i = 0; i < DP * LANES; i += CHARL_VEC) {
+        CHARL_VSTORE(CHARL_SPLAT(0.0f), sums + i);
+    }
+    for (int k0 = 0; k0 < n_k; k0 += TILE) {
+        const int n = min(TILE, n_k - k0), diagonal = q0 - k0, seen_by_all = CAUSAL ? min(n, diagonal + 1) : n;
+
+        pack_rows(rows, qkv + element(b, t_all, k0, columns, hk), pitch, n);
+        dot_rows(rows, queries, block, n);
+        weigh(block, n, diagonal, scale, &s);
+#if DROP
+        for (int i = 0; i < n; i += 4) {
+            for (int side = 0; side < 2; side++) {
+                charl_real kept[4];
+                float *const column = block + i * LANES + side * CHARL_VEC;
+
+                draw_weights(kept,
+                             weight_block(first_row + (ulong)b, h, q0 + side * CHARL_VEC, k0 + i, heads, t_all), t_all,
+                             key, number, threshold, keep_scale);
+                for (int w = 0; w < 4; w++) {
+                    CHARL_VSTORE(CHARL_VLOAD(column + w * LANES) * kept[w], column + w * LANES);
+                }
+            }
+        }
+#endif
+        for (int i = 0; k0 > 0 && i < DP * LANES; i += LANES) {
+            CHARL_VSTORE(CHARL_VLOAD(sums + i) * s.scale_down[0], sums + i);
+            CHARL_VSTORE(CHARL_VLOAD(sums + i + CHARL_VEC) * s.scale_down[1], sums + i + CHARL_VEC);
+        }
+        pack_rows(rows, qkv + element(b, t_all, k0, columns, hk + kv_heads), pitch, n);
+        add_rows(sums, rows, block, 0, seen_by_all);
+        add_rows_masked(sums, rows, block, seen_by_all, n, diagonal, true);
+    }
+    for (int side = 0; side < 2; side++) {
+        factor[side] = 1.0f / s.sum[side];
+        CHARL_VSTORE(s.m[side] * scale + charl_log(s.sum[side]), row_lse + side * CHARL_VEC);
+    }
+    unpack_panel(sums, factor, out + out_at + element(b, t_all, q0, heads, h), (long)heads * D, n_q);
+    for (int l = 0; l < n_q; l++) {
+        lse[lse_at + (ulong)(((long)b * heads + h) * t_all + q0 + l)] = row_lse[l];
+    }
+}

@@ -1,0 +1,177 @@
+/* attention_vector_grad: the gradient of attention_vector.cl, on CPUs.
+ *
+ *   dv[k] = sum over q of p[q][k] f[q][k] gout[q]      ds = scale p (f (gout . v) - delta)      f: the factor of dropout
+ *   dk[k] = sum over q of ds[q][k] q[q]                dq[q] = sum over k of ds[q][k] k[k]      delta = gout . out (- glse)
+ *
+ * Specialised by   ACT, D, CAUSAL, DROP: see attention.clh; CHARL_VEC; GLSE  1: there is a gradient glse of lse
+ * Launch           one work-item per key head of a row of the batch, groups of 1. The keys are lanes, LANES at a time; for each the
+ *                  queries of all its heads go by. dq grows in global memory from one block of keys to the next: in place, or
+ *                  in sums [B, T, heads * D], f32, where ACT would round it each time.
+ * Numerics         see attention.clh.
+ */
+#ifndef GLSE
+#define GLSE 0
+#endif
+#include "attention/attention.clh"
+#include "shared/philox.clh"
+#if CHARL_VEC == 16
+#include "shared/transpose16.clh"
+#endif
+#include "attention/attention_lanes.clh"
+
+/* sums[i] += sum over keys j < n_k of ds[i][j] * keys[j] for 8 queries from i on, of which `left` exist; from 0 if `first`, to dq if
+ * `last`.
+ * CAUSAL: query i + r sees keys j <= i + r + diagonal. */
+static inline void add_queries(global float *sums, long sums_pitch, global ACT *dq, long pitch, const float *ds, const float *keys,
+                               int n_k, int left, int seen, bool first, bool last)
+{
+#define TAKE(r) charl_real x##r = first || r >= left ? CHARL_SPLAT(0.0f) : charl_load(sums + r * sums_pitch + c, D - c);
+#define MAC(r)  x##r = fma(CHARL_SPLAT(ds[r * LANES + j]), key, x##r);
+#define GIVE(r)                                                                                                        \
+    if (r < left && last) {                                                                                            \
+        charl_store(x##r, dq + r * pitch + c, D - c);                                                                  \
+    } else if (r < left) {                                                                                             \
+        charl_store(x##r, sums + r * sums_pitch + c, D - c);                                                           \
+    }
+#define STEP(F)                                                                                                        \
+    if (j < n_k) {                                                                                                     \
+        const charl_real key = CHARL_VLOAD(keys + j * DP + c);                                                         \
+        F j++;                                                                                                         \
+    }
+    for (int c = 0; c < D; c += CHARL_VEC) {
+        int j = 0;
+
+        EIGHT(TAKE)
+        while (j < min(seen, n_k)) {
+            STEP(EIGHT(MAC))
+        }
+        STEP(MAC(1) MAC(2) MAC(3) MAC(4) MAC(5) MAC(6) MAC(7))
+        STEP(MAC(2) MAC(3) MAC(4) MAC(5) MAC(6) MAC(7))
+        STEP(MAC(3) MAC(4) MAC(5) MAC(6) MAC(7))
+        STEP(MAC(4) MAC(5) MAC(6) MAC(7))
+        STEP(MAC(5) MAC(6) MAC(7))
+        STEP(MAC(6) MAC(7))
+        STEP(MAC(7))
+        EIGHT(GIVE)
+    }
+}
+
+#if DROP
+/* Random bits of the weights of queries q and q + 1 for keys k0 + l, from l = 0 and l = LANES on. */
+static inline void draw_two_rows(uint bits[4 * CHARL_VEC], ulong block, int t_all, ulong key, ulong step)
+{
+    const ulong blocks = (ulong)((t_all + 3) / 4);
+    ulong position[CHARL_VEC];
+    words word[4];
+
+    for (int l = 0; l < CHARL_VEC; l++) {
+        position[l] = block + (ulong)(l / (LANES / 4)) * blocks + (ulong)(l % (LANES / 4));
+    }
+    draw_blocks(key, step, CHARL_VLOAD(position), word);
+    in_order(word, bits);
+}
+#endif
+
+/* One query's scores and products with gout become its weights and their gradients, for CHARL_VEC keys. */
+static inline void differentiate(float *p, float *ds, charl_int seen, float row_lse, float delta, float scale, charl_real factor)
+{
+    const charl_real w = charl_exp(fma(CHARL_VLOAD(p), CHARL_SPLAT(scale), CHARL_SPLAT(-row_lse)));
+    const charl_real dw = w * (factor * CHARL_VLOAD(ds) - delta) * scale;
+
+    CHARL_VSTORE(CAUSAL ? select(CHARL_SPLAT(0.0f), w * factor, seen) : w * factor, p);
+    CHARL_VSTORE(CAUSAL ? select(CHARL_SPLAT(0.0f), dw, seen) : dw, ds);
+}
+
+kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global const ACT *qkv, ulong qkv_at,
+                                  global const float *lse, ulong lse_at, global const float *dots, ulong dots_at,
+                                  global const float *glse, ulong glse_at, global float *sums, ulong sums_at, global ACT *dqkv,
+                                  ulong dqkv_at, ATTENTION_ARGS)
+{
+    float keys[DP * LANES], values[DP * LANES], dk[DP * LANES], dv[DP * LANES], key_rows[LANES * DP];
+    float query_rows[LANES * DP], gout_rows[LANES * DP], p[LANES * LANES], ds[LANES * LANES];
+    const int columns = heads + 2 * kv_heads, group = heads / kv_heads;
+    const int b = (int)(get_global_id(0) / (ulong)kv_heads), kv = (int)(get_global_id(0) % (ulong)kv_heads);
+    const long pitch = (long)columns * D, out_pitch = (long)heads * D;
+    const long sums_pitch = sizeof(ACT) == sizeof(float) ? pitch : out_pitch;
+    const charl_real one[2] = {CHARL_SPLAT(1.0f), CHARL_SPLAT(1.0f)};
+
+#if DROP
+    global const charl_step *step = charl_step_at(record, record_at);
+    const ulong key = ((ulong)step->seed_hi << 32 | step->seed_lo) ^ name_hash;
+    const ulong number = (ulong)step->step_hi << 32 | step->step_lo;
+#else
+    (void)record, (void)record_at, (void)first_row, (void)name_hash, (void)threshold, (void)keep_scale;
+#endif
+#if !GLSE
+    (void)glse, (void)glse_at;
+#endif
+    gout += gout_at;
+    qkv += qkv_at;
+    dqkv += dqkv_at;
+    sums = sizeof(ACT) == sizeof(float) ? (global float *)dqkv : sums + sums_at;
+    for (int k0 = 0; k0 < t_all; k0 += LANES) {
+        const int n_k = min(LANES, t_all - k0);
+        const long k_at = element(b, t_all, k0, columns, heads + kv), v_at = k_at + (long)kv_heads * D;
+
+        pack_panel(keys, qkv + k_at, pitch, n_k);
+        pack_panel(values, qkv + v_at, pitch, n_k);
+        pack_rows(key_rows, qkv + k_at, pitch, n_k);
+        for (int i = 0; i < DP * LANES; i += CHARL_VEC) {
+            CHARL_VSTORE(CHARL_SPLAT(0.0f), dk + i);
+            CHARL_VSTORE(CHARL_SPLAT(0.0f), dv + i);
+        }
+        for (int h = kv * group; h < (kv + 1) * group; h++) {
+            for (int q0 = CAUSAL ? k0 : 0; q0 < t_all; q0 += LANES) {
+                const int n = min(LANES, t_all - q0), masked = CAUSAL && q0 == k0 ? n : 0;
+                const bool last = sizeof(ACT) != sizeof(float) && (CAUSAL ? q0 == k0 : k0 + LANES >= t_all);
+                global ACT *dq = dqkv + element(b, t_all, q0, columns, h);
+                global float *sum = sums + (sums_pitch == pitch ? element(b, t_all, q0, columns, h) : element(b, t_all, q0, heads, h));
+                const ulong row = (ulong)(((long)b * heads + h) * t_all + q0);
+
+                pack_rows(query_rows, qkv + element(b, t_all, q0, columns, h), pitch, n);
+                pack_rows(gout_rows, gout + element(b, t_all, q0, heads, h), out_pitch, n);
+                dot_rows(query_rows, keys, p, n);
+                dot_rows(gout_rows, values, ds, n);
+#if DROP
+                uint bits[4 * CHARL_VEC];
+#endif
+                for (int i = 0; i < n; i++) {
+                    float delta = dots[dots_at + (ulong)(((long)b * t_all + q0 + i) * heads + h)];
+
+#if GLSE
+                    delta -= glse[glse_at + row + (ulong)i];
+#endif
+#if DROP
+                    if (i % 2 == 0) {
+                        draw_two_rows(bits, weight_block(first_row + (ulong)b, h, q0 + i, k0, heads, t_all), t_all, key,
+                                      number);
+                    }
+#endif
+                    for (int side = 0; side < LANES; side += CHARL_VEC) {
+                        charl_real factor = CHARL_SPLAT(1.0f);
+
+                        if (CAUSAL && side > i + q0 - k0) {
+                            continue; /* nobody looks at these */
+                        }
+#if DROP
+                        factor = select(CHARL_SPLAT(0.0f), CHARL_SPLAT(keep_scale),
+                                        CHARL_VLOAD(bits + i % 2 * LANES + side) >> 8 >= threshold);
+#endif
+                        differentiate(p + i * LANES + side, ds + i * LANES + side, lane_numbers(side) <= i + q0 - k0,
+                                      lse[lse_at + row + (ulong)i], delta, scale, factor);
+                    }
+                }
+                add_rows_masked(dv, gout_rows, p, 0, masked, 0, false);
+                add_rows(dv, gout_rows, p, masked, n);
+                add_rows_masked(dk, query_rows, ds, 0, masked, 0, false);
+                add_rows(dk, query_rows, ds, masked, n);
+                for (int i = 0; i < n; i += 8) {
+                    add_queries(sum + i * sums_pitch, sums_pitch, dq + i * pitch, pitch, ds + i * LANES, key_rows, n_k,
+                                n - i, CAUSAL ? i + q0 - k0 + 1 : n_k, k0 == 0, last);
+                }
+            }
+        }
+        unpack_panel(dk, one, dqkv + k_at, pitch, n_k);
+        unpack_panel(dv, one, dqkv + v_at, pitch, n_k);
+    }
+}

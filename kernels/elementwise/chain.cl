@@ -1,0 +1,78 @@
+/* chain: several elementwise operators in one pass over memory, with broadcasting and random numbers.
+ *
+ * Specialised by   OPERANDS    parameters of the kernel, each followed by a comma: what is read and written, numbers, keys
+ *                  BODY        statements that read elements i .. i + CHARL_VEC - 1, compute, and write those of the `left` that
+ *                              exist (src/autograd/fuse/chain.c writes them)
+ *                  BEFORE      statements that read what all elements of a work-item share, once (default none)
+ *                  STRIDED     1: a work-item's vectors are `span` elements apart, else side by side (default 0)
+ *                  DRAWS       how many operators draw random numbers (default 1)
+ *                  CHARL_VEC   elements at a time (default 1)
+ *                  INDEX       see broadcast.clh
+ * Launch           1-D; each work-item computes `span` elements, a multiple of CHARL_VEC, or, with STRIDED, every vector that is
+ *                  `span`, the launch's work-items times CHARL_VEC, from the one before. An output may be an operand of full shape
+ *                  and the same element size: all are read before one is written.
+ * Numerics         what the operators give one by one: the result of each is rounded to the type that it would have in memory.
+ */
+#include "elementwise/broadcast.clh"
+#include "shared/philox.clh"
+#define DRAWN (CHARL_VEC > 8 ? 4 * CHARL_VEC : CHARL_VEC)
+#include "shared/draw.clh"
+
+#ifndef OPERANDS
+#define OPERANDS global float *y0, ulong y0_at, global const uint *record, ulong record_at,
+#endif
+#ifndef BODY
+#define BODY                                                                                                           \
+    DRAW(0, 0, 0);                                                                                                     \
+    charl_store(draw, y0 + y0_at + i, left);
+#endif
+#ifndef DRAWS
+#define DRAWS 1
+#endif
+
+#ifndef BEFORE
+#define BEFORE
+#endif
+#ifndef STRIDED
+#define STRIDED 0
+#endif
+
+/* Those of element i of the launch, element base + i of the global batch, for operator k; `done` elements are behind. */
+#if DRAWN > CHARL_VEC
+#define DRAW(k, name_hash, base)                                                                                       \
+    if (done % DRAWN == 0) {                                                                                           \
+        draw_numbers(seed ^ name_hash, number, base + i, drawn[k]);                                                    \
+    }                                                                                                                  \
+    const charl_real draw = CHARL_VLOAD(drawn[k] + done % DRAWN)
+#else
+#define DRAW(k, name_hash, base)                                                                                       \
+    draw_numbers(seed ^ name_hash, number, base + i, drawn[k]);                                                        \
+    const charl_real draw = CHARL_VLOAD(drawn[k])
+#endif
+
+kernel void charl_chain(OPERANDS ulong n, ulong span)
+{
+    const ulong first = get_global_id(0) * (STRIDED ? CHARL_VEC : span), next = STRIDED ? span : CHARL_VEC;
+    const ulong end = STRIDED ? n : min(first + span, n);
+#if DRAWS > 0
+    global const charl_step *step = charl_step_at(record, record_at);
+    const ulong seed = (ulong)step->seed_hi << 32 | step->seed_lo;
+    const ulong number = (ulong)step->step_hi << 32 | step->step_lo;
+    float drawn[DRAWS][DRAWN];
+#endif
+
+    if (first >= end) {
+        return;
+    }
+    BEFORE
+    for (ulong i = first; i < end; i += next) {
+        const long left = (long)(n - i);
+#if DRAWS > 0
+        const uint done = (uint)(i - first);
+
+        (void)done;
+#endif
+
+        BODY
+    }
+}

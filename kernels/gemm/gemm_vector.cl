@@ -1,0 +1,157 @@
+/* gemm_vector: matrix products on CPUs; see gemm.clh.
+ *
+ * Specialised by   A_KIND, B_KIND, BIAS and the window: see gemm.clh
+ *                  MR, NR  rows and columns of a micro-tile: 4 or 8, and 16 or 32, what the vectors of the device hold (default 8, 32)
+ *                  IN_PLACE  1: the rows of A (A_KIND 0, float, at least MR of them) are read where they lie
+ *                  FOLD    1: product z is the sum of `leaves` products in the fixed tree; operands of a leaf lie x_outer apart
+ *                  ROUND   with FOLD: nodes of 2^ROUND leaves and more are rounded to bf16 (default: none)
+ * Launch           one work-item per mi * MR rows and nj * NR columns of one product, groups of 1; by column, row, product. For CPUs:
+ *                  a work-item packs its operands into private memory, which the cache holds, and keeps a micro-tile in vectors.
+ * Numerics         see gemm.clh; with FOLD the tree of src/base/tree.h over the leaves.
+ */
+#ifndef FOLD
+#define FOLD 0
+#endif
+#ifndef ROUND
+#define ROUND 99
+#endif
+#ifndef MR
+#define MR 8
+#define NR 32
+#endif
+#ifndef IN_PLACE
+#define IN_PLACE 0
+#endif
+#include "shared/draw.clh"
+#include "gemm/gemm_epilogue.clh"
+#include "gemm/gemm.clh"
+
+#define KC 256 /* depth of a packed block */
+/* A block is mi * MR rows and nj * NR columns: its rows of A, packed, are what a level-2 cache holds; a panel of B is packed when its turn
+ * comes and lies in the level-1 cache while all rows are multiplied with it; sums come and go. All are on the stack of a thread, which may
+ * have no more than 2 MiB. */
+#define MI (384 / MR)
+#define TILES (FOLD ? 3 * MI : 24 * MI) /* mi * nj is at most this */
+#define KEPT  (6 * MI * FOLD) /* and, times the levels that `leaves` need, at most this */
+#define SIZE (MR * NR)
+#define ALIGNED __attribute__((aligned(64)))
+
+#include "prelude/vectors.clh"
+#include "gemm/gemm_memory.clh"
+#include "gemm/gemm_image.clh"
+#if B_KIND == 1 || B_KIND == 3
+#include "shared/transpose16.clh"
+#endif
+#include "gemm/gemm_pack.clh"
+#include "gemm/gemm_micro.clh"
+
+/* Sums of a micro-tile to their place. */
+static inline void finish(const float *acc, const target *t EPILOGUE_ARGS)
+{
+    for (int e = 0; e < SIZE / 16; e++) { /* vectors of acc */
+        const int r = e / (NR / 16), i = t->row + r, col = t->col + e % (NR / 16) * 16, left = t->n - col;
+        const long at = (long)i * t->n + col;
+        float16 v = charl_load16(acc + 16 * e);
+
+        if (r < t->skip || r >= t->rows || left <= 0) {
+            continue;
+        }
+#if BIAS == 2
+        v += (float16)(t->bias[i]);
+#endif
+#ifdef EXPR
+#if BIAS == 1
+        v += charl_load(t->bias + col, left);
+#endif
+        charl_store(EPILOGUE(v, at, left), t->out + at, left);
+#else
+        if (left >= 16) {
+#if BIAS == 1
+            v += charl_load16(t->bias + col);
+#endif
+            store16(v, t->out + at);
+            continue;
+        }
+        float edge[16];
+
+        charl_store16(v, edge);
+        for (int c = 0; c < left; c++) {
+#if BIAS == 1
+            edge[c] += t->bias[col + c];
+#endif
+            charl_put(edge[c], t->out + at + c);
+        }
+#endif
+    }
+}
+
+kernel void gemm_vector(GEMM_ARGS)
+{
+    float bp[KC * NR] ALIGNED, acc[TILES * SIZE] ALIGNED, level[KEPT * SIZE + 1] ALIGNED;
+#if !IN_PLACE
+    float ap[MI * PANEL] ALIGNED;
+#endif
+    pixel_block px;
+    const int cols = (n + nj * NR - 1) / (nj * NR), rows = (m + mi * MR - 1) / (mi * MR);
+    const long item = (long)get_global_id(0);
+    const int j0 = (int)(item % cols) * nj * NR, i0 = (int)(item / cols % rows) * mi * MR;
+    const long z = item / cols / rows, zo = z / inner, zi = z % inner;
+    const int mj = min(nj, (n - j0 + NR - 1) / NR), mm = min(mi, (m - i0 + MR - 1) / MR); /* micro-tiles that exist */
+    const int blocks = max((k_all + KC - 1) / KC, 1), steps = segments * blocks;
+    const int levels = FOLD ? 32 - clz(leaves - 1) : 0;
+    const bool single = steps == 1; /* no sums wait for a further step */
+
+    a += a_at + zo * a_outer + zi * a_inner;
+    b += b_at + zo * b_outer + zi * b_inner;
+    out += out_at + zo * out_outer + zi * out_inner;
+    EPILOGUE_MOVE(zo * out_outer + zi * out_inner);
+    for (int leaf = 0; leaf < leaves; leaf++) {
+        const carry to = carry_of(leaf, leaves);
+
+        for (int step = 0; step < steps; step++) {
+            const int k0 = step % blocks * KC, kc = min(KC, k_all - k0);
+            const long segment = step / blocks;
+            const bool ends = step + 1 == steps, known = ends && leaf + 1 == leaves;
+            global const ACT *sa = a + leaf * a_outer + segment * a_segment;
+            global const ACT *sb = b + leaf * b_outer + segment * b_segment;
+
+#if !IN_PLACE
+            pack_a(ap, sa, i0, mm, k0, kc, m, k_all);
+#endif
+#if B_KIND == 3
+            find_pixels(&px, k0, kc, k_all, ih, iw, pw);
+#endif
+            for (int tile = 0; tile < mj * mm; tile++) {
+                const int i = tile % mm, j = tile / mm, first = i0 + i * MR, row = IN_PLACE ? min(first, m - MR) : first;
+                const target t = {row, j0 + j * NR, first - row, min(MR, m - row), n - j0 - j * NR, n, out,
+                                  bias + bias_at + (BIAS == 2 ? zi * m : 0)};
+                const bool whole = known && t.skip == 0 && t.rows == MR && t.left >= NR;
+                float *const sums = acc + (single ? 0 : tile * SIZE);
+
+#if B_KIND == 0
+                if (j + 1 < mj) {
+                    fetch_panel(sb, t.col + NR, k0, kc, n, i, mm);
+                }
+#endif
+                if (i == 0) {
+                    pack_panel(bp, sb, t.col, k0, kc, n, k_all, ih, iw, pw, &px);
+                }
+#if IN_PLACE
+                micro(sa + (long)row * k_all + k0, k_all,
+#else
+                micro(ap + i * PANEL, KC,
+#endif
+                      bp, sums, kc, step == 0, ends, level + tile * levels * SIZE, to, whole, &t);
+#ifdef EXPR
+                if (known) {
+                    finish(sums, &t EPILOGUE_OPERANDS);
+                }
+#else
+                if (known && !whole) {
+                    finish(sums, &t);
+                }
+#endif
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+/* row_norm: rows of n elements, h = (x - mean) * invstd. layer_norm: with the row's mean, invstd = 1 / sqrt(variance + eps);
+ * rms_norm: mean is 0 and invstd = 1 / sqrt(mean of x^2 + eps).
+ *
+ *   charl_normalize  out = h * w + b; with ADD, x being x + y, and sum = x + y
+ *   charl_stats      out[r] = (mean, invstd)
+ *
+ * Specialised by   ACT      type of x, y, sum and out; w, b and all sums over rows are float
+ *                  CENTRED  1 layer_norm, 0 rms_norm (default 1)
+ *                  AFFINE   0 neither w nor b, 1 w, 2 both (default 0)
+ *                  ADD      1: charl_normalize has y and sum (default 0)
+ *                  KEEP     blocks of CHARL_ROW_WIDTH that cover a row, whose elements a work-item then reads once and keeps; 0: it
+ *                           reads them each time (default 0)
+ *                  CHARL_VEC, CHARL_ROW_ITEMS, CHARL_ROW_ACCS: see rows.clh
+ * Launch           src/autograd/launch/rows.c.
+ * Numerics         fixed order (rows.clh), two passes for the variance. A sum x + y is normalised before it is rounded to ACT.
+ */
+#if KEEP > 0 && !ADD /* what is not added need not be kept as numbers */
+#include "norm/packed.clh"
+#define PIECE(j) charl_pack(whole, r.x + (j), n - (j))
+#else
+#define PIECE(j) value(whole, r.x, r.y, j, n)
+#endif
+#include "norm/row_norm.clh"
+
+/* Mean and inverse standard deviation of a row; what is kept of it, where KEEP. */
+static inline __attribute__((always_inline)) float2 read_row(bool whole, const row r, piece *kept)
+{
+#if KEEP
+    const int n = r.n, t = r.t;
+
+    ALL(i, j)
+    {
+        kept[i] = PIECE(PLACE(j));
+    }
+#endif
+    return stats(whole, kept, r);
+}
+
+static inline __attribute__((always_inline)) void normalize(bool whole, const row r)
+{
+    const int n = r.n, t = r.t;
+    piece kept[KEEP + 1];
+    const float2 s = read_row(whole, r, kept);
+
+    if (!r.exists) {
+        return;
+    }
+    EACH(i, j, k)
+    {
+        const charl_real v = KEPT(kept, i, value(whole, r.x, r.y, j, n));
+        charl_real h = (v - s.x) * s.y;
+
+#if AFFINE > 0
+        h = h * charl_read(whole, r.w + j, n - j);
+#endif
+#if AFFINE > 1
+        h = h + charl_read(whole, r.b + j, n - j);
+#endif
+        charl_write(whole, h, r.out + j, n - j);
+#if ADD
+        charl_write(whole, v, r.sum + j, n - j); /* last: sum may be an operand's memory */
+#endif
+    }
+}
+
+#if ADD
+#define AND_Y       global const ACT *y, ulong y_at,
+#define AND_SUM     global ACT *sum, ulong sum_at,
+#define Y_OF(r)     y + y_at + AT_ROW(r)
+#define SUM_OF(r)   sum + sum_at + AT_ROW(r)
+#else
+#define AND_Y
+#define AND_SUM
+#define Y_OF(r)     0
+#define SUM_OF(r)   0
+#endif
+kernel void charl_normalize(global const ACT *x, ulong x_at, AND_Y global const float *w, ulong w_at, global const float *b, ulong b_at,
+                            AND_SUM global ACT *out, ulong out_at, ulong rows, ulong per_item, ulong size, float eps)
+{
+    ROWS(r)
+    {
+        const row one = {.x = x + x_at + AT_ROW(r), .y = Y_OF(r), .w = AFFINE > 0 ? w + w_at : 0, .b = AFFINE > 1 ? b + b_at : 0,
+                         .out = out + out_at + AT_ROW(r), .sum = SUM_OF(r), .n = (int)size, .t = t, .exists = r < rows, .eps = eps,
+                         .scratch = scratch};
+
+        if (is_whole(one, size)) {
+            normalize(true, one);
+        } else {
+            normalize(false, one);
+        }
+    }
+}
+
+kernel void charl_stats(global const ACT *x, ulong x_at, global float *out, ulong out_at, ulong rows, ulong per_item, ulong size,
+                        float eps)
+{
+    ROWS(r)
+    {
+        const row one = {.x = x + x_at + AT_ROW(r), .n = (int)size, .t = t, .exists = r < rows, .eps = eps, .scratch = scratch};
+        piece kept[KEEP + 1];
+        const float2 s = is_whole(one, size) ? read_row(true, one, kept) : read_row(false, one, kept);
+
+        if (one.exists && t == 0) {
+            out[out_at + 2 * r] = s.x;
+            out[out_at + 2 * r + 1] = s.y;
+        }
+    }
+}

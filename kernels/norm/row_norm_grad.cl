@@ -1,0 +1,49 @@
+/* row_norm_grad: the gradient of row_norm.cl's h with respect to x, or of the sum that x is; row_norm_grad.clh has the formula.
+ *
+ * Specialised by   as row_norm.cl; AFFINE 0: u = g
+ *                  EXTRA  1: there is extra (default 0)
+ * Launch           src/autograd/launch/rows.c. Mean and deviation are computed again.
+ * Numerics         fixed order (rows.clh), two passes for the variance; half types: charl_mad_for, and `total` of row_norm.clh.
+ */
+#if KEEP
+#include "norm/packed.clh"
+#endif
+#include "norm/row_norm.clh"
+#include "norm/row_norm_grad.clh"
+
+static inline __attribute__((always_inline)) void differentiate(bool whole, const row r)
+{
+    const int n = r.n, t = r.t;
+    line one, *l = &one;
+    float4 s;
+
+    fetch(whole, r, l);
+    fetch_extra(whole, r, l);
+    s = means(whole, r, l);
+    if (!r.exists) {
+        return;
+    }
+    EACH(i, j, k)
+    {
+        charl_real v = slope(U(j), H(j), s);
+
+#if EXTRA
+        v = v + KEPT(l->extra, i, charl_read(whole, r.extra + j, n - j));
+#endif
+        charl_write(whole, v, r.out + j, n - j);
+    }
+}
+
+kernel void charl_gradient(OPERANDS, ulong rows, ulong per_item, ulong size, float eps)
+{
+    ROWS(r)
+    {
+        const row one = ROW(r);
+
+        if (is_whole(one, size)) {
+            differentiate(true, one);
+        } else {
+            differentiate(false, one);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+/* attention_wgmma: attention of bf16 or f16 on the tensor cores of NVIDIA devices of compute capability 9.0; see ../attention.clh.
+ *
+ * Specialised by   IS_F16   0: the operands are bf16, 1: f16
+ *                  D        a multiple of 8, at most 128; CAUSAL, DROP: see ../attention.clh
+ *                  WARPGROUPS   of four warps, in a work-group
+ * Operands         qkv and out begin at multiples of 16 bytes.
+ * Launch           groups of LANES; one per ROWS queries of one head; by tile, head, row of the batch. The last queries of a head come first:
+ *                  where CAUSAL they have the most keys.
+ * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl_launch.local_bytes.
+ * Algorithm        FlashAttention-2 (Dao, 2023) with the queries in registers. Every four warps have 64 queries. Keys and values come 64
+ *                  at a time; the next 64 are copied while these are used. Two or more groups run on a compute unit at a time, so that one
+ *                  multiplies while another computes exponentials.
+ * Numerics         online, by 64 keys, as in the other forms. Scores are f32 sums of products of tensor cores (gemm_wgmma.cl says what is
+ *                  known of those), exponentials those of the device (2 ulp). A weight that enters the product with the values is rounded to the
+ *                  type of the operands, unlike the one that the normaliser adds; the factor of dropout is applied to sums. A query's
+ *                  bits depend on its row of the batch alone: not on ROWS, the other queries, or how the operands are aligned. What is
+ *                  not finite in a value makes NaN of what sees it.
+ */
+#ifndef IS_F16
+#define IS_F16 0
+#endif
+#ifndef WARPGROUPS
+#define WARPGROUPS 1
+#endif
+#ifndef D
+#define D 64
+#endif
+#define LANES (128 * WARPGROUPS)
+#define ROWS  (64 * WARPGROUPS)
+
+#undef ACT /* whatever the prelude took it for */
+#if IS_F16
+#define ACT half
+#else
+#define ACT ushort
+#endif
+
+#include "attention/attention.clh"
+#include "nvidia/ptx/warp.clh"
+#include "nvidia/ptx/copy.clh"
+#include "nvidia/ptx/local.clh"
+#include "nvidia/ptx/products.clh"
+#include "nvidia/attention/attention_blocks.clh"
+#include "nvidia/attention/attention_masks.clh"
+
+#define STAGE_BYTES (2 * TILE_BYTES)
+#define EDGES       (2 * STAGE_BYTES)
+#define LOCAL_BYTES (EDGES + 4 * 64 * DB)
+
+/* Scores of two rows become weights, with the maxima and normalisers brought up to date; returns by what older sums shrink. */
+static inline float2 soften(float s[32], float top[2], float sum[2], float factor)
+{
+    float shrink[2];
+
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const float before = top[h];
+        float shift, added = 0.0f;
+
+#pragma unroll
+        for (int i = 0; i < 32; i++) {
+            top[h] = SUM_ROW(i) == h ? fmax(top[h], s[i]) : top[h];
+        }
+        top[h] = max_of_row(top[h]);
+        shift = top[h] * factor;
+        shrink[h] = exp2_near(fma(before, factor, -shift));
+#pragma unroll
+        for (int i = 0; i < 32; i++) {
+            if (SUM_ROW(i) == h) {
+                s[i] = exp2_near(fma(s[i], factor, -shift));
+                added = added + s[i];
+            }
+        }
+        sum[h] = fma(sum[h], shrink[h], added);
+    }
+    return (float2)(shrink[0], shrink[1]);
+}
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
+attention_wgmma(global const ACT *qkv, ulong qkv_at, global ACT *out, ulong out_at, global float *lse, ulong lse_at, ATTENTION_ARGS)
+{
+    local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
+    const address base = LOCAL_ADDRESS(stages);
+    const int work_item = (int)get_local_id(0), lane = work_item & 127, mine = 64 * (work_item >> 7);
+    const int tiles = (t_all + ROWS - 1) / ROWS, columns = heads + 2 * kv_heads;
+    const ulong item = get_group_id(0);
+    const int q0 = (tiles - 1 - (int)(item % (ulong)tiles)) * ROWS, h = (int)(item / (ulong)tiles % (ulong)heads);
+    const int b = (int)(item / (ulong)tiles / (ulong)heads), hk = heads + h / (heads / kv_heads);
+    const int n_k = CAUSAL ? min(q0 + ROWS, t_all) : t_all, n_q = t_all - q0 - mine;
+    const int row = q0 + mine + row_of_lane(lane); /* and row + 8 */
+    const long pitch = (long)columns * D;
+    const float factor = scale * LOG2E;
+    activations keys = qkv + qkv_at + element(b, t_all, 0, columns, hk), values = keys + (long)kv_heads * D;
+    float o[DB][32], top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
+    uint words[16 * DB];
+    uint use = 0;
+
+    RANDOM(numbers);
+#if DROP
+    const ulong drawn = weight_block(first_row + (ulong)b, h, q0 + mine + DRAWN_ROW(lane), 4 * DRAWN_BLOCK(lane), heads, t_all);
+#endif
+    copy_rows(base, keys, pitch, t_all, work_item);
+    copy_rows(base + TILE_BYTES, values, pitch, t_all, work_item);
+    COMMIT_COPIES;
+    load_words(words, qkv + qkv_at + element(b, t_all, q0 + mine, columns, h), pitch, n_q, lane);
+#pragma unroll
+    for (int block = 0; block < DB; block++) {
+        clear_sums(o[block]);
+    }
+#pragma nounroll
+    for (int k0 = 0; k0 < n_k; k0 += 64) {
+        const address key_tile = base + use, value_tile = key_tile + TILE_BYTES;
+        float s[32];
+        uint weights[16];
+        float2 shrink;
+
+        use ^= STAGE_BYTES;
+        ARRIVED;
+        if (k0 + 64 < n_k) {
+            copy_rows(base + use, keys + (k0 + 64) * pitch, pitch, t_all - k0 - 64, work_item);
+            copy_rows(base + use + TILE_BYTES, values + (k0 + 64) * pitch, pitch, t_all - k0 - 64, work_item);
+            COMMIT_COPIES;
+        }
+#if CAUSAL
+        const bool spoilt = k0 + 63 > q0 && clean_tile(value_tile, base + EDGES, false, work_item);
+
+        if (k0 >= q0 + mine + 64) {
+            continue; /* these four warps see nothing of it */
+        }
+#endif
+        SET_BY_ROW(s, words, key_tile);
+#if DB == 2
+        ADD_BY_ROW(s, words + 16, key_tile + BLOCK);
+#endif
+#if DROP
+        const uint kept = draw_along(&numbers, drawn + (ulong)(k0 / 4), lane);
+#endif
+        SETTLE(0, s);
+        if (k0 + 63 > (CAUSAL ? min(q0 + mine, t_all - 1) : t_all - 1)) {
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                const int k = k0 + column_of_lane(lane) + SUM_COLUMN(i), q = row + 8 * SUM_ROW(i);
+
+                s[i] = k <= (CAUSAL ? min(q, t_all - 1) : t_all - 1) ? s[i] : -INFINITY;
+            }
+        }
+        shrink = soften(s, top, sum, factor);
+#pragma unroll
+        for (int i = 0; i < 32; i += 2) {
+#if DROP
+            s[i] = kept >> i & 1 ? s[i] : 0.0f;
+            s[i + 1] = kept >> i & 2 ? s[i + 1] : 0.0f;
+#endif
+            weights[i / 2] = pack(s[i], s[i + 1], qkv);
+        }
+#pragma unroll
+        for (int block = 0; block < DB; block++) {
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                o[block][i] = o[block][i] * (SUM_ROW(i) ? shrink.y : shrink.x);
+            }
+            ADD_BY_K(o[block], weights, value_tile + (uint)(block * BLOCK));
+        }
+#pragma unroll
+        for (int block = 0; block < DB; block++) {
+            SETTLE(0, o[block]);
+#if CAUSAL
+            if (spoilt) {
+                spoil_sums(o[block], base + EDGES + (uint)(256 * block), false, row - k0, lane);
+            }
+#endif
+        }
+    }
+    sum[0] = sum_of_row(sum[0]);
+    sum[1] = sum_of_row(sum[1]);
+    global ACT *const to = out + out_at + element(b, t_all, q0 + mine, heads, h);
+    const float keep = DROP ? keep_scale : 1.0f;
+
+#pragma unroll
+    for (int block = 0; block < DB; block++) {
+        store_sums(o[block], keep / sum[0], keep / sum[1], to, 64 * block, (long)heads * D, n_q, lane);
+    }
+    if ((lane & 3) < 2 && row + 8 * (lane & 3) < t_all) {
+        const bool second = lane & 1;
+
+        lse[lse_at + (ulong)(((long)b * heads + h) * t_all + row + (second ? 8 : 0))] =
+            (second ? top[1] : top[0]) * scale + charl_log(second ? sum[1] : sum[0]);
+    }
+}

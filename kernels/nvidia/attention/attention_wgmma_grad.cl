@@ -1,0 +1,51 @@
+/* attention_wgmma_grad: the gradient of attention_wgmma.cl.
+ *
+ *   charl_queries   dq of ROWS queries of one head, and delta = gout . out (- glse) of each, for
+ *   charl_keys      dk and dv of ROWS keys of one key head
+ *
+ *   dv = sum over q of f p gout      ds = p (f (gout . v) - delta)      dq = scale sum over k of ds k      dk = scale sum over q of ds q
+ *
+ * Specialised by   IS_F16, D, CAUSAL, DROP: see attention_wgmma.cl, also for where operands begin; GLSE  1: there is a gradient glse of lse
+ *                  KEYS     which of the two kernels is built
+ * Launch           as attention_wgmma.cl; by tile of ROWS queries or keys, head or key head, row of the batch; charl_queries first.
+ * Building         for the target sm_90a with the local array enlarged to LOCAL_BYTES: charl_launch.local_bytes.
+ * Algorithm        the deterministic form of FlashAttention-2's: scores are computed twice, along the keys for dq and along the queries for
+ *                  dk and dv, so that every sum stays in the registers of one group. Where rows are keys all scores are transposed, so that
+ *                  weights and their gradients are left operands as they stand.
+ * Numerics         see attention_wgmma.cl. Weights and ds are rounded to the type of the operands; sums go over 64 queries or keys at a time,
+ *                  ascending (those of dk and dv by head first), and are scaled and rounded at their end.
+ */
+#ifndef IS_F16
+#define IS_F16 0
+#endif
+#ifndef D
+#define D 64
+#endif
+#ifndef GLSE
+#define GLSE 0
+#endif
+#ifndef KEYS
+#define KEYS 1
+#endif
+#define LANES 128
+#define ROWS  64
+
+#undef ACT /* whatever the prelude took it for */
+#if IS_F16
+#define ACT half
+#else
+#define ACT ushort
+#endif
+
+#include "attention/attention.clh"
+#include "nvidia/ptx/warp.clh"
+#include "nvidia/ptx/copy.clh"
+#include "nvidia/ptx/local.clh"
+#include "nvidia/ptx/products.clh"
+#include "nvidia/attention/attention_blocks.clh"
+#include "nvidia/attention/attention_masks.clh"
+#if KEYS
+#include "nvidia/attention/attention_wgmma_keys.clh"
+#else
+#include "nvidia/attention/attention_wgmma_queries.clh"
+#endif

@@ -1,0 +1,125 @@
+/* conv_wgmma: convolutions of bf16 or f16 on the tensor cores of NVIDIA devices of compute capability 9.0, as matrix products that
+ * read the image in place ("implicit GEMM"). Images are channels-last, 8 * chunks channels to a pixel.
+ *
+ * The image element (y, x, r, s) means is at row y * step.x + shift.x + r * tap.x, column x * step.y + shift.y + s * tap.y: 0 outside.
+ *
+ *   GRAD 0   out[p][j] = bias[j] + sum over taps (r, s) and channels c of a[p, r, s][c] * b[j][w_first + r * w_step.x + s * w_step.y][c]
+ *            p < m: pixels (sample, y, x) of grid; j < n. a: the image; b: rows of ld elements, whose taps have 8 * chunks each.
+ *            Pixel p is row (sample, y * out_step.x + out_place.x, x * out_step.y + out_place.y) of out [samples, out_extent, n].
+ *   GRAD 1   out[z][i][r][s][c] = sum over pixels p of part z of a[p][i] * b[p, r, s][c]
+ *            Part z has the k pixels (sample, y, x) of grid from z * k on, whole samples. a: rows of ld elements; b: the image; i < m; all
+ *            8 * chunks channels are stored, as f32, two at a time.
+ *
+ * Specialised by   GRAD, BIAS (0, 1), ACT, IS_F16, OUT_T, BN (with GRAD 0 also 64), STAGES, OVERLAP, OUT_BY_8: see
+ *                  gemm_wgmma.cl
+ * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x BN.
+ * Building         as gemm_wgmma.cl.
+ * Algorithm        that of gemm_wgmma.cl; a chunk of 16 bytes is 8 channels of one pixel at one tap, or zeros. Chunks of k run over the
+ *                  channels of a tap, then over the taps, so a stage may have several taps.
+ * Numerics         a sum is a chain of instructions in ascending k, each adding 16 products, the last ones 0 beyond k: its bits depend on
+ *                  the operands' values, channels and taps (GRAD 1: pixels of a part) alone, not on the tile or the samples beside it.
+ *                  A product with a 0 outside the image is added too.
+ */
+#ifndef GRAD
+#define GRAD 0
+#endif
+#ifndef OVERLAP
+#define OVERLAP 0
+#endif
+#define A_KIND GRAD
+#define B_KIND (!GRAD)
+
+#include "nvidia/gemm/tile_parameters.clh"
+#include "nvidia/ptx/wgmma.clh"
+#include "nvidia/ptx/copy.clh"
+#include "nvidia/ptx/warp.clh"
+#include "nvidia/gemm/tile_store.clh"
+#include "nvidia/gemm/wgmma_stages.clh"
+
+#define AHEAD (STAGES - 1 - OVERLAP)
+#define FAR (-(1 << 30)) /* a coordinate outside every image, whatever the tap */
+
+/* What every work-item knows of the convolution. */
+typedef struct {
+    int2 image, taps, grid, step, shift, tap;
+    int chunks, ld;
+} window;
+
+static inline int is_inside(const window *t, int h, int w)
+{
+    return (uint)h < (uint)t->image.x && (uint)w < (uint)t->image.y;
+}
+
+#if GRAD
+#include "nvidia/conv/conv_pixels.clh"
+#else
+#include "nvidia/conv/conv_taps.clh"
+#endif
+
+/* The next stage in this group's order, that of its tiles. Nothing once they are through. */
+#define COPY_NEXT                                                                                                      \
+    if (left == 0) {                                                                                                   \
+        coming += groups;                                                                                              \
+        left = steps;                                                                                                  \
+        if (coming < tiles) {                                                                                          \
+            BEGIN_TILE(coming);                                                                                        \
+        }                                                                                                              \
+    }                                                                                                                  \
+    if (coming < tiles) {                                                                                              \
+        COPY_STAGE(mine + fill, mine + fill + A_BLOCKS * BLOCK);                                                       \
+        left--;                                                                                                        \
+    }                                                                                                                  \
+    COMMIT_COPIES;                                                               \
+    fill = AFTER(fill)
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
+conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, global const float *bias, ulong bias_at,
+           global OUT_T *out, ulong out_at, int m, int n, int k, int tiles, int chunks, int ld, int2 image, int2 taps, int2 grid,
+           int2 step, int2 shift, int2 tap, int w_first, int2 w_step, int2 out_extent, int2 out_step, int2 out_place)
+{
+    local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
+    const window t = {image, taps, grid, step, shift, tap, chunks, ld};
+    const uint base = (uint)(ulong)stages;
+    const int lane = (int)get_local_id(0), chunk = lane & 7, row = lane >> 3;
+    const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
+    const int groups = (int)get_num_groups(0), steps = STEPS, cols = COLUMNS;
+    int coming = (int)get_group_id(0) - groups; /* tile of the next copy */
+    int left = 0;                               /* stages of it */
+    uint fill = 0, use = 0;                     /* offsets of the stages that are copied and used next */
+    float c[BN / 2];
+    COPY_STATE;
+
+    a += a_at;
+    b += b_at;
+    out += out_at;
+    (void)bias, (void)bias_at, (void)n, (void)k, (void)w_first, (void)w_step, (void)out_extent, (void)out_step, (void)out_place; /* GRAD and BIAS decide */
+#pragma nounroll
+    for (int i = 0; i < AHEAD; i++) {
+        COPY_NEXT;
+    }
+    for (int tile = (int)get_group_id(0); tile < tiles; tile += groups) {
+#pragma unroll
+        for (int i = 0; i < BN / 2; i++) {
+            c[i] = 0.0f;
+        }
+#pragma nounroll
+        for (int i = 0; i < steps; i++) {
+            const ulong x = ROWS_AT(base + use), y = COLUMNS_AT(base + use);
+
+            /* The stage has arrived, and is seen by the instruction; nobody reads any more what is overwritten below. */
+            ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
+#if !OVERLAP
+            ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#endif
+            ASM volatile("bar.sync 0;" ::: "memory");
+            ASM volatile(WGMMA_64 : SUMS : "l"(x), "l"(y), "r"(1) : "memory");
+            COPY_NEXT;
+#if OVERLAP
+            ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage that is overwritten next is read */
+#endif
+            use = AFTER(use);
+        }
+        ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
+        STORE_TILE(tile);
+    }
+}

@@ -1,0 +1,184 @@
+/* gemm_roles: the products of gemm_wgmma.cl with its bits, in tiles of 128 x 256, by work-groups whose warps have different tasks.
+ *
+ * Specialised by   as gemm_wgmma.cl, with BN 256, and
+ *                  SPLIT       1: the last tiles are shared out in equal parts: see tile_order.clh
+ *                  WHOLE_ROWS  1: out, of a half type, is stored through local memory: see tile_rows.clh; not with A_SUMS
+ *                  ROWS_BY_16  with it, 1: every row of out begins at a multiple of 16 bytes
+ * Launch           groups of 384 work-items, one per compute unit or fewer, which share the tiles out as they go: see
+ *                  roles_deal.clh. The word COUNT of `passed` is 0 before and after.
+ * Building         for the target sm_90a, with charl_launch.groups 1 and the local array enlarged to LOCAL_BYTES + WORDS_BYTES, with A_SUMS
+ *                  A_SUMS_BYTES more, with WHOLE_ROWS 8 * ROWS_BYTES.
+ * Algorithm        gemm_wgmma.cl's, but the last four warps copy, as far ahead as there are stages, and add up A where that is wanted, while
+ *                  the others multiply and store, 64 rows per four warps. An instruction of the tensor cores holds its warp up until those
+ *                  before it have begun, so whoever multiplies does nothing else (warp specialisation, as in CUTLASS). Stages change hands
+ *                  by two words each: roles.clh.
+ * Numerics         as gemm_wgmma.cl.
+ */
+#ifndef ROWS_BY_16
+#define ROWS_BY_16 1
+#endif
+#ifndef BN
+#define BN 256
+#endif
+#ifndef STAGES
+#define STAGES 4
+#endif
+
+#include "nvidia/gemm/tile_parameters.clh"
+#include "gemm/gemm_epilogue.clh"
+#include "nvidia/ptx/wgmma.clh"
+#include "nvidia/ptx/copy.clh"
+#include "nvidia/ptx/warp.clh"
+#include "nvidia/gemm/tile_store.clh"
+#include "nvidia/gemm/tile_rows.clh"
+#include "nvidia/gemm/roles.clh"
+#include "nvidia/gemm/wgmma_stages.clh"
+
+#define WARPS_HAVE_ROLES
+#define COPIERS 128
+#define AHEAD (STAGES - 1)
+#define ALL_BY_16 (A_BY_16 && B_BY_16)
+/* 384 work-items begin with 168 registers each; two of three may have more when the third has given theirs back: 2 x + y <= 504. */
+#if A_SUMS || !ALL_BY_16
+#define LANES_REGISTERS "200"
+#define COPIERS_REGISTERS "104"
+#else
+#define LANES_REGISTERS "208"
+#define COPIERS_REGISTERS "88"
+#endif
+#define COPY_ROWS (COPIERS / 8)
+#define BARRIER ASM volatile("bar.sync %0, 128;" ::"r"(1 + (lane >> 7)) : "memory") /* of four warps that multiply */
+#define COPIERS_BARRIER ASM volatile("bar.sync 3, 128;" ::: "memory")
+#define WORDS_BYTES 256 /* of stages, 64, and DEALS_BYTES */
+#define FULL(s) (base + LOCAL_BYTES + 8 * (s))
+#define FREE(s) (base + LOCAL_BYTES + 8 * STAGES + 8 * (s))
+#define WARP_ROWS (base + LOCAL_BYTES + WORDS_BYTES + (uint)(lane >> 5) * ROWS_BYTES) /* never with A_SUMS */
+#include "nvidia/gemm/tile_copy.clh"
+#include "nvidia/gemm/roles_copy.clh"
+#include "nvidia/gemm/tile_order.clh"
+#include "nvidia/gemm/roles_deal.clh"
+#include "nvidia/gemm/tile_next.clh"
+#include "nvidia/gemm/tile_epilogue.clh"
+#include "nvidia/gemm/tile_end.clh"
+#include "nvidia/gemm/roles_sums.clh"
+
+/* The next stage; nothing once they are through. Whoever deals does so when at most one more stage of the piece is left. */
+#define COPY_NEXT                                                                                                      \
+    if (lane == 0 && k_left <= BK && dealt == coming && is_more) {                                                     \
+        dealt = deal(deals, dealt, COUNT, steps, tiles, rounds);                                                       \
+    }                                                                                                                  \
+    if (k_left <= 0 && is_more) {                                                                                      \
+        const piece next = piece_dealt(deals, coming++);                                                               \
+                                                                                                                       \
+        is_more = next.tile >= 0;                                                                                      \
+        if (is_more) {                                                                                                 \
+            FIND_PIECE(next);                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    if (is_more) {                                                                                                     \
+        wait_phase(FREE(fill), fill_parity ^ 1);                                                                       \
+        COPY_A(mine + fill * STAGE_BYTES);                                                                             \
+        COPY_B(mine + fill * STAGE_BYTES + A_BLOCKS * BLOCK);                                                          \
+        k_left -= BK;                                                                                                  \
+        arrive_with_copies(FULL(fill));                                                                                \
+        if (!ALL_BY_16) {                                                                                              \
+            arrive(FULL(fill));                                                                                        \
+        }                                                                                                              \
+        fill_parity ^= fill == STAGES - 1;                                                                             \
+        fill = fill == STAGES - 1 ? 0 : fill + 1;                                                                      \
+    }
+
+kernel __attribute__((reqd_work_group_size(LANES + COPIERS, 1, 1))) void
+gemm_roles(PRODUCT_ARGS)
+{
+    local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
+    const uint base = (uint)(ulong)stages, deals = base + LOCAL_BYTES + 16 * STAGES;
+    const int steps = max((k + BK - 1) / BK, 1);
+    uint use = 0, use_parity = 0; /* the stage that is used next, and its parity */
+
+    if (get_local_id(0) == 0) {
+        for (uint s = 0; s < STAGES; s++) {
+            begin_phases(FULL(s), ALL_BY_16 ? COPIERS : 2 * COPIERS);
+            begin_phases(FREE(s), LANES / 32 + (A_SUMS ? COPIERS / 32 : 0));
+        }
+        for (uint i = 0; i < DEALS; i++) {
+            begin_phases(DEALT(i), 1);
+        }
+        ASM volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    ASM volatile("bar.sync 0;" ::: "memory");
+    if (warp_number() >= LANES / 32) {
+        const int lane = (int)get_local_id(0) - LANES, chunk = lane & 7, row = lane >> 3;
+        const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
+        int coming = 0, dealt = 0; /* pieces that copying has begun, and that are dealt */
+        int k_left = 0;
+        bool is_more = true;
+        uint fill = 0, fill_parity = 0;
+        place corner = {0, 0, 0, 0};
+        CHUNKS_OF_A;
+        CHUNKS_OF_B;
+
+        ASM volatile("setmaxnreg.dec.sync.aligned.u32 " COPIERS_REGISTERS ";");
+        a += a_at;
+        b += b_at;
+        PREPARE_A_SUMS;
+#pragma nounroll
+        for (int t = 0; t < AHEAD; t++) {
+            COPY_NEXT;
+        }
+        for (int q = 0;; q++) {
+            const piece now = piece_dealt(deals, q);
+
+            if (now.tile < 0) {
+                break;
+            }
+            BEGIN_A_SUMS(now);
+#pragma nounroll
+            for (int t = now.from; t < now.to; t++) {
+                ADD_A_SUMS;
+                COPY_NEXT;
+            }
+            END_A_SUMS(now);
+        }
+        ASM volatile("cp.async.wait_all;" ::: "memory");
+    } else {
+        const int lane = (int)get_local_id(0);
+        float c[BN / 2];
+
+        ASM volatile("setmaxnreg.inc.sync.aligned.u32 " LANES_REGISTERS ";");
+        out += out_at;
+        EPILOGUE_MOVE(0);
+        for (int q = 0;; q++) {
+            const piece now = piece_dealt(deals, q);
+            uint last = STAGES;
+
+            if (now.tile < 0) {
+                break;
+            }
+
+            PREFETCH_BESIDE(now);
+            BEGIN_SUMS(now);
+#pragma nounroll
+            for (int t = now.from; t < now.to; t++) {
+                const ulong x = ROWS_AT(base + use * STAGE_BYTES), y = COLUMNS_AT(base + use * STAGE_BYTES);
+
+                wait_phase(FULL(use), use_parity);
+                ASM volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                ASM volatile(WGMMA_64 : SUMS : "l"(x), "l"(y), "r"(1) : "memory");
+                ASM volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); /* the stage before is read */
+                if (last < STAGES && (lane & 31) == 0) {
+                    arrive(FREE(last));
+                }
+                last = use;
+                use_parity ^= use == STAGES - 1;
+                use = use == STAGES - 1 ? 0 : use + 1;
+            }
+            ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
+            if ((lane & 31) == 0) {
+                arrive(FREE(last));
+            }
+            PASS_SUMS_ON(now);
+            END_TILE(place_of(now.tile, m, n, inner));
+        }
+    }
+}

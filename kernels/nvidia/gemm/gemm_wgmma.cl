@@ -1,0 +1,111 @@
+/* gemm_wgmma: matrix products of bf16 or f16 on the tensor cores of NVIDIA devices of compute capability 9.0.
+ *
+ *   out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j)         i < m, j < n
+ *
+ * Specialised by   A_KIND    0 plain a[i * k + l], 1 transposed a[l * m + i]
+ *                  B_KIND    0 plain b[l * n + j], 1 transposed b[j * k + l]
+ *                  BIAS      0 none, 1 one per column, 2 one per row (and per inner product)
+ *                  ACT, IS_F16   element type of A and B: ushort (bf16) and 0, or half and 1; OUT_T that of out
+ *                  BN        columns of a tile: 128
+ *                  STAGES    tiles of k in local memory at a time
+ *                  A_BY_16, B_BY_16   1: every row begins at a multiple of 16 bytes and is copied in chunks of them
+ *                  OUT_BY_8  1: every row of out, and of what else lies like it, and the bias begin at a multiple of 8 bytes
+ *                  OUT_BY_16 1: of 16 bytes, where they are f32
+ *                  A_SUMS    1: sums of A over k are stored too: see a_sums.clh
+ *                  EXPR      what becomes of an element before it is stored: see gemm_epilogue.clh
+ * Launch           groups of 256 work-items, as many as run at a time or fewer: group g computes tiles g, g + groups, ... of 128 x 128.
+ *                  Product z = (outer, inner) starts at outer * x_outer + inner * x_inner; rows of A are a_pitch elements apart, of B
+ *                  b_pitch.
+ * Building         for the target sm_90a and with the local array enlarged to LOCAL_BYTES, with A_SUMS A_SUMS_BYTES more: charl_launch.local_bytes.
+ * Algorithm        copies to local memory run AHEAD stages before the products that read them (cp.async), also from one tile to the
+ *                  next; two groups of four warps compute 64 rows each from there, 16 of k per instruction (wgmma), sums in registers.
+ *                  In local memory an operand is a row of blocks: 64 rows of 128 bytes, whose chunks of 16 bytes are permuted by the
+ *                  row, as the instruction reads them ("128-byte swizzle"). A row is 64 values along the operand's contiguous
+ *                  direction, so each of the four layouts is copied as it lies and the instruction is told which direction that is.
+ *                  Beyond m and n a tile repeats the last rows and columns: their sums are not stored. Beyond k it has zeros.
+ * Numerics         a sum is a chain of instructions in ascending k, each adding 16 products, the last ones 0 beyond k; how an instruction
+ *                  adds is the device's affair, but it is the same for every row, column and BN. So the bits of an element depend on its
+ *                  row of A, column of B and k alone: not on m, n, its position, the tile, or how the operands are aligned. They are not
+ *                  those of the portable kernels. f32 results are rounded once; an infinity or NaN comes out as one.
+ */
+#define SPLIT 0
+#define WHOLE_ROWS 0
+
+#include "nvidia/gemm/tile_parameters.clh"
+#include "gemm/gemm_epilogue.clh"
+#include "nvidia/ptx/wgmma.clh"
+#include "nvidia/ptx/copy.clh"
+#include "nvidia/ptx/warp.clh"
+#include "nvidia/gemm/tile_store.clh"
+#include "nvidia/gemm/wgmma_stages.clh"
+
+#define AHEAD (STAGES - 1)
+#define A_STRIDE (A_KIND == 1 ? 128 * (ulong)a_pitch : 128) /* bytes from a stage to the next */
+#define B_STRIDE (B_KIND == 0 ? 128 * (ulong)b_pitch : 128)
+#define COPY_ROWS (LANES / 8)
+#include "nvidia/gemm/tile_copy.clh"
+#include "nvidia/gemm/a_sums.clh"
+#include "nvidia/gemm/tile_order.clh"
+#include "nvidia/gemm/tile_next.clh"
+#include "nvidia/gemm/tile_epilogue.clh"
+#include "nvidia/gemm/tile_end.clh"
+
+#define FIND_A(first, from) from_a = find_chunks(0, A_KIND == 1, first, corner.i, m, a_pitch, row, chunk) + (ulong)(from) * A_STRIDE
+#define FIND_B(first, from) from_b = find_chunks(0, B_KIND == 0, first, corner.j, n, b_pitch, row, chunk) + (ulong)(from) * B_STRIDE
+#define COPY_STAGE                                                                                                     \
+    COPY_FOUR(0, mine + fill, from_a.lo, A_KIND == 1, A_BY_16, corner.i, m);                                           \
+    COPY_FOUR(0, mine + fill + A_BLOCKS * BLOCK, from_b.lo, B_KIND == 0, B_BY_16, corner.j, n);                        \
+    from_a += A_STRIDE;                                                                                                \
+    from_b += B_STRIDE
+
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void
+gemm_wgmma(PRODUCT_ARGS)
+{
+    local uchar stages[LOCAL_DECLARED] __attribute__((aligned(1024)));
+    const uint base = (uint)(ulong)stages;
+    const int lane = (int)get_local_id(0), chunk = lane & 7, row = lane >> 3;
+    const uint mine = base + (uint)(row * 128 + ((chunk ^ (row & 7)) << 4));
+    const int steps = max((k + BK - 1) / BK, 1), pieces = PIECES;
+    int coming = -1; /* piece of the next copy */
+    int k_left = 0;
+    uint fill = 0, use = 0; /* offsets of the stages that are copied and used next */
+    place corner = {0, 0, 0, 0};
+    ulong8 from_a = 0, from_b = 0;
+    float c[BN / 2];
+
+    a += a_at;
+    b += b_at;
+    out += out_at;
+    EPILOGUE_MOVE(0);
+    PREPARE_A_SUMS;
+#pragma nounroll
+    for (int t = 0; t < AHEAD; t++) {
+        COPY_NEXT;
+    }
+    for (int q = 0; q < pieces; q++) {
+        const piece now = PIECE(q);
+
+        PREFETCH_BESIDE(now);
+        BEGIN_A_SUMS(now);
+        BEGIN_SUMS(now);
+#pragma nounroll
+        for (int t = now.from; t < now.to; t++) {
+            const ulong x = ROWS_AT(base + use), y = COLUMNS_AT(base + use);
+
+            /* The stage has arrived, and is seen by the instruction; nobody reads any more what is overwritten below. */
+            ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
+            ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+            ASM volatile("bar.sync 0;" ::: "memory");
+            ASM volatile(WGMMA_64 : SUMS : "l"(x), "l"(y), "r"(1) : "memory");
+            ADD_A_SUMS(base + use);
+            COPY_NEXT;
+            use = AFTER(use);
+        }
+        ASM volatile("wgmma.wait_group.sync.aligned 0;" : SUMS::"memory"); /* names the sums, so that none is read before */
+
+        const place done = place_of(now.tile, m, n, inner);
+
+        STORE_A_SUMS(done);
+        END_TILE(done);
+    }
+}

@@ -1,0 +1,28 @@
+/* ema: the moving average of the weights, e += (1 - decay)(p - e), after an update; and its exchange with the weights.
+ *
+ * Launch           one work-item per CHARL_VEC elements: see optim.clh.
+ * Numerics         one rounding per operation; rest is 1 - decay, computed in double and rounded once.
+ */
+#include "optim/optim.clh"
+
+kernel void charl_ema(CHARL_UPDATE_PARAMS, global float *ema, ulong ema_at, float rest)
+{
+    const size_t i = charl_update_first();
+    charl_real e;
+
+    CHARL_UPDATE_UNUSED;
+    if (i >= extent || !charl_update_is_due(norm, norm_at, record, record_at)) {
+        return;
+    }
+    e = charl_aligned(ema + ema_at + i);
+    charl_put_aligned(e + (charl_aligned(param + param_at + i) - e) * rest, ema + ema_at + i);
+}
+
+kernel void charl_exchange(global float *a, ulong a_at, global float *b, ulong b_at)
+{
+    const size_t i = get_global_id(0);
+    const float v = a[a_at + i];
+
+    a[a_at + i] = b[b_at + i];
+    b[b_at + i] = v;
+}

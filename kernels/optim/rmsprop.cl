@@ -1,0 +1,37 @@
+/* rmsprop: v = beta2 v + (1 - beta2) g^2, u = g / (sqrt(v) + eps), with momentum b = momentum * b + u and u = b; p -= lr * u.
+ *
+ * Specialised by   MOMENTUM 0|1 (default 1)
+ * Launch           one work-item per CHARL_VEC elements: see optim.clh.
+ * Numerics         as PyTorch's, one rounding per operation; rest2 is 1 - beta2, computed in double and rounded once. Weight
+ *                  decay joins the gradient.
+ */
+#include "optim/optim.clh"
+#ifndef MOMENTUM
+#define MOMENTUM 1
+#endif
+
+kernel void charl_rmsprop(CHARL_UPDATE_PARAMS, global float *square_avg, ulong square_avg_at, float beta2, float rest2,
+                          float eps
+#if MOMENTUM
+                          , global float *buf, ulong buf_at, float momentum
+#endif
+)
+{
+    const size_t i = charl_update_first();
+    charl_update u;
+    charl_real v;
+
+    if (i >= extent || !charl_update_is_due(norm, norm_at, record, record_at)) {
+        return;
+    }
+    u = charl_update_at(i, CHARL_UPDATE_ARGS);
+    u.g = u.g + u.decay * u.p;
+    v = charl_aligned(square_avg + square_avg_at + i) * beta2 + rest2 * u.g * u.g;
+    charl_put_aligned(v, square_avg + square_avg_at + i);
+    u.g = u.g / (sqrt(v) + eps);
+#if MOMENTUM
+    u.g = momentum * charl_aligned(buf + buf_at + i) + u.g;
+    charl_put_aligned(u.g, buf + buf_at + i);
+#endif
+    charl_update_put(u.p - u.lr * u.g, i, CHARL_UPDATE_ARGS);
+}

@@ -1,0 +1,38 @@
+/* sgd: p -= lr * u, u = g + weight_decay * p, with momentum m = momentum * m + u and u = m (or u + momentum * m, nesterov).
+ *
+ * Specialised by   MOMENTUM 0|1 (default 1), NESTEROV 0|1 (default 0)
+ * Launch           one work-item per CHARL_VEC elements: see optim.clh.
+ * Numerics         as PyTorch's, one rounding per operation.
+ */
+#include "optim/optim.clh"
+#ifndef MOMENTUM
+#define MOMENTUM 1
+#endif
+#ifndef NESTEROV
+#define NESTEROV 0
+#endif
+
+kernel void charl_sgd(CHARL_UPDATE_PARAMS
+#if MOMENTUM
+                      , global float *buf, ulong buf_at, float momentum
+#endif
+)
+{
+    const size_t i = charl_update_first();
+    charl_update u;
+
+    if (i >= extent || !charl_update_is_due(norm, norm_at, record, record_at)) {
+        return;
+    }
+    u = charl_update_at(i, CHARL_UPDATE_ARGS);
+    u.g = u.g + u.decay * u.p;
+#if MOMENTUM
+    {
+        const charl_real m = momentum * charl_aligned(buf + buf_at + i) + u.g;
+
+        charl_put_aligned(m, buf + buf_at + i);
+        u.g = NESTEROV ? u.g + momentum * m : m;
+    }
+#endif
+    charl_update_put(u.p - u.lr * u.g, i, CHARL_UPDATE_ARGS);
+}

@@ -1,0 +1,178 @@
+/* peer_words: the sum over all lanes of all ranks of a node, of few values: without flags and without a meeting.
+ *
+ * Rank r gets part r of all lanes, adds it and gives the sum to all, as in peer.cl. What crosses the link are words of eight bytes: a
+ * float and the mark of this launch, in one store. Who reads a word with the mark has the float that belongs to it; so nobody waits
+ * until stores have arrived, raises a flag and reads again, which takes longer than to carry twice the bytes. Work-item i of a
+ * work-group works with the work-items i of the others.
+ *
+ * Why a word is whole    It is stored and loaded as one scalar of 64 bits, relaxed, at the scope of the system: single-copy atomic
+ *                        in PTX's memory model, where a vector is as many scalars in any order, and in C's. No order between words
+ *                        is needed. (Vectors of 128 bits are not atomic; scalars of 128 bits are, from PTX 8.3 on.)
+ * Why it may be          A launch uses a word once, in the set that the parity of its mark selects, and marks of launches in a row
+ * written again          differ by one. Before a rank stores with mark m - 2 its launch m - 1 has ended, in which it got the sum of
+ *                        some part: by then every rank that has lanes has stored with mark m - 1, and has ended launch m, in which it
+ *                        read all that it was sent. So every rank must have lanes. Marks are never used twice; 0 is none.
+ * Launch                 size is LOCAL: a work-item has one pack of every part. For all else see peer_box.clh.
+ */
+#ifndef RANKS
+#define RANKS 2 /* 2 to 8 */
+#define EACH_RANK(X) X(0) X(1)
+#define LANES 2
+#define ADDS ADD(0, 1)    /* ADD(dst, src)...: lane dst += lane src; the sum is lane 0 */
+#define OWNERS 0, 1, 0, 1 /* the rank of every lane, then every rank */
+#define LOCAL 64
+#define PACKS 4
+#define GROUPS 2 /* that a box has room for */
+#endif
+#include "peer/peer_access.clh"
+#include "peer/peer_tiles.clh"
+#include "peer/peer_box.clh"
+
+constant uchar owner_of[LANES + RANKS] = {OWNERS};
+
+/* The two halves of this work-item's pack are LOCAL apart, so that a store of neighbours is contiguous. */
+static inline global ulong2 *words_of(const peers *p, int rank, uint mark, int slot)
+{
+    const ulong at = (get_group_id(0) * 2 + mark % 2) * (LANES + RANKS) + slot;
+
+    return (global ulong2 *)(p->box[rank] + WORDS_AT) + at * 2 * LOCAL + get_local_id(0);
+}
+
+static inline ulong word_of(float v, uint mark)
+{
+    return as_uint(v) | (ulong)mark << 32;
+}
+
+static inline void pack_send(const peers *p, int to, uint mark, int slot, float4 v)
+{
+    global ulong2 *at = words_of(p, to, mark, slot);
+
+    words_write(at, (ulong2)(word_of(v.x, mark), word_of(v.y, mark)));
+    words_write(at + LOCAL, (ulong2)(word_of(v.z, mark), word_of(v.w, mark)));
+}
+
+/* Whether all four words have come; *v is valid only then. */
+static inline bool pack_come(const peers *p, uint mark, int slot, float4 *v)
+{
+    global const ulong2 *at = words_of(p, p->rank, mark, slot);
+    const ulong2 a = words_read(at), b = words_read(at + LOCAL);
+    const uint4 marks = (uint4)((uint)(a.x >> 32), (uint)(a.y >> 32), (uint)(b.x >> 32), (uint)(b.y >> 32)) ^ mark;
+
+    *v = (float4)(as_float((uint)a.x), as_float((uint)a.y), as_float((uint)b.x), as_float((uint)b.y));
+    return (marks.x | marks.y | marks.z | marks.w) == 0;
+}
+
+/* The packs of `n` slots, of which those with a bit of `wanted` (of all beyond 31: bit 31) are waited for. False: in vain. All are loaded before one is
+ * looked at. On a CPU work-items wait one after another, for what others send before they wait. */
+static inline bool packs_wait(const peers *p, uint mark, int slot, const int n, uint wanted, float4 *v)
+{
+    ulong begin = 0, polls = 0;
+    int missing;
+
+    do {
+        missing = -1;
+#pragma unroll
+        for (int k = 0; k < n; k++) {
+            if (!pack_come(p, mark, slot + k, &v[k]) & wanted >> min(k, 31) & 1) {
+                missing = k;
+            }
+        }
+        if (missing >= 0 && ++polls % POLLS == 0) {
+            const ulong now = moment(polls);
+
+            begin = begin == 0 ? now : begin;
+            if (now - begin > p->patience) {
+                atomic_or(p->state, 1u << owner_of[slot + missing]);
+            }
+            if (is_over(p)) {
+                return false;
+            }
+        }
+    } while (missing >= 0);
+    return true;
+}
+
+/* The sum of this work-item's pack, when all lanes of it have come. */
+static inline bool lanes_add(const peers *p, uint mark, float4 *sum)
+{
+    float4 v[LANES];
+
+    if (!packs_wait(p, mark, 0, LANES, ~0u, v)) {
+        return false;
+    }
+#define ADD(dst, src) v[dst] += v[src];
+    ADDS
+#undef ADD
+    *sum = v[0];
+    return true;
+}
+
+static inline void lanes_send(const peers *p, uint mark, int to, int size)
+{
+    const tile t = part_of(p->offset, p->count, to, get_group_id(0), size);
+    const int i = (int)get_local_id(0);
+
+    for (int j = 0; j < p->mine && i < t.n; j++) {
+        pack_send(p, to, mark, p->first + j, lane_of(p, &t, j)[i]);
+    }
+}
+
+/* The sum of part r is sent into slot LANES + r. */
+static inline bool own_part(const peers *p, uint mark, int size)
+{
+    const tile t = part_of(p->offset, p->count, p->rank, get_group_id(0), size);
+    const int i = (int)get_local_id(0);
+    float4 v;
+
+    if (i >= t.n) {
+        return true;
+    }
+    if (!lanes_add(p, mark, &v)) {
+        return false;
+    }
+    for (int r = 1; r < RANKS; r++) {
+        pack_send(p, (p->rank + r) % RANKS, mark, LANES + p->rank, v);
+    }
+    sum_write(p, &t, i, v);
+    return true;
+}
+
+static inline void other_parts(const peers *p, uint mark, int size)
+{
+    const int i = (int)get_local_id(0);
+    tile t[RANKS];
+    float4 v[RANKS];
+    uint wanted = 0;
+
+#pragma unroll
+    for (int r = 0; r < RANKS; r++) {
+        t[r] = part_of(p->offset, p->count, r, get_group_id(0), size);
+        wanted |= (uint)(i < t[r].n && r != p->rank) << r;
+    }
+    if (packs_wait(p, mark, LANES, RANKS, wanted, v)) {
+#pragma unroll
+        for (int r = 0; r < RANKS; r++) {
+            if (wanted >> r & 1) {
+                sum_write(p, &t[r], i, v[r]);
+            }
+        }
+    }
+}
+
+__attribute__((reqd_work_group_size(LOCAL, 1, 1))) kernel void charl_peer_words(PARAMETERS)
+{
+    global uchar *box[RANKS];
+    const peers p = peers_of(block + block_at, box, offset, count, patience);
+    const uint mark = (uint)epoch;
+    bool is_lost = is_over(&p);
+
+    for (int r = 1; r <= RANKS && !is_lost; r++) {
+        lanes_send(&p, mark, (p.rank + r) % RANKS, size);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    is_lost = is_lost || !own_part(&p, mark, size);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (!is_lost) {
+        other_parts(&p, mark, size);
+    }
+}

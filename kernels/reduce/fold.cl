@@ -1,0 +1,62 @@
+/* fold: out[i] = sum over s < M of part[s * n + i], in the fixed binary tree of src/base/tree.h.
+ *
+ * Specialised by   M          number of leaves: slices of a lane times parts of a slice, up to 64 * 64 (default 2)
+ *                  ROUND      nodes of so many levels and more are rounded to bf16: see tree.clh
+ *                  CHARL_VEC  4: n is a multiple of 4, and all begin at multiples of 16 bytes (default 1)
+ *                  TWO        1: further results from as many leaves (default 0)
+ *                  MOVED      1: element (i, c, t) of out [rows, channels, taps] is (i, t, c) of a leaf [rows, taps, padded]; CHARL_VEC is 1
+ *                             (default 0)
+ * Launch           one work-item per CHARL_VEC elements, rounded up to the work-group; then as many as the further results need.
+ * Numerics         M - 1 additions; the order depends on M only. With ROUND every node of whole slices is rounded to bf16.
+ */
+#include "shared/tree.clh"
+
+#ifndef TWO
+#define TWO 0
+#endif
+#if TWO
+#define FURTHER_ARGS , global const float *part2, ulong part2_at, global float *out2, ulong out2_at, long n2
+#else
+#define FURTHER_ARGS
+#endif
+#ifndef MOVED
+#define MOVED 0
+#endif
+#if MOVED
+#define MOVED_ARGS , uint channels, uint taps, uint padded
+#define FROM(at)   (((at) / (channels * taps) * taps + (at) % taps) * padded + (at) / taps % channels)
+#define LEAF(n)    ((n) / channels * padded)
+#define FOLD(part, out, at, n) fold(part, out, at, FROM((uint)(at)), n, LEAF(n))
+#else
+#define MOVED_ARGS
+#define FOLD(part, out, at, n) fold(part, out, at, at, n, n)
+#endif
+
+/* The elements from `at` on, which are those from `from` on of leaves of `leaf` elements. */
+static inline void fold(global const float *part, global float *out, ulong at, ulong from, ulong n, ulong leaf)
+{
+    charl_real level[CHARL_TREE_LEVELS];
+
+    if (at >= n) {
+        return;
+    }
+    for (int s = 0; s < M; s++) {
+        charl_tree_add(level, s, *(global const charl_real *)(part + (ulong)s * leaf + from));
+    }
+    *(global charl_real *)(out + at) = charl_tree_sum(level);
+}
+
+kernel void charl_fold(global const float *part, ulong part_at, global float *out, ulong out_at, long n FURTHER_ARGS MOVED_ARGS)
+{
+    const ulong at = (ulong)get_global_id(0) * CHARL_VEC;
+
+#if TWO
+    const ulong group = get_local_size(0) * CHARL_VEC, first = ((ulong)n + group - 1) / group * group;
+
+    if (at >= first) {
+        FOLD(part2 + part2_at, out2 + out2_at, at - first, (ulong)n2);
+        return;
+    }
+#endif
+    FOLD(part + part_at, out + out_at, at, (ulong)n);
+}
