@@ -77,7 +77,7 @@ expect() {
 }
 
 clean_tree
-for check in layers headers kernels builtins docs paths size words env format; do
+for check in layers headers kernels builtins docs paths words env format; do
     expect $check
 done
 
@@ -131,13 +131,6 @@ printf 'See `a.cl`.\n' >"$tree/docs/a.md"
 expect paths 'docs/a.md: there is no a.cl'
 printf '[gone](b.md)\n' >"$tree/docs/a.md"
 expect paths 'docs/a.md: links to b.md, which is not there'
-
-awk 'BEGIN { for (i = 0; i < 601; i++) print "" }' >"$tree/src/nn/long.c"
-expect size 'src/nn/long.c: 601 lines, at most 600'
-awk 'BEGIN { for (i = 0; i < 251; i++) print "" }' >"$tree/kernels/long.cl"
-expect size 'kernels/long.cl: 251 lines, at most 250'
-awk 'BEGIN { print "int f(void)\n{"; for (i = 0; i < 57; i++) print "    ;"; print "    return 0;\n}" }' >"$tree/src/nn/f.c"
-expect size 'src/nn/f.c:1: f has 61 lines, at most 60'
 
 echo 'void f(void) { printf("x"); }' >>"$tree/src/nn/n.c"
 expect words 'src/nn/n.c:1'
