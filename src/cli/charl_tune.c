@@ -6,8 +6,8 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "cli/bench/charl_bench_kernel.h"
-#include "cli/bench/charl_bench_steps.h"
+#include "bench/kernel.h"
+#include "cli/cli_steps.h"
 #include "cli/charl_commands.h"
 #include "tensor/gemm_tune.h"
 

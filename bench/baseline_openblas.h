@@ -1,5 +1,5 @@
-#ifndef CHARL_CLI_BENCH_CHARL_BENCH_BLAS_H
-#define CHARL_CLI_BENCH_CHARL_BENCH_BLAS_H
+#ifndef CHARL_BENCH_BASELINE_OPENBLAS_H
+#define CHARL_BENCH_BASELINE_OPENBLAS_H
 /** OpenBLAS, where it is installed, as a rival of charl's matrix products on CPUs. */
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-#ifndef CHARL_DEVICE_CLBLAST_H
-#define CHARL_DEVICE_CLBLAST_H
+#ifndef CHARL_BENCH_BASELINE_CLBLAST_H
+#define CHARL_BENCH_BASELINE_CLBLAST_H
 /** CLBlast, where it is installed: what OpenCL devices have for matrix products elsewhere, as a
  * rival in benchmarks. */
 #include "device/device.h"

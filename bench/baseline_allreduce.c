@@ -1,5 +1,5 @@
 /* The table of rivals, and MPI's own all-reduce. */
-#include "dist/rival_private.h"
+#include "bench/baseline_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "cli/bench/charl_bench_kernel.h"
+#include "bench/kernel.h"
 #include "tensor/tensor.h"
 #include "tensor/random.h"
 

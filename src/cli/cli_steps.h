@@ -1,5 +1,5 @@
-#ifndef CHARL_CLI_BENCH_CHARL_BENCH_STEPS_H
-#define CHARL_CLI_BENCH_CHARL_BENCH_STEPS_H
+#ifndef CHARL_CLI_CLI_STEPS_H
+#define CHARL_CLI_CLI_STEPS_H
 /** Training steps of a configuration, timed without writing anything. */
 #include <argp.h>
 

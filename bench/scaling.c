@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "base/tree.h"
 #include "charl/device.h"
-#include "cli/bench/charl_bench.h"
-#include "cli/bench/charl_bench_steps.h"
+#include "bench/bench.h"
+#include "cli/cli_steps.h"
 #include "cli/charl_commands.h"
-#include "train/scaling.h"
+#include "bench/scaling_model.h"
 
 enum {
     KEY_NEAR = 0x100,

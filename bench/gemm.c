@@ -6,9 +6,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "cli/bench/charl_bench_blas.h"
-#include "cli/bench/charl_bench_kernel.h"
-#include "device/clblast.h"
+#include "bench/baseline_openblas.h"
+#include "bench/kernel.h"
+#include "bench/baseline_clblast.h"
 #include "tensor/gemm.h"
 #include "tensor/random.h"
 

@@ -1,5 +1,5 @@
-#ifndef CHARL_TRAIN_SCALING_H
-#define CHARL_TRAIN_SCALING_H
+#ifndef CHARL_BENCH_SCALING_MODEL_H
+#define CHARL_BENCH_SCALING_MODEL_H
 /** A model of the time of a data-parallel training step: arithmetic only. docs/benchmarks.md
  * derives it.
  *

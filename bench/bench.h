@@ -1,5 +1,5 @@
-#ifndef CHARL_CLI_BENCH_CHARL_BENCH_H
-#define CHARL_CLI_BENCH_CHARL_BENCH_H
+#ifndef CHARL_BENCH_BENCH_H
+#define CHARL_BENCH_BENCH_H
 /** What the commands of `charl bench` share: subjects measured in turn, and a table of results.
  *
  *  A benchmark compares charl with others in one process, in one run: its subjects take turns, each

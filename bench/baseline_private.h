@@ -1,8 +1,8 @@
-#ifndef CHARL_DIST_RIVAL_PRIVATE_H
-#define CHARL_DIST_RIVAL_PRIVATE_H
+#ifndef CHARL_BENCH_BASELINE_PRIVATE_H
+#define CHARL_BENCH_BASELINE_PRIVATE_H
 /** One row of the table in rival.c per library. */
 #include "dist/comm_private.h"
-#include "dist/rival.h"
+#include "bench/baseline_allreduce.h"
 
 typedef struct charl__rival_kind {
     const char *name;

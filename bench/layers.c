@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "charl/ops.h"
-#include "cli/bench/charl_bench_kernel.h"
+#include "bench/kernel.h"
 #include "tensor/random.h"
 
 enum { FORWARD, OF_X, OF_W, AMOUNTS };

@@ -1,6 +1,6 @@
 /* CLBlast is opened at run time and the one function declared here: no header, no link dependency.
  */
-#include "device/clblast.h"
+#include "bench/baseline_clblast.h"
 
 #include <dlfcn.h>
 #include <string.h>

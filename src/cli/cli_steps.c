@@ -1,5 +1,5 @@
 /* Short trainings for benchmarks. */
-#include "cli/bench/charl_bench_steps.h"
+#include "cli/cli_steps.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "charl/train.h"
-#include "cli/bench/charl_bench.h"
+#include "bench/bench.h"
 #include "cli/charl_commands.h"
 
 enum { STEPS_PER_ROW = 8, FEW_ROWS = 2, MOST_STEPS = 10000, OWN = 8, TEXT = 64 };

@@ -1,5 +1,5 @@
 /* The benchmarks of single kernels and operators: options, device, shapes, the ceiling. */
-#include "cli/bench/charl_bench_kernel.h"
+#include "bench/kernel.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cli/charl_commands.h"
-#include "tensor/ceiling.h"
+#include "bench/roofline.h"
 
 enum { LABEL = 64 };
 

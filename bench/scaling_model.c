@@ -1,5 +1,5 @@
 /* The model of step time. */
-#include "train/scaling.h"
+#include "bench/scaling_model.h"
 
 static double max(double a, double b)
 {

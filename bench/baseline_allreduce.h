@@ -1,5 +1,5 @@
-#ifndef CHARL_DIST_RIVAL_H
-#define CHARL_DIST_RIVAL_H
+#ifndef CHARL_BENCH_BASELINE_ALLREDUCE_H
+#define CHARL_BENCH_BASELINE_ALLREDUCE_H
 /** All-reduces of others, to measure charl's against: MPI_Allreduce on host memory, NCCL on NVIDIA
  * GPUs.
  *

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "charl/config.h"
-#include "cli/bench/charl_bench.h"
-#include "cli/bench/charl_bench_steps.h"
+#include "bench/bench.h"
+#include "cli/cli_steps.h"
 #include "cli/charl_commands.h"
-#include "tensor/ceiling.h"
+#include "bench/roofline.h"
 
 typedef struct step_bench {
     charl__bench_config config;

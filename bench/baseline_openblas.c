@@ -1,6 +1,6 @@
 /* OpenBLAS is opened at run time and the few functions declared here: no header, no link
  * dependency. The C interface of BLAS is older than this century. */
-#include "cli/bench/charl_bench_blas.h"
+#include "bench/baseline_openblas.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

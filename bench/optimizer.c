@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "charl/ops.h"
 #include "charl/optim.h"
-#include "cli/bench/charl_bench_kernel.h"
+#include "bench/kernel.h"
 
 enum { COLUMNS = 256 };
 

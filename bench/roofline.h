@@ -1,5 +1,5 @@
-#ifndef CHARL_TENSOR_CEILING_H
-#define CHARL_TENSOR_CEILING_H
+#ifndef CHARL_BENCH_ROOFLINE_H
+#define CHARL_BENCH_ROOFLINE_H
 /** What a device can do at most, measured: the yardstick that benchmarks hold kernels against.
  *
  *  Not a number from a data sheet but a kernel that does one thing only: copies memory, or

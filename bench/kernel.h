@@ -1,5 +1,5 @@
-#ifndef CHARL_CLI_BENCH_CHARL_BENCH_KERNEL_H
-#define CHARL_CLI_BENCH_CHARL_BENCH_KERNEL_H
+#ifndef CHARL_BENCH_KERNEL_H
+#define CHARL_BENCH_KERNEL_H
 /** What the benchmarks of one kernel or operator share: their options, the device, a loop over
  * shapes.
  *
@@ -7,7 +7,7 @@
  * turn beside the device's ceiling, and unmakes them.
  */
 #include "charl/tensor.h"
-#include "cli/bench/charl_bench.h"
+#include "bench/bench.h"
 
 enum { CHARL__BENCH_EXTENTS = 7, CHARL__BENCH_SUBJECTS = 6, CHARL__BENCH_SHAPES = 32 };
 

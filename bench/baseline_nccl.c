@@ -1,7 +1,7 @@
 /* NCCL, where it is installed and every rank of a node has an NVIDIA GPU of its own. Both libraries
  * are opened at run time and the few functions declared here: no header, no link dependency. Their
  * binary interfaces are stable since CUDA 4 and NCCL 2. */
-#include "dist/rival_private.h"
+#include "bench/baseline_private.h"
 
 #include <dlfcn.h>
 #include <stddef.h>

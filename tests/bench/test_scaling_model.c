@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "train/scaling.h"
+#include "bench/scaling_model.h"
 
 static void assert_close(double got, double want)
 {

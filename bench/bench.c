@@ -1,5 +1,5 @@
 /* charl bench: the frame of the benchmarks. */
-#include "cli/bench/charl_bench.h"
+#include "bench/bench.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "cli/bench/charl_bench_kernel.h"
+#include "bench/kernel.h"
 #include "cli/charl_commands.h"
 
 enum { MOST_CALLS = 100000, CASE_WIDTH = 28, RATIO_BYTES = 32 };

@@ -10,10 +10,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/tree.h"
-#include "cli/bench/charl_bench.h"
+#include "bench/bench.h"
 #include "cli/charl_commands.h"
 #include "dist/allreduce_device.h"
-#include "dist/rival.h"
+#include "bench/baseline_allreduce.h"
 
 enum { MOST = 16, KEY_MIN = 0x100, KEY_MAX, KEY_STEP, KEY_SLICES, KEY_ONLY };
 
