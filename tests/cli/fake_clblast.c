@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#pragma GCC visibility push(default) /* charl opens it: all functions are exported */
+
 enum { TRANS = 112 };
 
 int CLBlastSgemm(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, float alpha,

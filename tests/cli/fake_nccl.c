@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#pragma GCC visibility push(default) /* charl opens it: all functions are exported */
+
 typedef struct nccl_id {
     char internal[128];
 } nccl_id;
