@@ -1,4 +1,4 @@
-/* charl bench allreduce: the sum of gradients over ranks, by every algorithm that works on them,
+/* charl-bench allreduce: the sum of gradients over ranks, by every algorithm that works on them,
  * beside MPI_Allreduce and NCCL in the same run. Before anything is timed the sums of small whole
  * numbers, exact in any order, are checked. */
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/tree.h"
 #include "bench/bench.h"
-#include "cli/charl_commands.h"
+#include "cli/cli_ranks.h"
 #include "dist/allreduce_device.h"
 #include "bench/baseline_allreduce.h"
 
@@ -25,11 +25,11 @@ typedef struct bench_options {
     charl__bench_format format;
 } bench_options;
 
-/* One of charl's algorithms or a rival. */
+/* One of charl's algorithms or a baseline. */
 typedef struct summer {
     charl__bench_sum sum;
     int64_t ticket; /* of the last sum that has been begun on the devices */
-    charl__rival *rival;
+    charl__baseline *baseline;
     charl_buffer *lanes, *total; /* of algorithms that run on the devices */
 } summer;
 
@@ -46,18 +46,18 @@ typedef struct bench {
 } bench;
 
 /* What runs on devices is waited for at the end of a row. */
-static charl_status run_rival(void *ctx)
+static charl_status run_baseline(void *ctx)
 {
     const summer *s = ctx;
 
-    return charl__rival_sum(s->rival, s->sum.count);
+    return charl__baseline_sum(s->baseline, s->sum.count);
 }
 
-static charl_status wait_rival(void *on)
+static charl_status wait_baseline(void *on)
 {
     const summer *s = on;
 
-    return charl__rival_wait(s->rival);
+    return charl__baseline_wait(s->baseline);
 }
 
 static charl_status run_on_device(void *ctx)
@@ -86,7 +86,7 @@ static bool is_wanted(const bench_options *o, const char *name)
     return !o->only;
 }
 
-/* By the ranks' GPUs; on CPU devices, where it only exists to be tested, when it is asked for. */
+/* By the GPUs of the ranks. On CPU devices it exists for tests: only if --only asks for it. */
 static charl_status add_peer(bench *b, int64_t n, const charl_allreduce_options *options)
 {
     charl_status st = CHARL_OK;
@@ -94,7 +94,7 @@ static charl_status add_peer(bench *b, int64_t n, const charl_allreduce_options 
 
     st = charl_allreduce_create(b->comm, n, &b->mine, options, &s->sum.ar);
     if (st == CHARL_ERR_CONFIG) { /* the same on all ranks */
-        charl__bench_note(&b->table, "peer: not here: %s", charl_error_message());
+        charl__bench_note(&b->table, "peer: not available: %s", charl_error_message());
         charl_error_clear();
         st = CHARL_OK;
         goto cleanup;
@@ -117,7 +117,7 @@ static charl_status add_algorithms(bench *b, int64_t n)
             continue;
         }
         if (why) {
-            charl__bench_note(&b->table, "%s: not here: %s", name, why);
+            charl__bench_note(&b->table, "%s: not available: %s", name, why);
             continue;
         }
         CHARL_INVARIANT(b->n < MOST);
@@ -133,20 +133,20 @@ cleanup:
     return st;
 }
 
-static charl_status add_rivals(bench *b, int64_t n)
+static charl_status add_baselines(bench *b, int64_t n)
 {
     charl_status st = CHARL_OK;
     const char *name;
-    char why[CHARL__RIVAL_WHY];
+    char why[CHARL__BASELINE_WHY];
 
-    for (int i = 0; (name = charl__rival_name(i)) != NULL; i++) {
+    for (int i = 0; (name = charl__baseline_name(i)) != NULL; i++) {
         if (!is_wanted(b->o, name)) {
             continue;
         }
         CHARL_INVARIANT(b->n < MOST);
-        CHARL_TRY(charl__rival_create(b->comm, i, n, &b->summer[b->n].rival, why));
-        if (!b->summer[b->n].rival) {
-            charl__bench_note(&b->table, "%s: not here: %s", name, why);
+        CHARL_TRY(charl__baseline_create(b->comm, i, n, &b->summer[b->n].baseline, why));
+        if (!b->summer[b->n].baseline) {
+            charl__bench_note(&b->table, "%s: not available: %s", name, why);
             continue;
         }
         b->subject[b->n++].name = name;
@@ -155,7 +155,7 @@ cleanup:
     return st;
 }
 
-/* Element i of the lane that begins at slice `lo`; rivals have one lane, that of the rank. */
+/* Element i of the lane that begins at slice `lo`; baselines have one lane, that of the rank. */
 static float value_of(int64_t i, int lo)
 {
     return (float)(i % 1000 + lo);
@@ -219,7 +219,7 @@ cleanup:
 }
 
 /* It sums in place, again and again: what is timed are zeros. */
-static charl_status check_rival(const bench *b, summer *s, const char *name)
+static charl_status check_baseline(const bench *b, summer *s, const char *name)
 {
     charl_status st = CHARL_OK;
     const int64_t size = charl_comm_size(b->comm);
@@ -227,13 +227,13 @@ static charl_status check_rival(const bench *b, summer *s, const char *name)
     for (int64_t i = 0; i < s->sum.count; i++) {
         b->values[i] = value_of(i, charl_comm_rank(b->comm));
     }
-    CHARL_TRY(charl__rival_write(s->rival, b->values, s->sum.count));
-    CHARL_TRY(charl__rival_sum(s->rival, s->sum.count));
-    CHARL_TRY(charl__rival_wait(s->rival));
-    CHARL_TRY(charl__rival_read(s->rival, b->values, s->sum.count));
+    CHARL_TRY(charl__baseline_write(s->baseline, b->values, s->sum.count));
+    CHARL_TRY(charl__baseline_sum(s->baseline, s->sum.count));
+    CHARL_TRY(charl__baseline_wait(s->baseline));
+    CHARL_TRY(charl__baseline_read(s->baseline, b->values, s->sum.count));
     CHARL_TRY(check_values(b, name, s->sum.count, size, size * (size - 1) / 2));
     memset(b->values, 0, (size_t)s->sum.count * sizeof *b->values);
-    CHARL_TRY(charl__rival_write(s->rival, b->values, s->sum.count));
+    CHARL_TRY(charl__baseline_write(s->baseline, b->values, s->sum.count));
 cleanup:
     return st;
 }
@@ -245,8 +245,8 @@ static charl_status check_all(bench *b)
     for (int k = 0; k < b->n; k++) {
         summer *s = &b->summer[k];
 
-        st = s->rival ? check_rival(b, s, b->subject[k].name)
-                      : check_algorithm(b, s, b->subject[k].name);
+        st = s->baseline ? check_baseline(b, s, b->subject[k].name)
+                         : check_algorithm(b, s, b->subject[k].name);
         CHARL_TRY(charl_comm_agree(b->comm, st));
     }
 cleanup:
@@ -284,8 +284,10 @@ static charl_status measure_size(bench *b, int64_t bytes)
         summer *s = &b->summer[k];
 
         s->sum.count = bytes / (int64_t)sizeof(float);
-        b->subject[k].run = s->rival ? run_rival : s->lanes ? run_on_device : charl__bench_sum_run;
-        b->subject[k].wait = s->rival ? wait_rival : s->lanes ? wait_on_device : NULL;
+        b->subject[k].run = s->baseline ? run_baseline
+                            : s->lanes  ? run_on_device
+                                        : charl__bench_sum_run;
+        b->subject[k].wait = s->baseline ? wait_baseline : s->lanes ? wait_on_device : NULL;
         b->subject[k].ctx = b->subject[k].on = s; /* begins with its sum */
         b->subject[k].amount = 2 * (ranks - 1) / ranks * (double)bytes;
     }
@@ -308,7 +310,7 @@ static charl_status find_room(const bench *b, int64_t *room)
     for (int i = 0; (name = charl_allreduce_algorithm(b->comm, i, &why)) != NULL; i++) {
         arenas += is_wanted(b->o, name) && !why ? lanes : 0;
     }
-    for (int i = 0; (name = charl__rival_name(i)) != NULL; i++) {
+    for (int i = 0; (name = charl__baseline_name(i)) != NULL; i++) {
         arenas += is_wanted(b->o, name);
     }
     *room = charl__host_available() / 10 * 8 / (arenas * local);
@@ -332,18 +334,19 @@ static charl_status run_sizes(bench *b)
         }
     }
     CHARL_REQUIRE(largest <= room, CHARL_ERR_NOMEM,
-                  "memory or /dev/shm of a node has room for %" PRId64
-                  " bytes per rank only; HINT a smaller --min, or fewer algorithms with --only",
+                  "memory or /dev/shm of a node has room for only %" PRId64
+                  " bytes per rank; HINT a smaller --min, or fewer algorithms with --only",
                   room);
     if (largest < o->max) {
-        charl__bench_note(&b->table, "sizes above %s are left out: memory or /dev/shm has no room",
+        charl__bench_note(&b->table, "sizes above %s are left out: not enough memory or /dev/shm",
                           size_text(largest, text, sizeof text));
     }
     largest -= largest % (int64_t)sizeof(float);
     CHARL_TRY(charl_comm_agree(b->comm, charl_alloc_array(largest / 4 + 1, 4, &b->values)));
     CHARL_TRY(add_algorithms(b, largest / 4));
-    CHARL_TRY(add_rivals(b, largest / 4));
-    CHARL_REQUIRE(b->n > 0, CHARL_ERR_CONFIG, "--only %s: nothing of it works here", o->only);
+    CHARL_TRY(add_baselines(b, largest / 4));
+    CHARL_REQUIRE(b->n > 0, CHARL_ERR_CONFIG,
+                  "--only %s: none of these is available on these ranks", o->only);
     charl__bench_head(&b->table);
     for (int64_t bytes = o->min; bytes < largest; bytes *= o->step) {
         CHARL_TRY(measure_size(b, bytes));
@@ -352,7 +355,7 @@ static charl_status run_sizes(bench *b)
 cleanup:
     for (int k = 0; k < MOST; k++) {
         charl_allreduce_destroy(b->summer[k].sum.ar);
-        charl__rival_destroy(b->summer[k].rival);
+        charl__baseline_destroy(b->summer[k].baseline);
     }
     charl_free(b->values);
     return st;
@@ -385,18 +388,18 @@ static int bench_run(void *ctx, charl_comm *comm)
                .comm = comm,
                .table = {.bench = "allreduce",
                          .unit = "bus GB/s",
-                         .rival = charl__rival_name(0),
+                         .baseline = charl__baseline_name(0),
                          .format = o->format,
                          .ranks = size,
                          .prints = charl_comm_rank(comm) == 0}};
 
     CHARL_REQUIRE(size > 1, CHARL_ERR_CONFIG,
-                  "one rank has nothing to sum; HINT mpirun -n 2 charl bench allreduce");
+                  "an all-reduce needs at least two ranks; HINT mpirun -n 2 charl-bench allreduce");
     CHARL_TRY(charl_slices_block(o->slices > 0 ? (int)o->slices : size, charl_comm_rank(comm), size,
                                  &b.mine));
     charl__bench_note(&b.table,
                       "all-reduce of f32: %d ranks on %d node%s (rank 0 on %s), %" PRId64
-                      " slices, medians of %" PRId64 " repetitions taken in turn",
+                      " slices, medians of %" PRId64 " repetitions, measured alternately",
                       size, charl_comm_node_count(comm), charl_comm_node_count(comm) > 1 ? "s" : "",
                       charl_comm_host(comm, 0), (int64_t)b.mine.total, o->repeats);
     CHARL_TRY(charl_comm_agree(comm, device_open(&b)));
@@ -455,11 +458,11 @@ int charl__bench_allreduce_main(const char *path, int argc, char **argv)
     static const struct argp_option argp_options[] = {
         {"min", KEY_MIN, "BYTES", 0, "Smallest size, as 4096, 64K, 25M or 1G (default: 4K)", 0},
         {"max", KEY_MAX, "BYTES", 0,
-         "Largest size (default: 512M); what has no room in memory is left out", 0},
-        {"step", KEY_STEP, "FACTOR", 0, "From one size to the next (default: 4)", 0},
+         "Largest size (default: 512M); sizes that do not fit in memory are left out", 0},
+        {"step", KEY_STEP, "FACTOR", 0, "Factor from one size to the next (default: 4)", 0},
         {"repeat", 'r', "N", 0, "Repetitions, of which the median counts (default: 20)", 0},
         {"slices", KEY_SLICES, "N", 0, "Slices of the batch (default: one per rank)", 0},
-        {"only", KEY_ONLY, "NAME,...", 0, "These algorithms and rivals only", 0},
+        {"only", KEY_ONLY, "NAME,...", 0, "Only these algorithms and baselines", 0},
         CHARL__BENCH_FORMAT_OPTION,
         {0}};
     static const struct argp argp = {

@@ -1,4 +1,4 @@
-/* The table of rivals, and MPI's own all-reduce. */
+/* The table of baselines, and MPI_Allreduce. */
 #include "bench/baseline_private.h"
 
 #include <stdio.h>
@@ -6,37 +6,37 @@
 
 #include "base/alloc.h"
 
-static bool mpi_load(charl__rival *r, char *why)
+static bool mpi_load(charl__baseline *r, char *why)
 {
-    snprintf(why, CHARL__RIVAL_WHY, "the ranks are threads of one process");
+    snprintf(why, CHARL__BASELINE_WHY, "the ranks are threads of one process");
     return charl__mpi_comm(r->c->world) != MPI_COMM_NULL;
 }
 
-static charl_status mpi_create(charl__rival *r)
+static charl_status mpi_create(charl__baseline *r)
 {
     return charl_comm_agree(r->c,
                             charl_alloc_aligned(4096, (size_t)(r->n + 1) * sizeof(float), &r->own));
 }
 
-static void mpi_destroy(charl__rival *r)
+static void mpi_destroy(charl__baseline *r)
 {
     charl_free(r->own);
 }
 
-static charl_status mpi_write(charl__rival *r, const float *v, int64_t count)
+static charl_status mpi_write(charl__baseline *r, const float *v, int64_t count)
 {
     memcpy(r->own, v, (size_t)count * sizeof *v);
     return CHARL_OK;
 }
 
-static charl_status mpi_read(charl__rival *r, float *v, int64_t count)
+static charl_status mpi_read(charl__baseline *r, float *v, int64_t count)
 {
     memcpy(v, r->own, (size_t)count * sizeof *v);
     return CHARL_OK;
 }
 
 /* The blocking call, as programs use it. */
-static charl_status mpi_sum(charl__rival *r, int64_t count)
+static charl_status mpi_sum(charl__baseline *r, int64_t count)
 {
     charl_status st = CHARL_OK;
 
@@ -48,7 +48,7 @@ cleanup:
     return st;
 }
 
-static const charl__rival_kind mpi = {
+static const charl__baseline_kind mpi = {
     .name = "MPI_Allreduce",
     .load = mpi_load,
     .create = mpi_create,
@@ -58,36 +58,37 @@ static const charl__rival_kind mpi = {
     .sum = mpi_sum,
 };
 
-static const charl__rival_kind *const kinds[] = {&mpi, &charl__rival_nccl};
+static const charl__baseline_kind *const kinds[] = {&mpi, &charl__baseline_nccl};
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-const char *charl__rival_name(int i)
+const char *charl__baseline_name(int i)
 {
     return i >= 0 && i < KINDS ? kinds[i]->name : NULL;
 }
 
 /* Whether every rank has it; else the reason of the lowest rank that has not. */
-static charl_status load_everywhere(charl__rival *r, bool *loaded, char *why)
+static charl_status load_everywhere(charl__baseline *r, bool *loaded, char *why)
 {
     charl_status st = CHARL_OK;
     int64_t lacking;
 
-    memset(why, 0, CHARL__RIVAL_WHY);
+    memset(why, 0, CHARL__BASELINE_WHY);
     lacking = r->kind->load(r, why) ? INT64_MAX : charl_comm_rank(r->c);
     CHARL_TRY(charl_comm_reduce_i64(r->c, CHARL_COMM_MIN, &lacking, 1));
     *loaded = lacking == INT64_MAX;
     if (!*loaded) {
-        CHARL_TRY(charl_comm_broadcast(r->c, why, CHARL__RIVAL_WHY, (int)lacking));
+        CHARL_TRY(charl_comm_broadcast(r->c, why, CHARL__BASELINE_WHY, (int)lacking));
     }
 cleanup:
     return st;
 }
 
-charl_status charl__rival_create(charl_comm *c, int i, int64_t n, charl__rival **out, char *why)
+charl_status charl__baseline_create(charl_comm *c, int i, int64_t n, charl__baseline **out,
+                                    char *why)
 {
     charl_status st = CHARL_OK;
-    charl__rival *r = NULL;
+    charl__baseline *r = NULL;
     bool loaded = false;
 
     *out = NULL;
@@ -103,11 +104,11 @@ charl_status charl__rival_create(charl_comm *c, int i, int64_t n, charl__rival *
         r = NULL;
     }
 cleanup:
-    charl__rival_destroy(r);
+    charl__baseline_destroy(r);
     return st;
 }
 
-void charl__rival_destroy(charl__rival *r)
+void charl__baseline_destroy(charl__baseline *r)
 {
     if (r) {
         r->kind->destroy(r);
@@ -115,19 +116,19 @@ void charl__rival_destroy(charl__rival *r)
     }
 }
 
-charl_status charl__rival_write(charl__rival *r, const float *v, int64_t count)
+charl_status charl__baseline_write(charl__baseline *r, const float *v, int64_t count)
 {
     CHARL_INVARIANT(count <= r->n);
     return r->kind->write(r, v, count);
 }
 
-charl_status charl__rival_read(charl__rival *r, float *v, int64_t count)
+charl_status charl__baseline_read(charl__baseline *r, float *v, int64_t count)
 {
     CHARL_INVARIANT(count <= r->n);
     return r->kind->read(r, v, count);
 }
 
-charl_status charl__rival_sum(charl__rival *r, int64_t count)
+charl_status charl__baseline_sum(charl__baseline *r, int64_t count)
 {
     charl_status st = CHARL_OK;
 
@@ -139,7 +140,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__rival_wait(charl__rival *r)
+charl_status charl__baseline_wait(charl__baseline *r)
 {
     return r->kind->wait ? r->kind->wait(r) : CHARL_OK;
 }

@@ -19,7 +19,7 @@ static struct clblast {
     sgemm_fn sgemm;
 } clblast;
 
-bool charl__clblast_is_here(void)
+bool charl__clblast_is_available(void)
 {
     void *library, *f = NULL;
 
@@ -36,8 +36,9 @@ bool charl__clblast_is_here(void)
 
 const char *charl__clblast_about(void)
 {
-    return charl__clblast_is_here() ? "CLBlast: libclblast.so.1"
-                                    : "CLBlast: not here: there is no libclblast.so.1 that has it";
+    return charl__clblast_is_available()
+               ? "CLBlast: libclblast.so.1"
+               : "CLBlast: not available: no libclblast.so.1 with CLBlastSgemm";
 }
 
 charl_status charl__clblast_multiply(charl_device *dev, const charl__clblast_product *p)

@@ -1,24 +1,23 @@
 #ifndef CHARL_BENCH_BASELINE_CLBLAST_H
 #define CHARL_BENCH_BASELINE_CLBLAST_H
-/** CLBlast, where it is installed: what OpenCL devices have for matrix products elsewhere, as a
- * rival in benchmarks. */
+/** CLBlast, if it is installed: the baseline of matrix products on OpenCL devices. */
 #include "device/device.h"
 
-/** A line about it: that it is here, or not. Opens the library. Static storage. */
+/** One line: the library's name, or why it is not available. Opens the library. Static storage. */
 const char *charl__clblast_about(void);
-bool charl__clblast_is_here(void);
+bool charl__clblast_is_available(void);
 
-/** out [m, n] = op(a) op(b) of f32, row by row; op transposes where told: a is [k, m] then, b [n,
- * k].
- */
+/** out [m, n] = op(a) op(b) in f32, row-major. op transposes if the flag is set: a is then [k, m],
+ * b [n, k]. */
 typedef struct charl__clblast_product {
     int64_t m, n, k;
     bool transpose_a, transpose_b;
     charl_buffer *a, *b, *out; /* from their first elements on */
 } charl__clblast_product;
 
-/** Enqueue it on the compute queue. Builds its kernels at first use, as it is tuned for the device,
- * if it is. Only where it is here. Async. Errors: ERR_DEVICE with CLBlast's code. */
+/** Enqueue it on the compute queue. CLBlast builds its kernels in the first call, with parameters
+ * for this device if it has any. Requires charl__clblast_is_available. Async. Errors: ERR_DEVICE
+ * with CLBlast's code. */
 charl_status charl__clblast_multiply(charl_device *dev,
                                      const charl__clblast_product *p) CHARL_MUST_CHECK;
 

@@ -79,14 +79,14 @@ static bool open_library(const char *name, const symbol *symbols, nccl_api *api,
 {
     *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!*library) {
-        snprintf(why, CHARL__RIVAL_WHY, "%s is not installed", name);
+        snprintf(why, CHARL__BASELINE_WHY, "%s is not installed", name);
         return false;
     }
     for (const symbol *s = symbols; s->name; s++) {
         void *f = dlsym(*library, s->name);
 
         if (!f) {
-            snprintf(why, CHARL__RIVAL_WHY, "%s has no %s", name, s->name);
+            snprintf(why, CHARL__BASELINE_WHY, "%s has no %s", name, s->name);
             return false;
         }
         memcpy((char *)api + s->at, &f, sizeof f);
@@ -94,13 +94,13 @@ static bool open_library(const char *name, const symbol *symbols, nccl_api *api,
     return true;
 }
 
-static bool nccl_load(charl__rival *r, char *why)
+static bool nccl_load(charl__baseline *r, char *why)
 {
     nccl_state *s = NULL;
     int gpus = 0;
 
     if (charl_alloc(sizeof *s, &s) != CHARL_OK) {
-        snprintf(why, CHARL__RIVAL_WHY, "out of memory");
+        snprintf(why, CHARL__BASELINE_WHY, "out of memory");
         return false;
     }
     r->own = s;
@@ -109,7 +109,7 @@ static bool nccl_load(charl__rival *r, char *why)
         return false;
     }
     if (s->api.init(0) != 0 || s->api.device_count(&gpus) != 0 || gpus < r->c->local_size) {
-        snprintf(why, CHARL__RIVAL_WHY, "%d NVIDIA GPUs for %d ranks of this node", gpus,
+        snprintf(why, CHARL__BASELINE_WHY, "%d NVIDIA GPUs for %d ranks of this node", gpus,
                  r->c->local_size);
         return false;
     }
@@ -126,7 +126,7 @@ cleanup:
     return st;
 }
 
-static charl_status open_device(charl__rival *r)
+static charl_status open_device(charl__baseline *r)
 {
     charl_status st = CHARL_OK;
     nccl_state *s = r->own;
@@ -141,7 +141,7 @@ cleanup:
     return st;
 }
 
-static charl_status nccl_create(charl__rival *r)
+static charl_status nccl_create(charl__baseline *r)
 {
     charl_status st = CHARL_OK;
     nccl_state *s = r->own;
@@ -157,7 +157,7 @@ cleanup:
     return st;
 }
 
-static void nccl_destroy(charl__rival *r)
+static void nccl_destroy(charl__baseline *r)
 {
     nccl_state *s = r->own;
 
@@ -179,21 +179,21 @@ static void nccl_destroy(charl__rival *r)
     charl_free(s); /* the libraries stay: they have threads that outlive a communicator */
 }
 
-static charl_status nccl_write(charl__rival *r, const float *v, int64_t count)
+static charl_status nccl_write(charl__baseline *r, const float *v, int64_t count)
 {
     const nccl_state *s = r->own;
 
     return check(s->api.to_device(s->values, v, (size_t)count * sizeof *v), "cuMemcpyHtoD");
 }
 
-static charl_status nccl_read(charl__rival *r, float *v, int64_t count)
+static charl_status nccl_read(charl__baseline *r, float *v, int64_t count)
 {
     const nccl_state *s = r->own;
 
     return check(s->api.to_host(v, s->values, (size_t)count * sizeof *v), "cuMemcpyDtoH");
 }
 
-static charl_status nccl_sum(charl__rival *r, int64_t count)
+static charl_status nccl_sum(charl__baseline *r, int64_t count)
 {
     const nccl_state *s = r->own;
     void *values = NULL;
@@ -204,7 +204,7 @@ static charl_status nccl_sum(charl__rival *r, int64_t count)
                  "ncclAllReduce");
 }
 
-static charl_status nccl_wait(charl__rival *r)
+static charl_status nccl_wait(charl__baseline *r)
 {
     const nccl_state *s = r->own;
     int code;
@@ -215,7 +215,7 @@ static charl_status nccl_wait(charl__rival *r)
     return check(code, "cuStreamQuery");
 }
 
-const charl__rival_kind charl__rival_nccl = {
+const charl__baseline_kind charl__baseline_nccl = {
     .name = "NCCL",
     .load = nccl_load,
     .create = nccl_create,

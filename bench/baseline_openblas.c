@@ -39,7 +39,7 @@ static void load(void)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     }
     if (!library) {
-        snprintf(blas.about, sizeof blas.about, "OpenBLAS: not here: %s is not installed",
+        snprintf(blas.about, sizeof blas.about, "OpenBLAS: not available: %s is not installed",
                  names[0]);
         return;
     }
@@ -47,7 +47,7 @@ static void load(void)
     find(library, "openblas_get_corename", &blas.corename);
     find(library, "openblas_get_num_threads", &blas.threads);
     if (!blas.config || !blas.corename || !blas.threads) {
-        snprintf(blas.about, sizeof blas.about, "OpenBLAS: not here: %s is another library",
+        snprintf(blas.about, sizeof blas.about, "OpenBLAS: not available: %s is not OpenBLAS",
                  names[0]);
         return;
     }
@@ -64,7 +64,7 @@ const char *charl__blas_about(void)
     return blas.about;
 }
 
-bool charl__blas_is_here(void)
+bool charl__blas_is_available(void)
 {
     if (!blas.tried) {
         load();

@@ -1,4 +1,4 @@
-/* charl bench: the frame of the benchmarks. */
+/* Measuring subjects alternately, and the table of results. */
 #include "bench/bench.h"
 
 #include <inttypes.h>
@@ -11,45 +11,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "bench/kernel.h"
-#include "cli/charl_commands.h"
+#include "cli/cli_ranks.h"
 
 enum { MOST_CALLS = 100000, CASE_WIDTH = 28, RATIO_BYTES = 32 };
-
-#define KERNEL_BENCH(name)                                                                         \
-    static int name##_main(const char *path, int argc, char **argv)                                \
-    {                                                                                              \
-        return charl__bench_kernel_main(&charl__bench_##name, path, argc, argv);                   \
-    }
-KERNEL_BENCH(gemm)
-KERNEL_BENCH(copy)
-KERNEL_BENCH(launch)
-KERNEL_BENCH(linear)
-KERNEL_BENCH(conv)
-KERNEL_BENCH(attention)
-KERNEL_BENCH(layer_norm)
-KERNEL_BENCH(cross_entropy)
-KERNEL_BENCH(embedding)
-KERNEL_BENCH(optimizer)
-
-const charl__cli_command charl__bench_commands[] = {
-    {"allreduce", "", "sums over ranks: every algorithm, MPI and NCCL (under mpirun)",
-     charl__bench_allreduce_main, NULL},
-    {"scaling", "CONFIG", "the time of a training step on other numbers of ranks",
-     charl__bench_scaling_main, NULL},
-    {"step", "CONFIG", "a training step as configured", charl__bench_step_main, NULL},
-    {"gemm", "", "matrix products, beside OpenBLAS on CPUs and CLBlast", gemm_main, NULL},
-    {"linear", "", "linear layers and their gradients", linear_main, NULL},
-    {"conv", "", "convolutions and their gradients", conv_main, NULL},
-    {"attention", "", "causal attention and its gradient", attention_main, NULL},
-    {"layernorm", "", "layer norm and its gradients", layer_norm_main, NULL},
-    {"cross-entropy", "", "the loss of a classifier and its gradient", cross_entropy_main, NULL},
-    {"embedding", "", "rows of a table by token and the table's gradient", embedding_main, NULL},
-    {"optimizer", "", "the update of all parameters", optimizer_main, NULL},
-    {"copy", "", "copies in and to the device's memory", copy_main, NULL},
-    {"launch", "", "what starting a kernel costs the host", launch_main, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
 
 charl_status charl__bench_sum_run(void *ctx)
 {
@@ -61,13 +25,6 @@ charl_status charl__bench_sum_run(void *ctx)
     CHARL_TRY(charl_allreduce_wait(s->ar, ticket));
 cleanup:
     return st;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
 }
 
 static charl_status run_calls(const charl__bench_subject *s, int calls)
@@ -126,12 +83,6 @@ cleanup:
     return st;
 }
 
-double charl__bench_median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, by_value);
-    return n > 0 ? values[n / 2] : (double)NAN;
-}
-
 charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n,
                                   const charl__bench_effort *e)
 {
@@ -150,7 +101,7 @@ charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int
         }
     }
     for (int k = 0; k < n; k++) {
-        s[k].median_s = charl__bench_median(times + k * repeats, repeats);
+        s[k].median_s = charl__cli_median(times + k * repeats, repeats);
         s[k].best_s = times[k * repeats];
     }
 cleanup:
@@ -172,14 +123,14 @@ void charl__bench_head(const charl__bench_table *t)
         return;
     }
     if (t->format == CHARL__BENCH_CSV) {
-        printf("bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio,of_ceiling\n");
+        printf("bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio,of_peak\n");
     } else if (t->format == CHARL__BENCH_TABLE) {
         printf("%*s  %-14s %12s %12s %10s", CASE_WIDTH, "size", t->bench, "median", "best",
                t->unit);
-        if (t->rival) {
-            printf("  of %-13s", t->rival);
+        if (t->baseline) {
+            printf("  of %-13s", t->baseline);
         }
-        printf("%s%s\n", t->ceiling ? "  of " : "", t->ceiling ? t->ceiling : "");
+        printf("%s%s\n", t->peak ? "  of " : "", t->peak ? t->peak : "");
     }
     fflush(stdout);
 }
@@ -211,11 +162,11 @@ static void print_row(const charl__bench_table *t, const char *label, const char
     printf("%*s  %-14s %12s %12s %10.3f", CASE_WIDTH, label, s->name,
            time_text(s->median_s, median, sizeof median), time_text(s->best_s, best, sizeof best),
            rate_of(s));
-    if (t->rival) {
-        printf("  %s%-*s", ratio[0] ? ratio : "-", t->ceiling ? 16 - (int)strlen(ratio) : 0,
+    if (t->baseline) {
+        printf("  %s%-*s", ratio[0] ? ratio : "-", t->peak ? 16 - (int)strlen(ratio) : 0,
                ratio[0] ? "x" : "");
     }
-    printf("%s%s%s\n", t->ceiling ? "  " : "", share, share[0] ? "x" : "");
+    printf("%s%s%s\n", t->peak ? "  " : "", share, share[0] ? "x" : "");
 }
 
 void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t size,
@@ -224,8 +175,8 @@ void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t s
     char ratio[RATIO_BYTES], share[RATIO_BYTES];
 
     for (int k = 0; t->prints && k < n; k++) {
-        ratio_text(&s[k], s, n, t->rival, ratio);
-        ratio_text(&s[k], s, n, t->ceiling, share);
+        ratio_text(&s[k], s, n, t->baseline, ratio);
+        ratio_text(&s[k], s, n, t->peak, share);
         switch (t->format) {
         case CHARL__BENCH_TABLE:
             print_row(t, label, &s[k], ratio, share);
@@ -238,7 +189,7 @@ void charl__bench_rows(const charl__bench_table *t, const char *label, int64_t s
         case CHARL__BENCH_JSONL:
             printf("{\"bench\":\"%s\",\"ranks\":%d,\"case\":\"%s\",\"size\":%" PRId64
                    ",\"subject\":\"%s\",\"median_s\":%.9g,\"best_s\":%.9g,\"rate\":%.6g,"
-                   "\"unit\":\"%s\",\"ratio\":%s,\"of_ceiling\":%s}\n",
+                   "\"unit\":\"%s\",\"ratio\":%s,\"of_peak\":%s}\n",
                    t->bench, t->ranks, label, size, s[k].name, s[k].median_s, s[k].best_s,
                    rate_of(&s[k]), t->unit, ratio[0] ? ratio : "null", share[0] ? share : "null");
             break;
@@ -272,4 +223,25 @@ error_t charl__bench_parse_format(const char *value, charl__bench_format *out)
         }
     }
     return charl__cli_bad_option("--format", value, "must be table, csv or jsonl");
+}
+
+int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv,
+                             void *input, charl__cli_steps_config *config,
+                             int (*work)(void *ctx, charl_comm *comm))
+{
+    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__CLI_OVERRIDES};
+    charl_config *read = NULL;
+    charl_status st;
+    int code = charl__cli_parse(path, argp, &operands, argc, argv, input);
+
+    if (code >= 0) {
+        return code;
+    }
+    st = charl__cli_steps_config_read(operands.count, operands.values, config, &read);
+    if (st != CHARL_OK) {
+        return charl__cli_fail(st);
+    }
+    code = charl__with_ranks(read, work, input, &argc, &argv);
+    charl_config_destroy(read);
+    return code;
 }

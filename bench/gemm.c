@@ -1,4 +1,4 @@
-/* charl bench gemm: matrix products by the engine of src/tensor, in the three layouts of a linear
+/* charl-bench gemm: matrix products by the engine of src/tensor, in the three layouts of a linear
  * layer: nt is its forward pass, nn the gradient of its input, tn that of its weight (in f32). */
 #include <math.h>
 #include <stdio.h>
@@ -12,15 +12,13 @@
 #include "tensor/gemm.h"
 #include "tensor/random.h"
 
-enum { NT, NN, TN };
-
 static const char open_blas[] = "OpenBLAS", cl_blast[] = "CLBlast";
 
 typedef struct product {
     charl_device *dev;
     charl_tensor *a, *b, *out;
     charl_gemm gemm;
-    float *host[3]; /* a, b and out of the rival */
+    float *host[3]; /* a, b and out of the baseline */
     charl__blas_product blas;
     charl__clblast_product clblast;
 } product;
@@ -47,9 +45,10 @@ static charl_status run_clblast(void *ctx)
     return charl__clblast_multiply(p->dev, &p->clblast);
 }
 
-/* The same product both ways: sums of k products in [-1, 1), each rounded. `theirs`: the rival's.
+/* The same product both ways: sums of k products in [-1, 1), each rounded. `theirs`: the
+ * baseline's.
  */
-static charl_status check(const product *p, const float *theirs, const char *rival)
+static charl_status check(const product *p, const float *theirs, const char *baseline)
 {
     charl_status st = CHARL_OK;
     const int64_t n = p->gemm.m * p->gemm.n;
@@ -61,8 +60,8 @@ static charl_status check(const product *p, const float *theirs, const char *riv
     CHARL_TRY(charl_tensor_read(p->out, got, (size_t)n * sizeof *got));
     for (int64_t i = 0; i < n; i++) {
         CHARL_REQUIRE(fabs((double)got[i] - (double)theirs[i]) <= allowed, CHARL_ERR_DEVICE,
-                      "element %lld of the product is %g, %s says %g", (long long)i, (double)got[i],
-                      rival, (double)theirs[i]);
+                      "element %lld of the product is %g, but %g by %s", (long long)i,
+                      (double)got[i], (double)theirs[i], baseline);
     }
 cleanup:
     charl_free(got);
@@ -128,7 +127,7 @@ static charl_status begin(charl__bench_case *c)
     const int64_t m = c->shape->x[0], n = c->shape->x[1], k = c->shape->x[2];
     const double flop = 2.0 * (double)m * (double)n * (double)k;
     const int form = c->shape->form;
-    const charl_dtype out_type = form == TN ? CHARL_F32 : c->dtype;
+    const charl_dtype out_type = form == CHARL__CLI_TN ? CHARL_F32 : c->dtype;
     product *p = NULL;
 
     CHARL_TRY(charl_alloc(sizeof *p, &p));
@@ -137,23 +136,24 @@ static charl_status begin(charl__bench_case *c)
     CHARL_TRY(charl__tensor_random(c->dev, c->dtype, (charl_shape){2, {m, k}}, &p->a));
     CHARL_TRY(charl__tensor_random(c->dev, c->dtype, (charl_shape){2, {n, k}}, &p->b));
     CHARL_TRY(charl_tensor_create(c->dev, out_type, &(charl_shape){2, {m, n}}, &p->out));
-    p->gemm = (charl_gemm){.a = p->a,
-                           .b = p->b,
-                           .out = p->out,
-                           .m = m,
-                           .n = n,
-                           .k = k,
-                           .a_kind = form == TN ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                           .b_kind = form == NT ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                           .label = "bench"};
+    p->gemm =
+        (charl_gemm){.a = p->a,
+                     .b = p->b,
+                     .out = p->out,
+                     .m = m,
+                     .n = n,
+                     .k = k,
+                     .a_kind = form == CHARL__CLI_TN ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                     .b_kind = form == CHARL__CLI_NT ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+                     .label = "bench"};
     charl__bench_add(c, "charl", run_charl, p, flop);
     if (c->dtype != CHARL_F32 || charl__device_facts(c->dev)->tf32) {
         goto cleanup;
     }
-    if (charl_device_get_info(c->dev)->kind == CHARL_DEVICE_CPU && charl__blas_is_here()) {
+    if (charl_device_get_info(c->dev)->kind == CHARL_DEVICE_CPU && charl__blas_is_available()) {
         CHARL_TRY(add_blas(c, p, flop));
     }
-    if (charl__clblast_is_here()) {
+    if (charl__clblast_is_available()) {
         CHARL_TRY(add_clblast(c, p, flop));
     }
 cleanup:
@@ -175,36 +175,6 @@ static void end(charl__bench_case *c)
     }
 }
 
-static const char *const forms[] = {"nt", "nn", "tn", NULL};
-
-/* Squares; then the linear layers of launch/mnist-mlp.ini and shakespeare.ini. */
-static const charl__bench_shape cpu[] = {{{256, 256, 256}, NT},
-                                         {{512, 512, 512}, NT},
-                                         {{1024, 1024, 1024}, NT},
-                                         {{1024, 1024, 1024}, NN},
-                                         {{1024, 1024, 1024}, TN},
-                                         {{2048, 2048, 2048}, NT},
-                                         {{3072, 3072, 3072}, NT},
-                                         {{128, 256, 784}, NT},
-                                         {{256, 784, 128}, TN},
-                                         {{128, 128, 256}, NT},
-                                         {{128, 256, 128}, NN},
-                                         {{768, 384, 128}, NT},
-                                         {{768, 512, 128}, NT},
-                                         {{768, 128, 512}, NT},
-                                         {{768, 512, 128}, NN},
-                                         {{512, 128, 768}, TN},
-                                         {{0}, 0}};
-
-/* Squares; then those of GPT-2 124M with 32 windows of 1024 tokens; a row not of whole 16 bytes. */
-static const charl__bench_shape gpu[] = {
-    {{4096, 4096, 4096}, NT},  {{8192, 8192, 8192}, NT}, {{8192, 8192, 8192}, NN},
-    {{8192, 8192, 8192}, TN},  {{32768, 2304, 768}, NT}, {{32768, 768, 768}, NT},
-    {{32768, 3072, 768}, NT},  {{32768, 768, 3072}, NT}, {{32768, 50304, 768}, NT},
-    {{32768, 768, 3072}, NN},  {{32768, 3072, 768}, NN}, {{32768, 768, 50304}, NN},
-    {{3072, 768, 32768}, TN},  {{768, 3072, 32768}, TN}, {{2304, 768, 32768}, TN},
-    {{50304, 768, 32768}, TN}, {{8192, 8191, 8191}, NT}, {{0}, 0}};
-
 static const char *about(void)
 {
     static char text[512];
@@ -215,24 +185,18 @@ static const char *about(void)
 
 const charl__bench_kind charl__bench_gemm = {
     .name = "gemm",
+    .shapes = &charl__cli_products,
     .unit = "GFLOP/s",
-    .rival = open_blas,
-    .gpu_rival = cl_blast,
-    .extents = "MxNxK",
-    .n_extents = 3,
-    .forms = forms,
-    .cpu = cpu,
-    .gpu = gpu,
+    .baseline = open_blas,
+    .gpu_baseline = cl_blast,
     .is_typed = true,
     .multiplies = true,
-    .has_ceiling = true,
-    .doc =
-        "Time matrix products, [M, N] = sum over K, as charl's layers compute them: MxNxK:nt is a "
-        "linear layer's forward pass, :nn the gradient of its input, :tn that of its weight, "
-        "whose result is f32. Beside it, in f32, CLBlast and on CPU devices OpenBLAS where they "
-        "are "
-        "installed, after the results have been compared; and the device's ceiling, the rate of "
-        "a loop of its fastest multiplications.",
+    .has_peak = true,
+    .doc = "Time matrix products, [M, N] = sum over K, as the layers of a model compute them: "
+           "MxNxK:nt is the forward pass of a linear layer, :nn the gradient of its input, :tn the "
+           "gradient of its weight, whose result is f32. Baselines, in f32 and if they are "
+           "installed: CLBlast, and OpenBLAS on CPU devices; results are compared before anything "
+           "is timed. The peak is the rate of a loop of the device's fastest multiplications.",
     .begin = begin,
     .end = end,
     .about = about};

@@ -1,4 +1,4 @@
-/* The benchmarks of single kernels and operators: options, device, shapes, the ceiling. */
+/* The benchmarks of single kernels and operators: options, device, shapes, the peak. */
 #include "bench/kernel.h"
 
 #include <errno.h>
@@ -9,19 +9,18 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "cli/charl_commands.h"
 #include "bench/roofline.h"
 
 enum { LABEL = 64 };
 
-static const char CEILING[] = "ceiling";
+static const char PEAK[] = "peak";
 
 typedef struct session {
     const charl__bench_kind *kind;
     const char *select;
     int dtype; /* charl_dtype; -1: not told */
     bool tf32; /* f32, multiplied so */
-    charl__bench_shape shape[CHARL__BENCH_SHAPES + 1];
+    charl__cli_shape shape[CHARL__CLI_SHAPES + 1];
     int n_shapes;
     int64_t repeats, ms;
     charl__bench_format format;
@@ -50,22 +49,23 @@ static const char *type_name(const charl__bench_case *c)
                                                                       : charl_dtype_name(c->dtype);
 }
 
-static charl_status run_ceiling(void *ctx)
+static charl_status run_peak(void *ctx)
 {
-    return charl__ceiling_run(ctx);
+    return charl__roofline_run(ctx);
 }
 
 /* "512x784x256 nt f32" */
 static const char *case_text(const charl__bench_kind *k, const charl__bench_case *c, char *text)
 {
+    const charl__cli_shape_kind *shapes = k->shapes;
     int used = 0;
 
-    for (int i = 0; i < k->n_extents; i++) {
+    for (int i = 0; i < shapes->n_extents; i++) {
         used += snprintf(text + used, (size_t)(LABEL - used), "%s%" PRId64, i ? "x" : "",
                          c->shape->x[i]);
     }
-    if (k->forms) {
-        used += snprintf(text + used, (size_t)(LABEL - used), " %s", k->forms[c->shape->form]);
+    if (shapes->forms) {
+        used += snprintf(text + used, (size_t)(LABEL - used), " %s", shapes->forms[c->shape->form]);
     }
     if (k->is_typed) {
         snprintf(text + used, (size_t)(LABEL - used), " %s", type_name(c));
@@ -73,42 +73,42 @@ static const char *case_text(const charl__bench_kind *k, const charl__bench_case
     return text;
 }
 
-/* The ceiling beside the other subjects: of arithmetic, or of memory moving as much as they do. */
-static charl_status add_ceiling(const charl__bench_kind *k, charl__bench_case *c,
-                                charl__ceiling **out)
+/* The peak beside the other subjects: of arithmetic, or of memory moving as much as they do. */
+static charl_status add_peak(const charl__bench_kind *k, charl__bench_case *c,
+                             charl__roofline **out)
 {
     charl_status st = CHARL_OK;
 
     if (k->multiplies) {
-        CHARL_TRY(charl__ceiling_multiply(c->dev, c->dtype, out));
+        CHARL_TRY(charl__roofline_multiply(c->dev, c->dtype, out));
     } else {
-        CHARL_TRY(charl__ceiling_copy(c->dev, (int64_t)(c->subject[0].amount / 2), out));
+        CHARL_TRY(charl__roofline_copy(c->dev, (int64_t)(c->subject[0].amount / 2), out));
     }
-    charl__bench_add(c, CEILING, run_ceiling, *out, charl__ceiling_amount(*out));
+    charl__bench_add(c, PEAK, run_peak, *out, charl__roofline_amount(*out));
 cleanup:
     return st;
 }
 
 static charl_status measure_case(const session *r, charl_device *dev, const charl__bench_table *t,
-                                 const charl__bench_shape *shape)
+                                 const charl__cli_shape *shape)
 {
     charl_status st = CHARL_OK;
     const charl__bench_kind *k = r->kind;
     const charl__bench_effort effort = {.repeats = (int)r->repeats,
                                         .sample_s = (double)r->ms * 1e-3};
     charl__bench_case c = {.dev = dev, .dtype = (charl_dtype)r->dtype, .shape = shape};
-    charl__ceiling *ceiling = NULL;
+    charl__roofline *peak = NULL;
     char label[LABEL];
 
     CHARL_TRY(k->begin(&c));
-    if (k->has_ceiling) {
-        CHARL_TRY(add_ceiling(k, &c, &ceiling));
+    if (k->has_peak) {
+        CHARL_TRY(add_peak(k, &c, &peak));
     }
     CHARL_TRY(charl__bench_measure(NULL, c.subject, c.n, &effort));
     charl__bench_rows(t, case_text(k, &c, label), shape->x[0], c.subject, c.n);
 cleanup:
     k->end(&c);
-    charl__ceiling_destroy(ceiling);
+    charl__roofline_destroy(peak);
     return st;
 }
 
@@ -119,7 +119,7 @@ static void print_about(const session *r, charl_device *dev, const charl__bench_
 
     charl__bench_note(t,
                       "%s on %s (driver %s, %d compute units): medians of %" PRId64
-                      " samples of %" PRId64 " ms, taken in turn",
+                      " samples of %" PRId64 " ms, measured alternately",
                       r->kind->name, info->name, info->driver, info->compute_units, r->repeats,
                       r->ms);
     if (about) {
@@ -127,29 +127,24 @@ static void print_about(const session *r, charl_device *dev, const charl__bench_
     }
 }
 
-charl_dtype charl__bench_dtype(const charl_device *dev)
-{
-    const charl_device_facts *facts = charl__device_facts(dev);
-
-    return facts->wgmma || facts->mma ? CHARL_BF16 : CHARL_F32;
-}
-
 static charl_status measure_all(session *r, charl_device *dev)
 {
     charl_status st = CHARL_OK;
     const charl__bench_kind *k = r->kind;
     const bool is_cpu = charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
-    const charl__bench_shape *shape = r->n_shapes > 0 ? r->shape : is_cpu ? k->cpu : k->gpu;
+    const charl__cli_shape *shape = r->n_shapes > 0 ? r->shape
+                                    : is_cpu        ? k->shapes->cpu
+                                                    : k->shapes->gpu;
     const charl__bench_table table = {.bench = k->name,
                                       .unit = k->unit,
-                                      .rival = is_cpu ? k->rival : k->gpu_rival,
-                                      .ceiling = k->has_ceiling ? CEILING : NULL,
+                                      .baseline = is_cpu ? k->baseline : k->gpu_baseline,
+                                      .peak = k->has_peak ? PEAK : NULL,
                                       .format = r->format,
                                       .ranks = 1,
                                       .prints = true};
 
     if (r->dtype < 0) {
-        r->dtype = k->is_typed ? (int)charl__bench_dtype(dev) : CHARL_F32;
+        r->dtype = k->is_typed ? (int)charl__cli_default_dtype(dev) : CHARL_F32;
     }
     print_about(r, dev, &table);
     charl__bench_head(&table);
@@ -158,81 +153,6 @@ static charl_status measure_all(session *r, charl_device *dev)
     }
 cleanup:
     return st;
-}
-
-/* An extent and the x after it. */
-static bool take_extent(const char **at, bool is_last, int64_t *out)
-{
-    char *end = NULL;
-
-    errno = 0;
-    *out = strtoll(*at, &end, 10);
-    if (errno != 0 || end == *at || *out < 1 || *out > INT32_MAX || (!is_last && *end != 'x')) {
-        return false;
-    }
-    *at = is_last ? end : end + 1;
-    return true;
-}
-
-/* The form after the extents: ":nt"; the first where none is given. */
-static bool take_form(const charl__bench_kind *k, const char *at, int *out)
-{
-    *out = 0;
-    if (*at == '\0') {
-        return true;
-    }
-    for (int i = 0; *at == ':' && k->forms && k->forms[i]; i++) {
-        if (strcmp(at + 1, k->forms[i]) == 0) {
-            *out = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-error_t charl__bench_parse_shape(const charl__bench_kind *k, const char *value,
-                                 charl__bench_shape *shapes, int *n)
-{
-    charl__bench_shape *s = &shapes[*n];
-    const char *at = value;
-    char want[128];
-    bool ok = true;
-
-    if (*n == CHARL__BENCH_SHAPES) {
-        return charl__cli_bad_option("--shape", value, "too many shapes in one run");
-    }
-    for (int i = 0; ok && i < k->n_extents; i++) {
-        ok = take_extent(&at, i + 1 == k->n_extents, &s->x[i]);
-    }
-    if (!ok || !take_form(k, at, &s->form)) {
-        int used = snprintf(want, sizeof want, "must be %s", k->extents);
-
-        for (int i = 0; k->forms && k->forms[i]; i++) {
-            used += snprintf(want + used, sizeof want - (size_t)used, "%s:%s",
-                             i == 0 ? ", with " : " or ", k->forms[i]);
-        }
-        return charl__cli_bad_option("--shape", value, want);
-    }
-    (*n)++;
-    return 0;
-}
-
-error_t charl__bench_parse_dtype(const char *value, int *out, bool *tf32)
-{
-    static const charl_dtype types[] = {CHARL_F32, CHARL_BF16, CHARL_F16};
-
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(value, charl_dtype_name(types[i])) == 0) {
-            *out = types[i];
-            return 0;
-        }
-    }
-    if (strcmp(value, "tf32") == 0) {
-        *out = CHARL_F32;
-        *tf32 = true;
-        return 0;
-    }
-    return charl__cli_bad_option("--dtype", value, "must be f32, tf32, bf16 or f16");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -244,9 +164,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         r->select = arg;
         return 0;
     case 't':
-        return charl__bench_parse_dtype(arg, &r->dtype, &r->tf32);
+        return charl__cli_parse_dtype(arg, &r->dtype, &r->tf32);
     case 's':
-        return charl__bench_parse_shape(r->kind, arg, r->shape, &r->n_shapes);
+        return charl__cli_parse_shape(r->kind->shapes, arg, r->shape, &r->n_shapes);
     case 'r':
         return charl__cli_parse_int("--repeat", arg, 1, 10000, &r->repeats);
     case 'm':
@@ -277,7 +197,8 @@ int charl__bench_kernel_main(const charl__bench_kind *kind, const char *path, in
     const struct argp_option options[] = {
         {"device", 'd', "SELECT", 0,
          "auto, gpu, cpu, a number, pci:ADDRESS, name:TEXT or platform:TEXT (`charl devices`)", 0},
-        {"shape", 's', kind->extents, 0, "This one; may be repeated (default: several)", 0},
+        {"shape", 's', kind->shapes->extents, 0,
+         "Time this shape; may be repeated (default: several)", 0},
         {"repeat", 'r', "N", 0, "Samples, of which the median counts (default: 9)", 0},
         {"ms", 'm', "N", 0, "Length of a sample (default: 40)", 0},
         CHARL__BENCH_FORMAT_OPTION,

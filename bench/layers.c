@@ -1,4 +1,4 @@
-/* charl bench linear, conv, attention, layernorm, cross-entropy and embedding: an operator and
+/* charl-bench linear, conv, attention, layernorm, cross-entropy and embedding: an operator and
  * its gradients as a training step runs them. Each gradient has a graph of its own, of which either
  * half is replayed alone where they are apart. */
 #include <string.h>
@@ -341,141 +341,133 @@ static charl_status embedding_begin(charl__bench_case *c)
 }
 
 /* launch/mnist-mlp.ini and shakespeare.ini; GPT-2 124M. */
-static const charl__bench_shape linear_cpu[] = {
+static const charl__cli_shape linear_cpu[] = {
     {{128, 784, 256}, 0}, {{768, 128, 512}, 0}, {{768, 512, 128}, 0}, {{0}, 0}};
-static const charl__bench_shape linear_gpu[] = {{{32768, 768, 2304}, 0},  {{32768, 768, 768}, 0},
-                                                {{32768, 768, 3072}, 0},  {{32768, 3072, 768}, 0},
-                                                {{32768, 768, 50304}, 0}, {{0}, 0}};
+static const charl__cli_shape linear_gpu[] = {{{32768, 768, 2304}, 0},  {{32768, 768, 768}, 0},
+                                              {{32768, 768, 3072}, 0},  {{32768, 3072, 768}, 0},
+                                              {{32768, 768, 50304}, 0}, {{0}, 0}};
 
 /* The convolutions of launch/mnist-cnn.ini and cifar10-resnet.ini; of ResNet-50 with 256 images. */
-static const charl__bench_shape conv_cpu[] = {
+static const charl__cli_shape conv_cpu[] = {
     {{128, 1, 28, 28, 16, 3, 1}, 0},  {{128, 16, 14, 14, 32, 3, 1}, 0},
     {{128, 16, 32, 32, 16, 3, 1}, 0}, {{128, 32, 16, 16, 64, 3, 2}, 0},
     {{128, 64, 8, 8, 64, 3, 1}, 0},   {{0}, 0}};
-static const charl__bench_shape conv_gpu[] = {{{256, 3, 224, 224, 64, 7, 2}, 0},
-                                              {{256, 64, 56, 56, 64, 3, 1}, 0},
-                                              {{256, 64, 56, 56, 256, 1, 1}, 0},
-                                              {{256, 128, 28, 28, 128, 3, 1}, 0},
-                                              {{256, 256, 56, 56, 512, 1, 2}, 0},
-                                              {{256, 256, 14, 14, 256, 3, 1}, 0},
-                                              {{256, 1024, 14, 14, 256, 1, 1}, 0},
-                                              {{256, 512, 7, 7, 512, 3, 1}, 0},
-                                              {{0}, 0}};
+static const charl__cli_shape conv_gpu[] = {{{256, 3, 224, 224, 64, 7, 2}, 0},
+                                            {{256, 64, 56, 56, 64, 3, 1}, 0},
+                                            {{256, 64, 56, 56, 256, 1, 1}, 0},
+                                            {{256, 128, 28, 28, 128, 3, 1}, 0},
+                                            {{256, 256, 56, 56, 512, 1, 2}, 0},
+                                            {{256, 256, 14, 14, 256, 3, 1}, 0},
+                                            {{256, 1024, 14, 14, 256, 1, 1}, 0},
+                                            {{256, 512, 7, 7, 512, 3, 1}, 0},
+                                            {{0}, 0}};
 
 /* launch/shakespeare.ini and a longer sequence; GPT-2 124M, and heads twice as long. */
-static const charl__bench_shape attention_cpu[] = {
+static const charl__cli_shape attention_cpu[] = {
     {{12, 64, 4, 32}, 0}, {{8, 256, 6, 64}, 0}, {{0}, 0}};
-static const charl__bench_shape attention_gpu[] = {
+static const charl__cli_shape attention_gpu[] = {
     {{32, 1024, 12, 64}, 0}, {{16, 2048, 16, 128}, 0}, {{64, 256, 6, 64}, 0}, {{0}, 0}};
 
-static const charl__bench_shape layer_norm_cpu[] = {{{768, 128}, 0}, {{8192, 768}, 0}, {{0}, 0}};
-static const charl__bench_shape layer_norm_gpu[] = {
+static const charl__cli_shape layer_norm_cpu[] = {{{768, 128}, 0}, {{8192, 768}, 0}, {{0}, 0}};
+static const charl__cli_shape layer_norm_gpu[] = {
     {{32768, 768}, 0}, {{32768, 1600}, 0}, {{16384, 384}, 0}, {{0}, 0}};
 
-static const charl__bench_shape cross_entropy_cpu[] = {{{768, 65}, 0}, {{256, 50304}, 0}, {{0}, 0}};
-static const charl__bench_shape cross_entropy_gpu[] = {
+static const charl__cli_shape cross_entropy_cpu[] = {{{768, 65}, 0}, {{256, 50304}, 0}, {{0}, 0}};
+static const charl__cli_shape cross_entropy_gpu[] = {
     {{32768, 50304}, 0}, {{8192, 50257}, 0}, {{0}, 0}};
 
-static const charl__bench_shape embedding_cpu[] = {{{768, 128, 65}, 0}, {{0}, 0}};
-static const charl__bench_shape embedding_gpu[] = {
+static const charl__cli_shape embedding_cpu[] = {{{768, 128, 65}, 0}, {{0}, 0}};
+static const charl__cli_shape embedding_gpu[] = {
     {{32768, 768, 50304}, 0}, {{16384, 384, 65}, 0}, {{0}, 0}};
 
 const charl__bench_kind charl__bench_linear = {
     .name = "linear",
+    .shapes =
+        &(const charl__cli_shape_kind){
+            .extents = "ROWSxINPUTSxOUTPUTS", .n_extents = 3, .cpu = linear_cpu, .gpu = linear_gpu},
     .unit = "GFLOP/s",
-    .extents = "ROWSxINPUTSxOUTPUTS",
-    .n_extents = 3,
-    .cpu = linear_cpu,
-    .gpu = linear_gpu,
     .is_typed = true,
     .multiplies = true,
-    .has_ceiling = true,
-    .doc =
-        "Time a linear layer with a bias, the gradient of its input, and those of weight and bias, "
-        "of 8 slices of the batch and added up. The ceiling is a loop of the device's fastest "
-        "multiplications.",
+    .has_peak = true,
+    .doc = "Time a linear layer with a bias, the gradient of its input, and the gradients of "
+           "weight and bias, computed in 8 slices of the batch and added. The peak is the rate of "
+           "a loop of the device's fastest multiplications.",
     .begin = linear_begin,
     .end = end};
 
 const charl__bench_kind charl__bench_conv = {
     .name = "conv",
+    .shapes =
+        &(const charl__cli_shape_kind){
+            .extents = "BxCxHxWxOxKxS", .n_extents = 7, .cpu = conv_cpu, .gpu = conv_gpu},
     .unit = "GFLOP/s",
-    .extents = "BxCxHxWxOxKxS",
-    .n_extents = 7,
-    .cpu = conv_cpu,
-    .gpu = conv_gpu,
     .is_typed = true,
     .multiplies = true,
-    .has_ceiling = true,
-    .doc =
-        "Time convolutions of B images of C channels, H by W, to O channels with a window of K by "
-        "K, stride S and padding K/2, and the gradients of image and window, the latter of 8 "
-        "slices "
-        "of the batch. The ceiling is a loop of the device's fastest multiplications.",
+    .has_peak = true,
+    .doc = "Time convolutions of B images of C channels, H by W, to O channels with a window of K "
+           "by K, stride S and padding K/2, and the gradients of image and window, the latter in 8 "
+           "slices of the batch. The peak is the rate of a loop of the device's fastest "
+           "multiplications.",
     .begin = conv_begin,
     .end = end};
 
 const charl__bench_kind charl__bench_attention = {
     .name = "attention",
+    .shapes =
+        &(const charl__cli_shape_kind){
+            .extents = "BxTxHEADSxD", .n_extents = 4, .cpu = attention_cpu, .gpu = attention_gpu},
     .unit = "GFLOP/s",
-    .extents = "BxTxHEADSxD",
-    .n_extents = 4,
-    .cpu = attention_cpu,
-    .gpu = attention_gpu,
     .is_typed = true,
     .multiplies = true,
-    .has_ceiling = true,
+    .has_peak = true,
     .doc = "Time causal attention over B sequences of T positions with HEADS heads of D elements, "
-           "and its "
-           "gradient. Half of the T*T products count, and for the gradient 2.5 times as many. The "
-           "ceiling is a loop of the device's fastest multiplications.",
+           "and its gradient. Half of the T*T products count, and 2.5 times as many for the "
+           "gradient. The peak is the rate of a loop of the device's fastest multiplications.",
     .begin = attention_begin,
     .end = end};
 
 const charl__bench_kind charl__bench_layer_norm = {
     .name = "layernorm",
+    .shapes = &(const charl__cli_shape_kind){.extents = "ROWSxCOLUMNS",
+                                             .n_extents = 2,
+                                             .cpu = layer_norm_cpu,
+                                             .gpu = layer_norm_gpu},
     .unit = "GB/s",
-    .extents = "ROWSxCOLUMNS",
-    .n_extents = 2,
-    .cpu = layer_norm_cpu,
-    .gpu = layer_norm_gpu,
     .is_typed = true,
-    .has_ceiling = true,
-    .doc = "Time layer norm and its gradients, of x alone and of x and w. What has to be read and "
-           "written once counts. The "
-           "ceiling is "
-           "a loop that copies as much as the forward pass moves.",
+    .has_peak = true,
+    .doc =
+        "Time layer norm and its gradients, of x alone and of x and w. Bytes counted: operands and "
+        "results, once each. The peak is a loop that copies as much as the forward pass moves.",
     .begin = layer_norm_begin,
     .end = end};
 
 const charl__bench_kind charl__bench_cross_entropy = {
     .name = "cross-entropy",
+    .shapes = &(const charl__cli_shape_kind){.extents = "ROWSxCLASSES",
+                                             .n_extents = 2,
+                                             .cpu = cross_entropy_cpu,
+                                             .gpu = cross_entropy_gpu},
     .unit = "GB/s",
-    .extents = "ROWSxCLASSES",
-    .n_extents = 2,
-    .cpu = cross_entropy_cpu,
-    .gpu = cross_entropy_gpu,
     .is_typed = true,
-    .has_ceiling = true,
-    .doc =
-        "Time the loss of a classifier, alone and with its gradient. The logits count once for the "
-        "loss, and once read and once written with the gradient. The ceiling is a loop that copies "
-        "as much as the forward pass moves.",
+    .has_peak = true,
+    .doc = "Time the loss of a classifier, alone and with its gradient. Bytes counted: the logits, "
+           "read once for the loss, read and written once with the gradient. The peak is a loop "
+           "that copies as much as the forward pass moves.",
     .begin = cross_entropy_begin,
     .end = end};
 
 const charl__bench_kind charl__bench_embedding = {
     .name = "embedding",
+    .shapes = &(const charl__cli_shape_kind){.extents = "POSITIONSxCOLUMNSxTOKENS",
+                                             .n_extents = 3,
+                                             .cpu = embedding_cpu,
+                                             .gpu = embedding_gpu},
     .unit = "GB/s",
-    .extents = "POSITIONSxCOLUMNSxTOKENS",
-    .n_extents = 3,
-    .cpu = embedding_cpu,
-    .gpu = embedding_gpu,
     .is_typed = true,
-    .has_ceiling = true,
-    .doc =
-        "Time rows of a table by token, of tokens spread over it, and the gradient of the table. "
-        "Rows count once read and once written; for the gradient, rows read and the table in "
-        "f32 written. The ceiling is a loop that copies as much as the forward pass moves.",
+    .has_peak = true,
+    .doc = "Time the lookup of rows of a table by token, with tokens spread over the table, and "
+           "the gradient of the table. Bytes counted: rows read and written once; for the "
+           "gradient, rows read and the table written in f32. The peak is a loop that copies as "
+           "much as the forward pass moves.",
     .begin = embedding_begin,
     .end = end};

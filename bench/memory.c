@@ -1,4 +1,4 @@
-/* charl bench copy and charl bench launch: what moving memory and starting kernels costs. */
+/* charl-bench copy and charl-bench launch: what moving memory and starting kernels costs. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -82,24 +82,22 @@ static void copy_end(charl__bench_case *c)
     }
 }
 
-static const charl__bench_shape copy_cpu[] = {
+static const charl__cli_shape copy_cpu[] = {
     {{1 << 16}, 0}, {{1 << 20}, 0}, {{16 << 20}, 0}, {{128 << 20}, 0}, {{0}, 0}};
-static const charl__bench_shape copy_gpu[] = {
+static const charl__cli_shape copy_gpu[] = {
     {{1 << 20}, 0}, {{16 << 20}, 0}, {{256 << 20}, 0}, {{1 << 30}, 0}, {{0}, 0}};
 
 const charl__bench_kind charl__bench_copy = {
     .name = "copy",
+    .shapes =
+        &(const charl__cli_shape_kind){
+            .extents = "BYTES", .n_extents = 1, .cpu = copy_cpu, .gpu = copy_gpu},
     .unit = "GB/s",
-    .rival = "memcpy",
-    .extents = "BYTES",
-    .n_extents = 1,
-    .cpu = copy_cpu,
-    .gpu = copy_gpu,
-    .has_ceiling = true,
-    .doc =
-        "Time copies: within the device's memory (bytes read and written count), to it and from it "
-        "(each byte once) through pinned host memory, and memcpy in one thread of the host. The "
-        "ceiling is a loop that copies and does nothing else.",
+    .baseline = "memcpy",
+    .has_peak = true,
+    .doc = "Time copies: within the device's memory (bytes read and written count), to it and from "
+           "it (each byte once) through pinned host memory, and memcpy in one thread of the host. "
+           "The peak is a loop that copies and does nothing else.",
     .begin = copy_begin,
     .end = copy_end};
 
@@ -172,18 +170,16 @@ static void launch_end(charl__bench_case *c)
     }
 }
 
-static const charl__bench_shape launch_any[] = {{{1}, 0}, {{1 << 16}, 0}, {{0}, 0}};
+static const charl__cli_shape launch_any[] = {{{1}, 0}, {{1 << 16}, 0}, {{0}, 0}};
 
 const charl__bench_kind charl__bench_launch = {
     .name = "launch",
+    .shapes =
+        &(const charl__cli_shape_kind){
+            .extents = "ELEMENTS", .n_extents = 1, .cpu = launch_any, .gpu = launch_any},
     .unit = "1000/s",
-    .rival = "direct",
-    .extents = "ELEMENTS",
-    .n_extents = 1,
-    .cpu = launch_any,
-    .gpu = launch_any,
-    .doc =
-        "Time the launch of a kernel that fills ELEMENTS numbers with zero: one after another, as "
-        "operators start them; replayed, as a training step does; and each waited for.",
+    .baseline = "direct",
+    .doc = "Time the launch of a kernel that fills ELEMENTS numbers with zero: direct, as "
+           "operators start kernels; replayed, as a training step does; and waited for one by one.",
     .begin = launch_begin,
     .end = launch_end};

@@ -1,4 +1,4 @@
-/* charl bench optimizer: the update of all parameters, gradient norm included. */
+/* charl-bench optimizer: the update of all parameters, gradient norm included. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "charl/ops.h"
@@ -82,24 +82,20 @@ static void end(charl__bench_case *c)
     }
 }
 
-static const charl__bench_shape cpu[] = {
+static const charl__cli_shape cpu[] = {
     {{235146}, 0}, {{4 << 20}, 0}, {{4 << 20}, 1}, {{4 << 20}, 2}, {{0}, 0}};
-static const charl__bench_shape gpu[] = {
+static const charl__cli_shape gpu[] = {
     {{235146}, 0}, {{124439808}, 0}, {{124439808}, 1}, {{124439808}, 2}, {{0}, 0}};
 
 const charl__bench_kind charl__bench_optimizer = {
     .name = "optimizer",
+    .shapes =
+        &(const charl__cli_shape_kind){
+            .extents = "ELEMENTS", .n_extents = 1, .forms = forms, .cpu = cpu, .gpu = gpu},
     .unit = "GB/s",
-    .extents = "ELEMENTS",
-    .n_extents = 1,
-    .forms = forms,
-    .cpu = cpu,
-    .gpu = gpu,
-    .has_ceiling = true,
-    .doc =
-        "Time the update of a matrix of ELEMENTS f32 parameters (rounded up to rows of 256), with "
-        "the "
-        "gradient's norm and clipping. Bytes counted: the gradient twice, values and states read "
-        "and written. The ceiling is a loop that copies as much.",
+    .has_peak = true,
+    .doc = "Time the update of a matrix of ELEMENTS f32 parameters (rounded up to rows of 256), "
+           "with gradient norm and clipping. Bytes counted: the gradient twice, values and states "
+           "read and written. The peak is a loop that copies as much.",
     .begin = begin,
     .end = end};

@@ -9,9 +9,8 @@ enum { WGMMA_GROUP = 256, MMA_GROUP = 256, WGMMA_BYTES = 65536, GROUPS_PER_UNIT 
 
 static const int WGMMA_ROUNDS = 2048, MMA_ROUNDS = 8192, FMA_ROUNDS = 16384;
 
-struct charl__ceiling {
+struct charl__roofline {
     charl_device *dev;
-    const char *name;
     double amount;
     charl_buffer *from, *to;
     char defines[96];
@@ -20,7 +19,7 @@ struct charl__ceiling {
 
 /* On CPUs a work-item is a loop over vectors as wide as a register; on GPUs it has its own
  * registers, and 16 bytes at a time. */
-static void specialise(charl__ceiling *c, int *lanes, int *each, int *chains)
+static void specialise(charl__roofline *c, int *lanes, int *each, int *chains)
 {
     const charl_device_facts *facts = charl__device_facts(c->dev);
     const bool is_wide = facts->group == 1;
@@ -36,7 +35,7 @@ static void specialise(charl__ceiling *c, int *lanes, int *each, int *chains)
     c->launch.local[0] = is_wide ? 1 : 256;
 }
 
-static charl_status create(charl_device *dev, charl__ceiling **out)
+static charl_status create(charl_device *dev, charl__roofline **out)
 {
     charl_status st = CHARL_OK;
 
@@ -46,10 +45,10 @@ cleanup:
     return st;
 }
 
-charl_status charl__ceiling_copy(charl_device *dev, int64_t bytes, charl__ceiling **out)
+charl_status charl__roofline_copy(charl_device *dev, int64_t bytes, charl__roofline **out)
 {
     charl_status st = CHARL_OK;
-    charl__ceiling *c = NULL;
+    charl__roofline *c = NULL;
     int lanes, each, chains;
     int64_t group, groups;
 
@@ -60,7 +59,6 @@ charl_status charl__ceiling_copy(charl_device *dev, int64_t bytes, charl__ceilin
     groups = bytes > group ? (bytes + group - 1) / group : 1;
     CHARL_TRY(charl__buffer_create(dev, (size_t)(groups * group), "benchmark", &c->from));
     CHARL_TRY(charl__buffer_create(dev, (size_t)(groups * group), "benchmark", &c->to));
-    c->name = "copy loop";
     c->amount = 2.0 * (double)(groups * group);
     c->launch.entry = "ceiling_copy";
     c->launch.global[0] = (size_t)groups * c->launch.local[0];
@@ -69,11 +67,11 @@ charl_status charl__ceiling_copy(charl_device *dev, int64_t bytes, charl__ceilin
     *out = c;
     c = NULL;
 cleanup:
-    charl__ceiling_destroy(c);
+    charl__roofline_destroy(c);
     return st;
 }
 
-static charl_status prepare_fma(charl__ceiling *c)
+static charl_status prepare_fma(charl__roofline *c)
 {
     charl_status st = CHARL_OK;
     const int64_t groups = (int64_t)GROUPS_PER_UNIT * charl_device_get_info(c->dev)->compute_units;
@@ -83,7 +81,6 @@ static charl_status prepare_fma(charl__ceiling *c)
     specialise(c, &lanes, &each, &chains);
     items = groups * (int64_t)c->launch.local[0];
     CHARL_TRY(charl__buffer_create(c->dev, (size_t)(items * lanes * 4), "benchmark", &c->to));
-    c->name = "fma loop";
     c->amount = 2.0 * chains * lanes * FMA_ROUNDS * (double)items;
     c->launch.entry = "ceiling_fma";
     c->launch.global[0] = (size_t)items;
@@ -94,14 +91,13 @@ cleanup:
     return st;
 }
 
-static charl_status prepare_wgmma(charl__ceiling *c, charl_dtype dtype)
+static charl_status prepare_wgmma(charl__roofline *c, charl_dtype dtype)
 {
     charl_status st = CHARL_OK;
     const int64_t groups = charl_device_get_info(c->dev)->compute_units;
 
     CHARL_TRY(charl__buffer_create(c->dev, (size_t)groups * WGMMA_GROUP * 4, "benchmark", &c->to));
     snprintf(c->defines, sizeof c->defines, "#define IS_F16 %d\n", dtype == CHARL_F16);
-    c->name = "wgmma loop";
     c->amount = 2.0 * 2 * 64 * 256 * 64 * WGMMA_ROUNDS * (double)groups;
     c->launch =
         (charl_launch){.file = "nvidia/device/ceiling_wgmma",
@@ -115,7 +111,7 @@ cleanup:
     return st;
 }
 
-static charl_status prepare_mma(charl__ceiling *c, charl_dtype dtype)
+static charl_status prepare_mma(charl__roofline *c, charl_dtype dtype)
 {
     charl_status st = CHARL_OK;
     const int size = (int)charl_dtype_size(dtype);
@@ -124,7 +120,6 @@ static charl_status prepare_mma(charl__ceiling *c, charl_dtype dtype)
     CHARL_TRY(charl__buffer_create(c->dev, (size_t)groups * MMA_GROUP * 4, "benchmark", &c->to));
     snprintf(c->defines, sizeof c->defines, "#define SIZE %d\n#define IS_F16 %d\n", size,
              dtype == CHARL_F16);
-    c->name = "mma loop";
     c->amount = 2.0 * 8 * 8 * 16 * 8 * (32.0 / size) * MMA_ROUNDS * (double)groups;
     c->launch = (charl_launch){.file = "nvidia/device/ceiling_mma",
                                .entry = "ceiling_mma",
@@ -136,13 +131,13 @@ cleanup:
     return st;
 }
 
-charl_status charl__ceiling_multiply(charl_device *dev, charl_dtype dtype, charl__ceiling **out)
+charl_status charl__roofline_multiply(charl_device *dev, charl_dtype dtype, charl__roofline **out)
 {
     charl_status st = CHARL_OK;
     const charl_device_facts *facts = charl__device_facts(dev);
     const bool is_half = dtype == CHARL_BF16 || dtype == CHARL_F16;
     const bool has_mma = is_half ? facts->mma : facts->tf32;
-    charl__ceiling *c = NULL;
+    charl__roofline *c = NULL;
 
     *out = NULL;
     CHARL_TRY(create(dev, &c));
@@ -152,11 +147,11 @@ charl_status charl__ceiling_multiply(charl_device *dev, charl_dtype dtype, charl
     *out = c;
     c = NULL;
 cleanup:
-    charl__ceiling_destroy(c);
+    charl__roofline_destroy(c);
     return st;
 }
 
-void charl__ceiling_destroy(charl__ceiling *c)
+void charl__roofline_destroy(charl__roofline *c)
 {
     if (c) {
         charl__buffer_release(c->from);
@@ -165,17 +160,12 @@ void charl__ceiling_destroy(charl__ceiling *c)
     }
 }
 
-const char *charl__ceiling_name(const charl__ceiling *c)
-{
-    return c->name;
-}
-
-double charl__ceiling_amount(const charl__ceiling *c)
+double charl__roofline_amount(const charl__roofline *c)
 {
     return c->amount;
 }
 
-charl_status charl__ceiling_run(charl__ceiling *c)
+charl_status charl__roofline_run(charl__roofline *c)
 {
     return charl__launch(c->dev, &c->launch);
 }

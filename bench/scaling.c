@@ -1,4 +1,4 @@
-/* charl bench scaling: the time of a training step on other numbers of ranks, predicted from what
+/* charl-bench scaling: the time of a training step on other numbers of ranks, predicted from what
  * is measured here: the computing time of a rank with several shares of the batch, every rank for
  * itself but all at once, and the all-reduce. On several ranks the step itself is measured too. */
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "charl/device.h"
 #include "bench/bench.h"
 #include "cli/cli_steps.h"
-#include "cli/charl_commands.h"
+#include "cli/cli_ranks.h"
 #include "bench/scaling_model.h"
 
 enum {
@@ -35,12 +35,12 @@ typedef struct link_option {
 } link_option;
 
 typedef struct scaling {
-    charl__bench_config config;
+    charl__cli_steps_config config;
     link_option near, far;
     int64_t node, repeats; /* 0: by the devices */
     charl__bench_format format;
     /* found */
-    charl__bench_steps here; /* on all ranks that there are */
+    charl__cli_steps here; /* on all ranks that there are */
     charl__compute_curve curve;
     charl__cluster cluster;
     int ranks;
@@ -76,9 +76,9 @@ static charl_status measure_round(scaling *s, charl_comm *comm, charl_comm *alon
 {
     charl_status st = CHARL_OK;
     charl__compute_curve *c = &s->curve;
-    charl__bench_steps steps;
+    charl__cli_steps steps;
 
-    CHARL_TRY(charl__bench_steps_run(&s->config, comm, ROWS, NULL, 0, &steps));
+    CHARL_TRY(charl__cli_steps_run(&s->config, comm, ROWS, NULL, 0, &steps));
     if (is_better(steps.step_s, s->here.step_s)) {
         s->here = steps;
     }
@@ -86,7 +86,7 @@ static charl_status measure_round(scaling *s, charl_comm *comm, charl_comm *alon
         choose_shares(s);
     }
     for (int i = 0; i < c->n; i++) {
-        st = charl__bench_steps_run(&s->config, alone, ROWS, &s->here, (int)c->slices[i], &steps);
+        st = charl__cli_steps_run(&s->config, alone, ROWS, &s->here, (int)c->slices[i], &steps);
         CHARL_TRY(charl_comm_agree(comm, st));
         CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &steps.step_s, 1));
         c->compute_s[i] = is_better(steps.step_s, c->compute_s[i]) ? steps.step_s : c->compute_s[i];
@@ -142,10 +142,9 @@ static charl_status check_link(scaling *s, charl_comm *comm)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_REQUIRE(
-        s->ranks > 1 || link_here(s, comm)->given, CHARL_ERR_CONFIG,
-        "one rank has no link to measure; HINT mpirun -n 2 charl bench scaling CONFIG, or "
-        "--near=LATENCY_US,GB_PER_S");
+    CHARL_REQUIRE(s->ranks > 1 || link_here(s, comm)->given, CHARL_ERR_CONFIG,
+                  "one rank cannot measure a link; HINT mpirun -n 2 charl-bench scaling CONFIG, or "
+                  "--near=LATENCY_US,GB_PER_S");
 cleanup:
     return st;
 }
@@ -191,7 +190,7 @@ cleanup:
 /* `share` slices on each of `ranks` ranks. */
 static prediction predict(const scaling *s, const char *kind, int ranks, double share)
 {
-    const charl__bench_steps *h = &s->here;
+    const charl__cli_steps *h = &s->here;
     const double element = h->bf16 ? 2 : 4, bytes = (double)h->gradients * element;
     const double last = h->overlaps ? (double)h->last_gradients * element : 0;
     const double buckets = h->overlaps ? (bytes - last) / h->bucket : 1;
@@ -257,7 +256,7 @@ static void print_prediction(const scaling *s, const prediction *p)
 
 static void print_head(const scaling *s, const charl__bench_table *t)
 {
-    const charl__bench_steps *h = &s->here;
+    const charl__cli_steps *h = &s->here;
 
     charl__bench_note(t,
                       "%s: %" PRId64 " parameters, batch %" PRId64 " = %d slices; measured on %d "

@@ -1,5 +1,5 @@
-/* charl bench step: what a training step takes, and what part of the device's ceiling its products
- * reach. */
+/* charl-bench step: the time of a training step, and the rate of its products relative to the
+ * measured peak of the device. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,20 +8,20 @@
 #include "charl/config.h"
 #include "bench/bench.h"
 #include "cli/cli_steps.h"
-#include "cli/charl_commands.h"
+#include "cli/cli_ranks.h"
 #include "bench/roofline.h"
 
 typedef struct step_bench {
-    charl__bench_config config;
+    charl__cli_steps_config config;
     int64_t repeats, ms;
     charl__bench_format format;
-    charl__bench_steps found;
-    double ceiling; /* floating-point operations per second, of all ranks' devices */
+    charl__cli_steps found;
+    double peak; /* floating-point operations per second, of all ranks' devices */
 } step_bench;
 
-static charl_status run_ceiling(void *ctx)
+static charl_status run_peak(void *ctx)
 {
-    return charl__ceiling_run(ctx);
+    return charl__roofline_run(ctx);
 }
 
 static charl_status wait_device(void *on)
@@ -29,8 +29,9 @@ static charl_status wait_device(void *on)
     return charl_device_sync(on);
 }
 
-/* What the device of this rank multiplies in the step's precision, beside those of the others. */
-static charl_status measure_ceiling(step_bench *s)
+/* Peak arithmetic of this rank's device in the precision of the step, while the other ranks measure
+ * theirs. */
+static charl_status measure_peak(step_bench *s)
 {
     charl_status st = CHARL_OK;
     static const charl_dtype dtypes[] = {[CHARL_PRECISION_F32] = CHARL_F32,
@@ -38,25 +39,24 @@ static charl_status measure_ceiling(step_bench *s)
                                          [CHARL_PRECISION_F16] = CHARL_F16};
     const charl__bench_effort effort = {.repeats = (int)s->repeats,
                                         .sample_s = (double)s->ms * 1e-4};
-    charl__bench_subject subject = {.name = "ceiling", .run = run_ceiling, .wait = wait_device};
-    charl__ceiling *ceiling = NULL;
+    charl__bench_subject subject = {.name = "peak", .run = run_peak, .wait = wait_device};
+    charl__roofline *peak = NULL;
     charl_device *dev = NULL;
     char select[16];
 
     snprintf(select, sizeof select, "%d", s->found.device);
-    CHARL_TRY(charl_device_open(&(charl_device_request){.select = select,
-                                                        .local_size = 1,
-                                                        .exact = true,
-                                                        .allow_tf32 = s->found.allow_tf32,
-                                                        .compiling = charl__cli_compiling_show},
-                                &dev));
-    CHARL_TRY(charl__ceiling_multiply(dev, dtypes[s->found.precision], &ceiling));
-    subject.ctx = ceiling;
+    CHARL_TRY(charl_device_open(
+        &(charl_device_request){
+            .select = select, .local_size = 1, .exact = true, .allow_tf32 = s->found.allow_tf32,
+            .compiling = charl__cli_compiling_show},
+        &dev));
+    CHARL_TRY(charl__roofline_multiply(dev, dtypes[s->found.precision], &peak));
+    subject.ctx = peak;
     subject.on = dev;
     CHARL_TRY(charl__bench_measure(NULL, &subject, 1, &effort));
-    s->ceiling = charl__ceiling_amount(ceiling) / subject.median_s;
+    s->peak = charl__roofline_amount(peak) / subject.median_s;
 cleanup:
-    charl__ceiling_destroy(ceiling);
+    charl__roofline_destroy(peak);
     charl_device_close(dev);
     return st;
 }
@@ -66,16 +66,16 @@ static charl_status measure(step_bench *s, charl_comm *comm)
     charl_status st = CHARL_OK;
 
     s->config.row_s = (double)s->ms * 1e-3;
-    CHARL_TRY(charl__bench_steps_run(&s->config, comm, (int)s->repeats, NULL, 0, &s->found));
-    CHARL_TRY(charl_comm_agree(comm, measure_ceiling(s)));
-    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_SUM, &s->ceiling, 1));
+    CHARL_TRY(charl__cli_steps_run(&s->config, comm, (int)s->repeats, NULL, 0, &s->found));
+    CHARL_TRY(charl_comm_agree(comm, measure_peak(s)));
+    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_SUM, &s->peak, 1));
 cleanup:
     return st;
 }
 
 static void print_table(const step_bench *s, int ranks)
 {
-    const charl__bench_steps *f = &s->found;
+    const charl__cli_steps *f = &s->found;
     const double samples = (double)f->batch / f->median_s;
 
     printf("%s: %" PRId64 " parameters in %s, batch %" PRId64 " = %d slices, %d rank%s\n",
@@ -89,35 +89,35 @@ static void print_table(const step_bench *s, int ranks)
     if (f->window > 0) {
         printf(", %.6g tokens/s", samples * (double)f->window);
     }
-    printf("\n  products  %.4g GFLOP, %.4g GFLOP/s, %.3g of the ceiling of %.4g GFLOP/s\n",
-           f->flop * 1e-9, f->flop / f->median_s * 1e-9, f->flop / f->median_s / s->ceiling,
-           s->ceiling * 1e-9);
+    printf("\n  products  %.4g GFLOP, %.4g GFLOP/s, %.3g of the measured peak of %.4g GFLOP/s\n",
+           f->flop * 1e-9, f->flop / f->median_s * 1e-9, f->flop / f->median_s / s->peak,
+           s->peak * 1e-9);
 }
 
 static void print_csv(const step_bench *s, int ranks)
 {
-    const charl__bench_steps *f = &s->found;
+    const charl__cli_steps *f = &s->found;
     const double samples = (double)f->batch / f->median_s;
 
     printf("bench,ranks,config,precision,parameters,batch,slices,launches,median_s,best_s,"
-           "samples_per_s,tokens_per_s,flop,of_ceiling\n");
+           "samples_per_s,tokens_per_s,flop,of_peak\n");
     printf("step,%d,%s,%s,%" PRId64 ",%" PRId64 ",%d,%d,%.9g,%.9g,%.6g,%.6g,%.6g,%.4g\n", ranks,
            s->config.path, charl_config_choice_name("train", "precision", f->precision),
            f->parameters, f->batch, f->slices, f->launches, f->median_s, f->step_s, samples,
-           samples * (double)f->window, f->flop, f->flop / f->median_s / s->ceiling);
+           samples * (double)f->window, f->flop, f->flop / f->median_s / s->peak);
 }
 
 static void print_jsonl(const step_bench *s, int ranks)
 {
-    const charl__bench_steps *f = &s->found;
+    const charl__cli_steps *f = &s->found;
     const double samples = (double)f->batch / f->median_s;
 
     printf("{\"bench\":\"step\",\"ranks\":%d,\"precision\":\"%s\",\"parameters\":%" PRId64
            ",\"batch\":%" PRId64 ",\"slices\":%d,\"launches\":%d,\"median_s\":%.9g,\"best_s\":%.9g,"
-           "\"samples_per_s\":%.6g,\"tokens_per_s\":%.6g,\"flop\":%.6g,\"of_ceiling\":%.4g}\n",
+           "\"samples_per_s\":%.6g,\"tokens_per_s\":%.6g,\"flop\":%.6g,\"of_peak\":%.4g}\n",
            ranks, charl_config_choice_name("train", "precision", f->precision), f->parameters,
            f->batch, f->slices, f->launches, f->median_s, f->step_s, samples,
-           samples * (double)f->window, f->flop, f->flop / f->median_s / s->ceiling);
+           samples * (double)f->window, f->flop, f->flop / f->median_s / s->peak);
 }
 
 static int run(void *ctx, charl_comm *comm)
@@ -144,7 +144,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 'r':
-        return charl__cli_parse_int("--repeat", arg, 1, CHARL__BENCH_ROWS, &s->repeats);
+        return charl__cli_parse_int("--repeat", arg, 1, CHARL__CLI_ROWS, &s->repeats);
     case 'm':
         return charl__cli_parse_int("--ms", arg, 1, 60000, &s->ms);
     case 'f':
@@ -165,9 +165,9 @@ int charl__bench_step_main(const char *path, int argc, char **argv)
         options,
         parse_option,
         "CONFIG [SECTION.KEY=VALUE...]",
-        "Train some hundred milliseconds, again and again, and print the time of a step, samples "
-        "and tokens per second, and which part of what the device can multiply the step's matrix "
-        "products, convolutions and attention reach. Nothing is written.",
+        "Train repeatedly for some hundred milliseconds and print the time of a step, samples and "
+        "tokens per second, and the rate of the step's matrix products, convolutions and attention "
+        "as a fraction of the measured peak of the device. Nothing is written.",
         NULL,
         NULL,
         NULL};

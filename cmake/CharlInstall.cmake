@@ -1,7 +1,7 @@
 # cmake --install: programs, library, headers, and what find_package and pkg-config need to find them.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS charl charl-train RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS charl charl-train charl-bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS charl_shared EXPORT charlTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/charl ${PROJECT_BINARY_DIR}/include/charl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h")

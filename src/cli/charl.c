@@ -27,7 +27,6 @@ static const charl__cli_command commands[] = {
      charl__predict_main, NULL},
     {"generate", "CONFIG CHECKPOINT --prompt TEXT", "text from a trained language model",
      charl__generate_main, NULL},
-    {"bench", "", "", NULL, charl__bench_commands},
     {"version", "", "print the version", version, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -7,6 +7,7 @@
 #include "charl/checkpoint.h"
 #include "charl/train.h"
 #include "cli/charl_commands.h"
+#include "cli/cli_ranks.h"
 
 enum { MAX_OVERRIDES = 64 };
 

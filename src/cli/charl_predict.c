@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cli/charl_commands.h"
+#include "cli/cli_ranks.h"
 #include "cli/charl_predict.h"
 
 enum { MAX_OVERRIDES = 64, MAX_OPERANDS = 1 << 20, MOST_AT_ONCE = 64, PATH_BYTES = 4096 };

@@ -6,22 +6,23 @@
 
 #include "base/env.h"
 #include "base/error.h"
-#include "bench/kernel.h"
-#include "cli/cli_steps.h"
 #include "cli/charl_commands.h"
+#include "cli/cli_ranks.h"
+#include "cli/cli_shapes.h"
+#include "cli/cli_steps.h"
 #include "tensor/gemm_tune.h"
 
-enum { NT, NN, TN, KEY_LIST = 256, KEY_CLEAR };
+enum { KEY_LIST = 256, KEY_CLEAR };
 
 typedef struct tuning {
     const char *select;
     int dtype; /* charl_dtype; -1: not told */
     bool tf32; /* f32, multiplied so */
     bool list, clear, verbose;
-    charl__bench_shape shape[CHARL__BENCH_SHAPES + 1];
+    charl__cli_shape shape[CHARL__CLI_SHAPES + 1];
     int n_shapes;
-    charl__bench_config config;
-    charl__bench_steps found;
+    charl__cli_steps_config config;
+    charl__cli_steps found;
 } tuning;
 
 static error_t parse_tune(int key, char *arg, struct argp_state *state)
@@ -33,9 +34,9 @@ static error_t parse_tune(int key, char *arg, struct argp_state *state)
         t->select = arg;
         return 0;
     case 't':
-        return charl__bench_parse_dtype(arg, &t->dtype, &t->tf32);
+        return charl__cli_parse_dtype(arg, &t->dtype, &t->tf32);
     case 's':
-        return charl__bench_parse_shape(&charl__bench_gemm, arg, t->shape, &t->n_shapes);
+        return charl__cli_parse_shape(&charl__cli_products, arg, t->shape, &t->n_shapes);
     case 'v':
         t->verbose = true;
         return 0;
@@ -65,26 +66,28 @@ static void print_found(const tuning *t, const char *key, double flop, const cha
     fflush(stdout);
 }
 
-/* A product as charl bench gemm has it: see there. */
-static charl_status tune_shape(const tuning *t, charl_device *dev, const charl__bench_shape *shape)
+/* The same product as charl-bench gemm times. */
+static charl_status tune_shape(const tuning *t, charl_device *dev, const charl__cli_shape *shape)
 {
     charl_status st = CHARL_OK;
     const int form = shape->form;
     const charl_tensor operand = {.dtype = (charl_dtype)t->dtype},
-                       result = {.dtype = form == TN ? CHARL_F32 : (charl_dtype)t->dtype};
-    const charl_gemm p = {.a = &operand,
-                          .b = &operand,
-                          .out = &result,
-                          .m = shape->x[0],
-                          .n = shape->x[1],
-                          .k = shape->x[2],
-                          .a_kind = form == TN ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
-                          .b_kind = form == NT ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN};
+                       result = {.dtype =
+                                     form == CHARL__CLI_TN ? CHARL_F32 : (charl_dtype)t->dtype};
+    const charl_gemm p = {
+        .a = &operand,
+        .b = &operand,
+        .out = &result,
+        .m = shape->x[0],
+        .n = shape->x[1],
+        .k = shape->x[2],
+        .a_kind = form == CHARL__CLI_TN ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN,
+        .b_kind = form == CHARL__CLI_NT ? CHARL_GEMM_TRANSPOSED : CHARL_GEMM_PLAIN};
     charl__gemm_tuned found;
     char label[64];
 
     snprintf(label, sizeof label, "%s %s %" PRId64 "x%" PRId64 "x%" PRId64,
-             charl_dtype_name(operand.dtype), charl__bench_gemm.forms[form], p.m, p.n, p.k);
+             charl_dtype_name(operand.dtype), charl__cli_products.forms[form], p.m, p.n, p.k);
     st = charl__gemm_tune(dev, &p, &found);
     if (st == CHARL_ERR_NOMEM) {
         printf("%-46s left out: %s\n", label, charl_error_message());
@@ -102,13 +105,13 @@ static charl_status tune_shapes(tuning *t, charl_device *dev)
 {
     charl_status st = CHARL_OK;
     const bool is_cpu = charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
-    const charl__bench_shape *shape = t->n_shapes > 0 ? t->shape
-                                      : is_cpu        ? charl__bench_gemm.cpu
-                                                      : charl__bench_gemm.gpu;
+    const charl__cli_shape *shape = t->n_shapes > 0 ? t->shape
+                                    : is_cpu        ? charl__cli_products.cpu
+                                                    : charl__cli_products.gpu;
 
     CHARL_TRY(charl__choices_check());
     if (t->dtype < 0) {
-        t->dtype = (int)charl__bench_dtype(dev);
+        t->dtype = (int)charl__cli_default_dtype(dev);
     }
     for (; shape->x[0] > 0; shape++) {
         CHARL_TRY(tune_shape(t, dev, shape));
@@ -167,7 +170,7 @@ static int train(void *ctx, charl_comm *comm)
     CHARL_TRY(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
     CHARL_TRY(charl_comm_agree(comm, charl__choices_check()));
     charl__env_set(CHARL_ENV_TUNE, "first");
-    CHARL_TRY(charl__bench_steps_run(&t->config, comm, 1, NULL, 0, &t->found));
+    CHARL_TRY(charl__cli_steps_run(&t->config, comm, 1, NULL, 0, &t->found));
     if (charl_comm_rank(comm) == 0) {
         snprintf(select, sizeof select, "%d", t->found.device);
         t->select = select;
@@ -191,7 +194,7 @@ static int tune_config(tuning *t, const charl__cli_operands *operands, int *argc
                                 "--dtype, --shape, --list and --clear do not go with it");
     }
     t->config.steps_per_row = 1;
-    st = charl__bench_config_read(operands->count, operands->values, &t->config, &config);
+    st = charl__cli_steps_config_read(operands->count, operands->values, &t->config, &config);
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }
@@ -225,7 +228,7 @@ int charl__tune_main(const char *path, int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    charl__cli_operands operands = {.max = 1 + CHARL__BENCH_OVERRIDES};
+    charl__cli_operands operands = {.max = 1 + CHARL__CLI_OVERRIDES};
     tuning t = {.dtype = -1};
     charl_status st;
     int code = charl__cli_parse(path, &argp, &operands, argc, argv, &t);

@@ -1,9 +1,11 @@
-/* Commands of charl that run on ranks. */
+/* Start and end of a command on ranks, and its failures. */
+#include "cli/cli_ranks.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "cli/charl_commands.h"
+#include "cli/cli.h"
 
 enum { MESSAGE_BYTES = 2048 };
 
@@ -13,7 +15,7 @@ void charl__ranks_lost(void *comm, charl_status st)
 {
     char text[MESSAGE_BYTES];
 
-    snprintf(text, sizeof text, "charl: error: %s\n", charl_error_message());
+    snprintf(text, sizeof text, "%s: error: %s\n", charl__cli_program(), charl_error_message());
     charl_comm_exit(comm, charl__cli_exit_code(st), text);
 }
 
@@ -44,7 +46,7 @@ static void on_death(void *comm, const charl_comm_death *death)
 {
     char text[MESSAGE_BYTES];
 
-    snprintf(text, sizeof text, "charl: error: %s\n", death->message);
+    snprintf(text, sizeof text, "%s: error: %s\n", charl__cli_program(), death->message);
     charl_comm_exit(comm, CHARL__EXIT_COMM, text);
 }
 

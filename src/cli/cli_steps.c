@@ -1,27 +1,29 @@
-/* Short trainings for benchmarks. */
+/* Short trainings: the events of a training give the times of its rows and stop it. */
 #include "cli/cli_steps.h"
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "charl/train.h"
-#include "bench/bench.h"
-#include "cli/charl_commands.h"
+#include "cli/cli.h"
+#include "cli/cli_ranks.h"
 
 enum { STEPS_PER_ROW = 8, FEW_ROWS = 2, MOST_STEPS = 10000, OWN = 8, TEXT = 64 };
 
 typedef struct watch {
     charl_comm *comm;
-    charl__bench_steps *out;
+    charl__cli_steps *out;
     charl_config *config; /* its log.interval is the length of a row */
     double length_s;      /* that rows shall have, as soon as it is known how many steps that are */
     int64_t last;         /* step of the row before */
     int rows, counted;
-    double row_s[CHARL__BENCH_ROWS];
+    double row_s[CHARL__CLI_ROWS];
     atomic_int stop;
 } watch;
 
@@ -63,7 +65,7 @@ cleanup:
 static charl_status on_trained(void *ctx, const charl_train_row *row)
 {
     watch *w = ctx;
-    charl__bench_steps *out = w->out;
+    charl__cli_steps *out = w->out;
     const double step_s = row->step_ms / 1e3;
     const bool is_whole = w->last > 0 && row->step - w->last == w->config->log.interval;
 
@@ -94,18 +96,31 @@ static void on_warned(void *ctx, const char *text)
     }
 }
 
-static int steps_of(const charl__bench_config *config)
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double charl__cli_median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    return n > 0 ? values[n / 2] : (double)NAN;
+}
+
+static int steps_of(const charl__cli_steps_config *config)
 {
     return config->steps_per_row > 0 ? config->steps_per_row : STEPS_PER_ROW;
 }
 
-/* What a benchmark sets, after what the user did: no validation, rows of some steps, never an end.
- */
-static charl_status load(const charl__bench_config *config, const charl__bench_steps *whole,
+/* The configuration with overrides after those of the user: no validation, rows of a few steps, no
+ * end. */
+static charl_status load(const charl__cli_steps_config *config, const charl__cli_steps *whole,
                          int share, charl_config **out)
 {
     charl_status st = CHARL_OK;
-    charl_config_override all[CHARL__BENCH_OVERRIDES + OWN] = {{NULL, NULL}};
+    charl_config_override all[CHARL__CLI_OVERRIDES + OWN] = {{NULL, NULL}};
     char text[OWN][TEXT];
     int n = 0;
 
@@ -122,15 +137,15 @@ static charl_status load(const charl__bench_config *config, const charl__bench_s
                  whole->batch / whole->slices * share);
     }
     for (int i = 0; i < n; i++) {
-        all[config->n + i] = (charl_config_override){text[i], "charl bench"};
+        all[config->n + i] = (charl_config_override){text[i], charl__cli_program()};
     }
     CHARL_TRY(charl_config_load(config->path, all, config->n + n, out));
 cleanup:
     return st;
 }
 
-charl_status charl__bench_config_read(int n, char **values, charl__bench_config *out,
-                                      charl_config **config)
+charl_status charl__cli_steps_config_read(int n, char **values, charl__cli_steps_config *out,
+                                          charl_config **config)
 {
     out->path = values[0];
     out->n = n - 1;
@@ -140,30 +155,8 @@ charl_status charl__bench_config_read(int n, char **values, charl__bench_config 
     return charl_config_load(out->path, out->override, out->n, config);
 }
 
-int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv,
-                             void *input, charl__bench_config *config,
-                             int (*work)(void *ctx, charl_comm *comm))
-{
-    charl__cli_operands operands = {.names = {"CONFIG"}, .max = 1 + CHARL__BENCH_OVERRIDES};
-    charl_config *read = NULL;
-    charl_status st;
-    int code = charl__cli_parse(path, argp, &operands, argc, argv, input);
-
-    if (code >= 0) {
-        return code;
-    }
-    st = charl__bench_config_read(operands.count, operands.values, config, &read);
-    if (st != CHARL_OK) {
-        return charl__cli_fail(st);
-    }
-    code = charl__with_ranks(read, work, input, &argc, &argv);
-    charl_config_destroy(read);
-    return code;
-}
-
-charl_status charl__bench_steps_run(const charl__bench_config *config, charl_comm *comm, int rows,
-                                    const charl__bench_steps *whole, int share,
-                                    charl__bench_steps *out)
+charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_comm *comm, int rows,
+                                  const charl__cli_steps *whole, int share, charl__cli_steps *out)
 {
     charl_status st = CHARL_OK;
     charl_config *c = NULL;
@@ -180,7 +173,7 @@ charl_status charl__bench_steps_run(const charl__bench_config *config, charl_com
                                                     .warned = on_warned}};
     charl_train_result result;
 
-    CHARL_INVARIANT(rows <= CHARL__BENCH_ROWS);
+    CHARL_INVARIANT(rows <= CHARL__CLI_ROWS);
     atomic_init(&w.stop, CHARL_STOP_NONE);
     memset(out, 0, sizeof *out);
     snprintf(device, sizeof device, "%d", share > 0 ? whole->device : 0);
@@ -193,7 +186,7 @@ charl_status charl__bench_steps_run(const charl__bench_config *config, charl_com
     out->bucket = c->dist.bucket_mb * 1048576.0;
     out->bf16 = c->dist.reduce_dtype == CHARL_REDUCE_BF16;
     CHARL_TRY(charl_train_run(c, &options, &result));
-    out->median_s = charl__bench_median(w.row_s, w.counted);
+    out->median_s = charl__cli_median(w.row_s, w.counted);
     CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &out->step_s, 1));
     CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &out->median_s, 1));
     CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_SUM, &out->flop, 1));

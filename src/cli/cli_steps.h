@@ -1,23 +1,25 @@
 #ifndef CHARL_CLI_CLI_STEPS_H
 #define CHARL_CLI_CLI_STEPS_H
-/** Training steps of a configuration, timed without writing anything. */
-#include <argp.h>
+/** Short trainings of a configuration: some rows of steps are timed and nothing is written. For
+ * charl-bench and `charl tune`. */
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "charl/comm.h"
 #include "charl/config.h"
 
-enum { CHARL__BENCH_OVERRIDES = 64, CHARL__BENCH_ROWS = 64 };
+enum { CHARL__CLI_OVERRIDES = 64, CHARL__CLI_ROWS = 64 };
 
-/* A configuration as the user gave it. */
-typedef struct charl__bench_config {
+/* A configuration and its overrides, as the user gave them. */
+typedef struct charl__cli_steps_config {
     const char *path;
-    charl_config_override override[CHARL__BENCH_OVERRIDES];
+    charl_config_override override[CHARL__CLI_OVERRIDES];
     int n;
     int steps_per_row; /* 0: 8 */
-    double row_s;      /* > 0: such rows only to find out how many steps take so many seconds */
-} charl__bench_config;
+    double row_s;      /* > 0: length of a row; the first rows show how many steps that is */
+} charl__cli_steps_config;
 
-typedef struct charl__bench_steps {
+typedef struct charl__cli_steps {
     int64_t parameters, batch;         /* trained elements; samples per step */
     int64_t gradients, last_gradients; /* as in charl_train_info */
     int steps_per_row;                 /* of the rows that count */
@@ -34,25 +36,22 @@ typedef struct charl__bench_steps {
     double step_s;    /* of the best row, on the slowest rank */
     double median_s;  /* of the rows, on the slowest rank */
     double exposed_s; /* of it, on this rank */
-} charl__bench_steps;
+} charl__cli_steps;
 
-/** Read the configuration that `argv` names, "PATH KEY=VALUE...", into out. Errors: as
+/** Load the configuration that the operands name, values[0] a path and the others
+ * SECTION.KEY=VALUE; *out keeps both for charl__cli_steps_run. Blocks. Errors: as
  * charl_config_load. */
-charl_status charl__bench_config_read(int n, char **values, charl__bench_config *out,
-                                      charl_config **config) CHARL_MUST_CHECK;
+charl_status charl__cli_steps_config_read(int n, char **values, charl__cli_steps_config *out,
+                                          charl_config **config) CHARL_MUST_CHECK;
 
-/** A command of the operands CONFIG KEY=VALUE...: read the command line into `input` and the
- * configuration into config, which is a part of it, and run work(input, comm) on all ranks. Returns
- * the exit code. */
-int charl__bench_config_main(const char *path, const struct argp *argp, int argc, char **argv,
-                             void *input, charl__bench_config *config,
-                             int (*work)(void *ctx, charl_comm *comm));
+/** Train `rows` rows of some steps, after a few rows that are not counted, on the ranks of comm.
+ * share 0: the batch as configured; share > 0: a batch of that many of whole->slices slices, on
+ * device whole->device. Blocks. Collective on comm. Errors: as charl_train_run. */
+charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_comm *comm, int rows,
+                                  const charl__cli_steps *whole, int share,
+                                  charl__cli_steps *out) CHARL_MUST_CHECK;
 
-/** Train `rows` rows of some steps, and a few around them that are not counted, on the ranks of
- * comm. share > 0: with so many of the configured slices as the whole batch, on device `device`; 0:
- * as configured. Collective on comm. Errors: as charl_train_run. */
-charl_status charl__bench_steps_run(const charl__bench_config *config, charl_comm *comm, int rows,
-                                    const charl__bench_steps *whole, int share,
-                                    charl__bench_steps *out) CHARL_MUST_CHECK;
+/** Median of n values, which are sorted; NaN if n is 0. */
+double charl__cli_median(double *values, int n);
 
 #endif

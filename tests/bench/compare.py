@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """charl and PyTorch, taking turns in one run: training steps and matrix products.
 
-    compare.py --data FOLDER [--charl PATH] [--gpu] [--rival PYTHON[:THREADS]]... [--rounds N] [--seconds S] CASE...
+    compare.py --data FOLDER [--bin FOLDER] [--gpu] [--baseline PYTHON[:THREADS]]... [--rounds N] [--seconds S] CASE...
 
 CASE is mnist-mlp, mnist-cnn, shakespeare, gpt2-124m, resnet50 (the last two with --gpu) or gemm. Needs no package itself:
-PyTorch is used by the interpreters that --rival names (default: the one that runs this). README.md says the rest.
+PyTorch is used by the interpreters that --baseline names (default: the one that runs this). README.md says the rest.
 """
 import argparse
 import array
@@ -31,6 +31,10 @@ STEPS = {
     "resnet50": ("tests/bench/resnet50.ini", "pictures.h5", []),
 }
 PAUSE = 0.3  # threads of OpenMP and OpenBLAS spin for so long after their work
+
+
+def program(options, name):
+    return os.path.join(options.bin, name)
 
 
 def make_data(charl, name, path):
@@ -71,7 +75,7 @@ def say(text):
     print(f"  {time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
-class Rival:
+class Baseline:
     """A worker of PyTorch, idle between its turns."""
 
     def __init__(self, case, device, python, compiled):
@@ -112,16 +116,16 @@ class Rival:
 
 
 def run_charl(options, arguments):
-    done = subprocess.run([options.charl, "bench", *arguments, "--format", "jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([program(options, "charl-bench"), *arguments, "--format", "jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
-        sys.exit(f"charl bench {' '.join(arguments)}: {done.stderr}")
+        sys.exit(f"charl-bench {' '.join(arguments)}: {done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def print_row(case, mine, rivals):
+def print_row(case, mine, baselines):
     ours = statistics.median(mine)
     print(f"{case:28} {'charl':26} {ours:10.3f} ms  best {min(mine):.3f}")
-    for r in rivals:
+    for r in baselines:
         if r.times:
             each = [t / m for t, m in zip(r.times, mine)]
             print(f"{'':28} {r.name:26} {statistics.median(r.times):10.3f} ms  best {min(r.times):.3f}  charl is "
@@ -131,55 +135,55 @@ def print_row(case, mine, rivals):
     sys.stdout.flush()
 
 
-def open_rivals(options, case):
+def open_baselines(options, case):
     device = "cuda" if options.gpu else "cpu"
-    rivals = [Rival(case, device, python, False) for python in options.rival]
+    baselines = [Baseline(case, device, python, False) for python in options.baseline]
     if options.compile and case != "gemm":
-        rivals += [Rival(case, device, python, True) for python in options.rival]
-    return rivals
+        baselines += [Baseline(case, device, python, True) for python in options.baseline]
+    return baselines
 
 
 def compare_step(options, case):
     config, data, more = STEPS[case]
     path = os.path.join(options.data, data)
     if not os.path.exists(path):
-        make_data(options.charl, data, path)
+        make_data(program(options, "charl"), data, path)
     command = ["step", os.path.join(ROOT, config), f"data.path={path}", *more, f"device.select={'gpu' if options.gpu else 'cpu'}",
                "--repeat", "1", "--ms", str(int(options.seconds * 1e3))]
-    rivals, mine = open_rivals(options, case), []
+    baselines, mine = open_baselines(options, case), []
     for _ in range(options.rounds):
         mine.append(1e3 * run_charl(options, command)[0]["median_s"])
         say(f"charl: {mine[-1]:.3f} ms")
-        for r in rivals:
+        for r in baselines:
             time.sleep(PAUSE)
             if r.process:
                 r.times.append(r.turn(str(options.seconds)))
         time.sleep(PAUSE)
-    print_row(case, mine, rivals)
-    for r in rivals:
+    print_row(case, mine, baselines)
+    for r in baselines:
         r.close()
 
 
 def compare_gemm(options):
-    """Every shape that `charl bench gemm` has for the device."""
+    """Every shape that `charl-bench gemm` has for the device."""
     common = ["gemm", "--device", "gpu" if options.gpu else "cpu", "--repeat", "1"]
-    rivals = open_rivals(options, "gemm")
+    baselines = open_baselines(options, "gemm")
     for first in [row for row in run_charl(options, [*common, "--ms", "1"]) if row["subject"] == "charl"]:
         extents, form, dtype = first["case"].split()
         m, n, k = extents.split("x")
         mine = []
-        for r in rivals:
+        for r in baselines:
             r.times = []
         for _ in range(options.rounds):
             rows = run_charl(options, [*common, "--ms", str(int(options.seconds * 1e3)), "--dtype", dtype, "--shape", f"{extents}:{form}"])
             mine.append(1e3 * next(row["median_s"] for row in rows if row["subject"] == "charl"))
-            for r in rivals:
+            for r in baselines:
                 time.sleep(PAUSE)
                 if r.process:
                     r.times.append(r.turn(f"{options.seconds} {m} {n} {k} {form} {dtype}"))
             time.sleep(PAUSE)
-        print_row(f"gemm {first['case']}", mine, rivals)
-    for r in rivals:
+        print_row(f"gemm {first['case']}", mine, baselines)
+    for r in baselines:
         r.close()
 
 
@@ -189,7 +193,7 @@ def print_machine(options):
         with open("/proc/cpuinfo", encoding="utf-8") as f:
             model = next((line.split(":")[1].strip() for line in f if line.startswith("model name")), model)
     cores, load = len(os.sched_getaffinity(0)), os.getloadavg()[0]
-    version = subprocess.run([options.charl, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    version = subprocess.run([program(options, "charl-bench"), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     print(f"{version}; {model}, {cores} cores; {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC; "
           f"{options.rounds} rounds of {options.seconds} s; load {load:.1f} at the beginning"
           f"{': the machine is not idle' if load > 0.5 * cores else ''}", flush=True)
@@ -198,20 +202,21 @@ def print_machine(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="folder of datasets; what is missing is made")
-    parser.add_argument("--charl", default="charl")
+    parser.add_argument("--bin", default="", help="the folder of charl and charl-bench (default: those on PATH)")
     parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--compile", action="store_true", help="torch.compile as one more rival")
-    parser.add_argument("--rival", action="append", help="an interpreter that has PyTorch, and its number of threads")
+    parser.add_argument("--compile", action="store_true", help="torch.compile as one more baseline")
+    parser.add_argument("--baseline", action="append", help="an interpreter that has PyTorch, and its number of threads")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
     parser.add_argument("case", nargs="+", choices=[*STEPS, "gemm"])
     options = parser.parse_args()
-    options.rival = options.rival or [sys.executable]
-    if not shutil.which(options.charl):
-        parser.error(f"--charl {options.charl}: no such program")
-    for rival in options.rival:
-        if not shutil.which(rival.partition(":")[0]):
-            parser.error(f"--rival {rival}: no such interpreter")
+    options.baseline = options.baseline or [sys.executable]
+    for name in ("charl", "charl-bench"):
+        if not shutil.which(program(options, name)):
+            parser.error(f"{program(options, name)}: no such program")
+    for baseline in options.baseline:
+        if not shutil.which(baseline.partition(":")[0]):
+            parser.error(f"--baseline {baseline}: no such interpreter")
     os.makedirs(options.data, exist_ok=True)
     print_machine(options)
     for case in options.case:

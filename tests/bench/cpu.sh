@@ -5,15 +5,14 @@ set -eu
 here=$(dirname "$0")
 bin=${1:?names the folder of the programs} data=${2:?names a folder for datasets}
 shift 2
-charl=$bin/charl
-rivals=
+baselines=
 for python in "${@:-python3}"; do
-    rivals="$rivals --rival $python"
+    baselines="$baselines --baseline $python"
 done
 for kind in gemm conv attention layernorm cross-entropy embedding optimizer copy launch; do
-    "$charl" bench $kind --device cpu
+    "$bin/charl-bench" $kind --device cpu
 done
 # shellcheck disable=SC2086
-python3 "$here/compare.py" --charl "$charl" --data "$data" --seconds 2 --rounds 7 $rivals mnist-mlp mnist-cnn shakespeare
+python3 "$here/compare.py" --bin "$bin" --data "$data" --seconds 2 --rounds 7 $baselines mnist-mlp mnist-cnn shakespeare
 # shellcheck disable=SC2086
-python3 "$here/compare.py" --charl "$charl" --data "$data" --seconds 0.2 --rounds 5 $rivals gemm
+python3 "$here/compare.py" --bin "$bin" --data "$data" --seconds 0.2 --rounds 5 $baselines gemm

@@ -5,15 +5,14 @@ set -eu
 here=$(dirname "$0")
 bin=${1:?names the folder of the programs} data=${2:?names a folder for datasets}
 shift 2
-charl=$bin/charl
-rivals=
+baselines=
 for python in "${@:-python3}"; do
-    rivals="$rivals --rival $python"
+    baselines="$baselines --baseline $python"
 done
 for kind in gemm conv attention layernorm cross-entropy embedding optimizer copy launch; do
-    "$charl" bench $kind --device gpu
+    "$bin/charl-bench" $kind --device gpu
 done
 # shellcheck disable=SC2086
-python3 "$here/compare.py" --gpu --charl "$charl" --data "$data" --seconds 0.2 --rounds 3 $rivals gemm
+python3 "$here/compare.py" --gpu --bin "$bin" --data "$data" --seconds 0.2 --rounds 3 $baselines gemm
 # shellcheck disable=SC2086
-python3 "$here/compare.py" --gpu --compile --charl "$charl" --data "$data" --seconds 2 --rounds 5 $rivals mnist-mlp gpt2-124m resnet50
+python3 "$here/compare.py" --gpu --compile --bin "$bin" --data "$data" --seconds 2 --rounds 5 $baselines mnist-mlp gpt2-124m resnet50

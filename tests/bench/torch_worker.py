@@ -95,7 +95,7 @@ def make(case, device, compiled):
 
 
 def product(m, n, k, form, dtype, device):
-    """The matrix product of `charl bench gemm`; the weight gradient (tn) of half types comes out in their type."""
+    """The matrix product of `charl-bench gemm`; the weight gradient (tn) of half types comes out in their type."""
     dtype = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[dtype]
     a = torch.rand((k, m) if form == "tn" else (m, k), device=device).mul_(2).sub_(1).to(dtype)
     b = torch.rand((n, k) if form == "nt" else (k, n), device=device).mul_(2).sub_(1).to(dtype)

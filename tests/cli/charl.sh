@@ -1,4 +1,4 @@
-# Sourced by the test_charl_*.sh: they run $CHARL_BIN_DIR/charl and compare exit codes and messages.
+# Sourced by the test_charl_*.sh: they run $CHARL_BIN_DIR/charl, or the program that $charl names, and compare exit codes and messages.
 set -u
 kernels=$(cd "$(dirname "$0")/../../kernels" && pwd) || exit 1
 bin=${CHARL_BIN_DIR:?names the folder of the programs}
@@ -17,13 +17,13 @@ expect() {
     "$charl" "$@" >out 2>err </dev/null
     code=$?
     if [ $code -ne "$want" ] || ! cat out err | grep -q -e "$text"; then
-        echo "charl $*: exit $code, want $want and \"$text\":"
+        echo "$(basename "$charl") $*: exit $code, want $want and \"$text\":"
         cat out err
         failed=1
     fi
-    # a failure is an error on stderr, in charl's form
-    if [ "$want" -gt 1 ] && ! grep -q '^charl: error: ' err; then
-        echo "charl $*: no error message"
+    # a failure is an error on stderr, in the form of all programs
+    if [ "$want" -gt 1 ] && ! grep -q "^$(basename "$charl"): error: " err; then
+        echo "$(basename "$charl") $*: no error message"
         failed=1
     fi
 }

@@ -21,8 +21,7 @@ expect 0 'charl data verify' data --help
 expect 2 'no such command: verfy' data verfy x
 hint 'did you mean `charl data verify`'
 for command in 'data import' 'data make' 'data info' 'data verify' 'checkpoint show' 'checkpoint verify' \
-    'checkpoint diff' 'checkpoint average' 'checkpoint export' devices selftest tune eval predict generate \
-    'bench allreduce' 'bench scaling' 'bench step' 'bench gemm'; do
+    'checkpoint diff' 'checkpoint average' 'checkpoint export' devices selftest tune eval predict generate; do
     # shellcheck disable=SC2086
     expect 0 "^Usage: charl $command " $command --help
     if awk 'length > 79' out | grep . || grep '^[a-z]* *$' out | grep .; then
@@ -34,8 +33,8 @@ for command in 'data import' 'data make' 'data info' 'data verify' 'checkpoint s
     hint "charl $command --help"
 done
 
-expect 2 'no such command: benchh' benchh
-hint 'did you mean `charl bench`'
+expect 2 'no such command: tunee' tunee
+hint 'did you mean `charl tune`'
 
 if [ -w /dev/full ]; then
     "$charl" --help >/dev/full 2>err

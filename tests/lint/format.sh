@@ -4,7 +4,7 @@
 cd "$1" || exit 2
 for tool in clang-format-14 clang-format; do
     if "$tool" --version 2>/dev/null | grep -q 'version 14\.'; then
-        find src include tests -name '*.[ch]' | sort | xargs "$tool" --dry-run -Werror
+        find src include bench tests -name '*.[ch]' 2>/dev/null | sort | xargs "$tool" --dry-run -Werror
         exit $?
     fi
 done

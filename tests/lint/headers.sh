@@ -6,7 +6,7 @@ shift
 cc=$1
 shift
 failed=0
-for h in $(find include src -name '*.h' | sort); do
+for h in $(find include src bench -name '*.h' 2>/dev/null | sort); do
     case $h in
     include/charl/*) guard=${h#include/} ;;
     *) guard=CHARL_${h#src/} ;;

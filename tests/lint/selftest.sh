@@ -99,6 +99,12 @@ expect layers 'device/x_private.h is private to device'
 expect layers 'which layer this public header belongs to'
 mkdir "$tree/src/misc" && echo >"$tree/src/misc/m.c"
 expect layers 'no layer is called misc'
+mkdir "$tree/bench" && printf '#include <mpi.h>\n#include "device/x_private.h"\n#include "bench/b.h"\n' >"$tree/bench/b.c"
+expect layers
+mkdir "$tree/bench" && echo '#include "bench/b.h"' >>"$tree/src/cli/m.c"
+expect layers 'cli may not include bench: bench/b.h'
+mkdir "$tree/bench" && printf '#ifndef B_H\n#define B_H\n#endif\n' >"$tree/bench/b.h"
+expect headers 'bench/b.h: expected the guard CHARL_BENCH_B_H'
 mkdir "$tree/examples" && echo '#include "base/a.h"' >"$tree/examples/e.c"
 expect layers 'examples include <charl/...> only'
 

@@ -1,0 +1,127 @@
+/* Shapes and types of operands on the command line, and the products that are timed by default. */
+#include "cli/cli_shapes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "device/device.h"
+
+enum { NT = CHARL__CLI_NT, NN = CHARL__CLI_NN, TN = CHARL__CLI_TN };
+
+static const char *const forms[] = {"nt", "nn", "tn", NULL};
+
+/* Squares; then the linear layers of launch/mnist-mlp.ini and shakespeare.ini. */
+static const charl__cli_shape cpu[] = {{{256, 256, 256}, NT},
+                                       {{512, 512, 512}, NT},
+                                       {{1024, 1024, 1024}, NT},
+                                       {{1024, 1024, 1024}, NN},
+                                       {{1024, 1024, 1024}, TN},
+                                       {{2048, 2048, 2048}, NT},
+                                       {{3072, 3072, 3072}, NT},
+                                       {{128, 256, 784}, NT},
+                                       {{256, 784, 128}, TN},
+                                       {{128, 128, 256}, NT},
+                                       {{128, 256, 128}, NN},
+                                       {{768, 384, 128}, NT},
+                                       {{768, 512, 128}, NT},
+                                       {{768, 128, 512}, NT},
+                                       {{768, 512, 128}, NN},
+                                       {{512, 128, 768}, TN},
+                                       {{0}, 0}};
+
+/* Squares; then those of GPT-2 124M with 32 windows of 1024 tokens; a row not of whole 16 bytes. */
+static const charl__cli_shape gpu[] = {
+    {{4096, 4096, 4096}, NT},  {{8192, 8192, 8192}, NT}, {{8192, 8192, 8192}, NN},
+    {{8192, 8192, 8192}, TN},  {{32768, 2304, 768}, NT}, {{32768, 768, 768}, NT},
+    {{32768, 3072, 768}, NT},  {{32768, 768, 3072}, NT}, {{32768, 50304, 768}, NT},
+    {{32768, 768, 3072}, NN},  {{32768, 3072, 768}, NN}, {{32768, 768, 50304}, NN},
+    {{3072, 768, 32768}, TN},  {{768, 3072, 32768}, TN}, {{2304, 768, 32768}, TN},
+    {{50304, 768, 32768}, TN}, {{8192, 8191, 8191}, NT}, {{0}, 0}};
+
+const charl__cli_shape_kind charl__cli_products = {
+    .extents = "MxNxK", .n_extents = 3, .forms = forms, .cpu = cpu, .gpu = gpu};
+
+/* An extent and the x after it. */
+static bool take_extent(const char **at, bool is_last, int64_t *out)
+{
+    char *end = NULL;
+
+    errno = 0;
+    *out = strtoll(*at, &end, 10);
+    if (errno != 0 || end == *at || *out < 1 || *out > INT32_MAX || (!is_last && *end != 'x')) {
+        return false;
+    }
+    *at = is_last ? end : end + 1;
+    return true;
+}
+
+/* The form after the extents: ":nt"; the first where none is given. */
+static bool take_form(const charl__cli_shape_kind *k, const char *at, int *out)
+{
+    *out = 0;
+    if (*at == '\0') {
+        return true;
+    }
+    for (int i = 0; *at == ':' && k->forms && k->forms[i]; i++) {
+        if (strcmp(at + 1, k->forms[i]) == 0) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+error_t charl__cli_parse_shape(const charl__cli_shape_kind *k, const char *value,
+                               charl__cli_shape *shapes, int *n)
+{
+    charl__cli_shape *s = &shapes[*n];
+    const char *at = value;
+    char want[128];
+    bool ok = true;
+
+    if (*n == CHARL__CLI_SHAPES) {
+        return charl__cli_bad_option("--shape", value, "too many shapes in one run");
+    }
+    for (int i = 0; ok && i < k->n_extents; i++) {
+        ok = take_extent(&at, i + 1 == k->n_extents, &s->x[i]);
+    }
+    if (!ok || !take_form(k, at, &s->form)) {
+        int used = snprintf(want, sizeof want, "must be %s", k->extents);
+
+        for (int i = 0; k->forms && k->forms[i]; i++) {
+            used += snprintf(want + used, sizeof want - (size_t)used, "%s:%s",
+                             i == 0 ? ", with " : " or ", k->forms[i]);
+        }
+        return charl__cli_bad_option("--shape", value, want);
+    }
+    (*n)++;
+    return 0;
+}
+
+error_t charl__cli_parse_dtype(const char *value, int *out, bool *tf32)
+{
+    static const charl_dtype types[] = {CHARL_F32, CHARL_BF16, CHARL_F16};
+
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(value, charl_dtype_name(types[i])) == 0) {
+            *out = types[i];
+            return 0;
+        }
+    }
+    if (strcmp(value, "tf32") == 0) {
+        *out = CHARL_F32;
+        *tf32 = true;
+        return 0;
+    }
+    return charl__cli_bad_option("--dtype", value, "must be f32, tf32, bf16 or f16");
+}
+
+charl_dtype charl__cli_default_dtype(const charl_device *dev)
+{
+    const charl_device_facts *facts = charl__device_facts(dev);
+
+    return facts->wgmma || facts->mma ? CHARL_BF16 : CHARL_F32;
+}
