@@ -34,10 +34,11 @@ typedef enum charl_dataset_kind {
  * call. */
 typedef struct charl_dataset_options {
     const char *x;    /* samples in a foreign file, as in "/images"; NULL: charl's layout */
-    const char *y;    /* targets in a foreign file; only together with x */
+    const char *y;    /* targets in a foreign file; together with x */
     double val_split; /* [0,1): this last part of the training rows is for validation, if the file
                          has none */
     int64_t classes;  /* number of classes the labels must stay below; 0: as stored, else counted */
+    bool unlabelled;  /* targets may be missing (y NULL with x, or no y in the file): to predict */
     int64_t window;   /* tokens: predictions per sample (a sample reads one token more); ignored
                          otherwise */
 } charl_dataset_options;
@@ -49,6 +50,7 @@ typedef struct charl_dataset_info {
     charl_dtype x_dtype;              /* u8, u16, u32 or f32; tokens: i32 */
     charl_shape x_shape;              /* of one sample */
     charl_dtype stored_dtype;         /* of the samples in the file; tokens: u8, u16 or u32 */
+    bool labelled;                    /* there are targets; else y_shape is a scalar */
     charl_dtype y_dtype;              /* i32 class labels or next tokens, f32 regression targets */
     charl_shape y_shape;              /* of one target; a single label is a scalar */
     int64_t classes;                  /* classes or size of the vocabulary; 0 for regression */

@@ -41,38 +41,48 @@ cleanup:
     return st;
 }
 
-/* Names as strings of one length, as long as the longest. */
-static charl_status write_names(charl__prediction_file *f, const charl_image_files *files)
+/* Strings of one length, as long as the longest; of a list of names or of files. */
+static charl_status write_strings(charl__prediction_file *f, const char *name, const char *list,
+                                  const charl_image_files *files)
 {
     charl_status st = CHARL_OK;
-    const hsize_t dims[1] = {(hsize_t)files->count};
+    const int64_t n = files ? files->count : charl_names_count(list);
+    const hsize_t dims[1] = {(hsize_t)n};
     hid_t space = H5I_INVALID_HID, type = H5I_INVALID_HID, dataset = H5I_INVALID_HID;
-    size_t longest = 1;
-    char *names = NULL;
+    size_t longest = 1, length;
+    char *strings = NULL;
+    const char *at = list;
 
-    for (int64_t i = 0; i < files->count; i++) {
-        const size_t n = strlen(files->paths[i]);
-
-        longest = n > longest ? n : longest;
+    if (n == 0) {
+        return CHARL_OK;
     }
-    CHARL_TRY(charl_alloc_array(files->count, longest, &names));
-    for (int64_t i = 0; i < files->count; i++) {
-        memcpy(names + (size_t)i * longest, files->paths[i], strlen(files->paths[i]));
+    for (int64_t i = 0; i < n; i++) {
+        length = files ? strlen(files->paths[i]) : strcspn(at, "\n");
+        longest = length > longest ? length : longest;
+        at = files ? NULL : at + length + 1;
+    }
+    CHARL_TRY(charl_alloc_array(n, longest, &strings));
+    at = list;
+    for (int64_t i = 0; i < n; i++) {
+        length = files ? strlen(files->paths[i]) : strcspn(at, "\n");
+        memcpy(strings + (size_t)i * longest, files ? files->paths[i] : at, length);
+        at = files ? NULL : at + length + 1;
     }
     CHARL_H5_OPEN(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", f->path);
     CHARL_H5_OPEN(CHARL_ERR_DISK, type, H5Tcopy(H5T_C_S1), "%s", f->path);
     CHARL_H5(CHARL_ERR_DISK, H5Tset_size(type, longest), "%s", f->path);
     CHARL_H5(CHARL_ERR_DISK, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s", f->path);
+    CHARL_H5(CHARL_ERR_DISK, H5Tset_cset(type, H5T_CSET_UTF8), "%s", f->path);
     CHARL_H5_OPEN(CHARL_ERR_DISK, dataset,
-                  H5Dcreate2(f->h5, "/file", type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                  "%s: /file cannot be created", f->path);
-    CHARL_H5(CHARL_ERR_DISK, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, names),
-             "%s: /file cannot be written", f->path);
+                  H5Dcreate2(f->h5, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                  "%s: %s cannot be created", f->path, name);
+    CHARL_H5(CHARL_ERR_DISK, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, strings),
+             "%s: %s cannot be written", f->path, name);
 cleanup:
     charl__h5_close(&dataset);
     charl__h5_close(&type);
     charl__h5_close(&space);
-    charl_free(names);
+    charl_free(strings);
     return st;
 }
 
@@ -103,7 +113,13 @@ static charl_status open_file(charl__prediction_file *f)
                             spec->labels && spec->targets == 1 ? scalar : targets));
     }
     if (spec->files) {
-        CHARL_TRY(write_names(f, spec->files));
+        CHARL_TRY(write_strings(f, "/file", NULL, spec->files));
+    }
+    if (spec->class_names) {
+        CHARL_TRY(write_strings(f, "/class_names", spec->class_names, NULL));
+    }
+    if (spec->target_names) {
+        CHARL_TRY(write_strings(f, "/targets", spec->target_names, NULL));
     }
 cleanup:
     charl__h5_close(&fapl);

@@ -2,11 +2,14 @@
 #define CHARL_IO_PREDICTION_FILE_H
 /** Predictions as an HDF5 file, which appears whole or not at all:
  *
- *    /output     f32 [n, outputs]   probabilities of classes or labels, or values
- *    /predicted  i32 [n]            the class, where there are classes
- *    /label      i32 [n(, targets)] or /target f32 [n, targets]: what the data say, where they do
- *    /file       strings [n]        where the samples are files
+ *    /output       f32 [n, outputs]    probabilities of classes or labels, or values
+ *    /predicted    i32 [n]             the class, where there are classes
+ *    /label        i32 [n(, targets)]  or /target f32 [n, targets]: what the data say, where they
+ * do; -1 or NaN for what a row does not say /file         strings [n]         where the samples are
+ * files /class_names  strings [classes]   where classes have names /targets      strings [outputs]
+ * where targets have names
  */
+#include "charl/data_schema.h"
 #include "charl/image.h"
 
 typedef struct charl__prediction_file charl__prediction_file;
@@ -16,7 +19,8 @@ typedef struct charl__prediction_spec {
     bool classes;                   /* there is /predicted */
     bool labels;                    /* targets are i32, else f32 */
     int64_t step;                   /* of the checkpoint, an attribute */
-    const charl_image_files *files; /* or NULL; borrowed for create */
+    const charl_image_files *files; /* or NULL; borrowed for create, as the lists of names */
+    const char *class_names, *target_names; /* NULL: none */
 } charl__prediction_spec;
 
 /** Start writing `path`; replaces a file of that name at the end. Owned. Errors: ERR_DISK,

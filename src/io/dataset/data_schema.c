@@ -145,7 +145,7 @@ charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_
     }
     CHARL_TRY(set_stats(c, n_stats, mean, std));
     if (s->tokenizer) {
-        CHARL_TRY(charl_tokenizer_copy(s->tokenizer, &c->tokenizer));
+        CHARL_TRY(charl__tokenizer_copy(s->tokenizer, &c->tokenizer));
     }
     *out = c;
     c = NULL;
@@ -167,6 +167,7 @@ void charl_data_schema_get_info(const charl_data_schema *s, const char *path,
                                 .x_dtype = s->x_dtype,
                                 .x_shape = s->x_shape,
                                 .stored_dtype = s->x_dtype,
+                                .labelled = true,
                                 .y_dtype = s->y_dtype,
                                 .y_shape = s->y_shape,
                                 .classes = s->classes,

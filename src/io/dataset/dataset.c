@@ -75,9 +75,10 @@ cleanup:
     return st;
 }
 
-/* The pair of arrays of one split. x must be there only if `must`. */
+/* The pair of arrays of one split, of which x must be there if `must`, and y unless `unlabelled`.
+ */
 static charl_status open_pair(charl_dataset *ds, charl_split split, const char *x, const char *y,
-                              bool must)
+                              bool must, bool unlabelled)
 {
     charl_status st = CHARL_OK;
     charl__array *pair = &ds->arrays[2 * split];
@@ -91,6 +92,10 @@ static charl_status open_pair(charl_dataset *ds, charl_split split, const char *
     CHARL_TRY(charl__array_init(&pair[0], &ds->file, x, CHARL__ROLE_SAMPLES));
     v->x = &pair[0];
     v->items = v->rows = v->x->rows;
+    if (y && unlabelled) {
+        CHARL_TRY(charl__file_find(&ds->file, y, &found));
+        y = found ? y : NULL;
+    }
     if (!y) {
         goto cleanup;
     }
@@ -106,7 +111,7 @@ cleanup:
     return st;
 }
 
-static charl_status open_own(charl_dataset *ds)
+static charl_status open_own(charl_dataset *ds, bool unlabelled)
 {
     charl_status st = CHARL_OK;
 
@@ -119,7 +124,8 @@ static charl_status open_own(charl_dataset *ds)
 
         snprintf(x, sizeof x, "/%s/%s", split, tokens ? "tokens" : "x");
         snprintf(y, sizeof y, "/%s/y", split);
-        CHARL_TRY(open_pair(ds, (charl_split)s, x, tokens ? NULL : y, s == CHARL_SPLIT_TRAIN));
+        CHARL_TRY(open_pair(ds, (charl_split)s, x, tokens ? NULL : y, s == CHARL_SPLIT_TRAIN,
+                            unlabelled));
     }
 cleanup:
     return st;
@@ -132,8 +138,9 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
     char names[2][CHARL__ARRAY_NAME];
     const char *given[2] = {opt->x, opt->y};
 
-    CHARL_REQUIRE(opt->y, CHARL_ERR_CONFIG, "%s: data.x is set but data.y is not", ds->file.path);
-    for (int i = 0; i < 2; i++) {
+    CHARL_REQUIRE(opt->y || opt->unlabelled, CHARL_ERR_CONFIG,
+                  "%s: data.x is set but data.y is not", ds->file.path);
+    for (int i = 0; i < 2 && given[i]; i++) {
         const int len =
             snprintf(names[i], sizeof names[i], "%s%s", given[i][0] == '/' ? "" : "/", given[i]);
 
@@ -145,10 +152,10 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
     CHARL_TRY(charl_strdup("", &ds->columns));
     CHARL_TRY(charl_strdup("", &ds->targets));
     CHARL_TRY(charl_strdup("", &ds->tokenizer));
-    CHARL_TRY(open_pair(ds, CHARL_SPLIT_TRAIN, names[0], names[1], true));
-    ds->kind = ds->arrays[1].dtype == CHARL_F32 ? CHARL_DATASET_REGRESSION
-               : x->item.ndim >= 2              ? CHARL_DATASET_IMAGES
-                                                : CHARL_DATASET_TABLE;
+    CHARL_TRY(open_pair(ds, CHARL_SPLIT_TRAIN, names[0], opt->y ? names[1] : NULL, true, false));
+    ds->kind = opt->y && ds->arrays[1].dtype == CHARL_F32 ? CHARL_DATASET_REGRESSION
+               : x->item.ndim >= 2                        ? CHARL_DATASET_IMAGES
+                                                          : CHARL_DATASET_TABLE;
     if (x->item.ndim == 3 && x->item.dim[2] <= 4 && x->item.dim[0] > 4) {
         CHARL_TRY(charl__text_printf(&ds->file.note,
                                      "%s%s looks channels-last (rows of [%lld, %lld, %lld]); charl "
@@ -199,6 +206,10 @@ static charl_status make_views(charl_dataset *ds, const charl_dataset_options *o
                                 charl_shape_equal(&v->x->item, &train->x->item)),
                       CHARL_ERR_DATA, "%s: rows of %s and %s differ in type or shape",
                       ds->file.path, v->x->name, train->x->name);
+        CHARL_REQUIRE(!v->x || !v->y == !train->y, CHARL_ERR_DATA,
+                      "%s: %s has targets, %s has none", ds->file.path,
+                      charl_split_name(v->y ? (charl_split)s : CHARL_SPLIT_TRAIN),
+                      charl_split_name(v->y ? CHARL_SPLIT_TRAIN : (charl_split)s));
         CHARL_REQUIRE(!v->y || ((v->y->dtype == CHARL_F32) == (train->y->dtype == CHARL_F32) &&
                                 charl_shape_equal(&v->y->item, &train->y->item)),
                       CHARL_ERR_DATA, "%s: rows of %s and %s differ in type or shape",
@@ -250,7 +261,7 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
     int64_t most = 0;
 
     ds->values = train->y && (train->y->dtype == CHARL_F32 || ds->kind == CHARL_DATASET_REGRESSION);
-    if (ds->values) {
+    if (ds->values || (!train->y && ds->kind != CHARL_DATASET_TOKENS)) {
         ds->classes = 0;
         goto cleanup;
     }
@@ -283,7 +294,7 @@ static charl_status open_all(charl_dataset *ds, const char *path, const charl_da
         CHARL_TRY(open_foreign(ds, opt));
     } else {
         CHARL_REQUIRE(!opt->y, CHARL_ERR_CONFIG, "%s: data.y is set but data.x is not", path);
-        CHARL_TRY(open_own(ds));
+        CHARL_TRY(open_own(ds, opt->unlabelled));
     }
     CHARL_TRY(read_stats(ds));
     CHARL_TRY(make_views(ds, opt));
@@ -370,7 +381,10 @@ void charl_dataset_get_info(const charl_dataset *ds, charl_dataset_info *out)
         .x_shape = tokens ? window : train->x->item,
         .stored_dtype = train->x->dtype,
         .y_dtype = ds->values ? CHARL_F32 : CHARL_I32,
-        .y_shape = tokens ? window : train->y->item,
+        .labelled = tokens || train->y,
+        .y_shape = tokens     ? window
+                   : train->y ? train->y->item
+                              : (charl_shape){0},
         .classes = ds->classes,
         .n_stats = ds->n_stats,
         .mean = ds->mean,

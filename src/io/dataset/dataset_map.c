@@ -271,9 +271,11 @@ static charl_status map_all(mapping *m)
     } else {
         CHARL_TRY(map_columns(m));
         CHARL_TRY(check_shape(m)); /* also where columns have the same names */
+    }
+    if (ds->kind != CHARL_DATASET_TOKENS && ds->views[CHARL_SPLIT_TRAIN].y) {
         CHARL_TRY(map_targets(m));
     }
-    if (ds->kind != CHARL_DATASET_TOKENS && !ds->values && m->s->y_dtype == CHARL_I32) {
+    if (ds->views[CHARL_SPLIT_TRAIN].y && !ds->values && m->s->y_dtype == CHARL_I32) {
         CHARL_TRY(map_classes(m));
     }
     if (!ds->values) {

@@ -14,7 +14,7 @@
 #include "io/image/image_pixels.h"
 #include "io/import/import_source.h"
 
-enum { MAX_FILE_BYTES = 1 << 28 };
+enum { MAX_FILE_BYTES = 1 << 28, MAX_DEPTH = 64 };
 
 static const char *const fit_names[] = {"crop", "stretch", "pad"};
 
@@ -206,6 +206,42 @@ charl_status charl_image_files_add(charl_image_files *files, const char *path)
     CHARL_TRY(charl__folder_list(path, false, files));
     CHARL_REQUIRE(files->count > before, CHARL_ERR_DATA,
                   "%s: there are no .png, .jpg or .jpeg files in this folder", path);
+cleanup:
+    return st;
+}
+
+static charl_status add_tree(charl_image_files *files, const char *folder, int depth)
+{
+    charl_status st = CHARL_OK;
+    charl_image_files below = {0};
+
+    CHARL_REQUIRE(depth < MAX_DEPTH, CHARL_ERR_DATA,
+                  "%s: more than %d folders deep (a link to a folder above?)", folder, MAX_DEPTH);
+    CHARL_TRY(charl__folder_list(folder, false, files));
+    CHARL_TRY(charl__folder_list(folder, true, &below));
+    for (int64_t i = 0; i < below.count; i++) {
+        CHARL_TRY(add_tree(files, below.paths[i], depth + 1));
+    }
+cleanup:
+    charl_image_files_fini(&below);
+    return st;
+}
+
+charl_status charl__image_files_add_tree(charl_image_files *files, const char *path)
+{
+    charl_status st = CHARL_OK;
+    const int64_t before = files->count;
+    struct stat s;
+
+    CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path,
+                  strerror(errno));
+    if (!S_ISDIR(s.st_mode)) {
+        CHARL_TRY(charl__files_append(files, "", path));
+        return CHARL_OK;
+    }
+    CHARL_TRY(add_tree(files, path, 0));
+    CHARL_REQUIRE(files->count > before, CHARL_ERR_DATA,
+                  "%s: there are no .png, .jpg or .jpeg files in this folder or below it", path);
 cleanup:
     return st;
 }

@@ -144,7 +144,9 @@ static charl_status step(charl__csv *c, int byte, state *s, bool *done)
         }
     } else if (*s == QUOTE_SEEN) {
         CHARL_REQUIRE(byte == '\r' || byte == ' ' || byte == '\t', CHARL_ERR_DATA,
-                      "%s:%lld: text after a closing quote", path, (long long)c->line);
+                      "%s:%lld: text after a closing quote%s", path, (long long)c->line,
+                      byte == ';' || byte == '|' ? "; HINT is the separator no comma? --separator"
+                                                 : "");
     } else if (*s == FIELD_START && byte == '"') {
         *s = QUOTED;
     } else if (*s == FIELD_START && (byte == ' ' || byte == '\t')) {

@@ -1,6 +1,6 @@
-/* NumPy's .npy format: a magic number, a version, the length of a header that is a Python
- * dictionary literal, then the elements. Only the three keys that NumPy itself writes are
- * understood. */
+/* NumPy arrays, and pairs of them to a dataset. */
+#include "io/import/import_npy.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,18 +9,8 @@
 #include "base/alloc.h"
 #include "charl/dataset.h"
 #include "io/dataset/dataset_write.h"
-#include "io/import/import_source.h"
 
 enum { MAX_HEADER = 65536, BLOCK_BYTES = 1 << 20, MAX_ROW = 1 << 28 };
-
-typedef struct npy {
-    charl__source *source;
-    char type;          /* 'u' 'i' 'f' 'b' */
-    size_t size;        /* bytes per element */
-    charl_shape item;   /* one row */
-    int64_t rows, done; /* in all, and read so far */
-    int64_t per_row;    /* elements */
-} npy;
 
 /* What follows 'key': in the header. */
 static const char *value_of(const char *header, const char *key)
@@ -37,7 +27,7 @@ static const char *value_of(const char *header, const char *key)
     return p + strspn(p, " ");
 }
 
-static charl_status parse_type(npy *a, const char *path, const char *p)
+static charl_status parse_type(charl__npy *a, const char *path, const char *p)
 {
     charl_status st = CHARL_OK;
     static const char *const known[] = {"u1", "u2", "u4", "u8", "i1", "i2",
@@ -60,7 +50,7 @@ cleanup:
     return st;
 }
 
-static charl_status parse_shape(npy *a, const char *path, const char *p)
+static charl_status parse_shape(charl__npy *a, const char *path, const char *p)
 {
     charl_status st = CHARL_OK;
     int64_t bytes = (int64_t)a->size;
@@ -93,7 +83,7 @@ cleanup:
     return st;
 }
 
-static charl_status npy_open(npy *a, const char *path)
+charl_status charl__npy_open(charl__npy *a, const char *path)
 {
     charl_status st = CHARL_OK;
     unsigned char head[8];
@@ -122,7 +112,7 @@ cleanup:
     return st;
 }
 
-static int64_t integer_at(const npy *a, const unsigned char *p)
+int64_t charl__npy_integer(const charl__npy *a, const unsigned char *p)
 {
     uint64_t u = 0;
 
@@ -138,24 +128,59 @@ static int64_t integer_at(const npy *a, const unsigned char *p)
     return (int64_t)u;
 }
 
-static float float_at(const npy *a, const unsigned char *p)
+double charl__npy_number(const charl__npy *a, const unsigned char *p)
 {
     float f;
     double d;
 
     if (a->type != 'f') {
-        return (float)integer_at(a, p);
+        return (double)charl__npy_integer(a, p);
     }
     if (a->size == sizeof f) {
         memcpy(&f, p, sizeof f);
-        return f;
+        return (double)f;
     }
     memcpy(&d, p, sizeof d);
+    return d;
+}
+
+static float float_at(const charl__npy *a, const unsigned char *p)
+{
+    const double d = charl__npy_number(a, p);
+
     return fabs(d) <= (double)3.4028234e38F || isnan(d) ? (float)d : INFINITY;
 }
 
+void charl__npy_close(charl__npy *a)
+{
+    charl__source_close(a->source);
+    a->source = NULL;
+}
+
+void charl__npy_take_as_row(charl__npy *a)
+{
+    for (int i = a->item.ndim; i > 0; i--) {
+        a->item.dim[i] = a->item.dim[i - 1];
+    }
+    a->item.dim[0] = a->rows;
+    a->item.ndim++;
+    a->per_row *= a->rows;
+    a->rows = 1;
+}
+
+charl_status charl__npy_read(charl__npy *a, int64_t n, void *raw)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(
+        charl__source_exact(a->source, raw, (size_t)(n * a->per_row) * a->size, "the elements"));
+    a->done += n;
+cleanup:
+    return st;
+}
+
 /* The type that samples are stored in. */
-static charl_dtype sample_dtype(const npy *a)
+static charl_dtype sample_dtype(const charl__npy *a)
 {
     if (a->type == 'u' && a->size <= 4) {
         return a->size == 1 ? CHARL_U8 : a->size == 2 ? CHARL_U16 : CHARL_U32;
@@ -165,32 +190,32 @@ static charl_dtype sample_dtype(const npy *a)
 
 /* n rows as stored elements: raw when the stored type is the source's, else converted to f32, or to
  * i32 for classes. */
-static charl_status next_rows(npy *a, int64_t n, bool classes, unsigned char *raw, void *out)
+static charl_status next_rows(charl__npy *a, int64_t n, bool classes, unsigned char *raw, void *out)
 {
     charl_status st = CHARL_OK;
     const int64_t count = n * a->per_row;
 
-    CHARL_TRY(charl__source_exact(a->source, raw, (size_t)count * a->size, "the elements"));
+    CHARL_TRY(charl__npy_read(a, n, raw));
     for (int64_t i = 0; i < count; i++) {
         const unsigned char *p = raw + (size_t)i * a->size;
 
         if (classes) {
-            const int64_t v = integer_at(a, p);
+            const int64_t v = charl__npy_integer(a, p);
 
             CHARL_REQUIRE(v >= 0 && v < INT32_MAX, CHARL_ERR_DATA,
                           "%s: %lld in row %lld is not a class", charl__source_path(a->source),
-                          (long long)v, (long long)(a->done + i / a->per_row));
+                          (long long)v, (long long)(a->done - n + i / a->per_row));
             ((int32_t *)out)[i] = (int32_t)v;
         } else {
             ((float *)out)[i] = float_at(a, p);
         }
     }
-    a->done += n;
 cleanup:
     return st;
 }
 
-static charl_status copy(npy *x, npy *y, const charl__writer_spec *spec, charl__writer *w)
+static charl_status copy(charl__npy *x, charl__npy *y, const charl__writer_spec *spec,
+                         charl__writer *w)
 {
     charl_status st = CHARL_OK;
     const int64_t x_bytes = x->per_row * (int64_t)(x->size > 4 ? x->size : 4);
@@ -210,8 +235,7 @@ static charl_status copy(npy *x, npy *y, const charl__writer_spec *spec, charl__
         if (spec->x_dtype == CHARL_F32) {
             CHARL_TRY(next_rows(x, n, false, raw, xs));
         } else {
-            CHARL_TRY(charl__source_exact(x->source, xs, (size_t)(n * x->per_row) * x->size,
-                                          "the elements"));
+            CHARL_TRY(charl__npy_read(x, n, xs));
         }
         CHARL_TRY(next_rows(y, n, !spec->values, raw, ys));
         CHARL_TRY(charl__writer_put(w, xs, ys, n));
@@ -225,7 +249,7 @@ cleanup:
     return st;
 }
 
-static charl_status plan(const npy *x, const npy *y, charl__writer_spec *spec)
+static charl_status plan(const charl__npy *x, const charl__npy *y, charl__writer_spec *spec)
 {
     charl_status st = CHARL_OK;
     const int64_t *dim = x->item.dim;
@@ -260,19 +284,19 @@ charl_status charl_import_npy(const char *x, const char *y, const char *out,
                               const charl_import_options *opt)
 {
     charl_status st = CHARL_OK;
-    npy a[2] = {{0}, {0}};
+    charl__npy a[2] = {{0}, {0}};
     charl__writer_spec spec = {0};
     charl__writer *w = NULL;
 
-    CHARL_TRY(npy_open(&a[0], x));
-    CHARL_TRY(npy_open(&a[1], y));
+    CHARL_TRY(charl__npy_open(&a[0], x));
+    CHARL_TRY(charl__npy_open(&a[1], y));
     CHARL_TRY(plan(&a[0], &a[1], &spec));
     CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
     CHARL_TRY(copy(&a[0], &a[1], &spec, w));
     CHARL_TRY(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
-    charl__source_close(a[0].source);
-    charl__source_close(a[1].source);
+    charl__npy_close(&a[0]);
+    charl__npy_close(&a[1]);
     return st;
 }

@@ -1,0 +1,32 @@
+#ifndef CHARL_IO_IMPORT_IMPORT_NPY_H
+#define CHARL_IO_IMPORT_IMPORT_NPY_H
+/** NumPy's .npy format: a magic number, a version, the length of a header that is a Python
+ * dictionary literal, then the elements. Only the three keys that NumPy itself writes are
+ * understood. */
+#include "charl/shape.h"
+#include "io/import/import_source.h"
+
+/** An array [rows, item] that is read from front to back. */
+typedef struct charl__npy {
+    charl__source *source;
+    char type;          /* 'u' 'i' 'f' */
+    size_t size;        /* bytes per element */
+    charl_shape item;   /* one row */
+    int64_t rows, done; /* in all, and read so far */
+    int64_t per_row;    /* elements */
+} charl__npy;
+
+/** Open `path` and read the header; `a` is zeroed before. Needs close on every path. Errors:
+ * ERR_DATA for what is no .npy file, in Fortran order, big-endian, or of another type. */
+charl_status charl__npy_open(charl__npy *a, const char *path) CHARL_MUST_CHECK;
+void charl__npy_close(charl__npy *a);
+/** The whole array is one row. Before the first read. */
+void charl__npy_take_as_row(charl__npy *a);
+/** The next n rows as stored, [n, per_row] of `size` bytes. Errors: ERR_DATA for a truncated file.
+ */
+charl_status charl__npy_read(charl__npy *a, int64_t n, void *raw) CHARL_MUST_CHECK;
+/** A stored element as an integer (type 'u' or 'i'; beyond int64 the largest one), or a number. */
+int64_t charl__npy_integer(const charl__npy *a, const unsigned char *p);
+double charl__npy_number(const charl__npy *a, const unsigned char *p);
+
+#endif

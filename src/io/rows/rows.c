@@ -1,0 +1,255 @@
+/* Sources of rows: which kind a path is, and what they have in common. */
+#include "io/rows/rows.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "io/image/image_files.h"
+#include "io/import/import_source.h"
+#include "io/rows/rows_private.h"
+
+/* How files begin. */
+static const struct {
+    const char *bytes;
+    size_t n;
+    const charl__rows_kind *kind;
+} beginnings[] = {
+    {"\x93NUMPY", 6, &charl__rows_npy},
+    {"\x89HDF\r\n\x1a\n", 8, &charl__rows_dataset},
+    {"\x89PNG\r\n", 6, &charl__rows_images},
+    {"\xff\xd8\xff", 3, &charl__rows_images},
+};
+
+/* What its contents say it is; text is a table. */
+static charl_status find_kind(const char *path, const charl__rows_kind **out)
+{
+    charl_status st = CHARL_OK;
+    charl__source *source = NULL;
+    unsigned char head[8] = {0};
+    size_t got = 0;
+    struct stat s;
+
+    *out = &charl__rows_images;
+    CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path,
+                  strerror(errno));
+    if (S_ISDIR(s.st_mode) || charl__is_image_name(path)) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__source_open(path, &source));
+    while (got < sizeof head) {
+        size_t n;
+
+        CHARL_TRY(charl__source_some(source, head + got, sizeof head - got, &n));
+        got += n;
+        if (n == 0) {
+            break;
+        }
+    }
+    *out = &charl__rows_csv;
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
+        if (got >= beginnings[i].n && memcmp(head, beginnings[i].bytes, beginnings[i].n) == 0) {
+            *out = beginnings[i].kind;
+        }
+    }
+cleanup:
+    charl__source_close(source);
+    return st;
+}
+
+static charl_status find_kinds(charl__rows *r)
+{
+    charl_status st = CHARL_OK;
+
+    for (int64_t i = 0; i < r->o.n_paths; i++) {
+        const charl__rows_kind *kind;
+
+        CHARL_TRY(find_kind(r->o.paths[i], &kind));
+        r->kind = i == 0 ? kind : r->kind;
+        CHARL_REQUIRE(r->kind == kind && (i == 0 || kind == &charl__rows_images), CHARL_ERR_CONFIG,
+                      "%s and %s: several files are predicted at once only where all are images",
+                      r->o.paths[0], r->o.paths[i]);
+    }
+    CHARL_REQUIRE(!r->o.split || r->kind == &charl__rows_dataset, CHARL_ERR_CONFIG,
+                  "--split %s: only a data set has splits, %s is none", r->o.split, r->path);
+    CHARL_REQUIRE(!r->o.id || r->kind == &charl__rows_csv, CHARL_ERR_CONFIG,
+                  "--id %s: only a CSV file has columns that name rows, %s is none", r->o.id,
+                  r->path);
+    CHARL_REQUIRE(!r->o.separator || r->kind == &charl__rows_csv, CHARL_ERR_CONFIG,
+                  "--separator is for CSV files, %s is none", r->path);
+cleanup:
+    return st;
+}
+
+charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out)
+{
+    charl_status st = CHARL_OK;
+    charl__rows *r = NULL;
+
+    *out = NULL;
+    CHARL_TRY(charl_alloc(sizeof *r, &r));
+    r->o = *o;
+    r->s = o->schema;
+    r->path = o->paths[0];
+    r->rows = -1;
+    CHARL_REQUIRE(r->s->kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
+                  "%s is a model of tokens, and predictions are of samples as a whole; HINT charl "
+                  "eval measures it, charl generate continues a text",
+                  o->model);
+    CHARL_TRY(find_kinds(r));
+    r->subject = strrchr(r->path, '/') ? strrchr(r->path, '/') + 1 : r->path;
+    CHARL_TRY(r->kind->open(r));
+    *out = r;
+    r = NULL;
+cleanup:
+    charl__rows_close(r);
+    return st;
+}
+
+void charl__rows_close(charl__rows *r)
+{
+    if (!r) {
+        return;
+    }
+    if (r->kind) {
+        r->kind->close(r);
+    }
+    charl_free(r->self);
+    charl_image_files_fini(&r->files);
+    charl__text_fini(&r->warnings);
+    charl__text_fini(&r->notes);
+    charl_free(r);
+}
+
+charl_status charl__rows_next(charl__rows *r, int64_t most, void *x, void *y, int64_t *n)
+{
+    charl_status st = CHARL_OK;
+
+    *n = 0;
+    CHARL_TRY(r->kind->next(r, most, x, y, n));
+    r->begin = r->done;
+    r->done += *n;
+cleanup:
+    return st;
+}
+
+charl_status charl__rows_count(charl__rows *r, int64_t *n)
+{
+    charl_status st = CHARL_OK;
+
+    if (r->rows < 0) {
+        CHARL_TRY(r->kind->count(r, &r->rows));
+    }
+    *n = r->rows;
+cleanup:
+    return st;
+}
+
+bool charl__rows_has_targets(const charl__rows *r)
+{
+    return r->has_targets;
+}
+
+const char *charl__rows_subject(const charl__rows *r)
+{
+    return r->subject;
+}
+
+const char *charl__rows_name(const charl__rows *r, int64_t i)
+{
+    return r->kind->name ? r->kind->name(r, i) : NULL;
+}
+
+const charl_image_files *charl__rows_files(const charl__rows *r)
+{
+    return r->files.count > 0 ? &r->files : NULL;
+}
+
+static charl_status append_line(charl__text *t, const char *fmt, va_list ap)
+{
+    charl_status st = CHARL_OK;
+    char line[2048];
+
+    vsnprintf(line, sizeof line, fmt, ap);
+    CHARL_TRY(charl__text_printf(t, "%s%s", t->length > 0 ? "\n" : "", line));
+cleanup:
+    return st;
+}
+
+charl_status charl__rows_warn(charl__rows *r, const char *fmt, ...)
+{
+    charl_status st;
+    va_list ap;
+
+    va_start(ap, fmt);
+    st = append_line(&r->warnings, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+charl_status charl__rows_note(charl__rows *r, const char *fmt, ...)
+{
+    charl_status st;
+    va_list ap;
+
+    va_start(ap, fmt);
+    st = append_line(&r->notes, fmt, ap);
+    va_end(ap);
+    return st;
+}
+
+char *charl__rows_take_notes(charl__rows *r, bool warnings)
+{
+    return charl__text_steal(warnings ? &r->warnings : &r->notes);
+}
+
+bool charl__put_number(charl_dtype dtype, double v, void *out, int64_t i)
+{
+    switch (dtype) {
+    case CHARL_U8:
+        ((uint8_t *)out)[i] = v >= 0 && v <= UINT8_MAX ? (uint8_t)v : 0;
+        return (double)((uint8_t *)out)[i] == v;
+    case CHARL_U16:
+        ((uint16_t *)out)[i] = v >= 0 && v <= UINT16_MAX ? (uint16_t)v : 0;
+        return (double)((uint16_t *)out)[i] == v;
+    case CHARL_U32:
+        ((uint32_t *)out)[i] = v >= 0 && v <= UINT32_MAX ? (uint32_t)v : 0;
+        return (double)((uint32_t *)out)[i] == v;
+    case CHARL_I32:
+        ((int32_t *)out)[i] = v >= INT32_MIN && v <= INT32_MAX ? (int32_t)v : 0;
+        return (double)((int32_t *)out)[i] == v;
+    default:
+        ((float *)out)[i] = (float)v;
+        return isfinite(((float *)out)[i]);
+    }
+}
+
+double charl__get_number(charl_dtype dtype, const void *data, int64_t i)
+{
+    switch (dtype) {
+    case CHARL_U8:
+        return ((const uint8_t *)data)[i];
+    case CHARL_U16:
+        return ((const uint16_t *)data)[i];
+    case CHARL_U32:
+        return ((const uint32_t *)data)[i];
+    case CHARL_I32:
+        return ((const int32_t *)data)[i];
+    default:
+        return (double)((const float *)data)[i];
+    }
+}
+
+const char *charl__rows_sample_text(const charl_data_schema *s)
+{
+    static _Thread_local char text[CHARL_SHAPE_TEXT + 16];
+    char shape[CHARL_SHAPE_TEXT];
+
+    snprintf(text, sizeof text, "%s %s", charl_dtype_name(s->x_dtype),
+             charl_shape_format(&s->x_shape, shape));
+    return text;
+}

@@ -1,0 +1,431 @@
+/* Rows of a CSV file. Columns are found by the names in its header; a column with the name of a
+ * target brings targets, where it has them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/import/import_table.h"
+#include "io/rows/rows_private.h"
+
+typedef struct class_name {
+    const char *text; /* in the schema, `length` bytes */
+    size_t length;
+    int32_t class;
+} class_name;
+
+typedef struct csv_rows {
+    charl__table table;
+    int64_t n_columns; /* that the model takes */
+    int64_t *column;   /* [n_columns] where they are in the file */
+    int64_t n_targets; /* 0: the file has none */
+    int64_t *target;   /* [n_targets] where they are */
+    int64_t n_classes; /* names of classes, sorted */
+    class_name *classes;
+    int id;          /* column, or -1 */
+    charl__text ids; /* of the batch, each with its NUL */
+    size_t *id_at;   /* [id_capacity] */
+    int64_t id_capacity;
+    int64_t unknown; /* targets that could not be read */
+    charl__text first_unknown;
+} csv_rows;
+
+/* The names of the header as a list. */
+static charl_status list_names(const charl__table *t, charl__text *out)
+{
+    charl_status st = CHARL_OK;
+
+    for (int i = 0; t->names && i < t->n_columns; i++) {
+        CHARL_TRY(charl__text_printf(out, "%s%s", i ? "\n" : "", t->names[i]));
+    }
+cleanup:
+    return st;
+}
+
+static bool has_field(const charl__table *t, const char *name, size_t length)
+{
+    for (int i = 0; i < t->n_columns; i++) {
+        const char *field = charl__table_field(t, i);
+
+        if (strlen(field) == length && memcmp(field, name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the first line holds names: the model's columns are among them, or none is a number. */
+static bool is_header(const charl__rows *r, const charl__table *t)
+{
+    const int64_t n = charl_names_count(r->s->columns);
+    const char *name;
+    size_t length;
+    int64_t found = 0;
+    bool numbers = false;
+
+    while ((name = charl_names_get(r->s->columns, found, &length)) != NULL &&
+           has_field(t, name, length)) {
+        found++;
+    }
+    for (int i = 0; i < t->n_columns; i++) {
+        numbers = numbers || charl__is_number(charl__table_field(t, i));
+    }
+    return (n > 0 && found == n) || !numbers;
+}
+
+static charl_status find_targets(charl__rows *r, csv_rows *c, const char *header)
+{
+    charl_status st = CHARL_OK;
+    char *missing = NULL;
+
+    if (!header[0] || !r->s->targets[0]) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_names_match(r->s->targets, header, &c->target, &missing));
+    c->n_targets = missing ? 0 : charl_names_count(r->s->targets);
+    if (missing && c->n_targets < charl_names_count(r->s->targets)) {
+        bool some = false;
+
+        for (int64_t i = 0; i < charl_names_count(r->s->targets); i++) {
+            some = some || c->target[i] >= 0;
+        }
+        if (some) {
+            CHARL_TRY(
+                charl__rows_note(r, "%s has only some of the targets: no %s", r->path, missing));
+        }
+    }
+    r->has_targets = c->n_targets > 0;
+cleanup:
+    charl_free(missing);
+    return st;
+}
+
+/* What the file has beside columns and targets. */
+static charl_status note_ignored(charl__rows *r, const csv_rows *c)
+{
+    charl_status st = CHARL_OK;
+    enum { SHOWN = 8 };
+    charl__text names = {0};
+    bool *used = NULL;
+    int n = 0;
+
+    CHARL_TRY(charl_alloc_array(c->table.n_columns, sizeof *used, &used));
+    for (int64_t i = 0; i < c->n_columns; i++) {
+        used[c->column[i]] = true;
+    }
+    for (int64_t i = 0; i < c->n_targets; i++) {
+        used[c->target[i]] = true;
+    }
+    if (c->id >= 0) {
+        used[c->id] = true;
+    }
+    for (int i = 0; i < c->table.n_columns; i++) {
+        if (!used[i] && n++ < SHOWN) {
+            CHARL_TRY(charl__text_printf(&names, "%s%s", n > 1 ? ", " : "", c->table.names[i]));
+        }
+    }
+    if (n > SHOWN) {
+        CHARL_TRY(charl__text_printf(&names, " and %d others", n - SHOWN));
+    }
+    if (n > 0) {
+        CHARL_TRY(charl__rows_note(r, "%s: %s does not take these columns, they are ignored: %s",
+                                   r->path, r->o.model, charl__text_string(&names)));
+    }
+cleanup:
+    charl__text_fini(&names);
+    charl_free(used);
+    return st;
+}
+
+/* Names on both sides: any order, and more columns than the model takes. */
+static charl_status find_by_name(charl__rows *r, csv_rows *c, const char *header)
+{
+    charl_status st = CHARL_OK;
+    char *missing = NULL;
+
+    CHARL_TRY(charl_names_match(r->s->columns, header, &c->column, &missing));
+    CHARL_REQUIRE(!missing, CHARL_ERR_DATA, "%s has no column %s, which %s was trained on; HINT %s",
+                  r->path, missing, r->o.model,
+                  c->table.n_columns == 1 && c->n_columns > 1
+                      ? "it has a single column: is the separator no comma? --separator"
+                      : "its first line must hold the names of the columns, in any order");
+    CHARL_TRY(note_ignored(r, c));
+cleanup:
+    charl_free(missing);
+    return st;
+}
+
+/* Places: the columns that are no targets, one for one. */
+static charl_status find_by_place(charl__rows *r, csv_rows *c)
+{
+    charl_status st = CHARL_OK;
+    const int64_t have = c->table.n_columns - c->n_targets - (c->id >= 0);
+    int64_t n = 0;
+
+    CHARL_REQUIRE(
+        have == c->n_columns, CHARL_ERR_DATA, "%s has %lld columns, %s takes %lld; HINT %s",
+        r->path, (long long)have, r->o.model, (long long)c->n_columns,
+        r->s->columns[0] ? "with a first line of names the columns are found by name, and "
+                           "others are left out"
+                         : "its training data had no names, so the columns must be those, "
+                           "in that order, without the target");
+    CHARL_TRY(charl_alloc_array(c->n_columns, sizeof *c->column, &c->column));
+    for (int i = 0; i < c->table.n_columns; i++) {
+        bool taken = i == c->id;
+
+        for (int64_t k = 0; k < c->n_targets; k++) {
+            taken = taken || c->target[k] == i;
+        }
+        if (!taken) {
+            c->column[n++] = i;
+        }
+    }
+    if (c->table.names || r->s->columns[0]) {
+        CHARL_TRY(charl__rows_warn(
+            r,
+            "%s names no columns, %s does: they are taken by position, which is right only if they "
+            "stand in the order of the training data",
+            c->table.names ? r->o.model : r->path, c->table.names ? r->path : r->o.model));
+    }
+cleanup:
+    return st;
+}
+
+static charl_status find_id(charl__rows *r, csv_rows *c)
+{
+    charl_status st = CHARL_OK;
+
+    c->id = -1;
+    for (int i = 0; r->o.id && c->table.names && i < c->table.n_columns; i++) {
+        c->id = strcmp(c->table.names[i], r->o.id) == 0 ? i : c->id;
+    }
+    CHARL_REQUIRE(!r->o.id || c->id >= 0, CHARL_ERR_CONFIG, "%s: there is no column \"%s\"",
+                  r->path, r->o.id);
+cleanup:
+    return st;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    const class_name *x = a, *y = b;
+    const int order = memcmp(x->text, y->text, x->length < y->length ? x->length : y->length);
+
+    return order ? order : (x->length > y->length) - (x->length < y->length);
+}
+
+static charl_status sort_classes(const charl__rows *r, csv_rows *c)
+{
+    charl_status st = CHARL_OK;
+    const char *at = r->s->class_names;
+
+    c->n_classes = charl_names_count(at);
+    if (c->n_classes == 0) {
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl_alloc_array(c->n_classes, sizeof *c->classes, &c->classes));
+    for (int64_t i = 0; i < c->n_classes; i++) {
+        c->classes[i] = (class_name){at, strcspn(at, "\n"), (int32_t)i};
+        at += c->classes[i].length + 1;
+    }
+    qsort(c->classes, (size_t)c->n_classes, sizeof *c->classes, by_text);
+cleanup:
+    return st;
+}
+
+static charl_status open_csv(charl__rows *r)
+{
+    charl_status st = CHARL_OK;
+    csv_rows *c = NULL;
+    charl__text header = {0};
+
+    CHARL_REQUIRE(r->s->x_shape.ndim == 1, CHARL_ERR_DATA,
+                  "%s is read as a CSV file, and %s takes samples of %s; HINT %s", r->path,
+                  r->o.model, charl__rows_sample_text(r->s),
+                  r->s->kind == CHARL_DATASET_IMAGES
+                      ? "give it PNG or JPEG files, folders of them, or a .npy array"
+                      : "give it a .npy array or an HDF5 file");
+    CHARL_TRY(charl_alloc(sizeof *c, &c));
+    r->self = c;
+    CHARL_TRY(charl__table_open(&c->table, r->path, r->o.separator));
+    if (is_header(r, &c->table)) {
+        CHARL_TRY(charl__table_take_header(&c->table));
+    }
+    CHARL_TRY(list_names(&c->table, &header));
+    CHARL_TRY(find_id(r, c));
+    CHARL_TRY(find_targets(r, c, charl__text_string(&header)));
+    CHARL_TRY(sort_classes(r, c));
+    c->n_columns = r->s->x_shape.dim[0];
+    CHARL_REQUIRE(!r->s->columns[0] || charl_names_count(r->s->columns) == c->n_columns,
+                  CHARL_ERR_DATA, "%s has %lld names for %lld columns", r->o.model,
+                  (long long)charl_names_count(r->s->columns), (long long)c->n_columns);
+    if (c->table.names && r->s->columns[0]) {
+        CHARL_TRY(find_by_name(r, c, charl__text_string(&header)));
+    } else {
+        CHARL_TRY(find_by_place(r, c));
+    }
+cleanup:
+    charl__text_fini(&header);
+    return st;
+}
+
+static charl_status count_csv(charl__rows *r, int64_t *n)
+{
+    charl_status st = CHARL_OK;
+    csv_rows *c = r->self;
+    bool more;
+
+    *n = 0;
+    for (;;) {
+        CHARL_TRY(charl__table_next(&c->table, &more));
+        if (!more) {
+            break;
+        }
+        (*n)++;
+    }
+    CHARL_TRY(charl__table_rewind(&c->table));
+cleanup:
+    return st;
+}
+
+static charl_status read_columns(const charl__rows *r, const csv_rows *c, void *x, int64_t row)
+{
+    charl_status st = CHARL_OK;
+
+    for (int64_t i = 0; i < c->n_columns; i++) {
+        const int column = (int)c->column[i];
+        float v = 0;
+
+        CHARL_TRY(charl__table_number(&c->table, column, &v));
+        CHARL_REQUIRE(charl__put_number(r->s->x_dtype, (double)v, x, row * c->n_columns + i),
+                      CHARL_ERR_DATA, "%s: column %s: %s is no %s, which %s takes",
+                      charl__table_place(&c->table), charl__table_column(&c->table, column),
+                      charl__table_field(&c->table, column), charl_dtype_name(r->s->x_dtype),
+                      r->o.model);
+    }
+cleanup:
+    return st;
+}
+
+/* A class by its name, or by its number where the model has no names. -1: none such. */
+static int32_t find_class(const charl__rows *r, const csv_rows *c, const char *field)
+{
+    const class_name key = {field, strlen(field), 0}, *found;
+    char *end;
+    long v;
+
+    if (c->n_classes > 0) {
+        found = bsearch(&key, c->classes, (size_t)c->n_classes, sizeof key, by_text);
+        return found ? found->class : -1;
+    }
+    v = strtol(field, &end, 10);
+    return field[0] && *end == '\0' && v >= 0 && v < r->s->classes ? (int32_t)v : -1;
+}
+
+/* Targets are extra: one that is missing or means nothing to the model is left out. */
+static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t row)
+{
+    charl_status st = CHARL_OK;
+    const bool values = r->s->y_dtype == CHARL_F32;
+
+    for (int64_t i = 0; i < c->n_targets; i++) {
+        const char *field = charl__table_field(&c->table, (int)c->target[i]);
+        const int64_t at = row * c->n_targets + i;
+        float v = NAN;
+        int32_t class = -1;
+
+        if (!field[0]) {
+            ;
+        } else if (values) {
+            v = charl__is_number(field) ? strtof(field, NULL) : NAN;
+        } else {
+            class = find_class(r, c, field);
+        }
+        if (values) {
+            ((float *)y)[at] = isfinite(v) ? v : NAN;
+        } else {
+            ((int32_t *)y)[at] = class;
+        }
+        if (field[0] && (values ? !isfinite(v) : class < 0) && c->unknown++ == 0) {
+            CHARL_TRY(charl__text_printf(&c->first_unknown, "%s: \"%.40s\"",
+                                         charl__table_place(&c->table), field));
+        }
+    }
+cleanup:
+    return st;
+}
+
+static charl_status keep_id(csv_rows *c, int64_t row)
+{
+    charl_status st = CHARL_OK;
+    const char *field;
+
+    if (c->id < 0) {
+        return CHARL_OK;
+    }
+    if (row == 0) {
+        charl__text_clear(&c->ids);
+    }
+    if (row >= c->id_capacity) {
+        const int64_t capacity = row < 64 ? 64 : 2 * row;
+
+        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *c->id_at, &c->id_at));
+        c->id_capacity = capacity;
+    }
+    field = charl__table_field(&c->table, c->id);
+    c->id_at[row] = c->ids.length;
+    CHARL_TRY(charl__text_append(&c->ids, field, strlen(field) + 1));
+cleanup:
+    return st;
+}
+
+static charl_status next_csv(charl__rows *r, int64_t most, void *x, void *y, int64_t *n)
+{
+    charl_status st = CHARL_OK;
+    csv_rows *c = r->self;
+    bool more = true;
+
+    for (; *n < most; (*n)++) {
+        CHARL_TRY(charl__table_next(&c->table, &more));
+        if (!more) {
+            break;
+        }
+        CHARL_TRY(read_columns(r, c, x, *n));
+        CHARL_TRY(read_targets(r, c, y, *n));
+        CHARL_TRY(keep_id(c, *n));
+    }
+    if (!more && c->unknown > 0) {
+        CHARL_TRY(charl__rows_warn(r,
+                                   "%lld targets mean nothing to %s and are left out; the first is "
+                                   "%s",
+                                   (long long)c->unknown, r->o.model,
+                                   charl__text_string(&c->first_unknown)));
+        c->unknown = 0;
+    }
+cleanup:
+    return st;
+}
+
+static const char *name_csv(const charl__rows *r, int64_t i)
+{
+    const csv_rows *c = r->self;
+
+    return c->id < 0 ? NULL : c->ids.data + c->id_at[i];
+}
+
+static void close_csv(charl__rows *r)
+{
+    csv_rows *c = r->self;
+
+    if (c) {
+        charl__table_close(&c->table);
+        charl_free(c->column);
+        charl_free(c->target);
+        charl_free(c->classes);
+        charl_free(c->id_at);
+        charl__text_fini(&c->ids);
+        charl__text_fini(&c->first_unknown);
+    }
+}
+
+const charl__rows_kind charl__rows_csv = {
+    .open = open_csv, .next = next_csv, .count = count_csv, .name = name_csv, .close = close_csv};

@@ -1,0 +1,113 @@
+/* Rows of a NumPy array [n, ...]. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/import/import_npy.h"
+#include "io/rows/rows_private.h"
+
+typedef struct npy_rows {
+    charl__npy array;
+    unsigned char *raw; /* [capacity, row] */
+    int64_t capacity;
+} npy_rows;
+
+/* Shapes of one sample that mean the same: an image of one channel may leave it out. */
+static bool fits(const charl_shape *have, const charl_shape *want)
+{
+    const charl_shape gray = {2, {want->dim[1], want->dim[2]}};
+
+    return charl_shape_equal(have, want) ||
+           (want->ndim == 3 && want->dim[0] == 1 && charl_shape_equal(have, &gray));
+}
+
+/* [height, width, channels] where the model takes [channels, height, width]. */
+static bool is_channels_last(const charl_shape *have, const charl_shape *want)
+{
+    return have->ndim == 3 && want->ndim == 3 && have->dim[0] == want->dim[1] &&
+           have->dim[1] == want->dim[2] && have->dim[2] == want->dim[0];
+}
+
+static charl_status open_npy(charl__rows *r)
+{
+    charl_status st = CHARL_OK;
+    npy_rows *f = NULL;
+    charl_shape whole = {0};
+    const charl_shape *item;
+    char have[CHARL_SHAPE_TEXT];
+
+    CHARL_TRY(charl_alloc(sizeof *f, &f));
+    r->self = f;
+    CHARL_TRY(charl__npy_open(&f->array, r->path));
+    item = &f->array.item;
+    whole = (charl_shape){item->ndim + 1, {f->array.rows}};
+    for (int i = 0; i < item->ndim; i++) {
+        whole.dim[i + 1] = item->dim[i];
+    }
+    if (!fits(item, &r->s->x_shape) && fits(&whole, &r->s->x_shape)) { /* one sample */
+        charl__npy_take_as_row(&f->array);
+    }
+    CHARL_REQUIRE(fits(item, &r->s->x_shape), CHARL_ERR_DATA,
+                  "%s is an array of %s, %s takes samples of %s, [rows, ...] of them%s", r->path,
+                  charl_shape_format(&whole, have), r->o.model, charl__rows_sample_text(r->s),
+                  is_channels_last(item, &r->s->x_shape) ? "; HINT x.transpose(0, 3, 1, 2)" : "");
+    CHARL_REQUIRE(f->array.type != 'f' || r->s->x_dtype == CHARL_F32, CHARL_ERR_DATA,
+                  "%s holds floating-point numbers, %s takes %s; HINT in the units of the training "
+                  "data, x.astype('%s')",
+                  r->path, r->o.model, charl__rows_sample_text(r->s),
+                  r->s->x_dtype == CHARL_U8    ? "uint8"
+                  : r->s->x_dtype == CHARL_U16 ? "uint16"
+                                               : "uint32");
+    if (r->s->columns[0]) {
+        CHARL_TRY(charl__rows_warn(
+            r,
+            "%s names no columns, %s does: they are taken by position, which is right only if they "
+            "stand in the order of the training data",
+            r->path, r->o.model));
+    }
+    r->rows = f->array.rows;
+cleanup:
+    return st;
+}
+
+static charl_status next_npy(charl__rows *r, int64_t most, void *x, void *y, int64_t *n)
+{
+    charl_status st = CHARL_OK;
+    npy_rows *f = r->self;
+    const int64_t left = r->rows - r->done;
+
+    (void)y;
+    *n = left < most ? left : most;
+    if (*n > f->capacity) {
+        charl_free(f->raw);
+        f->raw = NULL;
+        CHARL_TRY(charl_alloc_array(*n * f->array.per_row, f->array.size, &f->raw));
+        f->capacity = *n;
+    }
+    if (*n == 0) {
+        CHARL_TRY(charl__source_end(f->array.source));
+        return CHARL_OK;
+    }
+    CHARL_TRY(charl__npy_read(&f->array, *n, f->raw));
+    for (int64_t i = 0; i < *n * f->array.per_row; i++) {
+        const double v = charl__npy_number(&f->array, f->raw + (size_t)i * f->array.size);
+
+        CHARL_REQUIRE(charl__put_number(r->s->x_dtype, v, x, i), CHARL_ERR_DATA,
+                      "%s: %g in row %lld is no finite %s, which %s takes", r->path, v,
+                      (long long)(r->done + i / f->array.per_row), charl_dtype_name(r->s->x_dtype),
+                      r->o.model);
+    }
+cleanup:
+    return st;
+}
+
+static void close_npy(charl__rows *r)
+{
+    npy_rows *f = r->self;
+
+    if (f) {
+        charl__npy_close(&f->array);
+        charl_free(f->raw);
+    }
+}
+
+const charl__rows_kind charl__rows_npy = {.open = open_npy, .next = next_npy, .close = close_npy};

@@ -1,0 +1,351 @@
+/* Sources of rows: CSV files, arrays and data sets, as a model takes them. If one of these failed,
+ * a model would read the wrong column, or name the wrong class, without a word. */
+#include "io/import_sample.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "io/rows/rows.h"
+
+enum { MOST = 4 };
+
+/* A model of columns a, b, c. */
+static charl_data_schema model_of(charl_dtype y, const char *targets, const char *class_names)
+{
+    static float mean[] = {0}, std[] = {1};
+    const int64_t n = charl_names_count(targets);
+
+    return (charl_data_schema){.kind =
+                                   y == CHARL_I32 ? CHARL_DATASET_TABLE : CHARL_DATASET_REGRESSION,
+                               .x_dtype = CHARL_F32,
+                               .x_shape = {1, {3}},
+                               .y_dtype = y,
+                               .y_shape = {y == CHARL_F32 || n > 1, {n}},
+                               .classes = y == CHARL_I32 ? 3 : 0,
+                               .class_names = (char *)(uintptr_t)class_names,
+                               .columns = (char *)(uintptr_t) "a\nb\nc",
+                               .targets = (char *)(uintptr_t)targets,
+                               .layout = (char *)(uintptr_t) "rows",
+                               .fit = (char *)(uintptr_t) "",
+                               .n_stats = 1,
+                               .mean = mean,
+                               .std = std,
+                               .tokenizer_kind = (char *)(uintptr_t) ""};
+}
+
+static charl_status open_path(const charl_data_schema *s, const char *path, const char *id,
+                              charl__rows **out_rows)
+{
+    const char *paths[] = {path};
+    const charl__rows_options o = {
+        .schema = s, .model = "m.h5", .paths = paths, .n_paths = 1, .id = id};
+
+    return charl__rows_open(&o, out_rows);
+}
+
+static void assert_note(charl__rows *r, bool warning, const char *want)
+{
+    char *text = charl__rows_take_notes(r, warning);
+
+    if (!want) {
+        assert_null(text);
+    } else {
+        assert_non_null(text);
+        assert_non_null(strstr(text, want));
+    }
+    charl_free(text);
+}
+
+static void columns_are_found_by_name(void **state)
+{
+    const charl_data_schema s = model_of(CHARL_I32, "kind", "ant\nbee\ncat");
+    const char *path = text_file("r.csv", "c,kind,who,a,b\n"
+                                          "3,bee,x 1,1,2\n"
+                                          "6,,\"y, 2\",4,5\n"
+                                          "9,cat,,7,8\n"
+                                          "12,dog,z,10,11\n"
+                                          "15,ant,w,13,14\n");
+    charl__rows *r;
+    float x[MOST][3];
+    int32_t y[MOST];
+    const int32_t want[MOST] = {1, -1, 2, -1};
+    int64_t n;
+
+    (void)state;
+    charl_assert_ok(open_path(&s, path, "who", &r));
+    assert_true(charl__rows_has_targets(r));
+    assert_string_equal(charl__rows_subject(r), "r.csv");
+    assert_note(r, true, NULL);
+    assert_note(r, false, NULL);
+    charl_assert_ok(charl__rows_count(r, &n));
+    assert_int_equal(n, 5);
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    assert_int_equal(n, 4);
+    for (int i = 0; i < 12; i++) {
+        assert_true(x[i / 3][i % 3] == (float)(i + 1));
+    }
+    assert_memory_equal(y, want, sizeof y);
+    assert_string_equal(charl__rows_name(r, 1), "y, 2");
+    assert_string_equal(charl__rows_name(r, 2), "");
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    assert_int_equal(n, 1);
+    assert_int_equal(y[0], 0);
+    assert_string_equal(charl__rows_name(r, 0), "w");
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    assert_int_equal(n, 0);
+    assert_note(r, true, "1 targets mean nothing to m.h5 and are left out; the first is");
+    charl__rows_close(r);
+    charl_assert_ok(open_path(&s, path, NULL, &r));
+    assert_null(charl__rows_name(r, 0));
+    assert_note(r, false, "ignored: who");
+    charl__rows_close(r);
+    charl_assert_status(open_path(&s, text_file("r.csv", "a,c,kind\n1,2,ant\n"), NULL, &r),
+                        CHARL_ERR_DATA);
+    charl_assert_message("r.csv has no column \"b\", which m.h5 was trained on");
+}
+
+static void columns_without_names_stand_in_order(void **state)
+{
+    charl_data_schema s = model_of(CHARL_F32, "y\nz", "");
+    charl__rows *r;
+    float x[MOST][3], y[MOST][2];
+    int64_t n;
+
+    (void)state;
+    charl_assert_ok(open_path(&s, text_file("p.csv", "1,2,3\n4,5,6\n"), NULL, &r));
+    assert_note(r, true, "p.csv names no columns, m.h5 does");
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    assert_int_equal(n, 2);
+    assert_true(x[1][0] == 4.0F && x[1][2] == 6.0F);
+    charl__rows_close(r);
+    charl_assert_status(open_path(&s, text_file("p.csv", "1,2\n"), NULL, &r), CHARL_ERR_DATA);
+    charl_assert_message("p.csv has 2 columns, m.h5 takes 3");
+    /* A field that is no number does not make the first line a header. */
+    charl_assert_ok(open_path(&s, text_file("p.csv", "1,NA,3\n"), NULL, &r));
+    charl_assert_status(charl__rows_next(r, MOST, x, y, &n), CHARL_ERR_DATA);
+    charl_assert_message("p.csv:1: column 1: \"NA\" is not a number");
+    charl__rows_close(r);
+    /* Targets are found by name, and the rest must be the columns. */
+    s.columns = (char *)(uintptr_t) "";
+    charl_assert_ok(open_path(&s, text_file("p.csv", "z,u,v,y,w\n9,1,2,,3\n,4,5,8,6\n"), NULL, &r));
+    assert_note(r, true, "m.h5 names no columns");
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    assert_int_equal(n, 2);
+    assert_true(isnan(y[0][0]) && y[0][1] == 9.0F && y[1][0] == 8.0F && isnan(y[1][1]));
+    assert_true(x[1][0] == 4.0F && x[1][1] == 5.0F && x[1][2] == 6.0F);
+    charl__rows_close(r);
+    charl_assert_status(open_path(&s, text_file("p.csv", "u,v,w,q\n1,2,3,4\n"), NULL, &r),
+                        CHARL_ERR_DATA);
+    charl_assert_message("4 columns, m.h5 takes 3");
+}
+
+static void numbers_must_fit_the_samples(void **state)
+{
+    charl_data_schema s = model_of(CHARL_I32, "", "");
+    charl__rows *r;
+    unsigned char x[MOST][3];
+    int32_t y[MOST];
+    int64_t n;
+
+    (void)state;
+    s.x_dtype = CHARL_U8;
+    charl_assert_ok(open_path(&s, text_file("u.csv", "a,b,c\n0,255,7\n"), NULL, &r));
+    assert_false(charl__rows_has_targets(r));
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    assert_int_equal(x[0][1], 255);
+    charl__rows_close(r);
+    charl_assert_ok(open_path(&s, text_file("u.csv", "a,b,c\n0,256,7\n"), NULL, &r));
+    charl_assert_status(charl__rows_next(r, MOST, x, y, &n), CHARL_ERR_DATA);
+    charl_assert_message("u.csv:2: column \"b\": 256 is no u8, which m.h5 takes");
+    charl__rows_close(r);
+    s.x_shape = (charl_shape){3, {1, 4, 4}};
+    s.kind = CHARL_DATASET_IMAGES;
+    charl_assert_status(open_path(&s, text_file("u.csv", "a,b,c\n0,25,7\n"), NULL, &r),
+                        CHARL_ERR_DATA);
+    charl_assert_message("takes samples of u8 [1, 4, 4]");
+    s.kind = CHARL_DATASET_TOKENS;
+    charl_assert_status(open_path(&s, text_file("u.csv", "a\n0\n"), NULL, &r), CHARL_ERR_CONFIG);
+    charl_assert_message("m.h5 is a model of tokens");
+}
+
+static const char *npy_file(const char *name, const char *header, const void *data, size_t bytes)
+{
+    static char all[4096];
+    const size_t length = strlen(header);
+    const char *path = charl_test_path(dir, name);
+
+    memcpy(all, "\x93NUMPY\x01\0", 8);
+    all[8] = (char)length;
+    all[9] = 0;
+    memcpy(all + 10, header, length);
+    memcpy(all + 10 + length, data, bytes);
+    put_file(path, all, 10 + length + bytes);
+    return path;
+}
+
+static void arrays_are_taken_by_shape(void **state)
+{
+    charl_data_schema s = model_of(CHARL_I32, "", "");
+    const double values[6] = {1, 2, 3, 4, 5, (double)INFINITY};
+    charl__rows *r;
+    float x[MOST][3];
+    int32_t y[MOST];
+    int64_t n;
+
+    (void)state;
+    charl_assert_ok(open_path(
+        &s,
+        npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 3)}", values, 24),
+        NULL, &r));
+    assert_note(r, true, "taken by position");
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    assert_int_equal(n, 1);
+    assert_true(x[0][2] == 3.0F);
+    charl__rows_close(r);
+    charl_assert_ok(open_path(
+        &s,
+        npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3)}", values, 48),
+        NULL, &r));
+    charl_assert_status(charl__rows_next(r, MOST, x, y, &n), CHARL_ERR_DATA);
+    charl_assert_message("x.npy: inf in row 1 is no finite f32");
+    charl__rows_close(r);
+    charl_assert_ok(open_path(
+        &s,
+        npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (3,)}", values, 24),
+        NULL, &r));
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    assert_int_equal(n, 1); /* one sample */
+    charl__rows_close(r);
+}
+
+static void images_are_taken_by_shape(void **state)
+{
+    charl_data_schema s = model_of(CHARL_I32, "", "");
+    const double values[4] = {1, 2, 3, 4};
+    const int16_t pixels[8] = {0, 1, 2, 255, 4, 5, 256, 7};
+    charl__rows *r;
+    unsigned char u[MOST][4];
+    int32_t y[MOST];
+    int64_t n;
+
+    (void)state;
+    s.x_dtype = CHARL_U8;
+    s.kind = CHARL_DATASET_IMAGES;
+    s.columns = (char *)(uintptr_t) "";
+    s.x_shape = (charl_shape){3, {1, 2, 2}};
+    charl_assert_ok(
+        open_path(&s,
+                  npy_file("u.npy", "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 2, 2)}",
+                           pixels, 16),
+                  NULL, &r));
+    charl_assert_ok(charl__rows_next(r, 1, u, y, &n));
+    assert_int_equal(u[0][3], 255);
+    charl_assert_status(charl__rows_next(r, 1, u, y, &n), CHARL_ERR_DATA);
+    charl_assert_message("u.npy: 256 in row 1 is no finite u8");
+    charl__rows_close(r);
+    charl_assert_status(
+        open_path(&s,
+                  npy_file("x.npy", "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2, 2)}",
+                           values, 32),
+                  NULL, &r),
+        CHARL_ERR_DATA);
+    charl_assert_message("x.astype('uint8')");
+    s.x_shape = (charl_shape){3, {3, 1, 2}};
+    charl_assert_status(
+        open_path(&s,
+                  npy_file("x.npy",
+                           "{'descr': '<i2', 'fortran_order': False, 'shape': (1, 1, 2, 3)}",
+                           values, 12),
+                  NULL, &r),
+        CHARL_ERR_DATA);
+    charl_assert_message("HINT x.transpose(0, 3, 1, 2)");
+}
+
+static void data_sets_are_mapped(void **state)
+{
+    const charl_data_schema s = model_of(CHARL_I32, "kind", "ant\nbee\ncat");
+    charl__rows *r;
+    float x[MOST][3];
+    int32_t y[MOST];
+    int64_t n;
+
+    (void)state;
+    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cat\n6,5,4,bee\n"), NULL,
+                                     out, &replace));
+    charl_assert_ok(open_path(&s, out, NULL, &r));
+    assert_string_equal(charl__rows_subject(r), "train");
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    assert_int_equal(n, 2);
+    assert_true(x[0][0] == 1.0F && x[1][2] == 6.0F);
+    assert_int_equal(y[0], 2);
+    assert_int_equal(y[1], 1);
+    charl_assert_ok(charl__rows_next(r, MOST, x, y, &n));
+    assert_int_equal(n, 0);
+    charl__rows_close(r);
+    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cow\n6,5,4,bee\n"), NULL,
+                                     out, &replace));
+    charl_assert_status(open_path(&s, out, NULL, &r), CHARL_ERR_DATA);
+    charl_assert_message("\"cow\"");
+}
+
+static charl_status read_all(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    const char *const *paths = ctx;
+    const charl_data_schema s = model_of(CHARL_I32, "kind", "ant\nbee\ncat");
+    float x[MOST][3];
+    int32_t y[MOST];
+    int64_t n = 1;
+    charl__rows *r = NULL;
+
+    for (int i = 0; i < 3; i++) {
+        CHARL_TRY(open_path(&s, paths[i], i == 0 ? "who" : NULL, &r));
+        CHARL_TRY(charl__rows_count(r, &n));
+        for (n = 1; n > 0;) {
+            CHARL_TRY(charl__rows_next(r, 1, x, y, &n));
+        }
+        charl__rows_close(r);
+        r = NULL;
+    }
+cleanup:
+    charl__rows_close(r);
+    return st;
+}
+
+static void every_acquisition_may_fail(void **state)
+{
+    static char paths[3][512];
+    const char *list[3];
+    const float values[3] = {1, 2, 3};
+
+    (void)state;
+    charl_assert_ok(charl_import_csv(text_file("d.csv", "c,b,a,kind\n3,2,1,cat\n6,5,4,bee\n"), NULL,
+                                     out, &replace));
+    snprintf(paths[0], sizeof paths[0], "%s",
+             text_file("f.csv", "c,kind,who,a,b,d\n3,bee,x 1,1,2,0\n6,dog,y,4,5,0\n"));
+    snprintf(
+        paths[1], sizeof paths[1], "%s",
+        npy_file("f.npy", "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3)}", values, 12));
+    snprintf(paths[2], sizeof paths[2], "%s", out);
+    for (int i = 0; i < 3; i++) {
+        list[i] = paths[i];
+    }
+    assert_true(charl_test_fail_every_acquisition(read_all, list) > 40);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_are_found_by_name),
+        cmocka_unit_test(columns_without_names_stand_in_order),
+        cmocka_unit_test(numbers_must_fit_the_samples),
+        cmocka_unit_test(arrays_are_taken_by_shape),
+        cmocka_unit_test(images_are_taken_by_shape),
+        cmocka_unit_test(data_sets_are_mapped),
+        cmocka_unit_test(every_acquisition_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown_dir);
+}
