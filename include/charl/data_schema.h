@@ -67,6 +67,16 @@ void charl_data_schema_destroy(charl_data_schema *s);
 void charl_data_schema_get_info(const charl_data_schema *s, const char *path,
                                 charl_dataset_info *out);
 
+/** The schema as JSON, which charl_data_schema_parse reads back. A tokenizer of more than 8192
+ * tokens is described and left out. *out is the caller's, charl_free. Blocks. Local. Errors:
+ * ERR_NOMEM. */
+charl_status charl_data_schema_print(const charl_data_schema *s, char **out) CHARL_MUST_CHECK;
+
+/** The schema in a JSON text. `path` is for messages. Blocks. Local. Errors: ERR_CHECKPOINT  not
+ * such a text, naming the field; ERR_CONFIG  this build cannot read JSON; ERR_NOMEM. */
+charl_status charl_data_schema_parse(const char *path, const char *json,
+                                     charl_data_schema **out) CHARL_MUST_CHECK;
+
 /** Number of names in a list. Local. */
 int64_t charl_names_count(const char *names);
 

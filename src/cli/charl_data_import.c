@@ -97,18 +97,6 @@ static const format formats[] = {
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
-static error_t parse_separator(import *o, const char *arg)
-{
-    if (strcmp(arg, "\\t") == 0 || strcmp(arg, "tab") == 0) {
-        o->csv.separator = '\t';
-    } else if (arg[0] && !arg[1] && !strchr("\"\r\n", arg[0])) {
-        o->csv.separator = arg[0];
-    } else {
-        return charl__cli_bad_option("--separator", arg, "must be one character, or tab");
-    }
-    return 0;
-}
-
 /* "32x48" as height and width; "32" is a square. */
 static error_t parse_size(import *o, const char *arg)
 {
@@ -176,7 +164,7 @@ static error_t parse_import(int key, char *arg, struct argp_state *state)
         return 0;
     case 's':
         o->given |= GIVEN_SEPARATOR;
-        return parse_separator(o, arg);
+        return charl__cli_parse_separator(arg, &o->csv.separator);
     case 'k':
         o->given |= GIVEN_TOKENIZER;
         return parse_tokenizer(o, arg);

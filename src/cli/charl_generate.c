@@ -209,6 +209,7 @@ int charl__generate_main(const char *path, int argc, char **argv)
     generation g = {.options = {.tokens = 200,
                                 .temperature = 0.8,
                                 .top_p = 1.0,
+                                .warned = warn,
                                 .compiling = charl__cli_compiling_show},
                     .seed = -1,
                     .to_terminal = isatty(STDOUT_FILENO)};

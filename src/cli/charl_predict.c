@@ -1,32 +1,35 @@
-/* charl predict: a model's answers as a file. One rank; MPI starts after the command line and the
- * configuration are known to be good. */
+/* charl predict: a model's answers as a file, from its checkpoint and data alone. One process; no
+ * MPI. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "cli/charl_commands.h"
 #include "cli/cli_ranks.h"
 #include "cli/charl_predict.h"
 
-enum { MAX_OVERRIDES = 64, MAX_OPERANDS = 1 << 20, MOST_AT_ONCE = 64, PATH_BYTES = 4096 };
+enum { MAX_OPERANDS = 1 << 20, PATH_BYTES = 4096 };
 
-enum { KEY_FORMAT = 0x100, KEY_ALL, KEY_EMA };
+enum { KEY_FORMAT = 0x100, KEY_ALL, KEY_EMA, KEY_ID, KEY_SEPARATOR, KEY_DATA };
 
 typedef struct prediction {
-    const char *split; /* NULL: not given */
-    charl_image_files files;
-    int ema;
+    charl_predict_options o;
     const char *out;    /* NULL: standard output */
     const char *format; /* NULL: the output's name decides */
-    charl_config *config;
-    const char *checkpoint;
+    const char **paths;
+    charl_config_override *overrides;
     charl__predict_rows rows;
     char temporary[PATH_BYTES]; /* renamed to `out` at the end; "": written in place */
     bool opened;                /* a file, which is this process's to remove */
+    char subject[256];
+    int64_t step;
 } prediction;
 
 static error_t parse_predict(int key, char *arg, struct argp_state *state)
@@ -35,15 +38,29 @@ static error_t parse_predict(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case 's':
-        p->split = arg;
+        p->o.split = arg;
         return 0;
     case 'o':
         p->out = arg;
         return 0;
     case KEY_EMA:
-        return charl__cli_parse_ema(arg, &p->ema);
+        return charl__cli_parse_ema(arg, &p->o.ema);
     case KEY_ALL:
         p->rows.all = true;
+        return 0;
+    case KEY_ID:
+        p->o.id = arg;
+        return 0;
+    case KEY_SEPARATOR:
+        return charl__cli_parse_separator(arg, &p->o.separator);
+    case 'x':
+        p->o.x = arg;
+        return 0;
+    case 'y':
+        p->o.y = arg;
+        return 0;
+    case KEY_DATA:
+        p->o.trained_on = arg;
         return 0;
     case KEY_FORMAT:
         p->format = arg;
@@ -66,10 +83,10 @@ static charl_status open_output(prediction *p)
 
     if (!p->out) {
         p->rows.file = stdout;
-        goto cleanup;
+        return CHARL_OK;
     }
     if (p->rows.h5_path) {
-        goto cleanup; /* made when the first row is known */
+        return CHARL_OK; /* made with the first row */
     }
     if (!in_place) {
         CHARL_REQUIRE((size_t)snprintf(p->temporary, sizeof p->temporary, "%s.tmp-%ld", p->out,
@@ -90,11 +107,10 @@ static charl_status close_output(prediction *p)
     bool good;
 
     if (!p->out) {
-        goto cleanup; /* standard output is checked by charl__cli_end */
+        return CHARL_OK; /* standard output is checked by charl__cli_end */
     }
     if (p->rows.h5_path) {
-        CHARL_TRY(charl__prediction_file_finish(p->rows.h5));
-        goto cleanup;
+        return charl__prediction_file_finish(p->rows.h5);
     }
     good = fflush(p->rows.file) == 0 && (!p->temporary[0] || fsync(fileno(p->rows.file)) == 0);
     good = fclose(p->rows.file) == 0 && good;
@@ -116,60 +132,81 @@ static void drop_output(prediction *p)
     }
 }
 
+static charl_status on_started(void *ctx, const charl_predict_info *info)
+{
+    charl_status st = CHARL_OK;
+    prediction *p = ctx;
+
+    CHARL_REQUIRE(!p->rows.all || info->loss == CHARL_LOSS_CROSS_ENTROPY, CHARL_ERR_CONFIG,
+                  "--all: only train.loss = cross_entropy has classes");
+    p->step = info->step;
+    snprintf(p->subject, sizeof p->subject, "%s", info->subject);
+    CHARL_TRY(open_output(p));
+cleanup:
+    return st;
+}
+
 static charl_status on_predicted(void *ctx, const charl_prediction *row)
 {
     prediction *p = ctx;
 
+    if (row->row == 0) {
+        charl__cli_compiling_done();
+    }
     return charl__predict_rows_write(&p->rows, row);
 }
 
-static const char *subject_of(const prediction *p)
+static void on_warned(void *ctx, const char *text)
 {
-    return p->files.count > 0 ? "images" : p->split ? p->split : "val";
+    (void)ctx;
+    charl__cli_say("warning", text);
 }
 
-static void say_summary(const prediction *p)
+static void on_noted(void *ctx, const char *text)
 {
-    const charl__predict_rows *r = &p->rows;
+    (void)ctx;
+    charl__cli_say("note", text);
+}
 
+static void say_summary(const prediction *p, const charl_predict_result *r)
+{
     fflush(stdout);
-    fprintf(stderr, "charl: %s step=%" PRId64 " rows=%" PRId64, subject_of(p), r->step, r->rows);
-    if (r->loss == CHARL_LOSS_CROSS_ENTROPY && p->files.count == 0) {
-        fprintf(stderr, " accuracy=%.6f", (double)r->correct / (double)r->rows);
+    fprintf(stderr, "charl: ");
+    charl__cli_write(stderr, p->subject, strlen(p->subject));
+    fprintf(stderr, " step=%" PRId64 " rows=%" PRId64, p->step, r->rows);
+    if (r->labelled > 0 && r->labelled < r->rows) {
+        fprintf(stderr, " labelled=%" PRId64, r->labelled);
+    }
+    if (!isnan(r->accuracy)) {
+        fprintf(stderr, " accuracy=%.6f", r->accuracy);
+    }
+    if (!isnan(r->mae)) {
+        fprintf(stderr, " mae=%.6g", r->mae);
+    }
+    if (!isnan(r->loss)) {
+        fprintf(stderr, " loss=%.9g", r->loss);
     }
     if (p->out) {
-        fprintf(stderr, " file=%s", p->out);
+        fprintf(stderr, " file=");
+        charl__cli_write(stderr, p->out, strlen(p->out));
     }
     fprintf(stderr, "\n");
 }
 
-static int predict(void *ctx, charl_comm *comm)
+static charl_status predict(prediction *p, const char *model)
 {
     charl_status st = CHARL_OK;
-    prediction *p = ctx;
-    const charl_train_options options = {.comm = comm,
-                                         .ema = p->ema,
-                                         .events = {.ctx = comm,
-                                                    .compiling = charl__cli_compiling_show,
-                                                    .started = charl__ranks_started,
-                                                    .warned = charl__ranks_warn}};
+    charl_predict_result result;
 
-    CHARL_TRY(open_output(p));
-    if (p->files.count > 0) {
-        CHARL_TRY(
-            charl_predict_images(p->config, &options, p->checkpoint, &p->files, on_predicted, p));
-    } else {
-        CHARL_TRY(
-            charl_predict(p->config, &options, p->checkpoint, subject_of(p), on_predicted, p));
-    }
+    CHARL_TRY(charl_predict(model, &p->o, &result));
     CHARL_TRY(close_output(p));
-    say_summary(p);
+    say_summary(p, &result);
 cleanup:
     if (st != CHARL_OK) {
         drop_output(p);
     }
     charl__predict_rows_fini(&p->rows);
-    return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
+    return st;
 }
 
 /* SECTION.KEY=VALUE, and not the path of a file. */
@@ -182,95 +219,118 @@ static bool is_override(const char *text)
 
 static bool is_h5_name(const char *path)
 {
-    const char *dot = path ? strrchr(path, '.') : NULL;
-
-    return dot && (strcmp(dot, ".h5") == 0 || strcmp(dot, ".hdf5") == 0);
+    return path && (charl__ends_in(path, ".h5") || charl__ends_in(path, ".hdf5"));
 }
 
-/* Sort the operands after the checkpoint into overrides and images, and load the configuration. */
-static charl_status load(prediction *p, const charl__cli_operands *operands)
+/* Sort the operands behind the model into overrides and data. */
+static charl_status take_operands(prediction *p, const charl__cli_operands *operands)
 {
     charl_status st = CHARL_OK;
-    charl_config_override overrides[MAX_OVERRIDES + 2] = {{NULL, NULL}};
-    char batch[64];
-    int n = 2; /* the first two are for images */
+    const bool h5 = p->format ? strcmp(p->format, "hdf5") == 0 : is_h5_name(p->out);
 
-    for (int i = 2; i < operands->count; i++) {
-        if (!is_override(operands->values[i])) {
-            CHARL_TRY(charl_image_files_add(&p->files, operands->values[i]));
-            continue;
+    CHARL_TRY(charl_alloc_array(operands->count, sizeof *p->paths, &p->paths));
+    CHARL_TRY(charl_alloc_array(operands->count, sizeof *p->overrides, &p->overrides));
+    for (int i = 1; i < operands->count; i++) {
+        if (is_override(operands->values[i])) {
+            p->overrides[p->o.n_overrides++].text = operands->values[i];
+        } else {
+            p->paths[p->o.n_paths++] = operands->values[i];
         }
-        CHARL_REQUIRE(n < MAX_OVERRIDES + 2, CHARL_ERR_CONFIG, "more than %d overrides",
-                      MAX_OVERRIDES);
-        overrides[n++].text = operands->values[i];
     }
-    snprintf(batch, sizeof batch, "train.batch_size=%d",
-             p->files.count < MOST_AT_ONCE ? (int)p->files.count : MOST_AT_ONCE);
-    overrides[0].text = batch; /* it changes no prediction, and few images need not cost as many as
-                                  training */
-    overrides[1].text = "train.slices=auto";
-    if (p->files.count > 0) {
-        CHARL_TRY(charl_config_load(operands->values[0], overrides, n, &p->config));
-    } else {
-        CHARL_TRY(charl_config_load(operands->values[0], overrides + 2, n - 2, &p->config));
-    }
-    p->checkpoint = operands->values[1];
-    p->rows.loss = p->config->train.loss;
-    CHARL_REQUIRE(!p->rows.all || p->rows.loss == CHARL_LOSS_CROSS_ENTROPY, CHARL_ERR_CONFIG,
-                  "--all: only train.loss = cross_entropy has classes");
-    if (p->format ? strcmp(p->format, "hdf5") == 0 : is_h5_name(p->out)) {
-        CHARL_REQUIRE(p->out, CHARL_ERR_CONFIG, "--format hdf5 needs a file; HINT -o FILE.h5");
-        p->rows.h5_path = p->out;
-        p->rows.files = &p->files;
-    }
-    CHARL_REQUIRE(!p->split || p->files.count == 0, CHARL_ERR_CONFIG,
-                  "--split is for the configured data, not for image files");
+    p->o.paths = p->paths;
+    p->o.overrides = p->overrides;
+    CHARL_REQUIRE(!charl__ends_in(operands->values[0], ".ini"), CHARL_ERR_CONFIG,
+                  "%s is a configuration, and a checkpoint comes first, which holds its own; HINT "
+                  "charl predict MODEL.h5 [DATA...]",
+                  operands->values[0]);
+    CHARL_REQUIRE(!p->o.y || p->o.x, CHARL_ERR_CONFIG, "-y goes with -x");
+    CHARL_REQUIRE(!h5 || p->out, CHARL_ERR_CONFIG, "--format hdf5 needs a file; HINT -o FILE.h5");
+    CHARL_REQUIRE(!h5 || !p->o.id, CHARL_ERR_CONFIG,
+                  "--id: names of rows are written to CSV and JSON lines, not to HDF5");
+    p->rows.h5_path = h5 ? p->out : NULL;
+    p->o.counts = h5;
 cleanup:
     return st;
 }
 
-static int load_and_predict(prediction *p, const charl__cli_operands *operands, int *argc,
-                            char ***argv)
+/* Processes that a launcher has started; 1 without one. */
+static int launched(void)
 {
-    const charl_status st = load(p, operands);
-    const int code =
-        st == CHARL_OK ? charl__with_ranks(p->config, predict, p, argc, argv) : charl__cli_fail(st);
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
 
-    charl_config_destroy(p->config);
-    charl_image_files_fini(&p->files);
-    return code;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *v = getenv(names[i]);
+
+        if (v && v[0]) {
+            return atoi(v);
+        }
+    }
+    return 1;
+}
+
+static int refuse_ranks(int n)
+{
+    return charl__cli_speaks() ? charl__cli_error(CHARL__EXIT_USAGE, "start it without mpirun",
+                                                  "prediction runs on one rank, not on %d", n)
+                               : CHARL__EXIT_USAGE;
 }
 
 int charl__predict_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"split", 's', "NAME", 0, "val (default), train or test", 0},
-        {"output", 'o', "OUT", 0, "Write to this file, not to standard output", 0},
+        {"output", 'o', "OUT", 0, "Write to this file, not to standard output", 1},
         {"format", KEY_FORMAT, "csv|jsonl|hdf5", 0,
-         "csv (default), one JSON object per line, or HDF5 (default for OUT.h5)", 0},
-        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
-        {"all", KEY_ALL, NULL, 0, "The probabilities of all classes too", 0},
+         "csv (default), one JSON object per line, or HDF5 (default for OUT.h5)", 1},
+        {"all", KEY_ALL, NULL, 0, "Write the probabilities of all classes too", 1},
+        {"id", KEY_ID, "COLUMN", 0, "CSV: name the rows by this column, not by their numbers", 2},
+        {"separator", KEY_SEPARATOR, "C", 0, "CSV: between fields (default: comma), or tab", 2},
+        {"split", 's', "NAME", 0,
+         "Dataset: val, train or test (default: val where it has one, else train)", 2},
+        {"x", 'x', "NAME", 0, "HDF5 that charl did not make: the array of samples, as in /images",
+         2},
+        {"y", 'y', "NAME", 0, "... and of targets, if there is one", 2},
+        {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 3},
+        {"data", KEY_DATA, "FILE", 0,
+         "The dataset that a checkpoint of version 1 was trained on, where it has moved", 3},
         {0}};
     static const struct argp argp = {
         options,
         parse_predict,
-        "CONFIG CHECKPOINT [SECTION.KEY=VALUE...] [IMAGE...]",
-        "What the weights of a checkpoint say of every sample of a split, or of image files, in "
-        "order: for "
-        "cross_entropy the label, the predicted class and its probability, for bce targets and "
-        "probabilities, otherwise targets and predictions.\v"
-        "IMAGE is a PNG or JPEG file or a folder of them. The configured data say how a picture "
-        "becomes a sample and what the classes are called.\n"
-        "Other data: data.path=FILE, with data.x=ARRAY data.y=ARRAY for a file that is not in "
-        "charl's layout. Such a file is all train: use --split train, and data.val_split=0 if the "
-        "configuration cuts a part off. Targets are read too; where they are unknown an array of "
-        "zeros will do. Classes are named as the data file names them.",
+        "MODEL [DATA...] [SECTION.KEY=VALUE...]",
+        "Predict every row of DATA with the weights of a checkpoint, in order: for cross_entropy "
+        "the class and its probability, for bce probabilities, otherwise numbers.\v"
+        "DATA is a CSV file, a NumPy array (.npy), PNG and JPEG files or folders of them, or a "
+        "dataset (HDF5). Without DATA: the validation split of the dataset that MODEL was trained "
+        "on.\n"
+        "MODEL knows the rest: its configuration, names of columns and classes, the size of its "
+        "pictures, mean and standard deviation. A CSV file with a header needs the model's columns "
+        "in any order; others are ignored. Labels are not needed; where DATA has a column with the "
+        "name of the target, or is a dataset, the last line says how many are right.",
         NULL,
         NULL,
         NULL};
-    charl__cli_operands operands = {.names = {"CONFIG", "CHECKPOINT"}, .max = MAX_OPERANDS};
-    prediction p = {.split = NULL};
-    const int code = charl__cli_parse(path, &argp, &operands, argc, argv, &p);
+    charl__cli_operands operands = {.names = {"MODEL"}, .max = MAX_OPERANDS};
+    prediction p = {.o = {.started = on_started,
+                          .predicted = on_predicted,
+                          .warned = on_warned,
+                          .noted = on_noted,
+                          .compiling = charl__cli_compiling_show}};
+    int code = charl__cli_parse(path, &argp, &operands, argc, argv, &p);
+    charl_status st;
 
-    return code >= 0 ? code : load_and_predict(&p, &operands, &argc, &argv);
+    if (code >= 0) {
+        return code;
+    }
+    if (launched() > 1) {
+        return refuse_ranks(launched());
+    }
+    p.o.ctx = &p;
+    st = take_operands(&p, &operands);
+    if (st == CHARL_OK) {
+        st = predict(&p, operands.values[0]);
+    }
+    code = st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail(st);
+    charl_free(p.paths);
+    charl_free(p.overrides);
+    return code;
 }

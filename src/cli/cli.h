@@ -154,6 +154,9 @@ error_t charl__cli_parse_int(const char *option, const char *value, int64_t lo, 
                              int64_t *out);
 error_t charl__cli_parse_fraction(const char *option, const char *value, double *out);
 
+/** For parsers of --separator: one character, or "tab". 0, or what the parser returns. */
+error_t charl__cli_parse_separator(const char *value, char *out);
+
 /** For parsers of --ema=auto|yes|no: one of charl_ema_choice. 0, or what the parser returns. */
 #define CHARL__CLI_EMA_HELP                                                                        \
     "The weights or their moving average: auto (default: the average where there is one), yes, no"

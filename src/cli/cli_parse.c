@@ -180,6 +180,18 @@ error_t charl__cli_parse_ema(const char *value, int *out)
     return charl__cli_bad_option("--ema", value, "must be auto, yes or no");
 }
 
+error_t charl__cli_parse_separator(const char *value, char *out)
+{
+    if (strcmp(value, "\\t") == 0 || strcmp(value, "tab") == 0) {
+        *out = '\t';
+    } else if (value[0] && !value[1] && !strchr("\"\r\n", value[0])) {
+        *out = value[0];
+    } else {
+        return charl__cli_bad_option("--separator", value, "must be one character, or tab");
+    }
+    return 0;
+}
+
 error_t charl__cli_parse_fraction(const char *option, const char *value, double *out)
 {
     char *end = NULL;

@@ -4,6 +4,7 @@
  * charl-bench. */
 #include "charl/comm.h"
 #include "charl/config.h"
+#include "charl/train.h"
 
 /** Start MPI, run `work` on the communicator of all ranks and end MPI. Returns its exit code, or
  * that of a failure to start that all ranks share; a rank that fails alone does not return. config
@@ -14,6 +15,9 @@ int charl__with_ranks(const charl_config *config, int (*work)(void *ctx, charl_c
 /** Say the thread's last failure on rank 0 and return its exit code; where the ranks are torn, do
  * not return. */
 int charl__ranks_fail(charl_comm *comm, charl_status st);
+
+/** For charl_train_events.started: kernels are compiled. */
+charl_status charl__ranks_started(void *ctx, const charl_train_info *info);
 
 /** For charl_train_events.lost, with the communicator as ctx. */
 void charl__ranks_lost(void *comm, charl_status st);

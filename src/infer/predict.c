@@ -1,235 +1,557 @@
-/* Prediction: the outputs of the evaluation graph, row by row in the order of the split.
+/* Prediction: a checkpoint's model as one graph over a batch of rows, which a source brings.
  *
- * The last batch is filled up with rows from the beginning, which are dropped. The data may be
- * others than those of the training, so the checkpoint says how many classes the model has: labels
- * of new data may not reach the last class.
+ *      charl__rows_next -> source [batch, x_shape] on the device -> gather_rows normalises -> model
+ * -> output
+ *
+ * The first batch is read before the device is opened: mistakes in the data come at once, and a
+ * single row is not computed as a whole batch. Later batches that are not full leave old rows
+ * behind theirs, whose outputs nobody reads.
  */
 #include "charl/predict.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "autograd/graph.h"
+#include "autograd/op.h"
 #include "base/alloc.h"
-#include "train/trainer.h"
+#include "charl/checkpoint.h"
+#include "charl/ops.h"
+#include "io/rows/rows.h"
+#include "task/schema.h"
+#include "task/task.h"
+#include "task/weights.h"
 
-/* What the checkpoint says of the training. */
-typedef struct origin {
-    int64_t step;
-} origin;
+enum { MOST_BYTES = 1 << 26, MOST_IMAGES = 64, OWN_OVERRIDES = 3 };
 
-/* What to predict, and the host side of one batch of it. */
-typedef struct batch {
-    const charl_image_files *files; /* NULL: the split */
-    charl_image_format format;
-    int64_t rows, n_outputs, n_targets;
-    int64_t *index;
-    unsigned char *images; /* [rows, channels, height, width] */
-    float *outputs;
-    void *targets;
-} batch;
+/* What matters to training does not matter here; the caller's overrides come after these. */
+static const char *const own_overrides[OWN_OVERRIDES] = {"device.select=auto", "device.share=yes",
+                                                         "train.slices=auto"};
 
-static charl_status read_origin(const char *path, origin *out)
+typedef struct predictor {
+    const char *checkpoint;
+    const charl_predict_options *o;
+    charl_checkpoint_reader *reader;
+    charl_config *config;
+    charl_data_schema *schema;
+    charl_dataset_info data; /* the schema as the task reads it */
+    charl__rows *rows;
+    charl_predict_info info;
+
+    int64_t capacity; /* rows that x and y hold */
+    void *x, *y;
+    int64_t batch; /* rows of the graph */
+    charl_device *dev;
+    charl_model *model;
+    charl_params *params;
+    charl_graph *g;
+    charl_tensor *source, *index, *shift, *scale;
+    charl_var *output;
+    float *outputs;            /* [batch, n_outputs] */
+    double loss, hits, errors; /* sums over labelled rows */
+} predictor;
+
+static void predictor_fini(predictor *p)
+{
+    charl_graph_destroy(p->g);
+    charl_tensor_release(p->source);
+    charl_tensor_release(p->index);
+    charl_tensor_release(p->shift);
+    charl_tensor_release(p->scale);
+    charl_params_destroy(p->params);
+    charl_model_destroy(p->model);
+    charl_device_close(p->dev);
+    charl__rows_close(p->rows);
+    charl_data_schema_destroy(p->schema);
+    charl_config_destroy(p->config);
+    charl_checkpoint_close(p->reader);
+    charl_free(p->outputs);
+    charl_free(p->x);
+    charl_free(p->y);
+}
+
+static void warn(const predictor *p, const char *text)
+{
+    if (p->o->warned && text && text[0]) {
+        p->o->warned(p->o->ctx, text);
+    }
+}
+
+static void pass_notes(const predictor *p)
+{
+    char *warnings = charl__rows_take_notes(p->rows, true);
+    char *notes = charl__rows_take_notes(p->rows, false);
+
+    warn(p, warnings);
+    if (p->o->noted && notes && notes[0]) {
+        p->o->noted(p->o->ctx, notes);
+    }
+    charl_free(warnings);
+    charl_free(notes);
+}
+
+/* The configuration of the checkpoint, with so many of the caller's overrides. */
+static charl_status load_config(const predictor *p, int n_given, charl_config **out)
 {
     charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
+    const char *text = charl_checkpoint_get_config_resolved(p->reader);
+    charl_config_override *overrides = NULL;
+    const int n = OWN_OVERRIDES + n_given;
 
-    CHARL_TRY(charl_checkpoint_open(path, &r));
-    out->step = charl_checkpoint_get_state(r)->step;
+    CHARL_TRY(charl_alloc_array(n, sizeof *overrides, &overrides));
+    for (int i = 0; i < n; i++) {
+        overrides[i] = i < OWN_OVERRIDES ? (charl_config_override){own_overrides[i], "prediction"}
+                                         : p->o->overrides[i - OWN_OVERRIDES];
+    }
+    CHARL_TRY(charl_config_parse(p->checkpoint, text, strlen(text), overrides, n, out));
 cleanup:
-    charl_checkpoint_close(r);
+    charl_free(overrides);
     return st;
 }
 
-static void batch_fini(batch *b)
-{
-    charl_free(b->index);
-    charl_free(b->images);
-    charl_free(b->outputs);
-    charl_free(b->targets);
-}
-
-/* How an image file becomes a sample of these data. */
-static charl_status find_format(const charl_dataset_info *data, charl_image_format *out)
+/* A checkpoint of version 1 does not know its data: they must be there, and be the same. */
+static charl_status schema_of_data(predictor *p)
 {
     charl_status st = CHARL_OK;
-    const charl_shape *x = &data->x_shape;
-    const int64_t channels = x->ndim == 3 ? x->dim[0] : 1;
-    const charl_image_fit fit = charl_image_fit_of(data->fit);
-    char text[CHARL_SHAPE_TEXT];
+    const charl_checkpoint_state *state = charl_checkpoint_get_state(p->reader);
+    charl_config *trained = NULL; /* without what the caller says of other data */
+    charl_dataset *ds = NULL;
+    charl_dataset_options how;
+    const char *path;
+    charl_dataset_info info;
+    char text[1200];
 
-    CHARL_REQUIRE(data->x_dtype == CHARL_U8 && (x->ndim == 2 || x->ndim == 3) &&
-                      (channels == 1 || channels == 3),
-                  CHARL_ERR_CONFIG,
-                  "images cannot become samples of %s: those are %s %s, not u8 [1 or 3, height, "
-                  "width]",
-                  data->path, charl_dtype_name(data->x_dtype), charl_shape_format(x, text));
-    *out = (charl_image_format){channels, x->dim[x->ndim - 2], x->dim[x->ndim - 1],
-                                fit < CHARL_FIT_COUNT ? fit : CHARL_FIT_CROP};
+    CHARL_TRY(load_config(p, 0, &trained));
+    how = charl__task_dataset_options(trained);
+    path = p->o->trained_on ? p->o->trained_on : trained->data.path;
+    CHARL_REQUIRE(path[0], CHARL_ERR_CHECKPOINT,
+                  "%s is a checkpoint of version 1, which stores neither names nor mean and std of "
+                  "its data; HINT name the data set it was trained on: --data FILE.h5",
+                  p->checkpoint);
+    st = charl_dataset_open(path, &how, &ds);
+    if (st == CHARL_ERR_DATA) {
+        snprintf(text, sizeof text, "%s", charl_error_message());
+        CHARL_FAIL(
+            CHARL_ERR_CHECKPOINT,
+            "%s is a checkpoint of version 1, which stores neither names nor mean and std of "
+            "its data, and the data set that it was trained on cannot be used: %s; HINT "
+            "name it: --data FILE.h5",
+            p->checkpoint, text);
+    }
+    CHARL_TRY(st);
+    charl_dataset_get_info(ds, &info);
+    CHARL_REQUIRE(strcmp(info.content_id, state->data_content_id) == 0, CHARL_ERR_CHECKPOINT,
+                  "%s is a checkpoint of version 1, which stores neither names nor mean and std of "
+                  "its data, and %s is not the data set that it was trained on (content %.12s, "
+                  "not %.12s); HINT name that one: --data FILE.h5",
+                  p->checkpoint, path, info.content_id, state->data_content_id);
+    snprintf(
+        text, sizeof text,
+        "%s is a checkpoint of version 1: names of columns and classes, mean and std are those "
+        "of %s",
+        p->checkpoint, path);
+    warn(p, text);
+    CHARL_TRY(charl__task_schema(p->config, ds, &p->schema));
 cleanup:
+    charl_config_destroy(trained);
+    charl_dataset_close(ds);
     return st;
 }
 
-static charl_status batch_init(const charl__trainer *t, const charl_image_files *files, batch *b)
+static bool overrides_key(const charl_predict_options *o, const char *key)
 {
-    charl_status st = CHARL_OK;
-    const charl_shape out = charl_var_get_type(t->eval.output).shape;
-
-    b->files = files;
-    if (files) {
-        CHARL_TRY(find_format(&t->data, &b->format));
-        CHARL_TRY(
-            charl_alloc_array(t->rows, (size_t)charl_shape_count(&t->data.x_shape), &b->images));
-    }
-    b->rows = t->rows;
-    b->n_outputs = charl_shape_count(&out) / t->rows;
-    b->n_targets = charl_shape_count(&t->data.y_shape);
-    CHARL_TRY(charl_alloc_array(t->rows, sizeof *b->index, &b->index));
-    CHARL_TRY(charl_alloc_array(charl_shape_count(&out), sizeof *b->outputs, &b->outputs));
-    CHARL_TRY(
-        charl_alloc_array(t->rows * b->n_targets, charl_dtype_size(t->data.y_dtype), &b->targets));
-cleanup:
-    return st;
-}
-
-static charl_status put_images(charl__trainer *t, int64_t first, int64_t count, batch *b)
-{
-    charl_status st = CHARL_OK;
-    const int64_t bytes = charl_shape_count(&t->data.x_shape);
-
-    for (int64_t i = 0; i < count; i++) {
-        CHARL_TRY(charl_image_read(b->files->paths[first + i], &b->format, b->images + i * bytes));
-    }
-    CHARL_TRY(charl__feed_put(t->eval_feed, b->images, count));
-cleanup:
-    return st;
-}
-
-static charl_status check_finite(const charl__trainer *t, const batch *b, int64_t row)
-{
-    charl_status st = CHARL_OK;
-    const float *outputs = b->outputs + row % b->rows * b->n_outputs;
-
-    for (int64_t i = 0; i < b->n_outputs; i++) {
-        CHARL_REQUIRE(isfinite(outputs[i]) || b->files, CHARL_ERR_NONFINITE,
-                      "%s, %s split: the model's output for row %lld is not finite", t->data.path,
-                      charl_split_name(t->eval_split), (long long)row);
-        CHARL_REQUIRE(isfinite(outputs[i]), CHARL_ERR_NONFINITE,
-                      "%s: the model's output for it is not finite", b->files->paths[row]);
-    }
-cleanup:
-    return st;
-}
-
-/* Rows [first, first + count) of the split or the files; first is a multiple of the batch. */
-static charl_status run_batch(charl__trainer *t, int64_t first, int64_t count, batch *b)
-{
-    charl_status st = CHARL_OK;
-
-    if (b->files) {
-        CHARL_TRY(put_images(t, first, count, b));
-    }
-    CHARL_TRY(charl__trainer_run_eval(t));
-    for (int64_t i = 0; i < count; i++) {
-        b->index[i] = first + i;
-    }
-    if (!b->files) {
-        CHARL_TRY(charl_dataset_read(t->ds, t->eval_split, b->index, count, NULL, b->targets));
-    }
-    CHARL_TRY(charl_tensor_read(charl_var_get_tensor(t->eval.output), b->outputs,
-                                (size_t)(b->rows * b->n_outputs) * sizeof *b->outputs));
-    for (int64_t i = 0; i < count; i++) {
-        CHARL_TRY(check_finite(t, b, first + i));
-    }
-cleanup:
-    return st;
-}
-
-static charl_status predict_all(charl__trainer *t, const origin *from,
-                                const charl_image_files *files, charl_predicted predicted,
-                                void *ctx)
-{
-    charl_status st = CHARL_OK;
-    const bool classes = t->data.y_dtype == CHARL_I32;
-    const int64_t n = files ? files->count : charl__feed_rows(t->eval_feed);
-    batch b = {0};
-
-    CHARL_TRY(batch_init(t, files, &b));
-    CHARL_TRY(charl__feed_seek(t->eval_feed, 0));
-    for (int64_t first = 0; first < n; first += b.rows) {
-        const int64_t count = n - first < b.rows ? n - first : b.rows;
-
-        charl_comm_mark(t->comm, from->step, "prediction");
-        CHARL_TRY(run_batch(t, first, count, &b));
-        for (int64_t i = 0; i < count; i++) {
-            const charl_prediction p = {
-                .row = first + i,
-                .n_rows = n,
-                .file = files ? files->paths[first + i] : NULL,
-                .step = from->step,
-                .data = &t->data,
-                .n_outputs = b.n_outputs,
-                .n_targets = b.n_targets,
-                .outputs = b.outputs + i * b.n_outputs,
-                .labels = classes && !files ? (const int32_t *)b.targets + i * b.n_targets : NULL,
-                .targets = classes || files ? NULL : (const float *)b.targets + i * b.n_targets};
-
-            CHARL_TRY(predicted(ctx, &p));
+    for (int i = 0; i < o->n_overrides; i++) {
+        if (strncmp(o->overrides[i].text, key, strlen(key)) == 0) {
+            return true;
         }
     }
-cleanup:
-    batch_fini(&b);
-    return st;
+    return false;
 }
 
-/* A split of the data, or image files. */
-typedef struct subject {
-    charl_split split;
-    const charl_image_files *files;
-} subject;
-
-static charl_status predict_with(const charl_config *config, const charl_train_options *options,
-                                 const char *checkpoint, const subject *what,
-                                 charl_predicted predicted, void *ctx)
+static charl_status find_schema(predictor *p)
 {
     charl_status st = CHARL_OK;
-    charl__trainer t = {.infers = true, .brings_rows = what->files, .origin = checkpoint};
-    origin from = {0};
+    const charl_data_schema *own = charl_checkpoint_get_schema(p->reader);
 
-    CHARL_REQUIRE(charl_comm_size(options->comm) == 1, CHARL_ERR_CONFIG,
-                  "prediction runs on one rank, not on %d; HINT start it without mpirun",
-                  charl_comm_size(options->comm));
-    CHARL_TRY(read_origin(checkpoint, &from));
-    CHARL_TRY(charl__trainer_init(&t, config, options, what->split));
-    CHARL_REQUIRE(t.data.kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
-                  "%s holds tokens, and predictions are of samples as a whole; HINT charl eval "
-                  "measures them",
-                  t.data.path);
-    CHARL_TRY(charl__trainer_report(&t));
-    CHARL_TRY(charl__trainer_load(&t, checkpoint, false));
-    CHARL_TRY(predict_all(&t, &from, what->files, predicted, ctx));
+    CHARL_REQUIRE(!own || !p->o->trained_on, CHARL_ERR_CONFIG,
+                  "--data %s: %s knows the data it was trained on; HINT data to predict stand "
+                  "behind the model, without --data",
+                  p->o->trained_on, p->checkpoint);
+    CHARL_REQUIRE(
+        !own || !overrides_key(p->o, "data.normalize"), CHARL_ERR_CONFIG,
+        "data.normalize: samples are normalised with the mean and std that %s was trained "
+        "with; HINT leave it out",
+        p->checkpoint);
+    if (own) {
+        CHARL_TRY(charl_data_schema_copy(own, &p->schema));
+    } else {
+        CHARL_TRY(schema_of_data(p));
+    }
+    charl_data_schema_get_info(p->schema, p->checkpoint, &p->data);
 cleanup:
-    charl__trainer_fini(&t);
     return st;
 }
 
-charl_status charl_predict(const charl_config *config, const charl_train_options *options,
-                           const char *checkpoint, const char *split, charl_predicted predicted,
-                           void *ctx)
+static charl_status open_rows(predictor *p)
 {
     charl_status st = CHARL_OK;
-    const int which = charl__split_of(split);
+    const bool given = p->o->n_paths > 0;
+    const char *own = p->config->data.path;
+    charl__rows_options rows = {.schema = p->schema,
+                                .model = p->checkpoint,
+                                .paths = given ? p->o->paths : &own,
+                                .n_paths = given ? p->o->n_paths : 1,
+                                .separator = p->o->separator,
+                                .id = p->o->id,
+                                .split = given || p->o->split ? p->o->split : "val",
+                                .dataset = charl__task_dataset_options(p->config)};
 
-    CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG,
-                  "there is no split %s; there are train, val and test", split);
-    CHARL_TRY(predict_with(config, options, checkpoint, &(subject){.split = (charl_split)which},
-                           predicted, ctx));
+    CHARL_REQUIRE(given || own[0], CHARL_ERR_CONFIG,
+                  "%s names no data to predict; HINT charl predict MODEL.h5 DATA", p->checkpoint);
+    if (p->o->x) {
+        rows.dataset.x = p->o->x;
+        rows.dataset.y = p->o->y;
+    } else if (given &&
+               !overrides_key(p->o, "data.x=")) { /* the configuration speaks of other data */
+        rows.other_x = rows.dataset.x;
+        rows.other_y = rows.dataset.y;
+        rows.dataset.x = rows.dataset.y = NULL;
+    }
+    if (given && !overrides_key(p->o, "data.val_split=")) {
+        rows.trained_on = charl_checkpoint_get_state(p->reader)->data_content_id;
+    }
+    st = charl__rows_open(&rows, &p->rows);
+    if (st == CHARL_ERR_DATA && !given) {
+        char text[1200];
+
+        snprintf(text, sizeof text, "%s", charl_error_message());
+        CHARL_FAIL(st, "%s%s", text,
+                   strstr(text, "HINT") ? ""
+                                        : "; HINT data to predict stand behind the model: "
+                                          "charl predict MODEL.h5 DATA");
+    }
+    CHARL_TRY(st);
+    pass_notes(p);
+    p->info = (charl_predict_info){.schema = p->schema,
+                                   .loss = p->config->train.loss,
+                                   .subject = charl__rows_subject(p->rows),
+                                   .step = charl_checkpoint_get_state(p->reader)->step,
+                                   .n_rows = -1,
+                                   .n_targets = charl_shape_count(&p->schema->y_shape),
+                                   .has_targets = charl__rows_has_targets(p->rows),
+                                   .files = charl__rows_files(p->rows)};
+    p->info.has_names = p->info.files || p->o->id;
+    if (p->o->counts) {
+        CHARL_TRY(charl__rows_count(p->rows, &p->info.n_rows));
+    }
 cleanup:
     return st;
 }
 
-charl_status charl_predict_images(const charl_config *config, const charl_train_options *options,
-                                  const char *checkpoint, const charl_image_files *files,
-                                  charl_predicted predicted, void *ctx)
+/* Room for the rows of a training batch, unless these take too much of the host. */
+static charl_status reserve_batch(predictor *p)
 {
-    return predict_with(config, options, checkpoint,
-                        &(subject){.split = CHARL_SPLIT_TRAIN, .files = files}, predicted, ctx);
+    charl_status st = CHARL_OK;
+    const int64_t row = charl_shape_count(&p->schema->x_shape) * (int64_t)sizeof(float);
+    const int64_t most = row < MOST_BYTES ? MOST_BYTES / row : 1;
+
+    p->capacity = p->config->train.batch_size < most ? p->config->train.batch_size : most;
+    if (p->info.files && p->capacity > MOST_IMAGES) {
+        p->capacity = MOST_IMAGES;
+    }
+    CHARL_TRY(charl_alloc_array(p->capacity * charl_shape_count(&p->schema->x_shape),
+                                charl_dtype_size(p->schema->x_dtype), &p->x));
+    CHARL_TRY(charl_alloc_array(p->capacity * p->info.n_targets,
+                                charl_dtype_size(p->schema->y_dtype), &p->y));
+cleanup:
+    return st;
+}
+
+static charl_status create_tensor(const predictor *p, charl_dtype dtype, const charl_shape *shape,
+                                  const void *data, charl_tensor **out)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl_tensor_create(p->dev, dtype, shape, out));
+    if (data) {
+        CHARL_TRY(charl_tensor_write(*out, data,
+                                     (size_t)charl_shape_count(shape) * charl_dtype_size(dtype)));
+    }
+cleanup:
+    return st;
+}
+
+/* The source of the batch, which row of it is which (its own number), mean and 1 / std. */
+static charl_status create_inputs(predictor *p)
+{
+    charl_status st = CHARL_OK;
+    const charl_data_schema *s = p->schema;
+    const charl_shape rows = {1, {p->batch}}, stats = {1, {s->n_stats}};
+    charl_shape shape = {s->x_shape.ndim + 1, {p->batch}};
+    int32_t *index = NULL;
+    float *scale = NULL;
+
+    CHARL_REQUIRE(s->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: samples of %d extents",
+                  p->checkpoint, s->x_shape.ndim);
+    memcpy(shape.dim + 1, s->x_shape.dim, (size_t)s->x_shape.ndim * sizeof shape.dim[0]);
+    CHARL_TRY(charl_alloc_array(p->batch, sizeof *index, &index));
+    CHARL_TRY(charl_alloc_array(s->n_stats, sizeof *scale, &scale));
+    for (int64_t i = 0; i < p->batch; i++) {
+        index[i] = (int32_t)i;
+    }
+    for (int64_t i = 0; i < s->n_stats; i++) {
+        scale[i] = 1.0F / s->std[i];
+    }
+    CHARL_TRY(create_tensor(p, s->x_dtype, &shape, NULL, &p->source));
+    CHARL_TRY(create_tensor(p, CHARL_I32, &rows, index, &p->index));
+    CHARL_TRY(create_tensor(p, CHARL_F32, &stats, s->mean, &p->shift));
+    CHARL_TRY(create_tensor(p, CHARL_F32, &stats, scale, &p->scale));
+cleanup:
+    charl_free(index);
+    charl_free(scale);
+    return st;
+}
+
+static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl_batch batch)
+{
+    charl_var *v =
+        charl_input(g, name, charl_tensor_get_dtype(t), *charl_tensor_get_shape(t), batch);
+
+    charl__graph_bind_input(g, v, t);
+    return v;
+}
+
+static charl_status check_output(predictor *p, const charl_shape *out)
+{
+    charl_status st = CHARL_OK;
+    const bool classes = p->info.loss == CHARL_LOSS_CROSS_ENTROPY;
+    char text[CHARL_SHAPE_TEXT];
+
+    p->info.n_outputs = charl_shape_count(out) / p->batch;
+    CHARL_REQUIRE(classes ? out->ndim == 2 && out->dim[1] >= p->schema->classes
+                          : p->info.n_outputs == p->info.n_targets,
+                  CHARL_ERR_CONFIG, "the model's output for %lld rows is %s, its data have %lld %s",
+                  (long long)p->batch, charl_shape_format(out, text),
+                  (long long)(classes ? p->schema->classes : p->info.n_targets),
+                  classes ? "classes" : "targets");
+    CHARL_TRY(charl_alloc_array(charl_shape_count(out), sizeof *p->outputs, &p->outputs));
+cleanup:
+    return st;
+}
+
+static charl_status build_graph(predictor *p)
+{
+    charl_status st = CHARL_OK;
+    charl_graph *g = NULL;
+    charl_var *x;
+    charl_shape out;
+
+    CHARL_TRY(charl_graph_create(p->dev, NULL, &p->g));
+    g = p->g;
+    charl_graph_set_training(g, false);
+    charl_graph_set_precision(g, charl__task_precision(p->config));
+    x = charl_gather_rows(g, bound(g, "x", p->source, CHARL_REPLICATED),
+                          bound(g, "row", p->index, CHARL_BATCHED),
+                          bound(g, "shift", p->shift, CHARL_REPLICATED),
+                          bound(g, "scale", p->scale, CHARL_REPLICATED));
+    x = charl__as_dtype(g, x, charl_graph_get_precision(g));
+    p->output = charl__as_dtype(g, charl_model_build(p->model, g, p->params, x), CHARL_F32);
+    charl_graph_keep(g, p->output);
+    st = charl_graph_status(g);
+    if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
+        st = CHARL_ERR_CONFIG;
+    }
+    CHARL_TRY(st);
+    out = charl_var_get_type(p->output).shape;
+    CHARL_TRY(check_output(p, &out));
+    CHARL_TRY(charl_graph_compile(g));
+cleanup:
+    return st;
+}
+
+static charl_status build(predictor *p)
+{
+    charl_status st = CHARL_OK;
+    const charl_device_request r = {.select = p->config->device.select,
+                                    .local_size = 1,
+                                    .share = p->config->device.share,
+                                    .allow_tf32 = p->config->device.allow_tf32,
+                                    .compiling = p->o->compiling,
+                                    .compiling_ctx = p->o->ctx};
+    const char *group;
+    int64_t outputs;
+
+    CHARL_TRY(charl__task_outputs(p->config, &p->data, &outputs));
+    CHARL_TRY(charl__task_model(p->config, outputs, &p->model));
+    CHARL_TRY(charl__weights_group(p->reader, p->checkpoint, p->o->ema, &group));
+    CHARL_TRY(charl_params_create(&p->params));
+    CHARL_TRY(charl_device_open(&r, &p->dev));
+    CHARL_TRY(create_inputs(p));
+    CHARL_TRY(build_graph(p));
+    CHARL_TRY(charl__weights_restore(p->params, p->reader, p->checkpoint, group));
+    CHARL_TRY(charl_graph_warm_up(p->g));
+cleanup:
+    return st;
+}
+
+static charl_status check_finite(const predictor *p, int64_t row, const char *name,
+                                 const float *outputs)
+{
+    charl_status st = CHARL_OK;
+
+    for (int64_t i = 0; i < p->info.n_outputs; i++) {
+        CHARL_REQUIRE(isfinite(outputs[i]), CHARL_ERR_NONFINITE,
+                      "%s, row %lld%s%s: the model's output is not finite", p->info.subject,
+                      (long long)row, name ? ", " : "", name ? name : "");
+    }
+cleanup:
+    return st;
+}
+
+static bool is_labelled(const predictor *p, const charl_prediction *row)
+{
+    for (int64_t i = 0; i < p->info.n_targets; i++) {
+        if (row->labels ? row->labels[i] < 0 : !row->targets || isnan(row->targets[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static double log_sum_exp(const float *v, int64_t n)
+{
+    double most = (double)v[0], sum = 0;
+
+    for (int64_t i = 1; i < n; i++) {
+        most = (double)v[i] > most ? (double)v[i] : most;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        sum += exp((double)v[i] - most);
+    }
+    return most + log(sum);
+}
+
+static int64_t largest(const float *v, int64_t n)
+{
+    int64_t best = 0;
+
+    for (int64_t i = 1; i < n; i++) {
+        best = v[i] > v[best] ? i : best;
+    }
+    return best;
+}
+
+/* The losses of charl/ops.h, in double. */
+static void add_metrics(predictor *p, const charl_prediction *row)
+{
+    const int64_t n = p->info.n_outputs;
+    const float *out = row->outputs;
+
+    if (p->info.loss == CHARL_LOSS_CROSS_ENTROPY) {
+        p->loss += log_sum_exp(out, n) - (double)out[row->labels[0]];
+        p->hits += largest(out, n) == row->labels[0];
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double v = (double)out[i];
+        const double target = row->labels ? (double)row->labels[i] : (double)row->targets[i];
+        const double error = fabs(v - target);
+
+        if (p->info.loss == CHARL_LOSS_BCE) {
+            p->loss += ((v > 0 ? v : 0) + log1p(exp(-fabs(v))) - v * target) / (double)n;
+            p->hits += ((v > 0) == (target > 0.5)) / (double)n;
+        } else {
+            p->loss += (p->info.loss == CHARL_LOSS_MSE ? error * error
+                        : error < 1                    ? 0.5 * error * error
+                                                       : error - 0.5) /
+                       (double)n;
+            p->errors += error / (double)n;
+        }
+    }
+}
+
+static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *result)
+{
+    charl_status st = CHARL_OK;
+    const bool labels = p->schema->y_dtype == CHARL_I32;
+    const size_t row_bytes =
+        (size_t)charl_shape_count(&p->schema->x_shape) * charl_dtype_size(p->schema->x_dtype);
+
+    CHARL_TRY(charl_tensor_write(p->source, p->x, (size_t)p->batch * row_bytes));
+    CHARL_TRY(charl_graph_run(p->g));
+    CHARL_TRY(charl_tensor_read(charl_var_get_tensor(p->output), p->outputs,
+                                (size_t)(p->batch * p->info.n_outputs) * sizeof *p->outputs));
+    for (int64_t i = 0; i < n; i++) {
+        const charl_prediction row = {
+            .info = &p->info,
+            .row = result->rows,
+            .name = charl__rows_name(p->rows, i),
+            .outputs = p->outputs + i * p->info.n_outputs,
+            .labels = p->info.has_targets && labels ? (const int32_t *)p->y + i * p->info.n_targets
+                                                    : NULL,
+            .targets = p->info.has_targets && !labels ? (const float *)p->y + i * p->info.n_targets
+                                                      : NULL};
+
+        CHARL_TRY(check_finite(p, row.row, row.name, row.outputs));
+        if (p->info.has_targets && is_labelled(p, &row)) {
+            add_metrics(p, &row);
+            result->labelled++;
+        }
+        CHARL_TRY(p->o->predicted(p->o->ctx, &row));
+        result->rows++;
+    }
+cleanup:
+    return st;
+}
+
+static void finish_result(const predictor *p, charl_predict_result *r)
+{
+    const double n = (double)r->labelled;
+    const bool hits = p->info.loss == CHARL_LOSS_CROSS_ENTROPY || p->info.loss == CHARL_LOSS_BCE;
+
+    r->loss = n > 0 ? p->loss / n : (double)NAN;
+    r->accuracy = n > 0 && hits ? p->hits / n : (double)NAN;
+    r->mae = n > 0 && !hits ? p->errors / n : (double)NAN;
+}
+
+static charl_status predict_all(predictor *p, charl_predict_result *result)
+{
+    charl_status st = CHARL_OK;
+    int64_t n;
+
+    CHARL_TRY(reserve_batch(p));
+    CHARL_TRY(charl__rows_next(p->rows, p->capacity, p->x, p->y, &n));
+    CHARL_REQUIRE(n > 0, CHARL_ERR_DATA, "%s: there are no rows to predict", p->info.subject);
+    p->batch = n;
+    if (p->o->started) {
+        CHARL_TRY(p->o->started(p->o->ctx, &p->info));
+    }
+    CHARL_TRY(build(p));
+    while (n > 0) {
+        CHARL_TRY(run_batch(p, n, result));
+        CHARL_TRY(charl__rows_next(p->rows, p->batch, p->x, p->y, &n));
+    }
+    pass_notes(p);
+cleanup:
+    return st;
+}
+
+charl_status charl_predict(const char *checkpoint, const charl_predict_options *options,
+                           charl_predict_result *result)
+{
+    charl_status st = CHARL_OK;
+    predictor p = {.checkpoint = checkpoint, .o = options};
+
+    *result =
+        (charl_predict_result){.loss = (double)NAN, .accuracy = (double)NAN, .mae = (double)NAN};
+    CHARL_TRY(charl_checkpoint_open(checkpoint, &p.reader));
+    CHARL_TRY(load_config(&p, options->n_overrides, &p.config));
+    CHARL_TRY(find_schema(&p));
+    CHARL_TRY(open_rows(&p));
+    CHARL_TRY(predict_all(&p, result));
+    finish_result(&p, result);
+cleanup:
+    predictor_fini(&p);
+    return st;
 }

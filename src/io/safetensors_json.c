@@ -102,10 +102,10 @@ cleanup:
     return st;
 }
 
-static charl_status check_metadata(const char *path, const json_t *v)
+static charl_status read_metadata(const char *path, const json_t *v, charl_data_schema **schema)
 {
     charl_status st = CHARL_OK;
-    const char *key;
+    const char *key, *text;
     json_t *value, *root = (json_t *)(uintptr_t)v; /* jansson's loop takes no const */
 
     CHARL_REQUIRE(json_is_object(v), CHARL_ERR_CHECKPOINT, "%s: __metadata__ must be an object",
@@ -115,12 +115,16 @@ static charl_status check_metadata(const char *path, const json_t *v)
         CHARL_REQUIRE(json_is_string(value), CHARL_ERR_CHECKPOINT,
                       "%s: __metadata__: %.80s must be a string", path, key);
     }
+    text = json_string_value(json_object_get(v, CHARL__SAFETENSORS_SCHEMA));
+    if (text) {
+        CHARL_TRY(charl_data_schema_parse(path, text, schema));
+    }
 cleanup:
     return st;
 }
 
 static charl_status parse_root(const char *path, json_t *root, charl__safetensors_entry *entries,
-                               int64_t *n)
+                               int64_t *n, charl_data_schema **schema)
 {
     charl_status st = CHARL_OK;
     const char *key;
@@ -131,7 +135,7 @@ static charl_status parse_root(const char *path, json_t *root, charl__safetensor
         char *name = NULL;
 
         if (strcmp(key, "__metadata__") == 0) {
-            CHARL_TRY(check_metadata(path, value));
+            CHARL_TRY(read_metadata(path, value, schema));
             continue;
         }
         CHARL_TRY(charl_strdup(key, &name));
@@ -144,7 +148,8 @@ cleanup:
 }
 
 charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes,
-                                      charl__safetensors_entry **out, int64_t *n)
+                                      charl__safetensors_entry **out, int64_t *n,
+                                      charl_data_schema **schema)
 {
     charl_status st = CHARL_OK;
     charl__safetensors_entry *entries = NULL;
@@ -153,18 +158,21 @@ charl_status charl__safetensors_parse(const char *path, const char *json, size_t
 
     *out = NULL;
     *n = 0;
+    *schema = NULL;
     CHARL_REQUIRE(root, CHARL_ERR_CHECKPOINT, "%s: the header is not JSON: byte %d: %s", path,
                   error.position, error.text);
     CHARL_REQUIRE(json_is_object(root), CHARL_ERR_CHECKPOINT, "%s: the header is not an object",
                   path);
     CHARL_TRY(charl_alloc_array((int64_t)json_object_size(root), sizeof *entries, &entries));
-    CHARL_TRY(parse_root(path, root, entries, n));
+    CHARL_TRY(parse_root(path, root, entries, n, schema));
     *out = entries;
     entries = NULL;
 cleanup:
     if (entries) {
         charl__safetensors_free(entries, *n);
         *n = 0;
+        charl_data_schema_destroy(*schema);
+        *schema = NULL;
     }
     json_decref(root);
     return st;
@@ -178,7 +186,8 @@ bool charl_safetensors_can_read(void)
 }
 
 charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes,
-                                      charl__safetensors_entry **out, int64_t *n)
+                                      charl__safetensors_entry **out, int64_t *n,
+                                      charl_data_schema **schema)
 {
     charl_status st = CHARL_OK;
 
@@ -186,6 +195,7 @@ charl_status charl__safetensors_parse(const char *path, const char *json, size_t
     (void)bytes;
     *out = NULL;
     *n = 0;
+    *schema = NULL;
     CHARL_FAIL(
         CHARL_ERR_CONFIG,
         "%s: this build cannot read safetensors; HINT install libjansson-dev and build again",

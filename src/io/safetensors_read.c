@@ -13,6 +13,7 @@ struct charl_safetensors {
     int64_t data; /* where the tensors begin */
     charl__safetensors_entry *entries;
     int64_t n;
+    charl_data_schema *schema; /* or NULL */
 };
 
 static charl_status read_header(charl_safetensors *s, int64_t file_bytes, char **json,
@@ -86,7 +87,7 @@ charl_status charl_safetensors_open(const char *path, charl_safetensors **out)
     CHARL_TRY(charl_strdup(path, &s->path));
     CHARL_TRY(charl__regular_open(path, &s->fd, &file_bytes));
     CHARL_TRY(read_header(s, file_bytes, &json, &length));
-    CHARL_TRY(charl__safetensors_parse(path, json, (size_t)length, &s->entries, &s->n));
+    CHARL_TRY(charl__safetensors_parse(path, json, (size_t)length, &s->entries, &s->n, &s->schema));
     if (s->n > 0) {
         qsort(s->entries, (size_t)s->n, sizeof *s->entries, by_offset);
     }
@@ -105,6 +106,7 @@ void charl_safetensors_close(charl_safetensors *s)
     if (s) {
         charl__regular_close(&s->fd);
         charl__safetensors_free(s->entries, s->n);
+        charl_data_schema_destroy(s->schema);
         charl_free(s->path);
         charl_free(s);
     }
@@ -113,6 +115,11 @@ void charl_safetensors_close(charl_safetensors *s)
 int64_t charl_safetensors_get_count(const charl_safetensors *s)
 {
     return s->n;
+}
+
+const charl_data_schema *charl_safetensors_get_schema(const charl_safetensors *s)
+{
+    return s->schema;
 }
 
 const charl_checkpoint_tensor *charl_safetensors_get(const charl_safetensors *s, int64_t index)

@@ -78,12 +78,31 @@ cleanup:
     return st;
 }
 
-static charl_status put_header(charl__text *t, const item *sorted, int64_t n)
+static charl_status put_metadata(charl__text *t, const charl_data_schema *schema)
+{
+    charl_status st = CHARL_OK;
+    char *json = NULL;
+
+    CHARL_TRY(charl__text_printf(t, "\"__metadata__\":{\"format\":\"pt\""));
+    if (schema) {
+        CHARL_TRY(charl_data_schema_print(schema, &json));
+        CHARL_TRY(charl__text_printf(t, ",\"%s\":", CHARL__SAFETENSORS_SCHEMA));
+        CHARL_TRY(charl__text_json(t, json));
+    }
+    CHARL_TRY(charl__text_append(t, "}", 1));
+cleanup:
+    charl_free(json);
+    return st;
+}
+
+static charl_status put_header(charl__text *t, const item *sorted, int64_t n,
+                               const charl_data_schema *schema)
 {
     charl_status st = CHARL_OK;
     int64_t at = 0;
 
-    CHARL_TRY(charl__text_printf(t, "{\"__metadata__\":{\"format\":\"pt\"}"));
+    CHARL_TRY(charl__text_append(t, "{", 1));
+    CHARL_TRY(put_metadata(t, schema));
     for (int64_t i = 0; i < n; i++) {
         CHARL_TRY(put_entry(t, sorted[i], at));
         at += charl__ckpt_bytes(sorted[i]->dtype, &sorted[i]->shape);
@@ -121,7 +140,7 @@ cleanup:
 }
 
 charl_status charl_safetensors_save(const char *path, const charl_checkpoint_tensor *tensors,
-                                    int64_t n_tensors)
+                                    int64_t n_tensors, const charl_data_schema *schema)
 {
     charl_status st = CHARL_OK;
     charl__text header = {0};
@@ -133,7 +152,7 @@ charl_status charl_safetensors_save(const char *path, const charl_checkpoint_ten
     }
     CHARL_TRY(check(sorted, n_tensors));
     qsort(sorted, (size_t)n_tensors, sizeof *sorted, by_width);
-    CHARL_TRY(put_header(&header, sorted, n_tensors));
+    CHARL_TRY(put_header(&header, sorted, n_tensors, schema));
     CHARL_TRY(write_file(path, &header, sorted, n_tensors));
 cleanup:
     charl__text_fini(&header);

@@ -101,7 +101,7 @@ static charl_status create_source(charl__feed *f)
 {
     charl_status st = CHARL_OK;
     const charl_shape one = {0, {0}};
-    const int64_t rows = f->o.brought ? f->o.rows : f->o.on_device ? f->n : SLOTS * slot_rows(f);
+    const int64_t rows = f->o.on_device ? f->n : SLOTS * slot_rows(f);
 
     if (f->window > 0 && f->o.on_device) {
         CHARL_TRY(create_array(f, f->info.items[f->o.split], f->info.stored_dtype, &one, &f->x));
@@ -165,20 +165,6 @@ cleanup:
     return st;
 }
 
-/* Rows that the caller brings have no targets: any will do. */
-static charl_status fill_targets(charl__feed *f)
-{
-    charl_status st = CHARL_OK;
-    const size_t bytes = (size_t)(f->o.rows * row_bytes(f->info.y_dtype, &f->info.y_shape));
-    void *zeros = NULL;
-
-    CHARL_TRY(charl_alloc(bytes, &zeros));
-    CHARL_TRY(charl_tensor_write(f->y, zeros, bytes));
-cleanup:
-    charl_free(zeros);
-    return st;
-}
-
 static charl_status create_slots(charl__feed *f)
 {
     charl_status st = CHARL_OK;
@@ -193,23 +179,17 @@ cleanup:
     return st;
 }
 
-/* The source holds the split, whatever part of a batch is asked for. */
-static bool is_whole(const charl__feed *f)
-{
-    return f->o.on_device && !f->o.brought;
-}
-
 /* What is made for the rows of this rank. */
 static charl_status create_part(charl__feed *f)
 {
     charl_status st = CHARL_OK;
 
     CHARL_TRY(charl__feed_record_create(f->o.dev, f->o.steps, f->o.rows, f->mixes, &f->r));
-    if (is_whole(f)) {
+    if (f->o.on_device) {
         goto cleanup;
     }
     CHARL_TRY(create_source(f));
-    CHARL_TRY(f->o.brought ? fill_targets(f) : create_slots(f));
+    CHARL_TRY(create_slots(f));
 cleanup:
     return st;
 }
@@ -223,11 +203,7 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
     CHARL_TRY(charl_alloc(sizeof *f, &f));
     f->o = *o;
     f->slot = f->previous = -1;
-    if (o->ds) {
-        charl_dataset_get_info(o->ds, &f->info);
-    } else {
-        charl_data_schema_get_info(o->schema, "the model", &f->info);
-    }
+    charl_dataset_get_info(o->ds, &f->info);
     f->n = f->info.rows[o->split];
     f->window = f->info.kind == CHARL_DATASET_TOKENS ? f->info.x_shape.dim[0] : 0;
     f->mixes = o->augment && o->augment->mixup > 0;
@@ -237,7 +213,7 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
     if (f->window == 0) {
         CHARL_TRY(create_normalization(f));
     }
-    if (is_whole(f)) {
+    if (f->o.on_device) {
         CHARL_TRY(create_source(f));
         CHARL_TRY(f->window > 0 ? fill_tokens(f) : fill_source(f));
     }
@@ -272,7 +248,7 @@ static void destroy_part(charl__feed *f)
         charl__pinned_destroy(f->pinned_y[s]);
         f->pinned_x[s] = f->pinned_y[s] = NULL;
     }
-    if (!is_whole(f)) {
+    if (!f->o.on_device) {
         charl_tensor_release(f->x);
         charl_tensor_release(f->y);
         f->x = f->y = NULL;
@@ -398,7 +374,7 @@ charl_status charl__feed_seek(charl__feed *f, int64_t step)
                                      .y = f->host_y};
 
     f->step = step;
-    if (f->o.on_device || f->o.brought) {
+    if (f->o.on_device) {
         goto cleanup;
     }
     charl__loader_destroy(f->loader);
@@ -503,30 +479,11 @@ static void choose_partners(charl__feed *f)
     }
 }
 
-charl_status charl__feed_put(charl__feed *f, const void *x, int64_t n)
-{
-    charl_status st = CHARL_OK;
-    const int64_t xb = row_bytes(f->info.x_dtype, &f->info.x_shape);
-
-    CHARL_INVARIANT(f->o.brought && n <= f->o.rows);
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, 0, x, (size_t)(n * xb), true));
-    for (int64_t i = 0; i < f->o.rows; i++) {
-        f->r.rows[i] = (int32_t)(i < n ? i : 0);
-        f->r.weights[i] = i < n ? 1.0F : 0.0F;
-    }
-    CHARL_TRY(charl__feed_record_push(&f->r));
-cleanup:
-    return st;
-}
-
 charl_status charl__feed_next(charl__feed *f)
 {
     charl_status st = CHARL_OK;
     const int64_t position = f->step * f->o.batch + f->o.row0;
 
-    if (f->o.brought) {
-        goto cleanup;
-    }
     if (!f->o.on_device && !(f->o.fixed && f->slot >= 0)) {
         CHARL_TRY(upload(f));
     }

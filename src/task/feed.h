@@ -21,7 +21,7 @@ typedef struct charl__feed charl__feed;
 
 typedef struct charl__feed_options {
     charl_device *dev;
-    charl_dataset *ds;               /* borrowed; NULL, with brought: there is none */
+    charl_dataset *ds;               /* borrowed */
     const charl_data_schema *schema; /* borrowed: what rows look like, and their mean and std */
     const charl_augment *augment;    /* borrowed; NULL: none */
     charl_split split;
@@ -34,7 +34,6 @@ typedef struct charl__feed_options {
     bool fixed;         /* the first batch for ever */
     charl_steps *steps; /* borrowed; NULL, or their records carry what this feed sends with every
                            step: then whoever calls charl__feed_next pushes one behind it */
-    bool brought;       /* rows come from charl__feed_put; seek and next do nothing */
 } charl__feed_options;
 
 charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out) CHARL_MUST_CHECK;
@@ -63,9 +62,6 @@ void charl__feed_samples(const charl__feed *f, int64_t step, int64_t *out);
 charl_status charl__feed_seek(charl__feed *f, int64_t step) CHARL_MUST_CHECK;
 /** Enqueue what the graph's next run reads. Waits only when the loader is behind. */
 charl_status charl__feed_next(charl__feed *f) CHARL_MUST_CHECK;
-/** A feed of rows that the caller brings: upload n <= rows samples, x as the data store them, for
- * the graph's next runs. Blocks. */
-charl_status charl__feed_put(charl__feed *f, const void *x, int64_t n) CHARL_MUST_CHECK;
 /** That run has been enqueued. */
 charl_status charl__feed_used(charl__feed *f) CHARL_MUST_CHECK;
 /** Seconds spent waiting for data so far. */

@@ -57,8 +57,7 @@ static charl_status provide_feed(charl__trainer *t, charl_split split, bool trai
                                    .rows = t->rows,
                                    .on_device = fits_device(t, split),
                                    .steps = training ? t->steps : NULL,
-                                   .fixed = training && t->options->overfit_batch,
-                                   .brought = t->brings_rows};
+                                   .fixed = training && t->options->overfit_batch};
 
     return *out ? charl__feed_divide(*out, t->row0, t->rows) : charl__feed_create(&o, out);
 }
@@ -198,7 +197,7 @@ charl_status charl__part_build(charl__trainer *t)
         CHARL_TRY(provide_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_feed));
         CHARL_TRY(choose_passes(t));
     }
-    if (t->data.rows[t->eval_split] > 0 || t->brings_rows) {
+    if (t->data.rows[t->eval_split] > 0) {
         CHARL_TRY(provide_feed(t, t->eval_split, false, &t->eval_feed));
         CHARL_TRY(build_graph(t, &t->slices, false, &t->eval));
     }

@@ -170,7 +170,7 @@ static charl_status add_counters(const charl__trainer *t, charl__consensus *fact
     fact.label = "evaluations since the best";
     CHARL_TRY(add(facts, fact, "%" PRId64, t->stale_evals));
     fact.label = "skipped steps";
-    CHARL_TRY(add(facts, fact, "%" PRId64, t->skipped_before));
+    CHARL_TRY(add(facts, fact, "%" PRId64, t->nonfinite.skipped));
     fact.label = "contents of the checkpoint";
     CHARL_TRY(add(facts, fact, "%016" PRIx64, t->resumed_digest));
     if (!t->infers) {

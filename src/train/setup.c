@@ -46,10 +46,6 @@ static charl_status open_data(charl__trainer *t)
     const charl_config *c = t->config;
     const charl_dataset_options o = charl__task_dataset_options(c);
 
-    if (t->brings_rows && t->schema) {
-        charl_data_schema_get_info(t->schema, t->origin, &t->data);
-        return CHARL_OK;
-    }
     CHARL_REQUIRE(c->data.path[0], CHARL_ERR_CONFIG,
                   "[data] path is missing: which file holds the data?");
     CHARL_TRY(charl_dataset_open(c->data.path, &o, &t->ds));
@@ -255,7 +251,6 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
                           .comm = options->comm,
                           .eval_split = eval_split,
                           .infers = t->infers,
-                          .brings_rows = t->brings_rows,
                           .origin = t->origin,
                           .best_metric = (double)NAN,
                           .best_step = -1,

@@ -243,7 +243,7 @@ charl_status charl__trainer_match_data(charl__trainer *t)
     charl_status st = CHARL_OK;
     char text[1200], *notes = NULL;
 
-    if (t->ds && t->schema) {
+    if (t->schema) {
         CHARL_TRY(charl_dataset_map(t->ds, t->schema, t->origin, !t->infers, &notes));
         warn_lines(t, notes);
         charl_dataset_get_info(t->ds, &t->data);

@@ -23,7 +23,7 @@ typedef struct charl__trainer {
     charl_slices slices;
     int64_t rows, row0; /* this rank's part of the batch */
 
-    charl_dataset *ds; /* NULL: rows are brought, and the schema says what they look like */
+    charl_dataset *ds;
     charl_dataset_info data;
     charl_data_schema *schema; /* of the model: rows are delivered and normalised as it says */
     const char *origin; /* checkpoint or safetensors file that weights come from, or NULL; one that
@@ -36,9 +36,8 @@ typedef struct charl__trainer {
     charl_params *params;
     charl_split eval_split;
     charl__feed *train_feed, *eval_feed;
-    bool infers;      /* set before init: no training, the data need not suffice for it */
-    bool brings_rows; /* set before init, with infers: rows come from charl__feed_put */
-    int64_t classes;  /* of a model that has no schema: at least so many, whatever the data say */
+    bool infers;     /* set before init: no training, the data need not suffice for it */
+    int64_t classes; /* of a model that has no schema: at least so many, whatever the data say */
     charl__task train, eval;                /* eval.g NULL: nothing to validate on */
     int n_passes;                           /* per step, on this rank */
     charl__passes *passes;                  /* train is the first; NULL: every rank has one */

@@ -124,7 +124,7 @@ expect 3 'v.h5: /train/x: ' data verify v.h5
 if /usr/bin/python3 -c 'import h5py, numpy' 2>/dev/null; then
     cat >hostile.py <<'PY'
 import h5py, numpy, os
-bad = b"\xc2\x9b31m", b"\xe2\x80\xaecod", b"\xe2\x80\x8bcat", b"\xff\x1b[2J", b"\xc2\x85"
+bad = b"\xc2\x9b31m", b"\xe2\x80\xaecod", b"\xe2\x80\x8bcat", b"\x1b[2J", b"\xc2\x85"
 with h5py.File("hostile.h5", "w") as f:
     f.attrs["charl_format"], f.attrs["charl_version"], f.attrs["kind"] = numpy.bytes_("dataset"), 1, numpy.bytes_("table")
     f.attrs["class_names"] = numpy.bytes_(b"\n".join(bad))
@@ -132,6 +132,7 @@ with h5py.File("hostile.h5", "w") as f:
     f["train/x"], f["train/y"] = numpy.zeros((5, 2), "f4"), numpy.arange(5, dtype="i4")
     f["train/x"][0, 0] = 1
 os.link("hostile.h5", b"x\xc2\x9b31m.h5")
+os.link("hostile.h5", b"y\xff.h5")
 PY
     cat >visible.py <<'PY'
 import sys
@@ -142,9 +143,11 @@ PY
         /usr/bin/python3 visible.py out && /usr/bin/python3 visible.py err || failed=1
     }
     /usr/bin/python3 hostile.py || failed=1
-    expect 0 'classes    ?31m ?cod ?cat ??.2J ?$' data info hostile.h5
+    expect 0 'classes    ?31m ?cod ?cat ?.2J ?$' data info hostile.h5
     check
     expect 0 '^x?31m.h5: table' data info x*31m.h5
+    check
+    expect 0 '^y?.h5: table' data info y*.h5
     check
     expect 3 'x?32m.h5: ' data info "$(printf 'x\302\23332m.h5')"
     check

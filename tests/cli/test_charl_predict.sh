@@ -1,5 +1,5 @@
 #!/bin/sh
-# charl predict: every sample once and in order, as charl eval counts them; other data; what cannot be written.
+# charl predict on data sets: every sample once and in order, as charl eval counts them; other data; what cannot be written.
 . "$(dirname "$0")/charl.sh"
 
 if ! "$charl" devices >out 2>&1; then
@@ -46,34 +46,37 @@ train c.ini
 ck=run/checkpoints/step-00000024.h5
 
 "$charl" eval c.ini $ck >eval 2>err
-expect 0 '^charl: val step=24 rows=83 accuracy=0\.' predict c.ini $ck
+expect 0 '^charl: val step=24 rows=83 accuracy=0\.' predict $ck
 cp out val.csv
-summary=$(sed -n 's/.* accuracy=//p' err)
+summary=$(sed -n 's/.* accuracy=\([^ ]*\).*/\1/p' err)
+loss=$(sed -n 's/.* loss=//p' err)
 cat >check_same.py <<'PY'
 import csv, re, sys
 rows = list(csv.DictReader(open("val.csv")))
 assert list(rows[0]) == ["row", "label", "predicted", "probability"], rows[0]
 assert [int(r["row"]) for r in rows] == list(range(83))
 assert all(0.1 - 1e-6 <= float(r["probability"]) <= 1 for r in rows)
+loss = float(re.search(r"loss=([-+.0-9e]+)", open("eval").read()).group(1))
+assert abs(float(sys.argv[2]) - loss) < 1e-5 * loss, (sys.argv, loss)
 mine = sum(r["label"] == r["predicted"] for r in rows) / len(rows)
 theirs = float(re.search(r"accuracy=([0-9.]+)", open("eval").read()).group(1))
 assert abs(mine - theirs) < 1e-6 and abs(mine - float(sys.argv[1])) < 1e-6, (mine, theirs, sys.argv)
 assert 0.2 < mine < 1.0 + 1e-9, mine
 PY
-check "as many right as charl eval counts" /usr/bin/python3 check_same.py "${summary:-none}"
+check "as many right as charl eval counts" /usr/bin/python3 check_same.py "${summary:-none}" "${loss:-none}"
 
-expect 0 'rows=83 .*file=p.csv' predict c.ini $ck -o p.csv
+expect 0 'rows=83 .*file=p.csv' predict $ck -o p.csv
 check "a file holds what standard output gets" cmp p.csv val.csv
 check "nothing on standard output" test ! -s out
-expect 0 'rows=83' predict c.ini $ck train.batch_size=83 -o p.csv
+expect 0 'rows=83' predict $ck train.batch_size=83 -o p.csv
 check "the batch changes nothing" cmp p.csv val.csv
-expect 0 'rows=83' predict c.ini $ck train.batch_size=24 data.cache=none -o p.csv
+expect 0 'rows=83' predict $ck train.batch_size=24 data.cache=none -o p.csv
 check "streaming changes nothing" cmp p.csv val.csv
-expect 0 '^charl: train step=24 rows=160' predict c.ini $ck --split train -o t.csv
+expect 0 '^charl: train step=24 rows=160' predict $ck --split train -o t.csv
 check "a line for every row" test "$(wc -l <t.csv)" -eq 161
 
-expect 0 'rows=83' predict c.ini $ck --all --format jsonl -o p.jsonl
-expect 0 'rows=83' predict c.ini $ck --all -o all.csv
+expect 0 'rows=83' predict $ck --all --format jsonl -o p.jsonl
+expect 0 'rows=83' predict $ck --all -o all.csv
 cat >check_json.py <<'PY'
 import csv, json
 rows = [json.loads(line) for line in open("p.jsonl")]
@@ -93,30 +96,53 @@ PY
 check "JSON lines and CSV agree" /usr/bin/python3 check_json.py
 
 if [ -n "$h5py" ]; then
-    # The same rows from a file that is not charl's, with labels of less than ten classes and fewer rows than a batch.
+    # The same rows from a file that is not charl's, with labels of less than ten classes and fewer rows than a batch: normalised
+    # as the model was, not by themselves.
     cat >check_other.py <<'PY'
 import h5py, numpy
 with h5py.File("d.h5") as d, h5py.File("other.h5", "w") as o:
     o["images"] = d["val/x"][:30]
     o["nothing"] = numpy.zeros(30, "u1")
+with h5py.File("d.h5") as d, h5py.File("new.h5", "w") as o:
+    o.attrs["charl_format"], o.attrs["charl_version"], o.attrs["kind"] = numpy.bytes_("dataset"), 1, numpy.bytes_("images")
+    o["train/x"], o["train/y"] = d["val/x"][:30], d["val/y"][:30]
+with h5py.File("new.h5") as d, h5py.File("bare.h5", "w") as o:
+    o.attrs.update(d.attrs)
+    o["train/x"] = d["train/x"][:]
+with h5py.File("d.h5") as d, h5py.File("small.h5", "w") as o:
+    o["images"], o["nothing"] = d["val/x"][:30, :, :20], numpy.zeros(30, "u1")
 PY
     check "another file" /usr/bin/python3 check_other.py
-    # It stores no mean and std: those of the training are in the checkpoint.
-    expect 0 'rows=30' predict c.ini $ck data.path=other.h5 data.x=images data.y=nothing --split train \
-        -o o.csv
     sed 1d val.csv | head -n 30 | cut -d, -f3,4 >want
+    expect 0 '^charl: train step=24 rows=30' predict $ck other.h5 data.x=images data.y=nothing -o o.csv
     sed 1d o.csv | cut -d, -f3,4 >got
     check "the same answers" cmp want got
-    expect 2 'x and y are given together' predict c.ini $ck data.path=other.h5 data.x=images --split train
-    expect 3 'other.h5 has no val split' predict c.ini $ck data.path=other.h5 data.x=images data.y=nothing
+    expect 0 '^charl: train step=24 rows=30 accuracy' predict $ck new.h5 -o o.csv
+    sed 1d o.csv | cut -d, -f3,4 >got
+    check "the same answers for charl's layout" cmp want got
+    expect 0 'rows=30' predict $ck data.path=other.h5 data.x=images data.y=nothing --split train -o o.csv
+    expect 0 '^charl: train step=24 rows=30 file' predict $ck other.h5 -x images -o o.csv
+    sed 1d o.csv | cut -d, -f2,3 >got
+    check "the same answers without targets" cmp want got
+    head -n 1 o.csv >got
+    echo row,predicted,probability >header
+    check "no label" cmp header got
+    expect 0 '^charl: train step=24 rows=30 file' predict $ck bare.h5 -o o.csv
+    sed 1d o.csv | cut -d, -f2,3 >got
+    check "the same answers for charl's layout without targets" cmp want got
+    expect 2 'y goes with -x' predict $ck other.h5 -y images
+    expect 3 'other.h5: there is no array /pictures' predict $ck other.h5 -x pictures
+    expect 3 'other.h5 has no val split' predict $ck other.h5 data.x=images data.y=nothing --split val
     hint 'is all train'
+    expect 3 'samples of small.h5 are .1, 20, 28., run/.* was trained on .1, 28, 28.' predict $ck small.h5 data.x=images data.y=nothing
+    expect 3 'other.h5: ' predict $ck other.h5
 else
     skipped "data that are not charl's" "/usr/bin/python3 has no h5py"
 fi
 
 if [ -n "$h5py" ]; then
-    expect 0 'rows=83 accuracy=.* file=p.h5' predict c.ini $ck -o p.h5
-    expect 0 'rows=83' predict c.ini $ck --format hdf5 -o same.bin
+    expect 0 'rows=83 accuracy=.* file=p.h5' predict $ck -o p.h5
+    expect 0 'rows=83' predict $ck --format hdf5 -o same.bin
     cat >check_h5.py <<'PY'
 import csv, h5py, numpy
 every = list(csv.DictReader(open("all.csv")))
@@ -129,8 +155,8 @@ with h5py.File("p.h5") as f, h5py.File("same.bin") as g:
 PY
     check "HDF5 holds the same" /usr/bin/python3 check_h5.py
 fi
-expect 2 'format hdf5 needs a file' predict c.ini $ck --format hdf5
-expect 8 'no/such' predict c.ini $ck -o no/such/folder.h5
+expect 2 'format hdf5 needs a file' predict $ck --format hdf5
+expect 8 'no/such' predict $ck -o no/such/folder.h5
 
 # Names of classes, which CSV must quote.
 printf 'a,b,kind\n' >k.csv
@@ -140,8 +166,8 @@ done
 expect 0 '' data import csv k.csv -o k.h5
 sed -e 's/d.h5/k.h5/' -e 's/= run/= krun/' -e 's/batch_size = 40/batch_size = 8/' c.ini >k.ini
 train k.ini
-expect 0 'rows=16 accuracy=' predict k.ini krun/last.h5 --split train --all -o k.out
-expect 0 'rows=16 accuracy=' predict k.ini krun/last.h5 --split train --format jsonl -o k.jsonl
+expect 0 'rows=16 accuracy=' predict krun/last.h5 --split train --all -o k.out
+expect 0 'rows=16 accuracy=' predict krun/last.h5 --split train --format jsonl -o k.jsonl
 cat >check_names.py <<'PY'
 import csv, json
 rows, lines = list(csv.DictReader(open("k.out"))), [json.loads(l) for l in open("k.jsonl")]
@@ -158,8 +184,8 @@ expect 0 '' data make regression r.h5 --train 160 --val 20
 sed -e 's/d.h5/r.h5/' -e 's/= run/= rrun/' -e '/^batch_size/a loss = mse' c.ini >r.ini
 train r.ini
 "$charl" eval r.ini rrun/last.h5 >eval 2>err
-expect 0 '^charl: val step=24 rows=20 file=r.csv$' predict r.ini rrun/last.h5 -o r.csv
-expect 0 '' predict r.ini rrun/last.h5 --format jsonl -o r.jsonl
+expect 0 '^charl: val step=24 rows=20 mae=[0-9.]* loss=[0-9.]* file=r.csv$' predict rrun/last.h5 -o r.csv
+expect 0 '' predict rrun/last.h5 --format jsonl -o r.jsonl
 cat >check_numbers.py <<'PY'
 import csv, json, re
 rows, lines = list(csv.DictReader(open("r.csv"))), [json.loads(l) for l in open("r.jsonl")]
@@ -170,7 +196,7 @@ loss = float(re.search(r"loss=([-+.0-9e]+)", open("eval").read()).group(1))
 assert abs(mse - loss) < 1e-5 * loss, (mse, loss)
 PY
 check "numbers" /usr/bin/python3 check_numbers.py
-expect 2 'only train.loss = cross_entropy has classes' predict r.ini rrun/last.h5 --all
+expect 2 'only train.loss = cross_entropy has classes' predict rrun/last.h5 --all
 if [ -n "$h5py" ]; then
     cat >check_huge.py <<'PY'
 import h5py, numpy
@@ -179,8 +205,7 @@ with h5py.File("huge.h5", "w") as f:
     f["x"][:2] = 0
 PY
     check "huge numbers" /usr/bin/python3 check_huge.py
-    expect 6 'huge.h5, train split: the model.s output for row 2 is not finite' predict r.ini rrun/last.h5 \
-        data.path=huge.h5 data.x=x data.y=y --split train -o no.csv
+    expect 6 'train, row 2: the model.s output is not finite' predict rrun/last.h5 huge.h5 data.x=x data.y=y -o no.csv
     cat >check_pairs.py <<'PY'
 import h5py, numpy
 with h5py.File("b.h5", "w") as f:
@@ -190,9 +215,9 @@ PY
     check "pairs" /usr/bin/python3 check_pairs.py
     sed -e 's/d.h5/b.h5\nx = x\ny = y/' -e 's/= run/= brun/' -e '/^batch_size/a loss = bce' c.ini >b.ini
     train b.ini
-    expect 0 'rows=64' predict b.ini brun/last.h5 --split train -o b.csv
-    expect 0 'rows=64' predict b.ini brun/last.h5 --split train --format jsonl -o b.jsonl
-    expect 0 'rows=64' predict b.ini brun/last.h5 --split train -o pairs.h5
+    expect 0 'rows=64' predict brun/last.h5 --split train -o b.csv
+    expect 0 'rows=64' predict brun/last.h5 --split train --format jsonl -o b.jsonl
+    expect 0 'rows=64' predict brun/last.h5 --split train -o pairs.h5
     cat >check_pairs2.py <<'PY'
 import csv, json
 rows, lines = list(csv.DictReader(open("b.csv"))), [json.loads(l) for l in open("b.jsonl")]
@@ -215,26 +240,27 @@ else
     skipped "huge numbers, pairs" "/usr/bin/python3 has no h5py"
 fi
 
-expect 3 'd.h5 has no test split' predict c.ini $ck --split test -o no.csv
-expect 2 'there is no split foo' predict c.ini $ck --split foo -o no.csv
-expect 5 'none: ' predict c.ini none -o no.csv
-expect 5 'fc1.weight' predict c.ini $ck model.hidden=17 -o no.csv
-expect 2 'hiden: unknown key (did you mean hidden?)' predict c.ini $ck model.hiden=17 -o no.csv
-expect 2 'none.ini: ' predict none.ini $ck -o no.csv
-expect 2 'CHECKPOINT is missing' predict c.ini
-expect 2 'format xml: must be csv, jsonl or hdf5' predict c.ini $ck --format xml
-expect 8 'cannot write no/such/folder.csv: No such file' predict c.ini $ck -o no/such/folder.csv
-expect 2 'the name of the output file is too long' predict c.ini $ck -o "$(printf '%04096d' 0)"
-expect 8 'cannot write run: ' predict c.ini $ck -o run
+expect 3 'd.h5 has no test split' predict $ck --split test -o no.csv
+expect 2 'there is no split foo' predict $ck --split foo -o no.csv
+expect 5 'none: ' predict none -o no.csv
+expect 5 'fc1.weight' predict $ck model.hidden=17 -o no.csv
+expect 2 'hiden: unknown key (did you mean hidden?)' predict $ck model.hiden=17 -o no.csv
+expect 2 'c.ini is a configuration, and a checkpoint comes first' predict c.ini $ck -o no.csv
+expect 2 'MODEL is missing' predict
+expect 5 'd.h5' predict d.h5
+expect 2 'format xml: must be csv, jsonl or hdf5' predict $ck --format xml
+expect 8 'cannot write no/such/folder.csv: No such file' predict $ck -o no/such/folder.csv
+expect 2 'the name of the output file is too long' predict $ck -o "$(printf '%04096d' 0)"
+expect 8 'cannot write run: ' predict $ck -o run
 check "a failure leaves no file" sh -c '! ls | grep -e "^no\." -e tmp'
 if [ -w /dev/full ]; then
-    expect 8 'cannot write /dev/full: ' predict c.ini $ck -o /dev/full
+    expect 8 'cannot write /dev/full: ' predict $ck -o /dev/full
     check "/dev/full is what it was" test -c /dev/full
-    "$charl" predict c.ini $ck >/dev/full 2>err
+    "$charl" predict $ck >/dev/full 2>err
     code=$?
     check "a full standard output was not noticed ($code)" test $code -eq 8
 fi
-mpirun -n 2 "$charl" predict c.ini $ck -o no.csv >ranks 2>&1
+mpirun -n 2 "$charl" predict $ck -o no.csv >ranks 2>&1
 code=$?
 check "two ranks: exit $code, want 2" test $code -eq 2
 check "two ranks: why not" grep -q 'charl: error: prediction runs on one rank, not on 2' ranks

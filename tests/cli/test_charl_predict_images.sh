@@ -60,12 +60,12 @@ with h5py.File("d.h5") as d:
 PY
 check "pictures" /usr/bin/python3 draw.py
 
-expect 0 'rows=70 accuracy=' predict c.ini $ck -o val.csv
-expect 0 '^charl: images step=240 rows=70 file=same.csv' predict c.ini $ck same -o same.csv
-expect 0 'rows=70' predict c.ini $ck wide -o wide.csv
-expect 0 'rows=70' predict c.ini $ck large -o large.csv
-expect 0 'rows=72' predict c.ini $ck same/009.png "same/001.png" same --format jsonl --all -o some.jsonl
-expect 0 'rows=70 file=same.h5' predict c.ini $ck same -o same.h5
+expect 0 'rows=70 accuracy=' predict $ck -o val.csv
+expect 0 '^charl: images step=240 rows=70 file=same.csv' predict $ck same -o same.csv
+expect 0 'rows=70' predict $ck wide -o wide.csv
+expect 0 'rows=70' predict $ck large -o large.csv
+expect 0 'rows=72' predict $ck same/009.png "same/001.png" same --format jsonl --all -o some.jsonl
+expect 0 'rows=70 file=same.h5' predict $ck same -o same.h5
 cat >compare.py <<'PY'
 import csv, h5py, json
 val, same, wide, large = (list(csv.DictReader(open(n + ".csv"))) for n in ("val", "same", "wide", "large"))
@@ -87,18 +87,30 @@ with h5py.File("same.h5") as f:
 PY
 check "the same answers, and right ones" /usr/bin/python3 compare.py
 
-expect 0 'same/000.png,[0-9],' predict c.ini $ck same/000.png train.batch_size=7
-expect 3 'nowhere.png: cannot be opened' predict c.ini $ck nowhere.png -o no.csv
+# Folders in folders, in any depth; the data set is not needed.
+mkdir -p deep/a/b deep/c
+cp same/000.png deep
+cp same/001.png deep/c
+cp same/002.png same/003.png deep/a/b
+mv d.h5 hidden.h5
+expect 0 'rows=4' predict $ck deep -o deep.csv
+mv hidden.h5 d.h5
+printf '%s\n' deep/000.png deep/a/b/002.png deep/a/b/003.png deep/c/001.png >want
+sed 1d deep.csv | cut -d, -f1 >got
+check "a tree of folders" cmp want got
+ln -s .. deep/c/up
+expect 3 'more than 64 folders deep' predict $ck deep -o no.csv
+expect 2 'same/000.png and d.h5: several files are predicted at once only where all are images' predict $ck same/000.png d.h5
+expect 0 'same/000.png,[0-9],' predict $ck same/000.png train.batch_size=7
+expect 3 'nowhere.png: cannot be opened' predict $ck nowhere.png -o no.csv
 mkdir empty
-expect 3 'empty: there are no .png, .jpg or .jpeg files' predict c.ini $ck empty -o no.csv
+expect 3 'empty: there are no .png, .jpg or .jpeg files' predict $ck empty -o no.csv
 head -c 100 same/000.png >cut.png
-expect 3 'cut.png: damaged or truncated PNG file' predict c.ini $ck same/001.png cut.png -o no.csv
+expect 3 'cut.png: damaged or truncated PNG file' predict $ck same/001.png cut.png -o no.csv
 check "a failure leaves no file" sh -c '! ls | grep -e "^no\." -e tmp'
-expect 2 'split is for the configured data, not for image files' predict c.ini $ck same --split val
-set -- 1 2 3 4 5 6 7 8 9 10 11 12 13
-expect 2 'more than 64 overrides' predict c.ini $ck $(for i in "$@"; do echo run.seed=$i run.seed=$i run.seed=$i run.seed=$i run.seed=$i; done)
+expect 2 'split val: only a data set has splits, same is none' predict $ck same --split val
 expect 0 '' data make regression r.h5 --train 160 --val 20
 sed -e "s/d.h5/r.h5/" -e "s/= run/= rrun/" -e "s/= cnn/= mlp/" -e "/^batch_size/a loss = mse" c.ini >r.ini
 "$bin/charl-train" r.ini --progress=none >out 2>&1 || { cat out; exit 1; }
-expect 2 'images cannot become samples of rrun.last.h5: those are f32 .8., not u8' predict r.ini rrun/last.h5 same -o no.csv
+expect 3 'takes samples of f32 .8., and images make u8' predict rrun/last.h5 same -o no.csv
 exit $failed

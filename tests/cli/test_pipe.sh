@@ -43,7 +43,7 @@ closed show 141 "$charl" checkpoint show "$checkpoint"
 closed verify 141 "$charl" checkpoint verify "$checkpoint" "$checkpoint"
 closed info 141 "$charl" data info digits.h5
 closed devices 141 "$charl" devices
-closed predict 141 "$charl" predict mlp.ini "$checkpoint"
+closed predict 141 "$charl" predict "$checkpoint"
 closed print-config 141 "$train" mlp.ini --print-config
 closed dry-run 0 "$train" mlp.ini --dry-run
 closed train 0 "$train" mlp.ini -o piped --overwrite

@@ -268,7 +268,7 @@ def softmax(x):
 
 def by_predictions(output, data, config, settings):
     """Deviation from what charl predicts of every validation row."""
-    said = run(0, BIN / "charl", "predict", config, output / "last.h5", "--format", "jsonl",
+    said = run(0, BIN / "charl", "predict", output / "last.h5", "--format", "jsonl",
                *settings, *([] if data.name == NUMBERS else ["--all"]))
     rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     with h5py.File(data) as f:

@@ -100,14 +100,14 @@ def check(condition, text):
         sys.exit(text)
 
 
-def predictions(config, checkpoint):
+def predictions(checkpoint):
     """Probabilities of every validation row."""
-    text = run(0, BIN / "charl", "predict", config, checkpoint, "--all", "--format", "jsonl")
+    text = run(0, BIN / "charl", "predict", checkpoint, "--all", "--format", "jsonl")
     rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     return np.array([r["probabilities"] for r in rows])
 
 
-def check_forward(config, output, data):
+def check_forward(output, data):
     """PyTorch's model with charl's weights predicts what charl predicts."""
     import h5py  # pylint: disable=import-outside-toplevel
 
@@ -119,7 +119,7 @@ def check_forward(config, output, data):
         x = (x - float(f["train/x"].attrs["mean"][0])) / float(f["train/x"].attrs["std"][0])
     with torch.no_grad():
         want = net.eval()(x).softmax(1).numpy()
-    worst = np.abs(predictions(config, output / "last.h5") - want).max()
+    worst = np.abs(predictions(output / "last.h5") - want).max()
     check(worst < 1e-5, f"PyTorch predicts otherwise, by {worst}")
 
 
@@ -280,7 +280,7 @@ def main():
         config.write_text(CONFIG.format(output=output, data=data, steps=20, export="safetensors"))
         run(0, BIN / "charl-train", "-q", config)
         check((output / "best.safetensors").exists(), "there is no best.safetensors")
-        check_forward(config, output, data)
+        check_forward(output, data)
         check_mean(config, folder, output)
         (folder / "blocked" / "last.safetensors").mkdir(parents=True)
         said = run(0, BIN / "charl-train", config, "-o", folder / "blocked")

@@ -155,8 +155,8 @@ static inline bool sample_same_schema(const charl_data_schema *a, const charl_da
            strcmp(a->targets, b->targets) == 0 && strcmp(a->layout, b->layout) == 0 &&
            strcmp(a->fit, b->fit) == 0 && strcmp(a->tokenizer_kind, b->tokenizer_kind) == 0 &&
            a->n_stats == b->n_stats &&
-           memcmp(a->mean, b->mean, (size_t)a->n_stats * sizeof(float)) == 0 &&
-           memcmp(a->std, b->std, (size_t)a->n_stats * sizeof(float)) == 0;
+           (a->n_stats == 0 || (memcmp(a->mean, b->mean, (size_t)a->n_stats * sizeof(float)) == 0 &&
+                                memcmp(a->std, b->std, (size_t)a->n_stats * sizeof(float)) == 0));
 }
 
 /** Read every tensor of `r` and compare it with the sample: whether all bits agree. */

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "charl/safetensors.h"
 #include "charl/tokenizer.h"
 #include "io/checkpoint_sample.h"
 #include "io/h5.h"
@@ -294,6 +295,79 @@ static void test_tokenizer(void **state)
     charl_data_schema_destroy(copy);
 }
 
+static void check_json(const charl_data_schema *s)
+{
+    charl_data_schema *back = NULL;
+    char *json = NULL, *again = NULL;
+
+    charl_assert_ok(charl_data_schema_print(s, &json));
+    if (!charl_safetensors_can_read()) {
+        charl_assert_status(charl_data_schema_parse("m", json, &back), CHARL_ERR_CONFIG);
+        charl_free(json);
+        return;
+    }
+    charl_assert_ok(charl_data_schema_parse("m", json, &back));
+    assert_true(sample_same_schema(s, back));
+    charl_assert_ok(charl_data_schema_print(back, &again));
+    assert_string_equal(json, again);
+    charl_data_schema_destroy(back);
+    charl_free(json);
+    charl_free(again);
+}
+
+static void test_json(void **state)
+{
+    static const char *const bad[][2] = {
+        {"[]", "is not a JSON object"},
+        {"{", "is not a JSON object"},
+        {"{\"kind\":\"table\"}", "classes is missing"},
+        {"{\"kind\":\"table\",\"classes\":2,\"x_dtype\":\"f33\"}",
+         "x_dtype is missing or malformed"},
+    };
+    charl_dataset *text = tokens("own", "hello, \xc3\xa4\xc3\xb6");
+    charl_data_schema *s = NULL;
+    sample with;
+    charl_safetensors *file = NULL;
+
+    (void)state;
+    sample_init(&with, 7);
+    check_json(&with.schema);
+    with.schema.class_names = sample_text("a \"quoted\" name\n\xe2\x80\xae\n");
+    with.schema.classes = 3;
+    check_json(&with.schema);
+    charl_assert_ok(charl_data_schema_create(text, 0, NULL, NULL, &s));
+    check_json(s);
+    charl_assert_ok(charl_safetensors_save(in("m.safetensors"), &with.tensors[0], 1, &with.schema));
+    if (charl_safetensors_can_read()) {
+        charl_assert_ok(charl_safetensors_open(in("m.safetensors"), &file));
+        assert_true(sample_same_schema(charl_safetensors_get_schema(file), &with.schema));
+        charl_safetensors_close(file);
+        charl_data_schema_destroy(s);
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+            charl_assert_status(charl_data_schema_parse("m", bad[i][0], &s), CHARL_ERR_CHECKPOINT);
+            charl_assert_message(bad[i][1]);
+        }
+    }
+    charl_data_schema_destroy(s);
+    charl_dataset_close(text);
+}
+
+static charl_status json_once(void *ctx)
+{
+    charl_status st = CHARL_OK;
+    charl_data_schema *back = NULL;
+    char *json = NULL;
+
+    CHARL_TRY(charl_data_schema_print(ctx, &json));
+    if (charl_safetensors_can_read()) {
+        CHARL_TRY(charl_data_schema_parse("m", json, &back));
+    }
+cleanup:
+    charl_data_schema_destroy(back);
+    charl_free(json);
+    return st;
+}
+
 static charl_status map_once(void *ctx)
 {
     charl_status st = CHARL_OK;
@@ -324,6 +398,7 @@ static void test_every_acquisition(void **state)
     (void)state;
     charl_dataset_close(table("other", "kind,c,a,b\ndog,30,10,20\n", "kind", false));
     assert_true(charl_test_fail_every_acquisition(map_once, s) > 30);
+    assert_true(charl_test_fail_every_acquisition(json_once, s) > 5);
     charl_data_schema_destroy(s);
     charl_dataset_close(own);
 }
@@ -338,6 +413,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_without_names, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_long_lists, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_tokenizer, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_json, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_every_acquisition, setup_dir, teardown_dir),
     };
 

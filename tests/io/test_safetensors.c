@@ -31,7 +31,7 @@ static int setup(void **state)
 
     setup_dir(state);
     charl_assert_ok(
-        charl_safetensors_save(charl_test_path(dir, "m.safetensors"), tensors, N_TENSORS));
+        charl_safetensors_save(charl_test_path(dir, "m.safetensors"), tensors, N_TENSORS, NULL));
     charl_assert_status(charl_safetensors_open(charl_test_path(dir, "m.safetensors"), &s),
                         charl_safetensors_can_read() ? CHARL_OK : CHARL_ERR_CONFIG);
     if (!charl_safetensors_can_read()) {
@@ -119,8 +119,8 @@ static void test_form(void **state)
     assert_true(memchr("} ", file[8 + length - 1], 2) != NULL);
     assert_int_equal(n, 8 + length + 8 + 24 + 6 + 5);
     assert_memory_equal(file + 8 + length, &steps, 8); /* the widest first: all are aligned */
-    charl_assert_ok(
-        charl_safetensors_save(charl_test_path(dir, "again.safetensors"), tensors, N_TENSORS));
+    charl_assert_ok(charl_safetensors_save(charl_test_path(dir, "again.safetensors"), tensors,
+                                           N_TENSORS, NULL));
     assert_int_equal(read_file(charl_test_path(dir, "again.safetensors"), again), n);
     assert_memory_equal(file, again, n);
 }
@@ -131,21 +131,21 @@ static void test_save_refuses(void **state)
     charl_checkpoint_tensor t[2] = {tensors[0], tensors[0]};
 
     (void)state;
-    charl_assert_status(charl_safetensors_save(path, t, 2), CHARL_ERR_INVALID);
+    charl_assert_status(charl_safetensors_save(path, t, 2, NULL), CHARL_ERR_INVALID);
     charl_assert_message("fc1.weight is given twice");
     t[0].name = "__metadata__";
-    charl_assert_status(charl_safetensors_save(path, t, 1), CHARL_ERR_INVALID);
+    charl_assert_status(charl_safetensors_save(path, t, 1, NULL), CHARL_ERR_INVALID);
     charl_assert_message("'__metadata__' cannot be the name of a tensor");
     t[0] = tensors[0];
     t[0].shape.dim[1] = -1;
-    charl_assert_status(charl_safetensors_save(path, t, 1), CHARL_ERR_INVALID);
+    charl_assert_status(charl_safetensors_save(path, t, 1, NULL), CHARL_ERR_INVALID);
     charl_assert_message("impossible element type or shape");
     t[0] = tensors[0];
     t[0].data = NULL;
-    charl_assert_status(charl_safetensors_save(path, t, 1), CHARL_ERR_INVALID);
+    charl_assert_status(charl_safetensors_save(path, t, 1, NULL), CHARL_ERR_INVALID);
     charl_assert_message("fc1.weight has no data");
     charl_assert_status(
-        charl_safetensors_save(charl_test_path(dir, "no/where.safetensors"), tensors, 1),
+        charl_safetensors_save(charl_test_path(dir, "no/where.safetensors"), tensors, 1, NULL),
         CHARL_ERR_DISK);
 }
 
@@ -295,7 +295,7 @@ static charl_status scenario(void *ctx)
 {
     const char *path = ctx;
     charl_safetensors *s = NULL;
-    charl_status st = charl_safetensors_save(path, tensors, N_TENSORS);
+    charl_status st = charl_safetensors_save(path, tensors, N_TENSORS, NULL);
 
     if (st == CHARL_OK) {
         st = charl_safetensors_open(path, &s);

@@ -16,7 +16,7 @@ says 1 "^val step=10 loss=$val "
 expect 0 "charl eval of the weights" "$bin/charl" eval cnn.ini run/last.h5 --ema=no
 says 0 "^val step=10 loss=$val "
 says 1 "^val step=10 "
-expect 0 "charl predict" "$bin/charl" predict cnn.ini run/last.h5 --ema=yes
+expect 0 "charl predict" "$bin/charl" predict run/last.h5 --ema=yes
 rm -rf run whole
 
 # Training ends when nothing becomes better, and stays ended.

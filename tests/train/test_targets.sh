@@ -54,7 +54,7 @@ expect 0 "regression again" ranks 1 linear.ini -q -o one train.slices=5
 same "regression" one three
 expect 0 "evaluation" "$bin/charl" eval linear.ini run/last.h5
 cp "$T/log" eval.log
-expect 0 "prediction" "$bin/charl" predict linear.ini run/last.h5 -o p.csv
+expect 0 "prediction" "$bin/charl" predict run/last.h5 -o p.csv
 expect 0 "one step" ranks 1 linear.ini -q -o first train.max_steps=1 train.batch_size=300 data.shuffle=no \
     optimizer.learning_rate=1e-30 optimizer.weight_decay=0 log.interval=1
 check "what the formula says" <<'PY'
@@ -69,7 +69,7 @@ def model(path, x):
         return (x - mean) / std @ f["model/fc.weight"][:].T.astype("f8") + f["model/fc.bias"][:]
 want = model("run/last.h5", val)
 rows = list(csv.DictReader(open("p.csv")))
-got = numpy.array([[float(r["prediction_%d" % k]) for k in (0, 1)] for r in rows])
+got = numpy.array([[float(r["prediction_" + k]) for k in ("left", "right")] for r in rows])
 assert numpy.allclose(got, want, atol=1e-4), numpy.abs(got - want).max()
 mse, mae = ((want - yv) ** 2).mean(), numpy.abs(want - yv).mean()
 loss, error = (float(re.search(k + r"=([-+.0-9e]+)", open("eval.log").read()).group(1)) for k in ("loss", "mae"))
@@ -85,11 +85,11 @@ expect 0 "labels" ranks 2 labels.ini train.slices=2
 says 30 " val .* accuracy=0\.[0-9]|accuracy=1"
 expect 0 "labels: evaluation" "$bin/charl" eval labels.ini lrun/last.h5
 cp "$T/log" eval.log
-expect 0 "labels: prediction" "$bin/charl" predict labels.ini lrun/last.h5 -o q.csv
+expect 0 "labels: prediction" "$bin/charl" predict lrun/last.h5 -o q.csv
 check "accuracy of single labels" <<'PY'
 import csv, re
 rows = list(csv.DictReader(open("q.csv")))
-right = sum((float(r["probability_%d" % k]) > 0.5) == (r["target_%d" % k] == "1") for r in rows for k in range(3))
+right = sum((float(r["probability_" + k]) > 0.5) == (r["target_" + k] == "1") for r in rows for k in "pqs")
 accuracy = float(re.search(r"accuracy=([.0-9]+)", open("eval.log").read()).group(1))
 assert abs(accuracy - right / 3 / len(rows)) < 1e-6 and accuracy > 0.9, (accuracy, right)
 PY

@@ -145,7 +145,7 @@ charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_
     }
     CHARL_TRY(set_stats(c, n_stats, mean, std));
     if (s->tokenizer) {
-        CHARL_TRY(charl__tokenizer_copy(s->tokenizer, &c->tokenizer));
+        CHARL_TRY(charl_tokenizer_copy(s->tokenizer, &c->tokenizer));
     }
     *out = c;
     c = NULL;

@@ -153,7 +153,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__tokenizer_copy(const charl_tokenizer *t, charl_tokenizer **out)
+charl_status charl_tokenizer_copy(const charl_tokenizer *t, charl_tokenizer **out)
 {
     int64_t n;
     const uint32_t *learnt = charl__tokenizer_learnt(t, &n);

@@ -38,8 +38,6 @@ const uint32_t *charl__tokenizer_learnt(const charl_tokenizer *t, int64_t *n);
 /** The tokenizer that learnt these n numbers, which are copied. Errors: ERR_DATA, ERR_NOMEM. */
 charl_status charl__tokenizer_restore(charl_tokenizer_kind kind, const uint32_t *learnt, int64_t n,
                                       charl_tokenizer **out) CHARL_MUST_CHECK;
-charl_status charl__tokenizer_copy(const charl_tokenizer *t,
-                                   charl_tokenizer **out) CHARL_MUST_CHECK;
 /** Whether they encode every text alike; either may be NULL. */
 bool charl__tokenizer_equal(const charl_tokenizer *a, const charl_tokenizer *b);
 /** The kind that is called `name`, or CHARL_TOKENIZER_KIND_COUNT. */
