@@ -1,4 +1,5 @@
-/* Launches of kernels/device/ceiling.cl, kernels/nvidia/device/ceiling_wgmma.cl and ceiling_mma.cl. */
+/* Launches of kernels/device/ceiling.cl, kernels/nvidia/device/ceiling_wgmma.cl and ceiling_mma.cl.
+ */
 #include "bench/roofline.h"
 
 #include <stdio.h>

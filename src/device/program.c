@@ -31,8 +31,8 @@ static const char *options_of(const charl_device *dev)
                : "-cl-std=CL1.2 -w";
 }
 
-/* The same for PoCL, without clang's header of built-in functions: kernels/prelude/builtins.clh declares
- * those that kernels call. The macro is that header's guard. */
+/* The same for PoCL, without clang's header of built-in functions: kernels/prelude/builtins.clh
+ * declares those that kernels call. The macro is that header's guard. */
 static const char without_header[] = "-cl-std=CL1.2 -w -D_OPENCL_H_ -DCHARL_BUILTINS";
 
 static const char *embedded(const char *name)

@@ -15,7 +15,7 @@
 enum { PATH_BYTES = 4096, PATH_BUFFERS = 4, MAX_ACQUISITIONS = 1000000 };
 
 /* The sanitizer's allocator ends the process at such sizes unless told to fail like malloc. */
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1";
