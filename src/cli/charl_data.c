@@ -104,6 +104,7 @@ static void print_info(const charl_dataset_info *info)
     }
     print_names("classes", info->class_names);
     print_names("columns", info->columns);
+    print_names("targets", info->targets);
     if (info->n_stats > 0) {
         print_floats("mean", info->mean, info->n_stats);
         print_floats("std", info->std, info->n_stats);

@@ -48,8 +48,29 @@ static void test_mean(void **state)
 
         assert_true(mean[i] == (float)(sum / 3));
     }
+    assert_true(sample_same_schema(charl_checkpoint_get_schema(r), &s[1].schema));
     charl_checkpoint_close(r);
     charl_assert_status(charl_checkpoint_average(paths, 0, out), CHARL_ERR_INVALID);
+}
+
+/* Weights for classes in another order have no mean; what does not say its classes is taken. */
+static void test_other_classes(void **state)
+{
+    static sample s;
+    const char *with[2] = {path[0], charl_test_path(dir, "other.h5")};
+
+    (void)state;
+    sample_init(&s, 4);
+    s.c.n_tensors = WEIGHTS;
+    s.schema.class_names = sample_text("d\xc3\xb6g\ncat");
+    charl_assert_ok(charl_checkpoint_save(with[1], &s.c));
+    charl_assert_status(charl_checkpoint_average(with, 2, out), CHARL_ERR_CHECKPOINT);
+    charl_assert_message("were trained on data with other classes");
+    charl_assert_message("schema: class names: other text");
+    sample_init_v1(&s, 4);
+    s.c.n_tensors = WEIGHTS;
+    charl_assert_ok(charl_checkpoint_save(with[1], &s.c));
+    charl_assert_ok(charl_checkpoint_average(with, 2, out));
 }
 
 static charl_status scenario(void *ctx)
@@ -66,7 +87,9 @@ static void test_faults(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mean), cmocka_unit_test(test_faults)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_mean),
+                                       cmocka_unit_test(test_other_classes),
+                                       cmocka_unit_test(test_faults)};
 
     return cmocka_run_group_tests(tests, setup, teardown_dir);
 }
