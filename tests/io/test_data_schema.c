@@ -368,6 +368,30 @@ cleanup:
     return st;
 }
 
+/* A file that others have made may have names in another encoding: it can be read, but no model is
+ * trained on it, as its checkpoint could not be. */
+static void test_encoding(void **state)
+{
+    charl_dataset *ds = table("own", "a,b,kind\n1,2,cat\n4,5,dog\n", "kind", false);
+    charl_data_schema *s = NULL;
+    const float mean = 0, std = 1;
+    hid_t file, attribute, type;
+
+    (void)state;
+    charl_dataset_close(ds);
+    file = H5Fopen(in("own.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+    attribute = H5Aopen(file, "class_names", H5P_DEFAULT);
+    type = H5Aget_type(attribute);
+    assert_true(H5Awrite(attribute, type, "c\xe4t\ndog") >= 0);
+    H5Tclose(type);
+    H5Aclose(attribute);
+    H5Fclose(file);
+    charl_assert_ok(charl_dataset_open(in("own.h5"), NULL, &ds));
+    charl_assert_status(charl_data_schema_create(ds, 1, &mean, &std, &s), CHARL_ERR_DATA);
+    charl_assert_message("the class names are not UTF-8");
+    charl_dataset_close(ds);
+}
+
 static charl_status map_once(void *ctx)
 {
     charl_status st = CHARL_OK;
@@ -413,6 +437,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_without_names, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_long_lists, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_tokenizer, setup_dir, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_encoding, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_json, setup_dir, teardown_dir),
         cmocka_unit_test_setup_teardown(test_every_acquisition, setup_dir, teardown_dir),
     };

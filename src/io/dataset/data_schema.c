@@ -118,6 +118,7 @@ charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, 
     if (info.kind == CHARL_DATASET_TOKENS && info.tokenizer[0]) {
         CHARL_TRY(charl_tokenizer_load(info.path, &s->tokenizer));
     }
+    CHARL_TRY(charl__schema_check(s, info.path, CHARL_ERR_DATA));
     *out = s;
     s = NULL;
 cleanup:
@@ -216,7 +217,7 @@ charl_status charl__schema_check(const charl_data_schema *s, const char *path, c
         const char *text = get_text(s, i);
 
         CHARL_REQUIRE(charl__utf8_valid(text, strlen(text)) == strlen(text), code,
-                      "%s: schema: the %s are not UTF-8", path, texts[i].name);
+                      "%s: the %s are not UTF-8", path, texts[i].name);
     }
     CHARL_REQUIRE(!s->tokenizer ||
                       (tokens && charl_tokenizer_get_vocab(s->tokenizer) <= s->classes),

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/utf8.h"
 
 enum { MAX_CHUNK_BYTES = 64 << 20, MAX_ITEM_BYTES = 1 << 30, MAX_TEXT = 65536 };
 
@@ -566,8 +565,6 @@ charl_status charl__file_names(charl__file *f, const char *name, char **out)
     }
     CHARL_REQUIRE(!memchr(text, '\0', (size_t)bytes), CHARL_ERR_DATA, "%s: %s is not text", f->path,
                   array);
-    CHARL_REQUIRE(charl__utf8_valid(text, (size_t)bytes) == (size_t)bytes, CHARL_ERR_DATA,
-                  "%s: the %s are not UTF-8", f->path, name);
     *out = text;
     text = NULL;
 cleanup:
