@@ -208,6 +208,21 @@ printf 'height,width,age,who\n1000,0.01,1,\033[2J\342\200\256x\n' >who.csv
 expect 0 '^?.2J?x,' predict $model who.csv --id who
 expect 0 '^{"id":".u001b.2J.u202ex",' predict $model who.csv --id who --format jsonl
 
+if $python -c 'import h5py' 2>/dev/null; then
+    cat >hostile.py <<'PY'
+import h5py, numpy, shutil
+shutil.copy("away/beast.h5", "hostile.h5")
+with h5py.File("hostile.h5", "r+") as f:
+    f.attrs["class_names"] = numpy.bytes_(b"x\xc2\x9b31m\n\xe2\x80\xaey\n\x1b[2J")
+PY
+    $python hostile.py || exit 1
+    "$bin/charl-train" away/beast.ini data.path=hostile.h5 -o hostile train.epochs=1 --progress=none >out 2>&1 || { cat out; failed=1; }
+    expect 0 'classes     3: x?31m ?y ?.2J' checkpoint show hostile/last.h5
+    expect 0 'predicted,probability,p_x?31m,p_?y,p_?.2J' predict hostile/last.h5 bare.csv --all
+    cat out err >said
+    check "nothing but text" $python -c 'import sys; assert all(c == "\n" or c.isprintable() for c in open("said").read())'
+fi
+
 # A reader that closes early ends the program, quietly.
 "$charl" predict $model big.csv 2>pipe | head -n 1 >got
 check "a closed pipe is said as that or not at all" sh -c '! grep -v -e rows= -e "standard output" -e Broken pipe'
