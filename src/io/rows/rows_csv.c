@@ -54,23 +54,25 @@ static bool has_field(const charl__table *t, const char *name, size_t length)
     return false;
 }
 
-/* Whether the first line holds names: the model's columns are among them, or none is a number. */
+/* Whether the first line holds names: none is a number, or the model's columns are among them. */
 static bool is_header(const charl__rows *r, const charl__table *t)
 {
-    const int64_t n = charl_names_count(r->s->columns);
-    const char *name;
-    size_t length;
-    int64_t found = 0;
+    const char *name = r->s->columns;
     bool numbers = false;
 
-    while ((name = charl_names_get(r->s->columns, found, &length)) != NULL &&
-           has_field(t, name, length)) {
-        found++;
-    }
     for (int i = 0; i < t->n_columns; i++) {
         numbers = numbers || charl__is_number(charl__table_field(t, i));
     }
-    return (n > 0 && found == n) || !numbers;
+    if (!numbers || !*name) {
+        return !numbers;
+    }
+    for (size_t length; *name; name += length + (name[length] == '\n')) {
+        length = strcspn(name, "\n");
+        if (!has_field(t, name, length)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static charl_status find_targets(charl__rows *r, csv_rows *c, const char *header)
