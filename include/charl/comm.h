@@ -125,7 +125,7 @@ void charl_comm_timeout_set(charl_comm *c, double timeout_s);
 int64_t charl_comm_shared_available(void);
 
 /** Say where this rank is; its peers quote it if it falls silent, and a rank that marks is not
- *  silent. Cheap. Local. Thread-safe. */
+ *  silent. phase NULL: where it was before, at work. Cheap. Local. Thread-safe. */
 void charl_comm_mark(charl_comm *c, int64_t step, const char *phase);
 
 /** Let the process use all processors of its node that it may, unless the user chose a binding:

@@ -139,11 +139,13 @@ void charl_comm_mark(charl_comm *c, int64_t step, const char *phase)
 {
     uint_least64_t words[CHARL__PHASE_WORDS] = {0};
 
-    snprintf((char *)words, sizeof words, "%s", phase);
-    for (int i = 0; i < CHARL__PHASE_WORDS; i++) {
-        atomic_store_explicit(&c->me->phase[i], words[i], memory_order_relaxed);
+    if (phase) {
+        snprintf((char *)words, sizeof words, "%s", phase);
+        for (int i = 0; i < CHARL__PHASE_WORDS; i++) {
+            atomic_store_explicit(&c->me->phase[i], words[i], memory_order_relaxed);
+        }
+        atomic_store_explicit(&c->me->step, step, memory_order_relaxed);
     }
-    atomic_store_explicit(&c->me->step, step, memory_order_relaxed);
     atomic_fetch_add(&c->me->marks, 1);
 }
 

@@ -63,6 +63,18 @@ cleanup:
     return st;
 }
 
+/* A rank that compiles is not silent, however long it takes. */
+static void on_compiling(void *ctx, const charl_compile_progress *p)
+{
+    const charl__trainer *t = ctx;
+    const charl_train_events *e = &t->options->events;
+
+    charl_comm_mark(t->comm, 0, NULL);
+    if (e->compiling) {
+        e->compiling(e->ctx, p);
+    }
+}
+
 static charl_status open_device(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
@@ -74,8 +86,8 @@ static charl_status open_device(charl__trainer *t)
         .local_size = is_team ? charl_comm_size(t->comm) : charl_comm_local_size(t->comm),
         .share = t->config->device.share || is_team,
         .allow_tf32 = t->config->device.allow_tf32,
-        .compiling = t->options->events.compiling,
-        .compiling_ctx = t->options->events.ctx};
+        .compiling = on_compiling,
+        .compiling_ctx = t};
 
     if (t->options->device) {
         r.select = t->options->device;

@@ -52,7 +52,7 @@ expect() {
     _got=$?
     if [ "$_got" -ne "$_code" ]; then
         fail "$_what: exit code $_got, expected $_code"
-        tail -n 5 "$T/log"
+        grep -A 20 'ERROR: AddressSanitizer' "$T/log" || tail -n 5 "$T/log"
         return 1
     fi
 }
