@@ -138,8 +138,10 @@ cleanup:
 static charl_status remove_stale(const char *temp)
 {
     charl_status st = CHARL_OK;
-    const int fd = open(temp, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    const int fd = open(temp, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 
+    CHARL_REQUIRE(fd >= 0 || errno != ELOOP, CHARL_ERR_DISK,
+                  "%s: is a symbolic link, which is not followed; HINT remove it", temp);
     CHARL_REQUIRE(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0, CHARL_ERR_DISK,
                   "%s: is being written already", temp);
     if (unlink(temp) != 0) {
@@ -316,6 +318,33 @@ charl_status charl__commit_bytes(const char *path, const void *data, size_t byte
     CHARL_TRY(charl__commit_end(&c, NULL, NULL));
 cleanup:
     charl__commit_fini(&c);
+    return st;
+}
+
+charl_status charl__log_open(const char *path, bool afresh, FILE **out)
+{
+    charl_status st = CHARL_OK;
+    const int fd =
+        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    struct stat s;
+
+    *out = NULL;
+    CHARL_REQUIRE(fd >= 0 || errno != ELOOP, CHARL_ERR_DISK,
+                  "%s: is a symbolic link, which is not followed; HINT remove it", path);
+    if (fd < 0) {
+        CHARL_TRY(charl__disk_error(path, "open", errno, -1));
+    }
+    CHARL_REQUIRE(fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (!afresh || s.st_nlink == 1),
+                  CHARL_ERR_DISK, "%s: is not a file of its own; HINT remove it", path);
+    if (afresh && ftruncate(fd, 0) != 0) {
+        CHARL_TRY(charl__disk_error(path, "truncate", errno, -1));
+    }
+    *out = fdopen(fd, "a");
+    CHARL_REQUIRE(*out, CHARL_ERR_NOMEM, "%s: cannot be opened: no memory", path);
+cleanup:
+    if (fd >= 0 && !*out) {
+        close(fd);
+    }
     return st;
 }
 

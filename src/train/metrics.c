@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "io/commit.h"
 
 static const char csv_header[] =
     "epoch,step,elapsed_s,train/loss,val/loss,val/accuracy,lr,grad_norm,samples_per_s,mem_gib,"
@@ -36,18 +37,10 @@ cleanup:
 charl_status charl__metrics_write_file(const char *dir, const char *name, const char *text)
 {
     charl_status st = CHARL_OK;
-    char path[PATH_BYTES], temporary[PATH_BYTES + 8];
-    FILE *f = NULL;
-    bool good;
+    char path[PATH_BYTES];
 
     CHARL_TRY(join(dir, name, path));
-    snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    f = fopen(temporary, "w");
-    CHARL_REQUIRE(f, CHARL_ERR_DISK, "cannot write %s: %s", path, strerror(errno));
-    good = fputs(text, f) >= 0;
-    good = fclose(f) == 0 && good;
-    CHARL_REQUIRE(good && rename(temporary, path) == 0, CHARL_ERR_DISK, "cannot write %s: %s", path,
-                  strerror(errno));
+    CHARL_TRY(charl__commit_bytes(path, text, strlen(text)));
 cleanup:
     return st;
 }
@@ -69,31 +62,24 @@ static int64_t step_of(const char *line)
 static charl_status keep_rows(const char *path, int64_t keep_step, const char *header)
 {
     charl_status st = CHARL_OK;
-    char temporary[PATH_BYTES + 8], line[LINE_BYTES];
-    FILE *in = fopen(path, "r"), *out = NULL;
-    bool good;
+    charl__commit c;
+    char line[LINE_BYTES];
+    FILE *in = fopen(path, "r");
 
-    snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    out = fopen(temporary, "w");
-    CHARL_REQUIRE(out, CHARL_ERR_DISK, "cannot write %s: %s", temporary, strerror(errno));
-    good = fputs(header, out) >= 0;
+    CHARL_TRY(charl__commit_begin(path, &c));
+    CHARL_TRY(charl__commit_write(&c, header, strlen(header)));
     while (in && fgets(line, sizeof line, in)) {
         const int64_t step = step_of(line);
 
         if (step >= 0 && step <= keep_step && strchr(line, '\n')) {
-            good = good && fputs(line, out) >= 0;
+            CHARL_TRY(charl__commit_write(&c, line, strlen(line)));
         }
     }
-    good = fclose(out) == 0 && good;
-    out = NULL;
-    CHARL_REQUIRE(good && rename(temporary, path) == 0, CHARL_ERR_DISK, "cannot write %s: %s", path,
-                  strerror(errno));
+    CHARL_TRY(charl__commit_end(&c, NULL, NULL));
 cleanup:
+    charl__commit_fini(&c);
     if (in) {
         fclose(in);
-    }
-    if (out) {
-        fclose(out);
     }
     return st;
 }
@@ -106,8 +92,7 @@ static charl_status open_one(const char *dir, const char *name, const char *head
 
     CHARL_TRY(join(dir, name, path));
     CHARL_TRY(keep_rows(path, keep_step > 0 ? keep_step : -1, header));
-    *out = fopen(path, "a");
-    CHARL_REQUIRE(*out, CHARL_ERR_DISK, "cannot write %s: %s", path, strerror(errno));
+    CHARL_TRY(charl__log_open(path, false, out));
 cleanup:
     return st;
 }

@@ -149,6 +149,9 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
 
     s->keeps = charl_comm_rank(t->comm) == 0;
     st = charl__phase_enter(t->comm, t->step, CHARL__PHASE_CHECKPOINT, t->params);
+    if (st == CHARL_OK && t->run) { /* rank 0 */
+        st = charl_run_check(t->run);
+    }
     if (t->mixed.on || t->shard) { /* what follows is done together */
         CHARL_TRY(agree_before_save(t, st));
     }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -277,6 +278,100 @@ static void test_lock(void **state)
     close(out[1]);
 }
 
+/* A .lock that was removed lets no second job in, and comes back. */
+static void test_removed_lock(void **state)
+{
+    const char *lock = charl_test_path(dir, ".lock");
+    charl_run *run = NULL, *second = NULL;
+    struct stat info;
+
+    (void)state;
+    charl_assert_ok(charl_run_open(dir, &run));
+    charl_assert_ok(charl_run_check(run));
+    assert_int_equal(unlink(lock), 0);
+    charl_assert_status(charl_run_open(dir, &second), CHARL_ERR_DISK);
+    charl_assert_message("is in use by another job: it has not said which");
+    charl_assert_ok(charl_run_check(run));
+    assert_int_equal(stat(lock, &info), 0);
+    assert_true(info.st_size > 0);
+    charl_assert_status(charl_run_open(dir, &second), CHARL_ERR_DISK);
+    charl_assert_message("is in use by another job: process ");
+    charl_run_close(run);
+}
+
+/* On a file system that cannot lock directories a second job may get in; the first one notices. */
+static void test_lock_of_another(void **state)
+{
+    const char *lock = charl_test_path(dir, ".lock");
+    charl_run *run = NULL;
+    int fd;
+
+    (void)state;
+    charl_assert_ok(charl_run_open(dir, &run));
+    assert_int_equal(unlink(lock), 0);
+    fd = open(lock, O_RDWR | O_CREAT, 0666);
+    assert_true(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
+    assert_int_equal(write(fd, "process 7 elsewhere\n", 20), 20);
+    charl_assert_status(charl_run_check(run), CHARL_ERR_DISK);
+    charl_assert_message("is in use by another job: process 7 elsewhere");
+    charl_assert_status(charl_run_check(run), CHARL_ERR_DISK);
+    assert_int_equal(close(fd), 0); /* it has ended */
+    charl_assert_ok(charl_run_check(run));
+    charl_run_close(run);
+}
+
+static void test_replaced_directory(void **state)
+{
+    char run_dir[600], moved[620];
+    charl_run *run = NULL, *second = NULL;
+
+    (void)state;
+    snprintf(run_dir, sizeof run_dir, "%s/run", dir);
+    snprintf(moved, sizeof moved, "%s.moved", run_dir);
+    charl_assert_ok(charl_run_open(run_dir, &run));
+    assert_int_equal(rename(run_dir, moved), 0);
+    charl_assert_status(charl_run_check(run), CHARL_ERR_DISK);
+    charl_assert_message("was removed or replaced");
+    charl_assert_ok(charl_run_open(run_dir, &second));
+    charl_assert_status(charl_run_check(run), CHARL_ERR_DISK);
+    charl_assert_ok(charl_run_check(second));
+    charl_run_close(second);
+    charl_run_close(run);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+/* What .lock leads to, or shares its contents with, is not truncated. */
+static void test_lock_is_a_link(void **state)
+{
+    const char *lock = charl_test_path(dir, ".lock"), *other = charl_test_path(dir, "other");
+    charl_run *run = NULL;
+    struct stat info;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        write_text(other, "precious");
+        assert_int_equal(i == 0 ? symlink(other, lock) : link(other, lock), 0);
+        charl_assert_status(charl_run_open(dir, &run), CHARL_ERR_DISK);
+        charl_assert_message(i == 0 ? "is a symbolic link" : "is not a file of its own");
+        assert_int_equal(stat(other, &info), 0);
+        assert_int_equal(info.st_size, 8);
+        assert_int_equal(unlink(lock), 0);
+    }
+    assert_int_equal(symlink(charl_test_path(dir, "nothing"), lock), 0); /* it leads nowhere */
+    charl_assert_status(charl_run_open(dir, &run), CHARL_ERR_DISK);
+    assert_int_not_equal(access(charl_test_path(dir, "nothing"), F_OK), 0);
+    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(mkfifo(lock, 0666), 0);
+    charl_assert_status(charl_run_open(dir, &run), CHARL_ERR_DISK);
+}
+
 static void test_open_errors(void **state)
 {
     char run_dir[600];
@@ -344,6 +439,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_retain_errors, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_links, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_lock, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_removed_lock, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_lock_of_another, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_replaced_directory, setup, teardown_dir),
+        cmocka_unit_test_setup_teardown(test_lock_is_a_link, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_open_errors, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_open_every_acquisition, setup, teardown_dir),
         cmocka_unit_test_setup_teardown(test_sweeps_stale_temporaries, setup, teardown_dir),

@@ -2,13 +2,16 @@
 #include "support/support.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "io/commit.h"
 #include "train/metrics.h"
 
 static const char HEADER[] =
@@ -269,7 +272,7 @@ static void test_only_the_formats_asked_for(void **state)
 static void test_disk_errors(void **state)
 {
     char *dir = charl_test_tempdir();
-    char path[4096];
+    struct rlimit limit, none = {0, 0};
     char *text = NULL;
     charl__metrics *m = NULL;
     const charl_train_row row = train_row(1, 1);
@@ -278,23 +281,19 @@ static void test_disk_errors(void **state)
     (void)state;
     charl_assert_status(charl__metrics_open("/no/such/dir", CHARL_LOG_JSONL, 0, &m),
                         CHARL_ERR_DISK);
-    charl_assert_message("cannot write /no/such/dir/metrics.jsonl");
+    charl_assert_message("/no/such/dir/metrics.jsonl: create failed");
     assert_null(m);
     charl_assert_status(charl__metrics_write_file("/no/such/dir", "x", "y"), CHARL_ERR_DISK);
-    charl_assert_message("cannot write /no/such/dir/x: No such file or directory");
-    if (access("/dev/full", W_OK) == 0) { /* every write to it fails as on a full disk */
-        charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL, 0, &m));
-        charl__metrics_close(m);
-        snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
-        assert_int_equal(unlink(path), 0);
-        snprintf(path, sizeof path, "%s/metrics.jsonl.tmp", dir);
-        assert_int_equal(symlink("/dev/full", path), 0);
-        charl_assert_ok(
-            charl__metrics_open(dir, CHARL_LOG_JSONL, 0, &m)); /* renames the link into place */
-        charl_assert_status(charl__metrics_train(m, &row), CHARL_ERR_DISK);
-        charl_assert_message("metrics.jsonl: No space left on device");
-        charl__metrics_close(m);
-    }
+    charl_assert_message("/no/such/dir/x: create failed: No such file or directory");
+    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_JSONL, 0, &m));
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    none.rlim_max = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    charl_assert_status(charl__metrics_train(m, &row), CHARL_ERR_DISK);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    charl_assert_message("metrics.jsonl: File too large");
+    charl__metrics_close(m);
     charl_assert_ok(charl__metrics_write_file(dir, "whole", "text\n"));
     text = slurp(dir, "whole");
     assert_string_equal(text, "text\n");
@@ -303,6 +302,39 @@ static void test_disk_errors(void **state)
     charl__fault_after(1);
     charl_assert_status(charl__metrics_open(dir, 0, 0, &m), CHARL_ERR_NOMEM);
     charl__fault_after(0);
+    charl_test_tempdir_remove(dir);
+}
+
+/* What a link in the place of a file of the run leads to stays as it is. */
+static void test_links_are_not_followed(void **state)
+{
+    char *dir = charl_test_tempdir(), path[600], other[600], *text;
+    charl__metrics *m = NULL;
+    FILE *f;
+
+    (void)state;
+    snprintf(other, sizeof other, "%s/other", dir);
+    charl_assert_ok(charl__metrics_write_file(dir, "other", "precious"));
+    for (int i = 0; i < 2; i++) { /* a symbolic link, and another name */
+        snprintf(path, sizeof path, "%s/train.log", dir);
+        assert_int_equal(i == 0 ? symlink(other, path) : link(other, path), 0);
+        charl_assert_status(charl__log_open(path, true, &f), CHARL_ERR_DISK);
+        charl_assert_message("train.log: is ");
+        assert_int_equal(unlink(path), 0);
+    }
+    snprintf(path, sizeof path, "%s/metrics.csv", dir);
+    assert_int_equal(symlink(other, path), 0);
+    charl_assert_status(charl__metrics_open(dir, CHARL_LOG_CSV, 0, &m), CHARL_ERR_DISK);
+    charl_assert_status(charl__metrics_write_file(dir, "metrics.csv", "x"), CHARL_ERR_DISK);
+    charl_assert_message("metrics.csv: exists and is not a regular file");
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/metrics.csv.tmp", dir); /* the temporary has another name */
+    assert_int_equal(symlink(other, path), 0);
+    charl_assert_ok(charl__metrics_open(dir, CHARL_LOG_CSV, 0, &m));
+    charl__metrics_close(m);
+    text = slurp(dir, "other");
+    assert_string_equal(text, "precious");
+    free(text);
     charl_test_tempdir_remove(dir);
 }
 
@@ -315,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_resume_drops_later_rows),
         cmocka_unit_test(test_only_the_formats_asked_for),
         cmocka_unit_test(test_disk_errors),
+        cmocka_unit_test(test_links_are_not_followed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -213,14 +213,30 @@ fault() {
     expect "$@"
     unset CHARL_FAULT
 }
-fault "io.fsync@0:3:5" 0 "one failed save" ranks 2 mlp.ini -o h checkpoint.interval=1
+# Six files are written before the first checkpoint: two probes, metrics.jsonl, metrics.csv, config.ini and env.json.
+fault "io.fsync@0:7:5" 0 "one failed save" ranks 2 mlp.ini -o h checkpoint.interval=1
 says 1 "warning: no checkpoint at step .*training goes on"
 same "one failed save" a h
-fault "io.fsync@0:3+:5" 8 "a disk that is gone" ranks 2 mlp.ini -o i checkpoint.interval=1
+fault "io.fsync@0:7+:5" 8 "a disk that is gone" ranks 2 mlp.ini -o i checkpoint.interval=1
 says 2 "warning: no checkpoint at step"
 says 1 "charl-train: error: "
 fault "io.write@0:*:28" 8 "a full disk" ranks 1 mlp.ini -o j checkpoint.interval=0
 says 1 "charl-train: error: "
+
+# The run directory of a job is moved away while it runs: nothing is written to what another job may put there.
+CHARL_FAULT=train.backward.stop:3 "$bin/charl-train" mlp.ini -q -o moved >moved.log 2>&1 &
+pid=$!
+while kill -0 $pid 2>/dev/null && ! grep -q '^State:.T' /proc/$pid/status; do
+    sleep 0.1
+done
+mv moved moved.away
+mkdir moved
+kill -CONT $pid
+wait $pid
+moved=$?
+expect 8 "a run directory that was replaced" sh -c "cat moved.log; exit $moved"
+says 1 "charl-train: error: .*moved: the run directory was removed or replaced while this job writes to it"
+expect 0 "nothing in its place" rmdir moved
 
 # Loss that is not finite ends the run before the weights change.
 expect 6 "a rate beyond all reason" ranks 3 mlp.ini -o l optimizer.learning_rate=1e30 scheduler.type=constant checkpoint.interval=1

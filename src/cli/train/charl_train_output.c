@@ -19,6 +19,7 @@
 #include "cli/train/charl_train.h"
 #include "cli/cli.h"
 #include "config/interval.h"
+#include "io/commit.h"
 
 enum { BAR_CELLS = 20, SILENCE_S = 50 }; /* no log is silent for a minute */
 
@@ -105,8 +106,7 @@ static charl_status open_files(charl__output *o, const charl_train_info *i)
     CHARL_TRY(charl__metrics_open(dir, o->config->log.metrics, i->start_step, &o->metrics));
     CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/train.log", dir) < sizeof path,
                   CHARL_ERR_DISK, "the path %s is too long", dir);
-    o->log = fopen(path, i->start_step > 0 ? "a" : "w");
-    CHARL_REQUIRE(o->log, CHARL_ERR_DISK, "cannot write %s: %s", path, strerror(errno));
+    CHARL_TRY(charl__log_open(path, i->start_step == 0, &o->log));
     CHARL_TRY(charl_config_print(o->config, false, &text));
     CHARL_TRY(charl__metrics_write_file(dir, "config.ini", text));
     CHARL_TRY(charl__train_env_json(&env));

@@ -1,5 +1,10 @@
-/* One job per run directory. The lock is the kernel's (flock on DIR/.lock), so it ends with the
- * process, however it dies; the file's text only tells the second job who the first one is.
+/* One job per run directory. The locks are the kernel's (flock), so they end with the process,
+ * however it dies. There are two:
+ *
+ *     DIR          nobody can take it away without the directory; some file systems cannot lock it
+ *     DIR/.lock    its text says which job holds the directory
+ *
+ * While a job runs, either may be removed or replaced: charl_run_check notices.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +23,8 @@
 enum { HOLDER_BYTES = 512 };
 
 struct charl_run {
-    char *dir;
-    int fd; /* of DIR/.lock; -1: none */
+    char *dir, *lock_path;
+    int dir_fd, lock_fd; /* -1: not open */
     const char *note;
 };
 
@@ -57,13 +62,55 @@ cleanup:
     return st;
 }
 
-/* Who holds the lock, from its text: "process 123 on host since ..." */
+/* Open and count a descriptor. errno says why not. */
+static charl_status open_counted(const char *path, int flags, int *fd)
+{
+    charl_status st = CHARL_OK;
+
+    CHARL_TRY(charl__acquire("file descriptor"));
+    *fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (*fd < 0) {
+        const int err = errno;
+
+        charl__drop();
+        CHARL_REQUIRE(err != ELOOP, CHARL_ERR_DISK,
+                      "%s: is a symbolic link, which is not followed; HINT remove it", path);
+        CHARL_TRY(charl__disk_error(path, "open", err, -1));
+    }
+cleanup:
+    return st;
+}
+
+static void close_counted(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+        charl__drop();
+        *fd = -1;
+    }
+}
+
+/* 0, or the errno: EWOULDBLOCK when another job has the lock, anything else where there are none.
+ */
+static int take_lock(int fd)
+{
+    if (charl__fault("io.flock")) {
+        return ENOLCK;
+    }
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+}
+
+/* Who holds the directory, from the text of .lock: "process 123 on host since ..." */
 static charl_status refuse(const charl_run *run)
 {
     charl_status st = CHARL_OK;
     char text[HOLDER_BYTES];
-    const ssize_t n = pread(run->fd, text, sizeof text - 1, 0);
+    const int fd = open(run->lock_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
 
+    if (fd >= 0) {
+        close(fd);
+    }
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
     CHARL_FAIL(CHARL_ERR_DISK, "%s: is in use by another job: %s", run->dir,
@@ -72,7 +119,7 @@ cleanup:
     return st;
 }
 
-static charl_status sign(const charl_run *run, const char *path)
+static charl_status sign(const charl_run *run)
 {
     charl_status st = CHARL_OK;
     char host[256], since[CHARL__CLOCK_TEXT], text[HOLDER_BYTES];
@@ -84,42 +131,88 @@ static charl_status sign(const charl_run *run, const char *path)
     host[sizeof host - 1] = '\0';
     charl__clock_format(charl__clock_wall_s(), since);
     n = snprintf(text, sizeof text, "process %ld on %s since %s\n", (long)getpid(), host, since);
-    if (ftruncate(run->fd, 0) != 0 || pwrite(run->fd, text, (size_t)n, 0) != n) {
-        CHARL_TRY(charl__disk_error(path, "write", errno ? errno : ENOSPC, n));
+    if (ftruncate(run->lock_fd, 0) != 0 || pwrite(run->lock_fd, text, (size_t)n, 0) != n) {
+        CHARL_TRY(charl__disk_error(run->lock_path, "write", errno ? errno : ENOSPC, n));
     }
 cleanup:
+    return st;
+}
+
+/* Whether `path` itself, not what a link in its place leads to, is the open file. */
+static bool is_same(const char *path, int fd)
+{
+    struct stat named, opened;
+
+    return lstat(path, &named) == 0 && fstat(fd, &opened) == 0 && named.st_dev == opened.st_dev &&
+           named.st_ino == opened.st_ino;
+}
+
+/* Create or open .lock, lock it and sign it. */
+static charl_status lock_file(charl_run *run)
+{
+    charl_status st = CHARL_OK;
+    struct stat s;
+    int err = 0;
+
+    do { /* again if a job that was just ending has removed it meanwhile */
+        close_counted(&run->lock_fd);
+        CHARL_TRY(open_counted(run->lock_path, O_RDWR | O_CREAT, &run->lock_fd));
+        CHARL_REQUIRE(fstat(run->lock_fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink <= 1,
+                      CHARL_ERR_DISK,
+                      "%s: is not a file of its own, and would be overwritten; HINT remove it",
+                      run->lock_path);
+        err = take_lock(run->lock_fd);
+        if (err == EWOULDBLOCK) {
+            CHARL_TRY(refuse(run));
+        }
+    } while (!is_same(run->lock_path, run->lock_fd));
+    if (err) {
+        run->note = "the file system of the run directory has no locks: make sure that no other "
+                    "job writes to it";
+    }
+    CHARL_TRY(sign(run));
+cleanup:
+    if (st != CHARL_OK) {
+        close_counted(&run->lock_fd);
+    }
     return st;
 }
 
 static charl_status lock(charl_run *run)
 {
     charl_status st = CHARL_OK;
-    char *path = NULL;
-    int err = 0;
 
-    CHARL_TRY(charl__commit_join(run->dir, ".lock", &path));
     CHARL_TRY(charl__acquire("file descriptor"));
-    run->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-    if (run->fd < 0) {
-        err = errno;
+    run->dir_fd = open(run->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (run->dir_fd < 0) {
+        const int err = errno;
+
         charl__drop();
-        CHARL_TRY(charl__disk_error(path, "open", err, -1));
+        CHARL_TRY(charl__disk_error(run->dir, "open of the directory", err, -1));
     }
-    if (charl__fault("io.flock")) {
-        err = ENOLCK;
-    } else if (flock(run->fd, LOCK_EX | LOCK_NB) != 0) {
-        err = errno;
-    }
-    if (err == EWOULDBLOCK) {
+    if (flock(run->dir_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         CHARL_TRY(refuse(run));
     }
-    if (err) {
-        run->note = "the file system of the run directory has no locks: make sure that no other "
-                    "job writes to it";
-    }
-    CHARL_TRY(sign(run, path));
+    CHARL_TRY(lock_file(run));
 cleanup:
-    charl_free(path);
+    return st;
+}
+
+charl_status charl_run_check(charl_run *run)
+{
+    charl_status st = CHARL_OK;
+    struct stat named, opened;
+
+    CHARL_REQUIRE(stat(run->dir, &named) == 0 && fstat(run->dir_fd, &opened) == 0 &&
+                      named.st_dev == opened.st_dev && named.st_ino == opened.st_ino,
+                  CHARL_ERR_DISK,
+                  "%s: the run directory was removed or replaced while this job writes to it; HINT "
+                  "put it back, or run the same command to begin in the new one",
+                  run->dir);
+    if (!is_same(run->lock_path, run->lock_fd)) {
+        CHARL_TRY(lock_file(run));
+    }
+cleanup:
     return st;
 }
 
@@ -132,9 +225,10 @@ charl_status charl_run_open(const char *dir, charl_run **out)
     *out = NULL;
     CHARL_REQUIRE(dir[0], CHARL_ERR_INVALID, "the run directory has no name");
     CHARL_TRY(charl_alloc(sizeof *run, &run));
-    run->fd = -1;
+    run->dir_fd = run->lock_fd = -1;
     run->note = "";
     CHARL_TRY(charl_strdup(dir, &run->dir));
+    CHARL_TRY(charl__commit_join(dir, ".lock", &run->lock_path));
     CHARL_TRY(charl__commit_join(dir, "checkpoints", &folder));
     CHARL_TRY(make_dirs(folder));
     CHARL_TRY(lock(run));
@@ -155,10 +249,9 @@ void charl_run_close(charl_run *run)
     if (!run) {
         return;
     }
-    if (run->fd >= 0) {
-        close(run->fd);
-        charl__drop();
-    }
+    close_counted(&run->lock_fd);
+    close_counted(&run->dir_fd);
+    charl_free(run->lock_path);
     charl_free(run->dir);
     charl_free(run);
 }
