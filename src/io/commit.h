@@ -48,9 +48,9 @@ void charl__commit_fini(charl__commit *c);
 /** Replace `path` with `bytes` bytes in one go: begin, write, end. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__commit_bytes(const char *path, const void *data, size_t bytes) CHARL_MUST_CHECK;
 
-/** Open a file to append lines to it; `afresh` empties it first. A link is not followed, and nothing
- * is emptied that has another name too: either could be somebody's file.
- *  Errors: ERR_DISK, also when it is not a regular file. */
+/** Open a file to append lines to it; `afresh` empties it first. A link is not followed, and
+ * nothing is emptied that has another name too: either could be somebody's file. Errors: ERR_DISK,
+ * also when it is not a regular file. */
 charl_status charl__log_open(const char *path, bool afresh, FILE **out) CHARL_MUST_CHECK;
 
 /** Remove temporaries that dead processes of this host left in `dir`; with `exclusive` (the caller

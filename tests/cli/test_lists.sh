@@ -83,9 +83,9 @@ for name in $(version_has optimizers); do
 done
 
 # Messages and other commands
-"$charl" bench optimizer --shape 1:none >out 2>&1
+"${charl}-bench" optimizer --shape 1:none >out 2>&1
 for name in $(version_has optimizers); do
-    grep -q ":$name\\b" out || fail "charl bench optimizer does not know $name"
+    grep -q ":$name\\b" out || fail "charl-bench optimizer does not know $name"
 done
 for name in $(key_has checkpoint export | grep -vx none); do
     "$charl" checkpoint export --help | grep -q "\\.$name" || fail "charl checkpoint export does not name .$name"

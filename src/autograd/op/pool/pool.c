@@ -97,7 +97,7 @@ static charl_status launch(const charl_enqueue *e, const pool_run *r)
         "#define DH %d\n#define DW %d\n%s%s",
         w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->padding[0], w->padding[1],
         w->dilation[0], w->dilation[1], charl__act_define(e->out[0]->dtype),
-        strcmp(r->file, "pool_rows") == 0 ? "#define CHARL_VEC 16\n" : "");
+        strcmp(r->file, "pool/pool_rows") == 0 ? "#define CHARL_VEC 16\n" : "");
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
     }
