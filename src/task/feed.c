@@ -216,6 +216,7 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
     if (f->o.on_device) {
         CHARL_TRY(create_source(f));
         CHARL_TRY(f->window > 0 ? fill_tokens(f) : fill_source(f));
+        CHARL_TRY(charl_dataset_check(o->ds)); /* what becomes of the file later is all the same */
     }
     CHARL_TRY(create_part(f));
     *out = f;

@@ -152,6 +152,9 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     if (st == CHARL_OK && t->run) { /* rank 0 */
         st = charl_run_check(t->run);
     }
+    if (st == CHARL_OK) { /* nothing is saved that was learnt of other data */
+        st = charl_dataset_check(t->ds);
+    }
     if (t->mixed.on || t->shard) { /* what follows is done together */
         CHARL_TRY(agree_before_save(t, st));
     }

@@ -52,15 +52,14 @@ static size_t block_bytes(const charl__array *a, int64_t block)
     return (size_t)(rest < CHARL__BLOCK_BYTES ? rest : CHARL__BLOCK_BYTES);
 }
 
-static charl_status compare_block(const charl__file *f, charl__array *a, int64_t block,
-                                  uint32_t crc)
+static charl_status compare_block(charl__file *f, charl__array *a, int64_t block, uint32_t crc)
 {
     charl_status st = CHARL_OK;
 
     const int64_t item = (int64_t)a->item_bytes;
     const int64_t first = block * CHARL__BLOCK_BYTES / item;
     const int64_t last = (block * CHARL__BLOCK_BYTES + (int64_t)block_bytes(a, block) - 1) / item;
-    const bool was_changed = atomic_load(&f->generation) > 0;
+    const bool was_changed = crc != a->block_crc[block] && charl__file_is_changed(f);
 
     CHARL_REQUIRE(
         crc == a->block_crc[block] || !was_changed, CHARL_ERR_DATA,
@@ -75,7 +74,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__array_check_block(const charl__file *f, charl__array *a, int64_t block)
+charl_status charl__array_check_block(charl__file *f, charl__array *a, int64_t block)
 {
     charl_status st = CHARL_OK;
     unsigned char *buffer = NULL;
@@ -92,7 +91,7 @@ cleanup:
 }
 
 /* Two threads may check the same block at once: both find the same. */
-static charl_status check_blocks(const charl__file *f, charl__array *a, int64_t first, int64_t last)
+static charl_status check_blocks(charl__file *f, charl__array *a, int64_t first, int64_t last)
 {
     charl_status st = CHARL_OK;
 
@@ -106,7 +105,7 @@ cleanup:
     return st;
 }
 
-static void set_blocks(charl__array *a, int64_t first, int64_t last, unsigned char state)
+static void set_blocks(charl__array *a, int64_t first, int64_t last, unsigned state)
 {
     for (int64_t b = first; b <= last; b++) {
         atomic_store(&a->block_state[b], state);
@@ -115,8 +114,8 @@ static void set_blocks(charl__array *a, int64_t first, int64_t last, unsigned ch
 
 /* Bytes of an array with checksums. Where a change of the file was found meanwhile, what was
  * checked may be older than what was read: again. */
-static charl_status read_checked(const charl__file *f, charl__array *a, int64_t offset,
-                                 int64_t bytes, void *dst)
+static charl_status read_checked(charl__file *f, charl__array *a, int64_t offset, int64_t bytes,
+                                 void *dst)
 {
     charl_status st = CHARL_OK;
     const int64_t first = offset / CHARL__BLOCK_BYTES;
@@ -127,7 +126,7 @@ static charl_status read_checked(const charl__file *f, charl__array *a, int64_t 
         generation = atomic_load(&f->generation);
         CHARL_TRY(check_blocks(f, a, first, last));
         CHARL_TRY(read_bytes(f, a, offset, (size_t)bytes, dst));
-        set_blocks(a, first, last, CHARL__BLOCK_READ);
+        set_blocks(a, first, last, atomic_load(&f->looks));
         if (atomic_load(&f->generation) == generation) {
             break;
         }
@@ -219,10 +218,10 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
         CHARL_TRY(read_checked(f, a, offset, bytes, dst));
     } else if (a->offset >= 0) {
         CHARL_TRY(read_bytes(f, a, offset, (size_t)bytes, dst));
-        atomic_store(&f->read_unchecked, CHARL__BLOCK_READ);
+        atomic_store(&f->read_unchecked, atomic_load(&f->looks));
     } else {
         CHARL_TRY(read_hdf5(f, a, first, n, dst));
-        atomic_store(&f->read_unchecked, CHARL__BLOCK_READ);
+        atomic_store(&f->read_unchecked, atomic_load(&f->looks));
     }
     if (a->dtype == CHARL_F32) {
         CHARL_TRY(check_finite(f, a, first, n, dst));
@@ -233,7 +232,7 @@ cleanup:
 }
 
 /* The CRC of a block is accumulated over rows, because through HDF5 only whole rows can be read. */
-static charl_status fold_checksums(const charl__file *f, charl__array *a, const unsigned char *p,
+static charl_status fold_checksums(charl__file *f, charl__array *a, const unsigned char *p,
                                    int64_t at, int64_t bytes, uint32_t *crc)
 {
     charl_status st = CHARL_OK;

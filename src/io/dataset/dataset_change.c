@@ -4,13 +4,11 @@
  * at most once a second, and when the caller is about to trust what it has read. They show that the
  * file was written to, not that its bytes differ; the checksums decide that.
  *
- *   block_state   UNKNOWN -> CHECKED -> READ -> READ_BEFORE -> CHECKED
- *                          check      read   look           look
- *
- * A look that finds a change checks the blocks that are READ or READ_BEFORE: they were read since
- * the last look but one, and bytes read before a look that found nothing are good. A block stays
- * marked for two looks, as a thread may have read after the first look began and marked before it
- * ended. Then all blocks become UNKNOWN. */
+ * Looks are numbered. A reader marks its blocks with the number that it finds after it has read, so
+ * a block with a smaller number than a look was read before that look began: if the look finds
+ * no change, the block was good. A look that finds one checks the others at once, the blocks that
+ * were read since the last look without a change; every block becomes UNKNOWN and is checked when
+ * it is next read. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,6 +53,25 @@ static bool is_written(const charl__file_stamp *a, const charl__file_stamp *b)
     return a->bytes != b->bytes || !is_same_time(&a->modified, &b->modified);
 }
 
+static bool is_same(const charl__file_stamp *a, const charl__file_stamp *b)
+{
+    return !is_written(a, b) && is_same_time(&a->changed, &b->changed);
+}
+
+bool charl__file_is_changed(charl__file *f)
+{
+    charl__file_stamp now;
+    bool is_changed;
+
+    if (pthread_mutex_trylock(&f->looking) != 0) {
+        return true; /* a look is under way, which checks blocks only after a change */
+    }
+    is_changed = atomic_load(&f->generation) > 0 || read_stamp(f, &now) != CHARL_OK ||
+                 !is_same(&now, &f->stamp);
+    pthread_mutex_unlock(&f->looking);
+    return is_changed;
+}
+
 static bool has_all_checksums(const charl__file *f)
 {
     for (int i = 0; i < f->n_arrays; i++) {
@@ -63,25 +80,6 @@ static bool has_all_checksums(const charl__file *f)
         }
     }
     return true;
-}
-
-static void age(atomic_uchar *state)
-{
-    unsigned char was = atomic_load(state);
-
-    if (was > CHARL__BLOCK_CHECKED) { /* not if it has just become UNKNOWN, or READ once more */
-        (void)atomic_compare_exchange_strong(state, &was, (unsigned char)(was - 1));
-    }
-}
-
-static void age_all(charl__file *f)
-{
-    for (int i = 0; i < f->n_arrays; i++) {
-        for (int64_t b = 0; b < f->arrays[i].n_blocks; b++) {
-            age(&f->arrays[i].block_state[b]);
-        }
-    }
-    age(&f->read_unchecked);
 }
 
 /* Check what has been read lately, and have everything else checked when it is read. */
@@ -94,7 +92,7 @@ static charl_status check_again(charl__file *f)
         charl__array *a = &f->arrays[i];
 
         for (int64_t b = 0; b < a->n_blocks; b++) {
-            if (atomic_exchange(&a->block_state[b], CHARL__BLOCK_UNKNOWN) > CHARL__BLOCK_CHECKED) {
+            if (atomic_exchange(&a->block_state[b], CHARL__BLOCK_UNKNOWN) >= f->good) {
                 CHARL_TRY(charl__array_check_block(f, a, b));
             }
         }
@@ -108,11 +106,12 @@ static charl_status look(charl__file *f)
     charl_status st = CHARL_OK;
     charl__file_stamp now;
     char before[CHARL__CLOCK_TEXT], after[CHARL__CLOCK_TEXT];
+    const unsigned number = atomic_fetch_add(&f->looks, 1) + 1;
 
     CHARL_TRY(read_stamp(f, &now));
-    if (!is_written(&now, &f->stamp) && is_same_time(&now.changed, &f->stamp.changed)) {
-        age_all(f);
-        goto cleanup;
+    if (is_same(&now, &f->stamp)) {
+        f->good = number;
+        return CHARL_OK;
     }
     CHARL_REQUIRE(now.bytes >= f->bytes, CHARL_ERR_DATA,
                   "%s: the file was cut while it was in use, from %lld to %lld bytes. HINT put the "
@@ -122,7 +121,7 @@ static charl_status look(charl__file *f)
     if (is_written(&now, &f->stamp) && !has_all_checksums(f)) {
         /* What was read before then is good; the next read is refused. */
         CHARL_REQUIRE(
-            atomic_load(&f->read_unchecked) <= CHARL__BLOCK_CHECKED, CHARL_ERR_DATA,
+            atomic_load(&f->read_unchecked) < f->good, CHARL_ERR_DATA,
             "%s: the file was written to while it was in use (%lld bytes of %s, opened with %lld "
             "of "
             "%s), and has no checksums that could tell whether its data are the same. HINT put the "
@@ -134,6 +133,7 @@ static charl_status look(charl__file *f)
         goto cleanup;
     }
     f->stamp = now;
+    f->good = number;
     charl__log(CHARL__LOG_INFO, "%s: size or times of the file have changed, its data have not",
                f->path);
 cleanup:

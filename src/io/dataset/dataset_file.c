@@ -75,6 +75,8 @@ charl_status charl__file_init(charl__file *f, const char *path)
     *f = (charl__file){.fd = -1, .h5 = H5I_INVALID_HID};
     pthread_mutex_init(&f->lock, NULL);
     pthread_mutex_init(&f->looking, NULL);
+    atomic_store(&f->looks, CHARL__BLOCK_READ);
+    f->good = CHARL__BLOCK_READ;
     charl__h5_begin();
     CHARL_TRY(charl_strdup(path, &f->path));
     CHARL_TRY(open_descriptor(f, &info));

@@ -36,18 +36,15 @@ typedef struct charl__file {
     charl__file_stamp stamp;
     pthread_mutex_t looking;
     atomic_int_fast64_t looked_ms; /* when the stamp was last compared */
-    atomic_int
-        generation; /* counts changes; blocks that were checked before one are checked again */
-    atomic_uchar read_unchecked; /* charl__block of what has no checksums */
+    atomic_uint looks;             /* begun so far, from CHARL__BLOCK_READ on */
+    unsigned good;                 /* the last of them that found no change */
+    atomic_int generation;         /* counts changes: blocks checked before one are checked again */
+    atomic_uint read_unchecked;    /* as block_state, of everything that has no checksums */
 } charl__file;
 
-/* What is known of a block of a file. */
-enum {
-    CHARL__BLOCK_UNKNOWN,
-    CHARL__BLOCK_CHECKED,
-    CHARL__BLOCK_READ_BEFORE, /* and rows of it were read before the stamp was last compared */
-    CHARL__BLOCK_READ         /* and since then */
-};
+/* What is known of a block of a file: nothing; that it was as its checksum says; or that, and rows
+ * of it were read when this was the number of looks at the file. */
+enum { CHARL__BLOCK_UNKNOWN, CHARL__BLOCK_CHECKED, CHARL__BLOCK_READ };
 
 /** What an array may hold. */
 typedef enum charl__role {
@@ -67,7 +64,7 @@ typedef struct charl__array {
     int64_t n_blocks; /* 0: no checksums */
     bool is_summed;   /* they are not the file's: charl__array_sum has formed them */
     uint32_t *block_crc;
-    atomic_uchar *block_state; /* CHARL__BLOCK_... */
+    atomic_uint *block_state; /* CHARL__BLOCK_... */
 } charl__array;
 
 /** Open `path`, a regular HDF5 file, for reading. f is caller's storage; fini also after a failure.
@@ -104,11 +101,14 @@ charl_status charl__array_sum(charl__file *f, charl__array *a, uint32_t *out) CH
 
 /** Compare block `block` of an array with its checksum. Thread-safe. Errors: ERR_DATA, ERR_IO,
  * ERR_NOMEM. */
-charl_status charl__array_check_block(const charl__file *f, charl__array *a,
+charl_status charl__array_check_block(charl__file *f, charl__array *a,
                                       int64_t block) CHARL_MUST_CHECK;
 
 /** Note what the file system says of the file that has just been opened. Errors: ERR_IO. */
 charl_status charl__file_stamp_take(charl__file *f) CHARL_MUST_CHECK;
+
+/** Whether the file system now says something else. For messages. Thread-safe. */
+bool charl__file_is_changed(charl__file *f);
 
 /** Look whether the file has changed since it was opened; without `now` at most once a second.
  * Where it has, the blocks that were read lately are checked at once and all others when they are

@@ -155,6 +155,9 @@ static charl_status next_dataset(charl__rows *r, int64_t most, void *x, void *y,
                                  !r->has_targets ? NULL
                                  : same_y        ? y
                                                  : d->y));
+    if (*n == left) { /* the last ones */
+        CHARL_TRY(charl_dataset_check(d->ds));
+    }
     if (!same_x) {
         CHARL_TRY(convert(r, d, *n, x));
     }
