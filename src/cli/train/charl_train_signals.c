@@ -31,10 +31,9 @@ static const double STOPPED_S = 0.5; /* a thread that looked away for so long wa
 
 static atomic_int first_signal;
 
-static bool is_under_mpirun(void)
-{
-    return getenv("OMPI_COMM_WORLD_SIZE") != NULL;
-}
+/* Of the launcher, read before the thread starts: MPI changes the environment while it runs. */
+static bool under_mpirun;
+static int launcher_rank;
 
 static sigset_t stop_signals(void)
 {
@@ -46,7 +45,7 @@ static sigset_t stop_signals(void)
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);
-    if (is_under_mpirun()) {
+    if (under_mpirun) {
         sigaddset(&set, SIGCONT); /* blocking it does not keep a stopped process stopped */
     }
     return set;
@@ -54,8 +53,11 @@ static sigset_t stop_signals(void)
 
 void charl__train_block_signals(void)
 {
-    const sigset_t set = stop_signals();
+    sigset_t set;
 
+    under_mpirun = getenv("OMPI_COMM_WORLD_SIZE") != NULL;
+    launcher_rank = charl__cli_launcher_rank();
+    set = stop_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -77,15 +79,14 @@ typedef struct request {
 static request next_request(const sigset_t *set)
 {
     const struct timespec glance = {.tv_nsec = 100 * 1000 * 1000};
-    const bool launched = is_under_mpirun();
     double looked_s = charl__clock_s();
 
     for (;;) {
         siginfo_t info;
-        const int sig = launched ? sigtimedwait(set, &info, &glance) : sigwaitinfo(set, &info);
+        const int sig = under_mpirun ? sigtimedwait(set, &info, &glance) : sigwaitinfo(set, &info);
         const double now = charl__clock_s();
         const bool stopped = now - looked_s > STOPPED_S;
-        const bool from_launcher = launched && sig > 0 && info.si_pid == getppid();
+        const bool from_launcher = under_mpirun && sig > 0 && info.si_pid == getppid();
 
         looked_s = now;
         if (sig > 0 && (sig != SIGCONT || (!stopped && from_launcher))) {
@@ -104,7 +105,7 @@ static void say(const char *text)
 /* Rank 0 speaks for all: most often all have the signal. */
 static void announce(void)
 {
-    if (charl__cli_launcher_rank() == 0) {
+    if (launcher_rank == 0) {
         say(isatty(STDERR_FILENO) ? "\n" : ""); /* below a progress bar */
         say("charl-train: stopping after this step. To stop at once, without a checkpoint, repeat "
             "the "
