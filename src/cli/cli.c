@@ -193,6 +193,22 @@ int charl__cli_error(int code, const char *hint, const char *fmt, ...)
     return code;
 }
 
+char *charl__cli_split_hint(char *text)
+{
+    char *hint = strstr(text, "HINT");
+    char *end = hint;
+
+    if (!hint) {
+        return NULL;
+    }
+    while (end > text && strchr(" ;.,\n", end[-1])) {
+        end--;
+    }
+    *end = '\0';
+    hint += strlen("HINT");
+    return hint + strspn(hint, ": ");
+}
+
 int charl__cli_fail(charl_status st)
 {
     char text[MESSAGE_BYTES];
@@ -202,17 +218,7 @@ int charl__cli_fail(charl_status st)
     if (!text[0]) {
         snprintf(text, sizeof text, "%s", charl_status_text(st));
     }
-    hint = strstr(text, "HINT");
-    if (hint) {
-        char *end = hint;
-
-        while (end > text && strchr(" ;.,\n", end[-1])) {
-            end--;
-        }
-        *end = '\0';
-        hint += strlen("HINT");
-        hint += strspn(hint, ": ");
-    }
+    hint = charl__cli_split_hint(text);
     if (charl__log_enabled(CHARL__LOG_DEBUG)) {
         char path[MESSAGE_BYTES];
 

@@ -13,9 +13,15 @@ static const double no_config_s = 600; /* of silence: the default of dist.stage_
 
 void charl__ranks_lost(void *comm, charl_status st)
 {
-    char text[MESSAGE_BYTES];
+    char message[MESSAGE_BYTES], text[MESSAGE_BYTES + 64];
+    const char *hint;
 
-    snprintf(text, sizeof text, "%s: error: %s\n", charl__cli_program(), charl_error_message());
+    snprintf(message, sizeof message, "%s", charl_error_message());
+    hint = charl__cli_split_hint(message);
+    snprintf(text, sizeof text, "%s: error: %s
+%s%s%s", charl__cli_program(), message,
+             hint ? "  hint: " : "", hint ? hint : "", hint ? "
+" : "");
     charl_comm_exit(comm, charl__cli_exit_code(st), text);
 }
 

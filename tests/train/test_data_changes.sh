@@ -94,6 +94,14 @@ at=train.backward.stop@1:4
 changes 3 "the file of one rank" overwrite mpirun -q --oversubscribe --bind-to none -n 1 "$bin/charl-train" mlp.ini -q data.path=kept.h5 \
     data.cache=none : -n 1 $train
 says 1 "^charl-train: error: rank 1 of 2 \(.*\).*: data.h5: /train/[xy]: rows .* are no longer what was opened"
+cp -p kept.h5 data.h5
+rm -rf run
+at=train.evaluation.stop@1:1
+changes 3 "while one rank evaluates" overwrite mpirun -q --oversubscribe --bind-to none -n 1 "$bin/charl-train" mlp.ini -q \
+    data.path=kept.h5 data.cache=none : -n 1 $train
+says 1 "^charl-train: error: rank 1 of 2 \(.*\), step 5, evaluation: data.h5: /val/[xy]: rows .* are no longer what was opened"
+says 1 "hint: put the file back"
+says 0 "HINT"
 
 # Evaluation
 cp -p kept.h5 data.h5

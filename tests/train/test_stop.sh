@@ -240,5 +240,5 @@ expect 0 "nothing in its place" rmdir moved
 
 # Loss that is not finite ends the run before the weights change.
 expect 6 "a rate beyond all reason" ranks 3 mlp.ini -o l optimizer.learning_rate=1e30 scheduler.type=constant checkpoint.interval=1
-says 1 "charl-train: error: step [0-9]*: the gradient of [a-z0-9.]* is not finite"
+says 1 "charl-train: error: step 2: the loss and the gradient of [a-z0-9.]* are not finite; the weights are those before this step"
 finish

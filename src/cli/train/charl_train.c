@@ -33,12 +33,13 @@ static void on_death(void *ctx, const charl_comm_death *death)
 /* The ranks can agree on nothing more. */
 static void leave_torn(charl_comm *comm, charl_status st)
 {
-    char text[4096];
+    char message[2048], text[4096];
+    const char *hint;
 
-    snprintf(text, sizeof text,
-             "charl-train: error: %s\n  hint: run the same command to continue from the last "
-             "checkpoint\n",
-             charl_error_message());
+    snprintf(message, sizeof message, "%s", charl_error_message());
+    hint = charl__cli_split_hint(message);
+    snprintf(text, sizeof text, "charl-train: error: %s\n  hint: %s\n", message,
+             hint ? hint : "run the same command to continue from the last checkpoint");
     charl_comm_exit(comm, charl__cli_exit_code(st), text);
 }
 
