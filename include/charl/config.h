@@ -227,6 +227,7 @@ typedef struct charl_config {
         charl_interval interval;
         int64_t keep_last;
         int64_t keep_every; /* steps; 0: none */
+        double timeout_s;   /* without progress of a save */
         const char *monitor;
         int mode;          /* charl_monitor_mode */
         int export_format; /* charl_export_format */

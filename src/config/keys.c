@@ -181,6 +181,8 @@ const charl__key charl__keys[] = {
      "newest checkpoints to keep"},
     {"checkpoint", "keep_every", CHARL__KEY_INT, AT(checkpoint.keep_every), "0", "[0,1e12]", NULL, NULL, NULL, NULL,
      "also keep every checkpoint whose step is a multiple of this; 0: none"},
+    {"checkpoint", "timeout", CHARL__KEY_FLOAT, AT(checkpoint.timeout_s), "120", "(0,86400]", NULL, NULL, NULL, NULL,
+     "seconds without progress of a save after which a rank is given up and the job ends; a slow disk that makes progress is waited for"},
     {"checkpoint", "monitor", CHARL__KEY_CHOICE, AT(checkpoint.monitor), "val/loss", NULL, "val/loss|val/accuracy|val/mae", NULL, NULL, NULL,
      "value that decides which checkpoint is best"},
     {"checkpoint", "mode", CHARL__KEY_ENUM, AT(checkpoint.mode), "min", NULL, "min|max", NULL, NULL, NULL,
@@ -221,7 +223,7 @@ const charl__key charl__keys[] = {
     {"dist", "timeout", CHARL__KEY_FLOAT, AT(dist.timeout_s), "60", "(0,86400]", NULL, NULL, NULL, NULL,
      "seconds of silence in a step after which a rank is given up and the job ends (one that dies is noticed at once)"},
     {"dist", "stage_timeout", CHARL__KEY_FLOAT, AT(dist.stage_timeout_s), "600", "(0,86400]", NULL, NULL, NULL, NULL,
-     "the same while a rank starts, reads data, builds kernels or writes a checkpoint"},
+     "the same while a rank starts, reads data or builds kernels"},
 
     {"profile", "trace", CHARL__KEY_BOOL, AT(profile.trace), "no", NULL, NULL, NULL, "no", NULL,
      "write a Chrome trace"},

@@ -296,13 +296,19 @@ charl_status charl__commit_write(charl__commit *c, const void *data, size_t byte
 
     while (left > 0) {
         const int err = injected("io.write");
-        const ssize_t n = err ? -1 : write(c->fd, at, left);
+        const ssize_t n = err ? -1 : write(c->fd, at, left < CHARL__PIECE ? left : CHARL__PIECE);
+        int failed = n < 0 ? (err ? err : errno) : 0;
 
-        if (n < 0 && (err || errno != EINTR)) {
-            CHARL_TRY(charl__disk_error(c->final, "write", err ? err : errno, (int64_t)bytes));
+        if (n > 0) {
+            at += n;
+            left -= (size_t)n;
+            c->written += n;
+            failed = charl__writeback_step(&c->writeback, c->fd, c->written);
+            charl__progress_made();
         }
-        at += n > 0 ? n : 0;
-        left -= n > 0 ? (size_t)n : 0;
+        if (failed && (err || failed != EINTR)) {
+            CHARL_TRY(charl__disk_error(c->final, "write", failed, (int64_t)bytes));
+        }
     }
 cleanup:
     return st;

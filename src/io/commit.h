@@ -18,11 +18,14 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "io/progress.h"
 
 typedef struct charl__commit {
     char *final;
-    char *temp; /* write to this name, or to fd; NULL once renamed */
-    int fd;     /* of the temporary, read and write; -1 when none */
+    char *temp;      /* write to this name, or to fd; NULL once renamed */
+    int fd;          /* of the temporary, read and write; -1 when none */
+    int64_t written; /* by charl__commit_write */
+    charl__writeback writeback;
 } charl__commit;
 
 /** Start replacing `final`. `c` needs charl__commit_fini on every path, also after failure.

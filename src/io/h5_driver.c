@@ -15,6 +15,7 @@
 #include "base/fault.h"
 #include "io/commit.h"
 #include "io/h5.h"
+#include "io/progress.h"
 
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>
@@ -26,6 +27,7 @@ typedef struct driver_file {
     charl__h5_io *io;
     int fd;
     haddr_t eoa, eof;
+    charl__writeback writeback;
 } driver_file;
 
 typedef struct driver_info {
@@ -227,7 +229,7 @@ static ssize_t write_some(driver_file *f, const char *at, size_t size, haddr_t a
     if (size > 1 && charl__fault("io.short")) {
         size /= 2;
     }
-    n = pwrite(f->fd, at, size, (off_t)addr);
+    n = pwrite(f->fd, at, size < CHARL__PIECE ? size : CHARL__PIECE, (off_t)addr);
     return n < 0 ? -errno : n;
 }
 
@@ -253,6 +255,7 @@ static herr_t driver_write(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t add
     const char *at = buffer;
     const haddr_t start = addr, end = addr + size;
     size_t left = size;
+    int err;
 
     (void)type;
     (void)dxpl;
@@ -265,6 +268,11 @@ static herr_t driver_write(H5FD_t *pub, H5FD_mem_t type, hid_t dxpl, haddr_t add
             addr += (haddr_t)n;
             left -= (size_t)n;
             f->io->bytes_written += n;
+            err = charl__writeback_step(&f->writeback, f->fd, (int64_t)addr);
+            if (err) {
+                note(f->io, "write", err);
+            }
+            charl__progress_made();
         } else if (n != -EINTR) {
             note(f->io, "write", n < 0 ? (int)-n : ENOSPC);
         }

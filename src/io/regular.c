@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "io/progress.h"
 
 /* What stops the process from opening any file says nothing about this one. */
 static charl_status open_failed(const char *path, int err)
@@ -66,9 +67,10 @@ int64_t charl__regular_read(int fd, void *dst, int64_t bytes, int64_t at)
     int64_t done = 0;
 
     while (done < bytes) {
+        const int64_t most = bytes - done < CHARL__PIECE ? bytes - done : CHARL__PIECE;
         const bool fail = charl__fault("io.read");
         const ssize_t n =
-            fail ? -1 : pread(fd, (char *)dst + done, (size_t)(bytes - done), (off_t)(at + done));
+            fail ? -1 : pread(fd, (char *)dst + done, (size_t)most, (off_t)(at + done));
 
         if (n < 0 && !fail && errno == EINTR) {
             continue;
@@ -77,6 +79,7 @@ int64_t charl__regular_read(int fd, void *dst, int64_t bytes, int64_t at)
             return n < 0 ? -1 : done;
         }
         done += n;
+        charl__progress_made();
     }
     return done;
 }

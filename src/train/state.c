@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "export/export.h"
+#include "io/progress.h"
 #include "train/rank_check.h"
 #include "train/rundir.h"
 #include "train/snapshot.h"
@@ -183,6 +184,14 @@ cleanup:
     return st;
 }
 
+/* Rank 0 writes on: the others go on waiting, however slow its disk is. */
+static void on_progress(void *ctx)
+{
+    const charl__trainer *t = ctx;
+
+    charl__phase_mark(t->comm, t->step, CHARL__PHASE_WRITE);
+}
+
 static charl_status save_alone(charl__trainer *t, const charl__snapshot *s, char **path)
 {
     charl_status st = CHARL_OK;
@@ -190,12 +199,14 @@ static charl_status save_alone(charl__trainer *t, const charl__snapshot *s, char
     CHARL_TRY(charl__phase_enter(t->comm, t->step, CHARL__PHASE_WRITE, t->params));
     CHARL_TRY(charl_run_path(t->config->run.output_dir, t->step, path));
     if (charl_comm_rank(t->comm) == 0) {
+        charl__progress_set(on_progress, t);
         CHARL_TRY(write_file(t, s, *path));
         supersede(t);
         tidy(t);
         export_model(t, *path);
     }
 cleanup:
+    charl__progress_set(NULL, NULL);
     return st;
 }
 
@@ -239,7 +250,7 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
     if (t->saved_step == t->step) {
         goto cleanup;
     }
-    charl_comm_timeout_set(t->comm, t->config->dist.stage_timeout_s);
+    charl_comm_timeout_set(t->comm, t->config->checkpoint.timeout_s);
     CHARL_TRY(take_alike(t, &s));
     st = save_alone(t, &s, &path);
     CHARL_TRY(forgive(t, charl__trainer_agree(t, st), last));

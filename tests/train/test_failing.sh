@@ -93,7 +93,7 @@ draw() {
 lose() {
     mkdir "$1"
     (
-        CHARL_FAULT=$fault ranks 3 mlp.ini -q -o "$1/run" dist.timeout=2 dist.stage_timeout=5 >"$1/log" 2>&1
+        CHARL_FAULT=$fault ranks 3 mlp.ini -q -o "$1/run" dist.timeout=2 dist.stage_timeout=5 checkpoint.timeout=5 >"$1/log" 2>&1
         echo $? >"$1/code"
         ranks $(($1 % 2 + 1)) mlp.ini -q -o "$1/run" >"$1/again" 2>&1
         echo $? >"$1/again_code"

@@ -238,6 +238,11 @@ expect 8 "a run directory that was replaced" sh -c "cat moved.log; exit $moved"
 says 1 "charl-train: error: .*moved: the run directory was removed or replaced while this job writes to it"
 expect 0 "nothing in its place" rmdir moved
 
+# A rank that is stopped while it writes a checkpoint is given up when nothing moves; a slow disk is waited for.
+fault "train.write.stop@0:1" 7 "a rank stopped in a save" ranks 2 mlp.ini -q -o w checkpoint.timeout=2
+says 1 "charl-train: error: .*no progress for .*, waiting for rank 0 .*: stopped by a signal, last seen in step [0-9]*, writing the checkpoint"
+fault "io.slow@0:*:100" 0 "a slow disk" ranks 2 mlp.ini -q -o x checkpoint.timeout=2 checkpoint.interval=0
+
 # Loss that is not finite ends the run before the weights change.
 expect 6 "a rate beyond all reason" ranks 3 mlp.ini -o l optimizer.learning_rate=1e30 scheduler.type=constant checkpoint.interval=1
 says 1 "charl-train: error: step 2: the loss and the gradient of [a-z0-9.]* are not finite; the weights are those before this step"
