@@ -266,10 +266,10 @@ def softmax(x):
     return e / e.sum(-1, keepdims=True)
 
 
-def by_predictions(output, data, config, settings):
+def by_predictions(output, data):
     """Deviation from what charl predicts of every validation row."""
     said = run(0, BIN / "charl", "predict", output / "last.h5", "--format", "jsonl",
-               *settings, *([] if data.name == NUMBERS else ["--all"]))
+               *([] if data.name == NUMBERS else ["--all"]))
     rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     with h5py.File(data) as f:
         got = run_model(output / "m.onnx", f["val/x"][...])
@@ -314,8 +314,7 @@ def check_model(folder, name):
     config.write_text(HEAD.format(output=output, data=data) + model)
     run(0, BIN / "charl-train", "-q", config, *settings)
     run(0, BIN / "charl", "checkpoint", "export", output / "last.h5", "-o", output / "m.onnx")
-    compare = by_loss if data.name == TEXT else by_predictions
-    worst = compare(output, data, config, settings)
+    worst = by_loss(output, data, config, settings) if data.name == TEXT else by_predictions(output, data)
     print(f"{name:<12} largest deviation {worst:.1e}", flush=True)
     return worst < 1e-4
 
