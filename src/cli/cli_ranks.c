@@ -18,10 +18,8 @@ void charl__ranks_lost(void *comm, charl_status st)
 
     snprintf(message, sizeof message, "%s", charl_error_message());
     hint = charl__cli_split_hint(message);
-    snprintf(text, sizeof text, "%s: error: %s
-%s%s%s", charl__cli_program(), message,
-             hint ? "  hint: " : "", hint ? hint : "", hint ? "
-" : "");
+    snprintf(text, sizeof text, "%s: error: %s\n%s%s%s", charl__cli_program(), message,
+             hint ? "  hint: " : "", hint ? hint : "", hint ? "\n" : "");
     charl_comm_exit(comm, charl__cli_exit_code(st), text);
 }
 
