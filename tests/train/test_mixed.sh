@@ -18,7 +18,7 @@ expect 0 "one that rounds differently" ranks 2 mlp.ini -q -o d
 # Where devices are alike that is damage.
 export CHARL_FAULT=train.optimizer.flip@1:8
 expect 6 "replicas that differ" ranks 2 mlp.ini -o e
-says 1 "error: .*the ranks no longer train the same model: model/"
+says 1 "error: .*the ranks no longer train the same model: rank . of 2 .* has model/"
 unset CHARL_FAULT
 
 # The checkpoint tells where it comes from.
