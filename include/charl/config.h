@@ -143,7 +143,8 @@ typedef struct charl_config {
         const char *output_dir;
         int64_t seed;
         const char *resume; /* auto, never, must or a path */
-        double max_time_s;  /* 0: none */
+        bool strict;
+        double max_time_s; /* 0: none */
     } run;
     struct {
         const char *path;
@@ -315,7 +316,7 @@ charl_status charl_config_print(const charl_config *cfg, bool origins, char **ou
 
 /** What differs between `cfg` and a configuration printed earlier (`text`, as in a checkpoint): one
  * line per key,
- *  "[train] epochs = 10 (was 5)". Where a run goes and what it logs is left out.
+ *  "[train] epochs = 10 (was 5)". Keys that do not change the result are left out.
  *  *model: whether a [model] key or a layer is among them.
  *  *out: owned by the caller (charl_free); "" when nothing differs.
  *

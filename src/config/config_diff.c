@@ -29,13 +29,6 @@ cleanup:
     return st;
 }
 
-/* Keys that change nothing that is computed. */
-static bool is_ignored(const charl__key *key)
-{
-    return key->only || strcmp(key->section, "log") == 0 ||
-           (strcmp(key->section, "run") == 0 && strcmp(key->name, "seed") != 0);
-}
-
 static charl_status diff_keys(differ *d, const charl_config *now, const charl_config *was)
 {
     charl_status st = CHARL_OK;
@@ -45,7 +38,8 @@ static charl_status diff_keys(differ *d, const charl_config *now, const charl_co
     for (int i = 0; i < charl__key_count; i++) {
         const charl__key *key = &charl__keys[i];
 
-        if (is_ignored(key) || !(charl__config_uses(now, key) || charl__config_uses(was, key))) {
+        if (key->only || key->effect != CHARL__KEY_RESULT ||
+            !(charl__config_uses(now, key) || charl__config_uses(was, key))) {
             continue;
         }
         charl__text_clear(&a);

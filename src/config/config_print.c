@@ -171,7 +171,9 @@ static charl_status help_key(const charl__key *key, charl__text *t)
             charl__text_printf(t, "; with type = %s",
                                charl__choice_list(key->uses + strlen("type="), list, sizeof list)));
     }
-    CHARL_TRY(charl__text_printf(t, "\n      %s\n", key->help));
+    CHARL_TRY(charl__text_printf(
+        t, "%s\n      %s\n",
+        key->effect == CHARL__KEY_RESULT ? "" : "; may change when a run resumes", key->help));
 cleanup:
     return st;
 }

@@ -21,14 +21,6 @@ bool charl__config_uses(const charl_config *cfg, const charl__key *key)
                                charl_config_choice_name(key->section, "type", index)) >= 0;
 }
 
-/* Whether each rank may have its own value. */
-static bool is_own(const charl__key *key)
-{
-    return (strcmp(key->section, "run") == 0 && strcmp(key->name, "name") == 0) ||
-           (strcmp(key->section, "device") == 0 && strcmp(key->name, "allow_tf32") != 0) ||
-           (key->type == CHARL__KEY_PATH && !key->choices);
-}
-
 static charl_status take_key(const charl_config *cfg, const charl__key *key, charl__text *value,
                              charl__config_take take, void *ctx)
 {
@@ -71,7 +63,7 @@ charl_status charl__config_each_shared(const charl_config *cfg, charl__config_ta
     for (int i = 0; i < charl__key_count; i++) {
         const charl__key *key = &charl__keys[i];
 
-        if (!key->only && !is_own(key) && charl__config_uses(cfg, key)) {
+        if (!key->only && key->effect != CHARL__KEY_LOCAL && charl__config_uses(cfg, key)) {
             CHARL_TRY(take_key(cfg, key, &text, take, ctx));
         }
     }

@@ -15,22 +15,27 @@
 #define GPT "type=gpt"
 #define ADAMS "type=adam|adamw|lion|lamb|muon"
 #define SCHEDULED "type=linear|cosine|poly|wsd"
+#define MANNER CHARL__KEY_MANNER
+#define LOCAL CHARL__KEY_LOCAL
 
 /* clang-format off */
 const charl__key charl__keys[] = {
     {"run", "name", CHARL__KEY_STRING, AT(run.name), "", NULL, NULL, NULL, NULL, NULL,
-     "name of the run, ${name} in other values; empty: the file's name without its ending"},
+     "name of the run, ${name} in other values; empty: the file's name without its ending", LOCAL},
     {"run", "output_dir", CHARL__KEY_PATH, AT(run.output_dir), "runs/${name}", NULL, NULL, NULL, NULL, NULL,
-     "run directory: checkpoints, metrics, log"},
+     "run directory: checkpoints, metrics, log", LOCAL},
     {"run", "seed", CHARL__KEY_INT, AT(run.seed), "42", "[0,inf)", NULL, NULL, NULL, NULL,
      "initial weights, order of the samples and dropout follow from it"},
     {"run", "resume", CHARL__KEY_PATH, AT(run.resume), "auto", NULL, "auto|never|must", NULL, NULL, NULL,
-     "auto: from the newest checkpoint that verifies, else from the start; or a checkpoint file"},
+     "auto: from the newest checkpoint that verifies, else from the start; or a checkpoint file", MANNER},
+    {"run", "strict", CHARL__KEY_BOOL, AT(run.strict), "no", NULL, NULL, NULL, NULL, NULL,
+     "refuse to resume with anything that changes the result (a setting, other data, a checkpoint of another run) and from any but "
+     "the newest checkpoint, instead of warning", MANNER},
     {"run", "max_time", CHARL__KEY_DURATION, AT(run.max_time_s), "", NULL, NULL, NULL, NULL, NULL,
-     "save a checkpoint and stop with exit code 75 after this time, [D-]HH:MM:SS or 90s, 30m, 2h; empty: no limit"},
+     "save a checkpoint and stop with exit code 75 after this time, [D-]HH:MM:SS or 90s, 30m, 2h; empty: no limit", MANNER},
 
     {"data", "path", CHARL__KEY_PATH, AT(data.path), NULL, NULL, NULL, NULL, NULL, NULL,
-     "dataset: an HDF5 file made by charl data, or any HDF5 file with x and y named"},
+     "dataset: an HDF5 file made by charl data, or any HDF5 file with x and y named", LOCAL},
     {"data", "x", CHARL__KEY_STRING, AT(data.x), "", NULL, NULL, NULL, NULL, NULL,
      "inputs in a foreign HDF5 file, such as /images"},
     {"data", "y", CHARL__KEY_STRING, AT(data.y), "", NULL, NULL, NULL, NULL, NULL,
@@ -47,7 +52,7 @@ const charl__key charl__keys[] = {
     {"data", "shuffle", CHARL__KEY_BOOL, AT(data.shuffle), "yes", NULL, NULL, NULL, NULL, NULL,
      "a new order of the training samples in every epoch"},
     {"data", "cache", CHARL__KEY_ENUM, AT(data.cache), "auto", NULL, "auto|device|none", "host", NULL, NULL,
-     "where the data stays between epochs; auto: on the device when it fits"},
+     "where the data stays between epochs; auto: on the device when it fits", MANNER},
 
     {"model", "type", CHARL__KEY_ENUM, AT(model.type), "sequential", NULL, "sequential|mlp|cnn|gpt|resnet", NULL, NULL, NULL,
      "sequential: the [layer NAME] sections in order"},
@@ -103,7 +108,7 @@ const charl__key charl__keys[] = {
      "auto: the largest power of two up to 8, or up to 64 with dist.balance = speed, that divides batch_size"},
     {"train", "passes", CHARL__KEY_INT, AT(train.passes), "auto", "[1,64]", "auto", NULL, NULL, NULL,
      "forward and backward passes per step, each over some of a rank's slices: less memory, the same bits; auto: the fewest that fit the "
-     "device; one for models with batch norm"},
+     "device; one for models with batch norm", MANNER},
     {"train", "loss", CHARL__KEY_ENUM, AT(train.loss), "cross_entropy", NULL, "cross_entropy|mse|bce|huber", NULL, NULL, NULL,
      "what is minimized, as a mean over the batch"},
     {"train", "label_smoothing", CHARL__KEY_FLOAT, AT(train.label_smoothing), "0", "[0,1)", NULL, NULL, NULL, NULL,
@@ -117,7 +122,7 @@ const charl__key charl__keys[] = {
      "step changes nothing), doubled every 2000 steps"},
     {"train", "recompute", CHARL__KEY_ENUM, AT(train.recompute), "auto", NULL, "auto|no|yes", NULL, NULL, NULL,
      "keep only what enters a block of the model and compute the rest again for the backward pass: less memory, about a third more work, "
-     "the same bits; auto: when memory would not suffice"},
+     "the same bits; auto: when memory would not suffice", MANNER},
     {"train", "ema_decay", CHARL__KEY_FLOAT, AT(train.ema_decay), "0", "[0,1)", NULL, NULL, NULL, NULL,
      "of a moving average of the weights, which evaluation, prediction and the best checkpoint then go by, such as 0.999; 0: none"},
     {"train", "early_stopping_patience", CHARL__KEY_INT, AT(train.early_stopping_patience), "0", "[0,1e9]", NULL, NULL, NULL, NULL,
@@ -126,7 +131,7 @@ const charl__key charl__keys[] = {
      "when the loss or the gradient of a step is NaN or infinite: stop with exit code 6, or skip the step: leave the weights as they are, "
      "count it, continue"},
     {"train", "max_nonfinite_steps", CHARL__KEY_INT, AT(train.max_nonfinite_steps), "10", "[1,1e9]", NULL, NULL, NULL, NULL,
-     "on_nonfinite = skip: after this many such steps in a row stop with exit code 6"},
+     "on_nonfinite = skip: after this many such steps in a row stop with exit code 6", MANNER},
 
     {"optimizer", "type", CHARL__KEY_ENUM, AT(optimizer.type), "adamw", NULL, "sgd|adam|adamw|lion|rmsprop|adagrad|lamb|adafactor|muon", NULL, NULL, NULL,
      "how a gradient becomes a change of the weights"},
@@ -173,62 +178,62 @@ const charl__key charl__keys[] = {
      "validate on this many batches only; 0: on all"},
     {"eval", "metrics", CHARL__KEY_SET, AT(eval.metrics), "loss, accuracy", NULL, "loss|accuracy|top5|perplexity|mae", NULL, NULL, NULL,
      "what to measure besides the loss; perplexity, its exponential, is always told of tokens, and mae, the mean absolute error, with "
-     "loss = mse and huber; with loss = bce accuracy is that of single labels"},
+     "loss = mse and huber; with loss = bce accuracy is that of single labels", MANNER},
 
     {"checkpoint", "interval", CHARL__KEY_INTERVAL, AT(checkpoint.interval), "1ep", NULL, NULL, NULL, NULL, NULL,
-     "how often to save, besides the best: steps (500), epochs (1ep), time (30m); 0: only at the end and when stopped"},
+     "how often to save, besides the best: steps (500), epochs (1ep), time (30m); 0: only at the end and when stopped", MANNER},
     {"checkpoint", "keep_last", CHARL__KEY_INT, AT(checkpoint.keep_last), "3", "[2,1e9]", NULL, NULL, NULL, NULL,
-     "newest checkpoints to keep"},
+     "newest checkpoints to keep", MANNER},
     {"checkpoint", "keep_every", CHARL__KEY_INT, AT(checkpoint.keep_every), "0", "[0,1e12]", NULL, NULL, NULL, NULL,
-     "also keep every checkpoint whose step is a multiple of this; 0: none"},
+     "also keep every checkpoint whose step is a multiple of this; 0: none", MANNER},
     {"checkpoint", "timeout", CHARL__KEY_FLOAT, AT(checkpoint.timeout_s), "120", "(0,86400]", NULL, NULL, NULL, NULL,
-     "seconds without progress of a save after which a rank is given up and the job ends; a slow disk that makes progress is waited for"},
+     "seconds without progress of a save after which a rank is given up and the job ends; a slow disk that makes progress is waited for", MANNER},
     {"checkpoint", "monitor", CHARL__KEY_CHOICE, AT(checkpoint.monitor), "val/loss", NULL, "val/loss|val/accuracy|val/mae", NULL, NULL, NULL,
      "value that decides which checkpoint is best"},
     {"checkpoint", "mode", CHARL__KEY_ENUM, AT(checkpoint.mode), "min", NULL, "min|max", NULL, NULL, NULL,
      "whether a small or a large value is good"},
     {"checkpoint", "export", CHARL__KEY_ENUM, AT(checkpoint.export_format), "none", NULL, "none|safetensors|onnx", NULL, NULL, NULL,
-     "also write the model in this format beside last.h5 and best.h5, for use elsewhere"},
+     "also write the model in this format beside last.h5 and best.h5, for use elsewhere", MANNER},
 
     {"log", "interval", CHARL__KEY_INT, AT(log.interval), "10", "[1,1e12]", NULL, NULL, NULL, NULL,
-     "steps between two rows of metrics"},
+     "steps between two rows of metrics", MANNER},
     {"log", "metrics", CHARL__KEY_SET, AT(log.metrics), "jsonl, csv", NULL, "jsonl|csv", "tensorboard", NULL, NULL,
-     "files of metrics to write: metrics.jsonl, metrics.csv"},
+     "files of metrics to write: metrics.jsonl, metrics.csv", MANNER},
 
     {"device", "select", CHARL__KEY_DEVICE, AT(device.select), "auto", NULL, "auto|gpu|cpu", NULL, NULL, NULL,
      "auto, gpu, cpu, INDEX (see --list-devices), pci:0000:3b:00.0, name:H200 or platform:NVIDIA; or a list, whose items are those of the "
-     "ranks of a node: gpu, gpu, cpu"},
+     "ranks of a node: gpu, gpu, cpu", LOCAL},
     {"device", "share", CHARL__KEY_BOOL, AT(device.share), "no", NULL, NULL, NULL, NULL, NULL,
-     "allow several ranks on one GPU"},
+     "allow several ranks on one GPU", LOCAL},
     {"device", "allow_tf32", CHARL__KEY_BOOL, AT(device.allow_tf32), "no", NULL, NULL, NULL, NULL, NULL,
      "products of f32 matrices may round their elements to 10 bits behind the point (tf32), where tensor cores multiply such numbers "
      "(NVIDIA, compute capability 8.0 and higher): several times as fast, with other bits"},
     {"device", "cpu_bind", CHARL__KEY_CHOICE, AT(device.cpu_bind), "auto", NULL, "auto|none", NULL, NULL, NULL,
-     "auto: widen a binding to one core that mpirun made; none: leave the binding alone"},
+     "auto: widen a binding to one core that mpirun made; none: leave the binding alone", LOCAL},
 
     {"dist", "allreduce", CHARL__KEY_CHOICE, AT(dist.allreduce), "auto", NULL, "auto|peer|window|nodes|tree|mpi", NULL, NULL, NULL,
      "how gradients are summed over ranks; mpi: a reference whose bits depend on the number of ranks"},
     {"dist", "bucket_mb", CHARL__KEY_FLOAT, AT(dist.bucket_mb), "25", "(0,4096]", NULL, NULL, NULL, NULL,
-     "gradients are sent in pieces of about this many MB"},
+     "gradients are sent in pieces of about this many MB", MANNER},
     {"dist", "overlap", CHARL__KEY_BOOL, AT(dist.overlap), "yes", NULL, NULL, NULL, NULL, NULL,
-     "send finished gradients while others are computed"},
+     "send finished gradients while others are computed", MANNER},
     {"dist", "shard_optimizer", CHARL__KEY_BOOL, AT(dist.shard_optimizer), "no", NULL, NULL, NULL, NULL, NULL,
      "each rank keeps and updates a part of the optimizer's state and of the moving average, instead of all: less memory, the same bits; "
-     "not for lamb, adafactor and muon"},
+     "not for lamb, adafactor and muon", MANNER},
     {"dist", "reduce_dtype", CHARL__KEY_ENUM, AT(dist.reduce_dtype), "f32", NULL, "f32|bf16", NULL, NULL, NULL,
      "element type of gradients on their way between ranks; bf16: half the bytes, and every partial sum over the batch is rounded to bf16"},
     {"dist", "balance", CHARL__KEY_ENUM, AT(dist.balance), "even", NULL, "even|speed", NULL, NULL, NULL,
      "how the slices of the batch are divided among ranks: evenly, or by measured speed so that unequal devices finish together; the bits "
-     "do not depend on it"},
+     "do not depend on it", MANNER},
     {"dist", "timeout", CHARL__KEY_FLOAT, AT(dist.timeout_s), "60", "(0,86400]", NULL, NULL, NULL, NULL,
-     "seconds of silence in a step after which a rank is given up and the job ends (one that dies is noticed at once)"},
+     "seconds of silence in a step after which a rank is given up and the job ends (one that dies is noticed at once)", MANNER},
     {"dist", "stage_timeout", CHARL__KEY_FLOAT, AT(dist.stage_timeout_s), "600", "(0,86400]", NULL, NULL, NULL, NULL,
-     "the same while a rank starts, reads data or builds kernels"},
+     "the same while a rank starts, reads data or builds kernels", MANNER},
 
     {"profile", "trace", CHARL__KEY_BOOL, AT(profile.trace), "no", NULL, NULL, NULL, "no", NULL,
-     "write a Chrome trace"},
+     "write a Chrome trace", MANNER},
     {"profile", "steps", CHARL__KEY_STRING, AT(profile.steps), "10-20", NULL, NULL, NULL, "10-20", NULL,
-     "steps to trace"},
+     "steps to trace", MANNER},
 };
 /* clang-format on */
 

@@ -26,6 +26,13 @@ typedef enum charl__key_type {
     CHARL__KEY_AUGMENT    /* charl_augment */
 } charl__key_type;
 
+/** What a value decides. */
+typedef enum charl__key_effect {
+    CHARL__KEY_RESULT, /* what is computed, up to which checkpoint is best */
+    CHARL__KEY_MANNER, /* how, where and what is told of it: the result is the same */
+    CHARL__KEY_LOCAL   /* the same, and each rank may have a value of its own */
+} charl__key_effect;
+
 typedef struct charl__key {
     const char *section;
     const char *name;
@@ -39,6 +46,7 @@ typedef struct charl__key {
                          key out */
     const char *uses; /* "type=a|b": has an effect only when the section's type is one of these */
     const char *help;
+    charl__key_effect effect; /* not given: RESULT */
 } charl__key;
 
 extern const charl__key charl__keys[];

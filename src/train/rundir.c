@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "train/metrics.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -148,16 +149,16 @@ cleanup:
     return st;
 }
 
-int64_t charl__rundir_best(const char *dir)
+int64_t charl__rundir_linked(const char *dir, const char *name)
 {
     static const char prefix[] = "checkpoints/step-";
     char path[PATH_BYTES], target[256];
     ssize_t n = -1;
 
-    if ((size_t)snprintf(path, sizeof path, "%s/best.h5", dir) < sizeof path) {
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path) {
         n = readlink(path, target, sizeof target - 1);
     }
-    if (n <= 0 || access(path, F_OK) != 0) {
+    if (n <= 0) {
         return -1;
     }
     target[n] = '\0';
@@ -166,4 +167,41 @@ int64_t charl__rundir_best(const char *dir)
         return -1;
     }
     return strtoll(target + strlen(prefix), NULL, 10);
+}
+
+int64_t charl__rundir_best(const char *dir)
+{
+    char path[PATH_BYTES];
+
+    return (size_t)snprintf(path, sizeof path, "%s/best.h5", dir) < sizeof path &&
+                   access(path, F_OK) == 0
+               ? charl__rundir_linked(dir, "best.h5")
+               : -1;
+}
+
+static const char id_file[] = "run_id";
+
+void charl__rundir_read_id(const char *dir, char out[33])
+{
+    char path[PATH_BYTES], text[34] = "";
+    FILE *f = NULL;
+
+    out[0] = '\0';
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, id_file) < sizeof path) {
+        f = fopen(path, "re");
+    }
+    if (f && fgets(text, sizeof text, f) && strspn(text, "0123456789abcdef") == 32) {
+        snprintf(out, 33, "%.32s", text);
+    }
+    if (f) {
+        fclose(f);
+    }
+}
+
+charl_status charl__rundir_write_id(const char *dir, const char *id)
+{
+    char text[34];
+
+    snprintf(text, sizeof text, "%.32s\n", id);
+    return charl__metrics_write_file(dir, id_file, text);
 }

@@ -12,6 +12,7 @@
 #include "export/export.h"
 #include "task/schema.h"
 #include "task/weights.h"
+#include "train/rundir.h"
 #include "train/trainer.h"
 
 static bool is_named(const char *resume)
@@ -26,6 +27,32 @@ typedef struct proposal {
     int64_t step;
 } proposal;
 
+#define NO_FALLBACK                                                                                \
+    "run.strict = yes: no older checkpoint is resumed in its place. HINT mend or remove it, or "   \
+    "accept the older one with run.strict = no"
+
+/* The newest checkpoint must be the one that was written last. */
+static charl_status check_newest(const charl__trainer *t, const charl_run_found *found)
+{
+    const char *dir = t->config->run.output_dir;
+    const int64_t last = charl__rundir_linked(dir, "last.h5");
+    const bool is_missing = last > found->step && found->n_refused == 0;
+    char text[1200] = "";
+    charl_status st = CHARL_OK;
+
+    if (is_missing) {
+        snprintf(text, sizeof text,
+                 "%s/last.h5 names a checkpoint of step %" PRId64 " that is not there", dir, last);
+    }
+    CHARL_REQUIRE(!t->config->run.strict || (!is_missing && found->n_refused == 0),
+                  CHARL_ERR_CHECKPOINT, "%.1500s\n" NO_FALLBACK,
+                  is_missing ? text : found->warning);
+    charl__trainer_warn(t, found->warning);
+    charl__trainer_warn(t, text);
+cleanup:
+    return st;
+}
+
 /* The newest checkpoint before step `before` that rank 0 can read. */
 static charl_status propose(charl__trainer *t, int64_t before, proposal *out)
 {
@@ -34,7 +61,11 @@ static charl_status propose(charl__trainer *t, int64_t before, proposal *out)
     charl_run_found found = {0};
 
     CHARL_TRY(charl_run_find(dir, before, &found));
-    charl__trainer_warn(t, found.warning);
+    if (before == INT64_MAX && !t->options->overwrite && strcmp(resume, "never") != 0) {
+        CHARL_TRY(check_newest(t, &found));
+    } else {
+        charl__trainer_warn(t, found.warning);
+    }
     CHARL_REQUIRE(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
                   "run.resume = must, but %s holds no usable checkpoint", dir);
     CHARL_REQUIRE(!found.path || t->options->overwrite || strcmp(resume, "never") != 0,
@@ -97,6 +128,10 @@ static charl_status choose(charl__trainer *t, proposal *p)
             goto cleanup;
         }
         CHARL_TRY(test(t, p, &is_usable, why, sizeof why));
+        t->agreed = !is_usable;
+        CHARL_REQUIRE(is_usable || !t->config->run.strict, CHARL_ERR_CHECKPOINT, "%s\n" NO_FALLBACK,
+                      why);
+        t->agreed = false;
         if (!is_usable && charl_comm_rank(t->comm) == 0) {
             snprintf(text, sizeof text,
                      "%s; all ranks go back to a checkpoint before step %" PRId64, why, p->step);
@@ -132,6 +167,7 @@ static charl_status begin_run(charl__trainer *t)
     if (t->writes) {
         CHARL_TRY(charl_run_open(t->config->run.output_dir, &t->run));
         charl__trainer_warn(t, charl_run_get_note(t->run));
+        charl__rundir_read_id(t->config->run.output_dir, t->run_dir_id);
     }
     CHARL_TRY(draw_run_id(t->run_id));
 cleanup:
@@ -147,6 +183,7 @@ charl_status charl__trainer_begin(charl__trainer *t)
     t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch;
     CHARL_TRY(charl__trainer_agree(t, charl_comm_rank(t->comm) == 0 ? begin_run(t) : CHARL_OK));
     CHARL_TRY(charl_comm_broadcast(t->comm, t->run_id, sizeof t->run_id, 0));
+    CHARL_TRY(charl_comm_broadcast(t->comm, t->run_dir_id, sizeof t->run_dir_id, 0));
     if (t->writes && is_named(resume)) { /* each rank's own path: what it holds is compared */
         st = (size_t)snprintf(p.path, sizeof p.path, "%s", resume) < sizeof p.path
                  ? CHARL_OK

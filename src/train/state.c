@@ -267,6 +267,66 @@ cleanup:
     return st;
 }
 
+#define AFRESH "or start afresh in another run.output_dir (--init-from keeps the weights)"
+
+static bool is_other_run(const charl__trainer *t, const charl_checkpoint_state *s)
+{
+    const char *resume = t->config->run.resume; /* one that is named may be of any run */
+
+    return t->run_dir_id[0] && s->run_id[0] && strcmp(t->run_dir_id, s->run_id) != 0 &&
+           (strcmp(resume, "auto") == 0 || strcmp(resume, "must") == 0);
+}
+
+/* run.strict: what would make the rest of the run another one than what the checkpoint is of, all
+ * in one message. */
+static charl_status check_strict(const charl__trainer *t, const charl_checkpoint_reader *r,
+                                 const char *path)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
+    const char *shuffle = t->config->data.shuffle ? shuffle_name : "none";
+    charl__text text = {0};
+    char *changes = NULL;
+    bool model;
+
+    st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), &model, &changes);
+    CHARL_TRY(st == CHARL_ERR_CONFIG ? CHARL_OK : st);
+    CHARL_TRY(charl__text_printf(&text, "%s",
+                                 !changes ? "\nits settings, by another version of charl, cannot "
+                                            "be compared"
+                                 : changes[0] ? "\n"
+                                              : ""));
+    CHARL_TRY(charl__text_printf(&text, "%s", changes ? changes : ""));
+    if (strcmp(s->data_content_id, t->data.content_id) != 0) {
+        CHARL_TRY(charl__text_printf(&text,
+                                     "\ndata: content %.16s, %" PRId64 " samples of %s (was "
+                                     "%.16s, %" PRId64 " samples of %s)",
+                                     t->data.content_id, t->data.rows[CHARL_SPLIT_TRAIN],
+                                     t->data.path, s->data_content_id, s->data_n_samples,
+                                     s->data_path));
+    }
+    if (strcmp(s->rng, rng_name) != 0) {
+        CHARL_TRY(charl__text_printf(&text, "\nrandom numbers: %s (was %s)", rng_name, s->rng));
+    }
+    if (strcmp(s->data_shuffle, shuffle) != 0) {
+        CHARL_TRY(charl__text_printf(&text, "\norder of the samples: %s (was %s)", shuffle,
+                                     s->data_shuffle));
+    }
+    if (is_other_run(t, s)) {
+        CHARL_TRY(charl__text_printf(&text, "\nrun: %.16s, of this run.output_dir (was %.16s)",
+                                     t->run_dir_id, s->run_id));
+    }
+    CHARL_REQUIRE(text.length == 0, CHARL_ERR_CHECKPOINT,
+                  "run.strict = yes: %s was trained with other settings or data:%.1800s\nHINT set "
+                  "these back, start afresh in another run.output_dir (--init-from keeps the "
+                  "weights), or accept them with run.strict = no",
+                  path, charl__text_string(&text));
+cleanup:
+    charl__text_fini(&text);
+    charl_free(changes);
+    return st;
+}
+
 /* Another model is refused by the keys that differ; other changes are allowed and named. */
 static charl_status check_config(const charl__trainer *t, const charl_checkpoint_reader *r,
                                  const char *path)
@@ -303,8 +363,6 @@ cleanup:
     return st;
 }
 
-#define AFRESH "or start afresh in another run.output_dir (--init-from keeps the weights)"
-
 /* What must be as it was for the rest of the run to be the same run. */
 static charl_status check_state(const charl__trainer *t, const charl_checkpoint_state *s,
                                 const char *path)
@@ -334,6 +392,12 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
                  "%s is not the data that %s was trained on: training continues with the new data, "
                  "and looks for a new best checkpoint",
                  t->data.path, path);
+        charl__trainer_warn(t, text);
+    }
+    if (is_other_run(t, s)) {
+        snprintf(text, sizeof text,
+                 "%s is of another run (%.16s) than %s (%.16s): training continues from it", path,
+                 s->run_id, t->config->run.output_dir, t->run_dir_id);
         charl__trainer_warn(t, text);
     }
     if (strcmp(s->device, t->mixed.models) != 0 || strcmp(s->driver, d->driver) != 0) {
@@ -415,6 +479,9 @@ charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
                       "%s holds weights only and cannot be resumed; HINT start from it with "
                       "--init-from, in another run.output_dir",
                       path);
+        if (t->config->run.strict) {
+            CHARL_TRY(check_strict(t, r, path));
+        }
         CHARL_TRY(check_config(t, r, path));
         CHARL_TRY(check_state(t, s, path));
         CHARL_REQUIRE(strcmp(s->optim_kind, t->optimizer_kind) == 0, CHARL_ERR_CHECKPOINT,
@@ -464,6 +531,22 @@ cleanup:
     return st;
 }
 
+/* The run directory is this run's from now on. */
+static charl_status claim_rundir(const charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    const char *dir = t->config->run.output_dir;
+
+    if (!t->resumes && t->options->overwrite) {
+        CHARL_TRY(charl__rundir_clear(dir));
+    }
+    if (strcmp(t->run_id, t->run_dir_id) != 0) {
+        CHARL_TRY(charl__rundir_write_id(dir, t->run_id));
+    }
+cleanup:
+    return st;
+}
+
 charl_status charl__trainer_resume(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
@@ -473,8 +556,8 @@ charl_status charl__trainer_resume(charl__trainer *t)
     st = t->resumes ? charl__trainer_load(t, t->origin, true) : start_afresh(t);
     CHARL_TRY(charl__rank_check_state(t, t->origin, st));
     /* After the weights to begin with were read: they may lie there. */
-    if (!t->resumes && t->writes && t->options->overwrite && charl_comm_rank(t->comm) == 0) {
-        st = charl__rundir_clear(t->config->run.output_dir);
+    if (t->writes && charl_comm_rank(t->comm) == 0) {
+        st = claim_rundir(t);
     }
     CHARL_TRY(charl__trainer_agree(t, st));
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);

@@ -60,8 +60,9 @@ typedef struct charl__trainer {
     int64_t stale_evals; /* evaluations since the best */
     charl__nonfinite nonfinite;
 
-    bool new_best;   /* that of the checkpoint is of other evaluations: best.h5 goes */
-    char run_id[33]; /* rank 0: hexadecimal digits */
+    bool new_best;       /* that of the checkpoint is of other evaluations: best.h5 goes */
+    char run_id[33];     /* hexadecimal digits */
+    char run_dir_id[33]; /* of the run that the run directory belongs to; "": not known */
 
     charl_run *run; /* rank 0 */
     bool writes;    /* checkpoints are wanted */

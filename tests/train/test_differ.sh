@@ -115,6 +115,11 @@ says 1 "^charl-train: "
 same "after a checkpoint that rank 1 cannot read" whole run
 part run
 export CHARL_FAULT=io.readflip@1:1
+expect 5 "the same, strict" ranks 2 mlp.ini -q checkpoint.interval=2 run.strict=yes
+says 1 "error: $who: .*step-00000005.h5: "
+says 1 "error: run.strict = yes: no older checkpoint"
+part run
+export CHARL_FAULT=io.readflip@1:1
 expect 0 "the same with simulated ranks" ranks 1 mlp.ini -q checkpoint.interval=2 --simulate-ranks=2
 says 1 "warning: $who: .*step-00000005.h5: .*; all ranks go back to a checkpoint before step 5$"
 same "simulated ranks after a checkpoint that rank 1 cannot read" whole run
