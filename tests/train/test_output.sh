@@ -53,22 +53,22 @@ make_gpt
 printf '[train]\nbatch_size = 8\nmax_steps = 1\n' >>gpt.ini
 ranks 1 mlp.ini -q -o mlp train.max_steps=1 && ranks 1 gpt.ini -q -o gpt || fail "no checkpoints"
 commands() {
-    echo eval mlp.ini mlp/last.h5
-    echo predict mlp.ini mlp/last.h5
-    echo generate gpt.ini gpt/last.h5 -n 3 -p 1
-    echo selftest -o linear
-    echo tune -s 8x8x8
-    echo bench gemm -s 8x8x8 -r 1 -m 1
+    echo charl eval mlp.ini mlp/last.h5
+    echo charl predict mlp/last.h5
+    echo charl generate gpt.ini gpt/last.h5 -n 3 -p 1
+    echo charl selftest -o linear
+    echo charl tune -s 8x8x8
+    echo charl-bench gemm -s 8x8x8 -r 1 -m 1
 }
 commands >list
-while read -r arguments; do
-    name=${arguments%% *}
+while read -r program arguments; do
+    name="$program ${arguments%% *}"
     checks=$((checks + 2))
     # shellcheck disable=SC2086
-    CHARL_FAULT=device.compile:*:3000 "$bin/charl" $arguments >out 2>err </dev/null || { fail "charl $arguments"; cat err; }
-    grep -q '^charl: compiling kernels: [0-9]' err && grep -q '^charl: compiled [0-9]* kernels in' err ||
-        { fail "charl $name does not say that it compiles"; cat err; }
-    ! grep -q 'compil' out || { fail "charl $name says among its results that it compiles"; cat out; }
+    CHARL_FAULT=device.compile:*:3000 "$bin/$program" $arguments >out 2>err </dev/null || { fail "$program $arguments"; cat err; }
+    grep -q "^$program: compiling kernels: [0-9]" err && grep -q "^$program: compiled [0-9]* kernels in" err ||
+        { fail "$name does not say that it compiles"; cat err; }
+    ! grep -q 'compil' out || { fail "$name says among its results that it compiles"; cat out; }
 done <list
 
 # On a terminal of 60 columns no line is longer, and what was shown while kernels were compiled is gone.
