@@ -97,18 +97,16 @@ static charl_status add_peer(bench *b, int64_t n, const charl_allreduce_options 
         charl__bench_note(&b->table, "peer: not available: %s", charl_error_message());
         charl_error_clear();
         st = CHARL_OK;
-        goto cleanup;
+        return st;
     }
     CHARL_TRY(st);
     charl__allreduce_buffers(s->sum.ar, &s->lanes, &s->total);
     b->subject[b->n++].name = "peer";
-cleanup:
     return st;
 }
 
 static charl_status add_algorithms(bench *b, int64_t n)
 {
-    charl_status st = CHARL_OK;
     charl_allreduce_options options = {.reduce_dtype = CHARL_F32, .device = b->dev};
     const char *name, *why;
 
@@ -129,13 +127,11 @@ static charl_status add_algorithms(bench *b, int64_t n)
         CHARL_TRY(charl_allreduce_create(b->comm, n, &b->mine, &options, &b->summer[b->n].sum.ar));
         b->subject[b->n++].name = name;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_baselines(bench *b, int64_t n)
 {
-    charl_status st = CHARL_OK;
     const char *name;
     char why[CHARL__BASELINE_WHY];
 
@@ -151,8 +147,7 @@ static charl_status add_baselines(bench *b, int64_t n)
         }
         b->subject[b->n++].name = name;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Element i of the lane that begins at slice `lo`; baselines have one lane, that of the rank. */
@@ -165,8 +160,6 @@ static float value_of(int64_t i, int lo)
 static charl_status check_values(const bench *b, const char *name, int64_t count, int64_t lanes,
                                  int64_t first)
 {
-    charl_status st = CHARL_OK;
-
     for (int64_t i = 0; i < count; i++) {
         const int64_t got = (int64_t)b->values[i], want = lanes * (i % 1000) + first;
 
@@ -175,13 +168,11 @@ static charl_status check_values(const bench *b, const char *name, int64_t count
                       " and should be %" PRId64,
                       name, count, i, got, want);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status lane_write(const bench *b, const summer *s, int j)
 {
-    charl_status st = CHARL_OK;
     const int64_t at = j * charl_allreduce_stride(s->sum.ar);
     float *lane = s->lanes ? b->values : (float *)charl_allreduce_lanes(s->sum.ar) + at;
 
@@ -192,13 +183,11 @@ static charl_status lane_write(const bench *b, const summer *s, int j)
         CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, s->lanes, (size_t)at * sizeof *lane,
                                       lane, (size_t)s->sum.count * sizeof *lane, true));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_algorithm(const bench *b, summer *s, const char *name)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = (size_t)s->sum.count * sizeof *b->values;
     int64_t all[2] = {b->mine.n_lanes, 0};
 
@@ -214,14 +203,12 @@ static charl_status check_algorithm(const bench *b, summer *s, const char *name)
         memcpy(b->values, charl_allreduce_sum(s->sum.ar), bytes);
     }
     CHARL_TRY(check_values(b, name, s->sum.count, all[0], all[1]));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* It sums in place, again and again: what is timed are zeros. */
 static charl_status check_baseline(const bench *b, summer *s, const char *name)
 {
-    charl_status st = CHARL_OK;
     const int64_t size = charl_comm_size(b->comm);
 
     for (int64_t i = 0; i < s->sum.count; i++) {
@@ -234,8 +221,7 @@ static charl_status check_baseline(const bench *b, summer *s, const char *name)
     CHARL_TRY(check_values(b, name, s->sum.count, size, size * (size - 1) / 2));
     memset(b->values, 0, (size_t)s->sum.count * sizeof *b->values);
     CHARL_TRY(charl__baseline_write(s->baseline, b->values, s->sum.count));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_all(bench *b)
@@ -249,7 +235,6 @@ static charl_status check_all(bench *b)
                          : check_algorithm(b, s, b->subject[k].name);
         CHARL_TRY(charl_comm_agree(b->comm, st));
     }
-cleanup:
     return st;
 }
 
@@ -269,7 +254,6 @@ static const char *size_text(int64_t bytes, char *text, size_t size)
 /* Bus bandwidth: what each rank's link carries at least, 2 (n-1)/n of the bytes. */
 static charl_status measure_size(bench *b, int64_t bytes)
 {
-    charl_status st = CHARL_OK;
     const double ranks = charl_comm_size(b->comm);
     const int64_t wanted = CALLS_BYTES / bytes;
     const charl__bench_effort effort = {
@@ -294,14 +278,12 @@ static charl_status measure_size(bench *b, int64_t bytes)
     CHARL_TRY(check_all(b));
     CHARL_TRY(charl__bench_measure(b->comm, b->subject, b->n, &effort));
     charl__bench_rows(&b->table, size_text(bytes, label, sizeof label), bytes, b->subject, b->n);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The largest size for which all subjects at once have room in the memory of every node. */
 static charl_status find_room(const bench *b, int64_t *room)
 {
-    charl_status st = CHARL_OK;
     const int64_t local = charl_comm_local_size(b->comm), lanes = b->mine.n_lanes + 1;
     const int64_t shared = charl_comm_shared_available() / 10 * 9 / (local * b->mine.n_lanes + 1);
     const char *name, *why;
@@ -316,8 +298,7 @@ static charl_status find_room(const bench *b, int64_t *room)
     *room = charl__host_available() / 10 * 8 / (arenas * local);
     *room = shared < *room ? shared : *room;
     CHARL_TRY(charl_comm_reduce_i64(b->comm, CHARL_COMM_MIN, room, 1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status run_sizes(bench *b)
@@ -327,31 +308,31 @@ static charl_status run_sizes(bench *b)
     int64_t room, largest = o->max;
     char text[32];
 
-    CHARL_TRY(find_room(b, &room));
+    CHARL_TRY_CLEANUP(find_room(b, &room));
     if (largest > room) {
         for (largest = o->min; largest * o->step <= room;) {
             largest *= o->step;
         }
     }
-    CHARL_REQUIRE(largest <= room, CHARL_ERR_NOMEM,
-                  "memory or /dev/shm of a node has room for only %" PRId64
-                  " bytes per rank; HINT a smaller --min, or fewer algorithms with --only",
-                  room);
+    CHARL_REQUIRE_CLEANUP(largest <= room, CHARL_ERR_NOMEM,
+                          "memory or /dev/shm of a node has room for only %" PRId64
+                          " bytes per rank; HINT a smaller --min, or fewer algorithms with --only",
+                          room);
     if (largest < o->max) {
         charl__bench_note(&b->table, "sizes above %s are left out: not enough memory or /dev/shm",
                           size_text(largest, text, sizeof text));
     }
     largest -= largest % (int64_t)sizeof(float);
-    CHARL_TRY(charl_comm_agree(b->comm, charl_alloc_array(largest / 4 + 1, 4, &b->values)));
-    CHARL_TRY(add_algorithms(b, largest / 4));
-    CHARL_TRY(add_baselines(b, largest / 4));
-    CHARL_REQUIRE(b->n > 0, CHARL_ERR_CONFIG,
-                  "--only %s: none of these is available on these ranks", o->only);
+    CHARL_TRY_CLEANUP(charl_comm_agree(b->comm, charl_alloc_array(largest / 4 + 1, 4, &b->values)));
+    CHARL_TRY_CLEANUP(add_algorithms(b, largest / 4));
+    CHARL_TRY_CLEANUP(add_baselines(b, largest / 4));
+    CHARL_REQUIRE_CLEANUP(b->n > 0, CHARL_ERR_CONFIG,
+                          "--only %s: none of these is available on these ranks", o->only);
     charl__bench_head(&b->table);
     for (int64_t bytes = o->min; bytes < largest; bytes *= o->step) {
-        CHARL_TRY(measure_size(b, bytes));
+        CHARL_TRY_CLEANUP(measure_size(b, bytes));
     }
-    CHARL_TRY(measure_size(b, largest));
+    CHARL_TRY_CLEANUP(measure_size(b, largest));
 cleanup:
     for (int k = 0; k < MOST; k++) {
         charl_allreduce_destroy(b->summer[k].sum.ar);
@@ -364,7 +345,6 @@ cleanup:
 /* Without a GPU the device is opened only where "peer" is asked for by name. */
 static charl_status device_open(bench *b)
 {
-    charl_status st = CHARL_OK;
     const bool is_asked = b->o->only && is_wanted(b->o, "peer");
     const charl_device_request request = {.select = is_asked ? "auto" : "gpu",
                                           .local_rank = charl_comm_local_rank(b->comm),
@@ -375,8 +355,7 @@ static charl_status device_open(bench *b)
     if (is_wanted(b->o, "peer") && charl_device_open(&request, &b->dev) != CHARL_OK) {
         charl_error_clear(); /* then it is not measured */
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int bench_run(void *ctx, charl_comm *comm)
@@ -393,17 +372,18 @@ static int bench_run(void *ctx, charl_comm *comm)
                          .ranks = size,
                          .prints = charl_comm_rank(comm) == 0}};
 
-    CHARL_REQUIRE(size > 1, CHARL_ERR_CONFIG,
-                  "an all-reduce needs at least two ranks; HINT mpirun -n 2 charl-bench allreduce");
-    CHARL_TRY(charl_slices_block(o->slices > 0 ? (int)o->slices : size, charl_comm_rank(comm), size,
-                                 &b.mine));
+    CHARL_REQUIRE_CLEANUP(
+        size > 1, CHARL_ERR_CONFIG,
+        "an all-reduce needs at least two ranks; HINT mpirun -n 2 charl-bench allreduce");
+    CHARL_TRY_CLEANUP(charl_slices_block(o->slices > 0 ? (int)o->slices : size,
+                                         charl_comm_rank(comm), size, &b.mine));
     charl__bench_note(&b.table,
                       "all-reduce of f32: %d ranks on %d node%s (rank 0 on %s), %" PRId64
                       " slices, medians of %" PRId64 " repetitions, measured alternately",
                       size, charl_comm_node_count(comm), charl_comm_node_count(comm) > 1 ? "s" : "",
                       charl_comm_host(comm, 0), (int64_t)b.mine.total, o->repeats);
-    CHARL_TRY(charl_comm_agree(comm, device_open(&b)));
-    CHARL_TRY(run_sizes(&b));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, device_open(&b)));
+    CHARL_TRY_CLEANUP(run_sizes(&b));
 cleanup:
     charl_device_close(b.dev);
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);

@@ -38,14 +38,11 @@ static charl_status mpi_read(charl__baseline *r, float *v, int64_t count)
 /* The blocking call, as programs use it. */
 static charl_status mpi_sum(charl__baseline *r, int64_t count)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(count <= INT32_MAX, CHARL_ERR_INVALID, "MPI_Allreduce of %lld values",
                   (long long)count);
     CHARL_MPI(MPI_Allreduce(MPI_IN_PLACE, r->own, (int)count, MPI_FLOAT, MPI_SUM,
                             charl__mpi_comm(r->c->world)));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static const charl__baseline_kind mpi = {
@@ -70,7 +67,6 @@ const char *charl__baseline_name(int i)
 /* Whether every rank has it; else the reason of the lowest rank that has not. */
 static charl_status load_everywhere(charl__baseline *r, bool *loaded, char *why)
 {
-    charl_status st = CHARL_OK;
     int64_t lacking;
 
     memset(why, 0, CHARL__BASELINE_WHY);
@@ -80,8 +76,7 @@ static charl_status load_everywhere(charl__baseline *r, bool *loaded, char *why)
     if (!*loaded) {
         CHARL_TRY(charl_comm_broadcast(r->c, why, CHARL__BASELINE_WHY, (int)lacking));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__baseline_create(charl_comm *c, int i, int64_t n, charl__baseline **out,
@@ -93,13 +88,13 @@ charl_status charl__baseline_create(charl_comm *c, int i, int64_t n, charl__base
 
     *out = NULL;
     CHARL_INVARIANT(i >= 0 && i < KINDS && n >= 0);
-    CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *r, &r)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, charl_alloc(sizeof *r, &r)));
     r->kind = kinds[i];
     r->c = c;
     r->n = n;
-    CHARL_TRY(load_everywhere(r, &loaded, why));
+    CHARL_TRY_CLEANUP(load_everywhere(r, &loaded, why));
     if (loaded) {
-        CHARL_TRY(r->kind->create(r));
+        CHARL_TRY_CLEANUP(r->kind->create(r));
         *out = r;
         r = NULL;
     }
@@ -133,8 +128,8 @@ charl_status charl__baseline_sum(charl__baseline *r, int64_t count)
     charl_status st = CHARL_OK;
 
     CHARL_INVARIANT(count <= r->n);
-    CHARL_TRY(charl__comm_check(r->c));
-    CHARL_TRY(r->kind->sum(r, count));
+    CHARL_TRY_CLEANUP(charl__comm_check(r->c));
+    CHARL_TRY_CLEANUP(r->kind->sum(r, count));
 cleanup:
     r->c->is_broken = r->c->is_broken || st == CHARL_ERR_COMM;
     return st;

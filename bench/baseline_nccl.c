@@ -119,16 +119,12 @@ static bool nccl_load(charl__baseline *r, char *why)
 /* What a call of either library returned: 0 is success in both. */
 static charl_status check(int code, const char *what)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(code == 0, CHARL_ERR_DEVICE, "%s: error %d", what, code);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_device(charl__baseline *r)
 {
-    charl_status st = CHARL_OK;
     nccl_state *s = r->own;
 
     CHARL_TRY(check(s->api.device_get(&s->device, r->c->local_rank), "cuDeviceGet"));
@@ -137,8 +133,7 @@ static charl_status open_device(charl__baseline *r)
     CHARL_TRY(check(s->api.stream_create(&s->stream, 0), "cuStreamCreate"));
     CHARL_TRY(
         check(s->api.memory_alloc(&s->values, (size_t)(r->n + 1) * sizeof(float)), "cuMemAlloc"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status nccl_create(charl__baseline *r)
@@ -153,7 +148,6 @@ static charl_status nccl_create(charl__baseline *r)
     CHARL_TRY(charl_comm_broadcast(r->c, &id, sizeof id, 0));
     st = check(s->api.comm_init(&s->comm, r->c->size, id, r->c->rank), "ncclCommInitRank");
     CHARL_TRY(charl_comm_agree(r->c, st));
-cleanup:
     return st;
 }
 

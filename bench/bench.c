@@ -17,34 +17,28 @@ enum { MOST_CALLS = 100000, CASE_WIDTH = 28, RATIO_BYTES = 32 };
 
 charl_status charl__bench_sum_run(void *ctx)
 {
-    charl_status st = CHARL_OK;
     const charl__bench_sum *s = ctx;
     int64_t ticket = 0;
 
     CHARL_TRY(charl_allreduce_begin(s->ar, 0, s->count, &ticket));
     CHARL_TRY(charl_allreduce_wait(s->ar, ticket));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status run_calls(const charl__bench_subject *s, int calls)
 {
-    charl_status st = CHARL_OK;
-
     for (int k = 0; k < calls; k++) {
         CHARL_TRY(s->run(s->ctx));
     }
     if (s->wait) {
         CHARL_TRY(s->wait(s->on));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Runs that take about sample_s, found while half of that passes. */
 static charl_status settle(const charl__bench_subject *s, double sample_s, int *calls)
 {
-    charl_status st = CHARL_OK;
     const double begin = charl__clock_s();
     double now = begin, took_s = 0;
     int n = 1;
@@ -56,14 +50,12 @@ static charl_status settle(const charl__bench_subject *s, double sample_s, int *
         *calls = took_s < sample_s / MOST_CALLS * n ? MOST_CALLS : (int)(sample_s / took_s * n) + 1;
         n = 2 * n < *calls / 4 ? 2 * n : n;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status sample(charl_comm *comm, const charl__bench_subject *s,
                            const charl__bench_effort *e, double *out)
 {
-    charl_status st = CHARL_OK;
     int calls = e->calls;
     double begin;
 
@@ -79,8 +71,7 @@ static charl_status sample(charl_comm *comm, const charl__bench_subject *s,
     if (comm) {
         CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, out, 1));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int n,
@@ -92,12 +83,12 @@ charl_status charl__bench_measure(charl_comm *comm, charl__bench_subject *s, int
 
     CHARL_INVARIANT(!comm || e->sample_s <= 0); /* ranks would call differently often */
     st = charl_alloc_array((int64_t)n * repeats, sizeof *times, &times);
-    CHARL_TRY(comm ? charl_comm_agree(comm, st) : st);
+    CHARL_TRY_CLEANUP(comm ? charl_comm_agree(comm, st) : st);
     for (int r = -1; r < repeats; r++) { /* the first touches memory */
         for (int i = 0; i < n; i++) {
             const int k = (i + r + 1) % n;
 
-            CHARL_TRY(sample(comm, &s[k], e, &times[k * repeats + (r < 0 ? 0 : r)]));
+            CHARL_TRY_CLEANUP(sample(comm, &s[k], e, &times[k * repeats + (r < 0 ? 0 : r)]));
         }
     }
     for (int k = 0; k < n; k++) {

@@ -55,13 +55,13 @@ static charl_status check(const product *p, const float *theirs, const char *bas
     const double allowed = 1e-6 * (double)p->gemm.k;
     float *got = NULL;
 
-    CHARL_TRY(charl_alloc_array(n, sizeof *got, &got));
-    CHARL_TRY(charl__gemm(p->dev, &p->gemm));
-    CHARL_TRY(charl_tensor_read(p->out, got, (size_t)n * sizeof *got));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *got, &got));
+    CHARL_TRY_CLEANUP(charl__gemm(p->dev, &p->gemm));
+    CHARL_TRY_CLEANUP(charl_tensor_read(p->out, got, (size_t)n * sizeof *got));
     for (int64_t i = 0; i < n; i++) {
-        CHARL_REQUIRE(fabs((double)got[i] - (double)theirs[i]) <= allowed, CHARL_ERR_DEVICE,
-                      "element %lld of the product is %g, but %g by %s", (long long)i,
-                      (double)got[i], (double)theirs[i], baseline);
+        CHARL_REQUIRE_CLEANUP(fabs((double)got[i] - (double)theirs[i]) <= allowed, CHARL_ERR_DEVICE,
+                              "element %lld of the product is %g, but %g by %s", (long long)i,
+                              (double)got[i], (double)theirs[i], baseline);
     }
 cleanup:
     charl_free(got);
@@ -71,7 +71,6 @@ cleanup:
 /* OpenBLAS, on operands of its own. */
 static charl_status add_blas(charl__bench_case *c, product *p, double flop)
 {
-    charl_status st = CHARL_OK;
     const charl_gemm *g = &p->gemm;
     const int64_t n[] = {g->m * g->k, g->k * g->n, g->m * g->n};
 
@@ -91,8 +90,7 @@ static charl_status add_blas(charl__bench_case *c, product *p, double flop)
     charl__blas_multiply(&p->blas);
     CHARL_TRY(check(p, p->host[2], open_blas));
     charl__bench_add(c, open_blas, run_blas, p, flop)->wait = NULL;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* CLBlast, on charl's operands. */
@@ -111,10 +109,10 @@ static charl_status add_clblast(charl__bench_case *c, product *p, double flop)
                                           .a = p->a->buffer,
                                           .b = p->b->buffer,
                                           .out = p->out->buffer};
-    CHARL_TRY(charl_alloc_array(n, sizeof *theirs, &theirs));
-    CHARL_TRY(run_clblast(p));
-    CHARL_TRY(charl_tensor_read(p->out, theirs, (size_t)n * sizeof *theirs));
-    CHARL_TRY(check(p, theirs, cl_blast));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *theirs, &theirs));
+    CHARL_TRY_CLEANUP(run_clblast(p));
+    CHARL_TRY_CLEANUP(charl_tensor_read(p->out, theirs, (size_t)n * sizeof *theirs));
+    CHARL_TRY_CLEANUP(check(p, theirs, cl_blast));
     charl__bench_add(c, cl_blast, run_clblast, p, flop);
 cleanup:
     charl_free(theirs);
@@ -123,7 +121,6 @@ cleanup:
 
 static charl_status begin(charl__bench_case *c)
 {
-    charl_status st = CHARL_OK;
     const int64_t m = c->shape->x[0], n = c->shape->x[1], k = c->shape->x[2];
     const double flop = 2.0 * (double)m * (double)n * (double)k;
     const int form = c->shape->form;
@@ -148,7 +145,7 @@ static charl_status begin(charl__bench_case *c)
                      .label = "bench"};
     charl__bench_add(c, "charl", run_charl, p, flop);
     if (c->dtype != CHARL_F32 || charl__device_facts(c->dev)->tf32) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (charl_device_get_info(c->dev)->kind == CHARL_DEVICE_CPU && charl__blas_is_available()) {
         CHARL_TRY(add_blas(c, p, flop));
@@ -156,8 +153,7 @@ static charl_status begin(charl__bench_case *c)
     if (charl__clblast_is_available()) {
         CHARL_TRY(add_clblast(c, p, flop));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void end(charl__bench_case *c)

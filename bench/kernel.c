@@ -77,16 +77,13 @@ static const char *case_text(const charl__bench_kind *k, const charl__bench_case
 static charl_status add_peak(const charl__bench_kind *k, charl__bench_case *c,
                              charl__roofline **out)
 {
-    charl_status st = CHARL_OK;
-
     if (k->multiplies) {
         CHARL_TRY(charl__roofline_multiply(c->dev, c->dtype, out));
     } else {
         CHARL_TRY(charl__roofline_copy(c->dev, (int64_t)(c->subject[0].amount / 2), out));
     }
     charl__bench_add(c, PEAK, run_peak, *out, charl__roofline_amount(*out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status measure_case(const session *r, charl_device *dev, const charl__bench_table *t,
@@ -100,11 +97,11 @@ static charl_status measure_case(const session *r, charl_device *dev, const char
     charl__roofline *peak = NULL;
     char label[LABEL];
 
-    CHARL_TRY(k->begin(&c));
+    CHARL_TRY_CLEANUP(k->begin(&c));
     if (k->has_peak) {
-        CHARL_TRY(add_peak(k, &c, &peak));
+        CHARL_TRY_CLEANUP(add_peak(k, &c, &peak));
     }
-    CHARL_TRY(charl__bench_measure(NULL, c.subject, c.n, &effort));
+    CHARL_TRY_CLEANUP(charl__bench_measure(NULL, c.subject, c.n, &effort));
     charl__bench_rows(t, case_text(k, &c, label), shape->x[0], c.subject, c.n);
 cleanup:
     k->end(&c);
@@ -129,7 +126,6 @@ static void print_about(const session *r, charl_device *dev, const charl__bench_
 
 static charl_status measure_all(session *r, charl_device *dev)
 {
-    charl_status st = CHARL_OK;
     const charl__bench_kind *k = r->kind;
     const bool is_cpu = charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
     const charl__cli_shape *shape = r->n_shapes > 0 ? r->shape
@@ -151,8 +147,7 @@ static charl_status measure_all(session *r, charl_device *dev)
     for (; shape->x[0] > 0; shape++) {
         CHARL_TRY(measure_case(r, dev, &table, shape));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)

@@ -53,7 +53,6 @@ static int slices_of(int64_t rows)
 static charl_status add_weight(layer_graphs *l, charl_graph *g, const char *name,
                                const charl_shape *shape, charl_var **out)
 {
-    charl_status st = CHARL_OK;
     charl_param *p = NULL;
 
     if (!l->params) {
@@ -66,8 +65,7 @@ static charl_status add_weight(layer_graphs *l, charl_graph *g, const char *name
                                                    .trainable = true},
                                &p));
     *out = charl_parameter(g, p);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status fill_input(charl_device *dev, const charl_var *v)
@@ -76,9 +74,9 @@ static charl_status fill_input(charl_device *dev, const charl_var *v)
     const charl_type type = charl_var_get_type(v);
     charl_tensor *x = NULL;
 
-    CHARL_TRY(charl__tensor_random(dev, type.dtype, type.shape, &x));
-    CHARL_TRY(charl__tensor_copy(x, charl_var_get_tensor(v)));
-    CHARL_TRY(charl_device_sync(dev));
+    CHARL_TRY_CLEANUP(charl__tensor_random(dev, type.dtype, type.shape, &x));
+    CHARL_TRY_CLEANUP(charl__tensor_copy(x, charl_var_get_tensor(v)));
+    CHARL_TRY_CLEANUP(charl_device_sync(dev));
 cleanup:
     charl_tensor_release(x);
     return st;
@@ -92,11 +90,12 @@ static charl_status fill_tokens(const charl_var *v, int64_t end)
     const int64_t n = charl_shape_count(&type.shape);
     int32_t *token = NULL;
 
-    CHARL_TRY(charl_alloc_array(n, sizeof *token, &token));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *token, &token));
     for (int64_t i = 0; i < n; i++) {
         token[i] = (int32_t)((uint64_t)i * 0x9e3779b97f4a7c15U % (uint64_t)end);
     }
-    CHARL_TRY(charl_tensor_write(charl_var_get_tensor(v), token, (size_t)n * sizeof *token));
+    CHARL_TRY_CLEANUP(
+        charl_tensor_write(charl_var_get_tensor(v), token, (size_t)n * sizeof *token));
 cleanup:
     charl_free(token);
     return st;
@@ -107,23 +106,19 @@ static charl_status add_operand(const charl__bench_case *c, layer_graphs *l, cha
                                 const char *name, const charl_shape *shape, bool is_parameter,
                                 charl_var **out)
 {
-    charl_status st = CHARL_OK;
-
     if (shape->ndim > 0 && is_parameter) {
         CHARL_TRY(add_weight(l, g, name, shape, out));
     } else if (shape->ndim > 0) {
         *out =
             charl_input(g, name, shape->ndim >= 2 ? c->dtype : CHARL_F32, *shape, CHARL_REPLICATED);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* y = layer(x, w), and one of its gradients, or both, unless `pass` is FORWARD. */
 static charl_status build(const charl__bench_case *c, const layer *d, layer_graphs *l, int pass,
                           charl_graph **out)
 {
-    charl_status st = CHARL_OK;
     const bool of_w = pass == OF_W;
     const bool of_x = d->tokens == 0 && (pass == OF_X || (of_w && d->together));
     charl_var *x, *w = NULL, *bias = NULL, *y, *dy = NULL;
@@ -163,13 +158,11 @@ static charl_status build(const charl__bench_case *c, const layer *d, layer_grap
         CHARL_TRY(bias ? fill_input(c->dev, bias) : CHARL_OK);
     }
     CHARL_TRY(charl_graph_warm_up(g));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status begin(charl__bench_case *c, const layer *d)
 {
-    charl_status st = CHARL_OK;
     layer_graphs *l = NULL;
 
     CHARL_TRY(charl_alloc(sizeof *l, &l));
@@ -181,7 +174,7 @@ static charl_status begin(charl__bench_case *c, const layer *d)
         CHARL_TRY(build(c, d, l, OF_W, &l->of_w));
         charl__bench_add(c, "forward", run_forward, l->of_w, d->amount[FORWARD]);
         charl__bench_add(c, "gradient of w", run_backward, l->of_w, d->amount[OF_W]);
-        goto cleanup;
+        return CHARL_OK;
     }
     if (d->fuses) {
         CHARL_TRY(build(c, d, l, FORWARD, &l->forward));
@@ -196,8 +189,7 @@ static charl_status begin(charl__bench_case *c, const layer *d)
         charl__bench_add(c, d->together ? "of x and w" : "gradient of w", run_backward, l->of_w,
                          d->amount[OF_W]);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void end(charl__bench_case *c)

@@ -26,7 +26,6 @@ static charl_status run_step(void *ctx)
 /* A graph gives its parameters their arenas; it never runs, and their gradients stay 0. */
 static charl_status build(charl__bench_case *c, update *u, int64_t n)
 {
-    charl_status st = CHARL_OK;
     const charl_shape all = {1, {-1}};
     charl_param *p = NULL;
     charl_var *w;
@@ -45,13 +44,11 @@ static charl_status build(charl__bench_case *c, update *u, int64_t n)
         u->g, charl_sum(u->g, charl_reshape(u->g, charl_mul(u->g, w, w), all), 0, false), NULL);
     CHARL_TRY(charl_graph_compile(u->g));
     CHARL_TRY(charl_params_initialize(u->params, 1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status begin(charl__bench_case *c)
 {
-    charl_status st = CHARL_OK;
     charl_optimizer_config config = charl_optimizer_defaults(forms[c->shape->form]);
     update *u = NULL;
     int64_t n;
@@ -66,8 +63,7 @@ static charl_status begin(charl__bench_case *c)
      */
     charl__bench_add(c, "charl", run_step, u,
                      4.0 * (double)n * (4 + 2 * charl_optimizer_get_state_count(u->optimizer)));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void end(charl__bench_case *c)

@@ -38,12 +38,9 @@ static void specialise(charl__roofline *c, int *lanes, int *each, int *chains)
 
 static charl_status create(charl_device *dev, charl__roofline **out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc(sizeof **out, out));
     (*out)->dev = dev;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__roofline_copy(charl_device *dev, int64_t bytes, charl__roofline **out)
@@ -54,12 +51,12 @@ charl_status charl__roofline_copy(charl_device *dev, int64_t bytes, charl__roofl
     int64_t group, groups;
 
     *out = NULL;
-    CHARL_TRY(create(dev, &c));
+    CHARL_TRY_CLEANUP(create(dev, &c));
     specialise(c, &lanes, &each, &chains);
     group = (int64_t)c->launch.local[0] * each * lanes * 4;
     groups = bytes > group ? (bytes + group - 1) / group : 1;
-    CHARL_TRY(charl__buffer_create(dev, (size_t)(groups * group), "benchmark", &c->from));
-    CHARL_TRY(charl__buffer_create(dev, (size_t)(groups * group), "benchmark", &c->to));
+    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)(groups * group), "benchmark", &c->from));
+    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)(groups * group), "benchmark", &c->to));
     c->amount = 2.0 * (double)(groups * group);
     c->launch.entry = "ceiling_copy";
     c->launch.global[0] = (size_t)groups * c->launch.local[0];
@@ -74,7 +71,6 @@ cleanup:
 
 static charl_status prepare_fma(charl__roofline *c)
 {
-    charl_status st = CHARL_OK;
     const int64_t groups = (int64_t)GROUPS_PER_UNIT * charl_device_get_info(c->dev)->compute_units;
     int lanes, each, chains;
     int64_t items;
@@ -88,13 +84,11 @@ static charl_status prepare_fma(charl__roofline *c)
     c->launch.args[0] = charl__raw(CHARL_ARG_OUT, c->to);
     c->launch.args[1] = charl__f32(0.5F);
     c->launch.args[2] = charl__i32(FMA_ROUNDS);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status prepare_wgmma(charl__roofline *c, charl_dtype dtype)
 {
-    charl_status st = CHARL_OK;
     const int64_t groups = charl_device_get_info(c->dev)->compute_units;
 
     CHARL_TRY(charl__buffer_create(c->dev, (size_t)groups * WGMMA_GROUP * 4, "benchmark", &c->to));
@@ -108,13 +102,11 @@ static charl_status prepare_wgmma(charl__roofline *c, charl_dtype dtype)
                        .local = {WGMMA_GROUP},
                        .local_bytes = WGMMA_BYTES,
                        .args = {charl__raw(CHARL_ARG_OUT, c->to), charl__i32(WGMMA_ROUNDS)}};
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status prepare_mma(charl__roofline *c, charl_dtype dtype)
 {
-    charl_status st = CHARL_OK;
     const int size = (int)charl_dtype_size(dtype);
     const int64_t groups = 2 * (int64_t)charl_device_get_info(c->dev)->compute_units;
 
@@ -128,8 +120,7 @@ static charl_status prepare_mma(charl__roofline *c, charl_dtype dtype)
                                .global = {(size_t)groups * MMA_GROUP},
                                .local = {MMA_GROUP},
                                .args = {charl__raw(CHARL_ARG_OUT, c->to), charl__i32(MMA_ROUNDS)}};
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__roofline_multiply(charl_device *dev, charl_dtype dtype, charl__roofline **out)
@@ -141,10 +132,10 @@ charl_status charl__roofline_multiply(charl_device *dev, charl_dtype dtype, char
     charl__roofline *c = NULL;
 
     *out = NULL;
-    CHARL_TRY(create(dev, &c));
-    CHARL_TRY(facts->wgmma && is_half ? prepare_wgmma(c, dtype)
-              : has_mma               ? prepare_mma(c, dtype)
-                                      : prepare_fma(c));
+    CHARL_TRY_CLEANUP(create(dev, &c));
+    CHARL_TRY_CLEANUP(facts->wgmma && is_half ? prepare_wgmma(c, dtype)
+                      : has_mma               ? prepare_mma(c, dtype)
+                                              : prepare_fma(c));
     *out = c;
     c = NULL;
 cleanup:

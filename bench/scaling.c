@@ -91,7 +91,6 @@ static charl_status measure_round(scaling *s, charl_comm *comm, charl_comm *alon
         CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &steps.step_s, 1));
         c->compute_s[i] = is_better(steps.step_s, c->compute_s[i]) ? steps.step_s : c->compute_s[i];
     }
-cleanup:
     return st;
 }
 
@@ -106,12 +105,12 @@ static charl_status measure_steps(scaling *s, charl_comm *comm)
     if (st == CHARL_OK) {
         st = charl_comm_create(&(charl_comm_options){.team = team}, &alone);
     }
-    CHARL_TRY(charl_comm_agree(comm, st));
-    CHARL_TRY(measure_round(s, comm, alone));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
+    CHARL_TRY_CLEANUP(measure_round(s, comm, alone));
     rounds = s->repeats > 0 ? s->repeats : s->here.is_cpu ? CPU_ROUNDS : 1;
-    CHARL_TRY(charl_comm_reduce_i64(comm, CHARL_COMM_MAX, &rounds, 1));
+    CHARL_TRY_CLEANUP(charl_comm_reduce_i64(comm, CHARL_COMM_MAX, &rounds, 1));
     for (int64_t r = 1; r < rounds; r++) {
-        CHARL_TRY(measure_round(s, comm, alone));
+        CHARL_TRY_CLEANUP(measure_round(s, comm, alone));
     }
 cleanup:
     charl_comm_destroy(alone);
@@ -121,15 +120,13 @@ cleanup:
 
 static charl_status time_sum(charl_comm *comm, charl_allreduce *ar, int64_t bytes, double *out)
 {
-    charl_status st = CHARL_OK;
     charl__bench_sum sum = {.ar = ar, .count = bytes / (int64_t)sizeof(float)};
     charl__bench_subject subject = {.run = charl__bench_sum_run, .ctx = &sum};
     const charl__bench_effort effort = {.repeats = SUMS, .calls = bytes > FEW_BYTES ? 1 : 64};
 
     CHARL_TRY(charl__bench_measure(comm, &subject, 1, &effort));
     *out = subject.best_s;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The link that the ranks here are joined by: within a node, or between several. */
@@ -140,13 +137,10 @@ static link_option *link_here(scaling *s, const charl_comm *comm)
 
 static charl_status check_link(scaling *s, charl_comm *comm)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(s->ranks > 1 || link_here(s, comm)->given, CHARL_ERR_CONFIG,
                   "one rank cannot measure a link; HINT mpirun -n 2 charl-bench scaling CONFIG, or "
                   "--near=LATENCY_US,GB_PER_S");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Of the all-reduce that training takes: between GPUs that is one of their own. */
@@ -172,12 +166,12 @@ static charl_status measure_link(scaling *s, charl_comm *comm)
                                                        .compiling = charl__cli_compiling_show},
                                &dev);
     }
-    CHARL_TRY(charl_comm_agree(comm, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
     options.device = dev;
-    CHARL_TRY(charl_slices_block(s->ranks, charl_comm_rank(comm), s->ranks, &mine));
-    CHARL_TRY(charl_allreduce_create(comm, MANY_BYTES / 4, &mine, &options, &ar));
-    CHARL_TRY(time_sum(comm, ar, FEW_BYTES, &few_s));
-    CHARL_TRY(time_sum(comm, ar, MANY_BYTES, &many_s));
+    CHARL_TRY_CLEANUP(charl_slices_block(s->ranks, charl_comm_rank(comm), s->ranks, &mine));
+    CHARL_TRY_CLEANUP(charl_allreduce_create(comm, MANY_BYTES / 4, &mine, &options, &ar));
+    CHARL_TRY_CLEANUP(time_sum(comm, ar, FEW_BYTES, &few_s));
+    CHARL_TRY_CLEANUP(time_sum(comm, ar, MANY_BYTES, &many_s));
     *link_here(s, comm) =
         (link_option){true, charl__scaling_fit(nodes > 1 ? nodes : s->ranks, FEW_BYTES, few_s,
                                                MANY_BYTES, many_s)};
@@ -318,10 +312,10 @@ static int scaling_run(void *ctx, charl_comm *comm)
     const charl__bench_table table = {.format = s->format, .prints = charl_comm_rank(comm) == 0};
 
     s->ranks = charl_comm_size(comm);
-    CHARL_TRY(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
-    CHARL_TRY(check_link(s, comm));
-    CHARL_TRY(measure_steps(s, comm));
-    CHARL_TRY(measure_link(s, comm));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
+    CHARL_TRY_CLEANUP(check_link(s, comm));
+    CHARL_TRY_CLEANUP(measure_steps(s, comm));
+    CHARL_TRY_CLEANUP(measure_link(s, comm));
     if (s->node == 0) {
         s->node = charl_comm_local_size(comm) > 8 ? charl_comm_local_size(comm) : 8;
     }

@@ -45,16 +45,17 @@ static charl_status measure_peak(step_bench *s)
     char select[16];
 
     snprintf(select, sizeof select, "%d", s->found.device);
-    CHARL_TRY(charl_device_open(&(charl_device_request){.select = select,
-                                                        .local_size = 1,
-                                                        .exact = true,
-                                                        .allow_tf32 = s->found.allow_tf32,
-                                                        .compiling = charl__cli_compiling_show},
-                                &dev));
-    CHARL_TRY(charl__roofline_multiply(dev, dtypes[s->found.precision], &peak));
+    CHARL_TRY_CLEANUP(
+        charl_device_open(&(charl_device_request){.select = select,
+                                                  .local_size = 1,
+                                                  .exact = true,
+                                                  .allow_tf32 = s->found.allow_tf32,
+                                                  .compiling = charl__cli_compiling_show},
+                          &dev));
+    CHARL_TRY_CLEANUP(charl__roofline_multiply(dev, dtypes[s->found.precision], &peak));
     subject.ctx = peak;
     subject.on = dev;
-    CHARL_TRY(charl__bench_measure(NULL, &subject, 1, &effort));
+    CHARL_TRY_CLEANUP(charl__bench_measure(NULL, &subject, 1, &effort));
     s->peak = charl__roofline_amount(peak) / subject.median_s;
 cleanup:
     charl__roofline_destroy(peak);
@@ -64,14 +65,11 @@ cleanup:
 
 static charl_status measure(step_bench *s, charl_comm *comm)
 {
-    charl_status st = CHARL_OK;
-
     s->config.row_s = (double)s->ms * 1e-3;
     CHARL_TRY(charl__cli_steps_run(&s->config, comm, (int)s->repeats, NULL, 0, &s->found));
     CHARL_TRY(charl_comm_agree(comm, measure_peak(s)));
     CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_SUM, &s->peak, 1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void print_table(const step_bench *s, int ranks)
@@ -130,8 +128,8 @@ static int run(void *ctx, charl_comm *comm)
     charl_status st = CHARL_OK;
     step_bench *s = ctx;
 
-    CHARL_TRY(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
-    CHARL_TRY(measure(s, comm));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
+    CHARL_TRY_CLEANUP(measure(s, comm));
     if (charl_comm_rank(comm) == 0) {
         print[s->format](s, charl_comm_size(comm));
     }

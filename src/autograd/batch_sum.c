@@ -14,14 +14,11 @@
 
 static charl_status infer_batch_sum(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(inf->in[0].dtype == CHARL_F32, CHARL_ERR_DTYPE,
                   "sums over the batch are f32, not %s", charl_dtype_name(inf->in[0].dtype));
     inf->out[0] = inf->in[0];
     inf->out[0].batch = CHARL_REPLICATED;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The sum is linear with coefficient 1 in every rank's part. */
@@ -87,12 +84,12 @@ static charl_status enqueue_spread(const charl_enqueue *e)
     charl_tensor *lane = NULL;
 
     for (int j = 0; j < e->slices->n_lanes; j++) {
-        CHARL_TRY(charl__tensor_view(e->out[0]->buffer, CHARL_F32, &e->out[0]->shape,
-                                     e->out[0]->offset + j * e->lane_stride[0], &lane));
+        CHARL_TRY_CLEANUP(charl__tensor_view(e->out[0]->buffer, CHARL_F32, &e->out[0]->shape,
+                                             e->out[0]->offset + j * e->lane_stride[0], &lane));
         if (e->slices->lane_lo[j] == 0) {
-            CHARL_TRY(charl__tensor_copy(e->in[0], lane));
+            CHARL_TRY_CLEANUP(charl__tensor_copy(e->in[0], lane));
         } else {
-            CHARL_TRY(charl__tensor_fill(lane, -0.0));
+            CHARL_TRY_CLEANUP(charl__tensor_fill(lane, -0.0));
         }
         charl_tensor_release(lane);
         lane = NULL;

@@ -12,7 +12,6 @@
 static charl_status gather_operands(charl_graph *g, const charl_op *op, charl_node *n,
                                     charl_var *const *in, int n_in)
 {
-    charl_status st = CHARL_OK;
     bool all_partial = op->moves || op == &charl__op_batch_sum;
 
     for (int i = 0; i < n_in; i++) {
@@ -24,13 +23,11 @@ static charl_status gather_operands(charl_graph *g, const charl_op *op, charl_no
         CHARL_TRY(charl_graph_status(g));
     }
     n->n_in = n_in;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_outputs(const charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     bool batched = false;
 
     for (int i = 0; i < inf->n_in; i++) {
@@ -46,8 +43,7 @@ static charl_status check_outputs(const charl_infer *inf)
                       CHARL_ERR_SHAPE, "the leading extent must stay the batch, in %d slices",
                       inf->n_slices);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Infer first, so that a node exists only when it is valid. */
@@ -65,8 +61,8 @@ static charl_status infer_types(charl_graph *g, const charl_op *op, const void *
                          .n_slices = g->slices.count,
                          .wgmma = g->dev && charl__device_facts(g->dev)->wgmma,
                          .n_out = 1};
-    CHARL_TRY(charl__infer(op, inf));
-    CHARL_TRY(check_outputs(inf));
+    CHARL_TRY_CLEANUP(charl__infer(op, inf));
+    CHARL_TRY_CLEANUP(check_outputs(inf));
 cleanup:
     if (st != CHARL_OK) {
         charl__error_prefix("%s%s%s: ", g->scope, g->scope[0] ? "." : "", op->name);
@@ -77,7 +73,6 @@ cleanup:
 static charl_status append(charl_graph *g, const charl_op *op, const void *attr,
                            charl_var *const *in, int n_in, charl_var **outs)
 {
-    charl_status st = CHARL_OK;
     charl_node operands = {0};
     charl_type type[CHARL_OP_MAX_IN];
     charl_infer inf;
@@ -101,8 +96,7 @@ static charl_status append(charl_graph *g, const charl_op *op, const void *attr,
         n->out[n->n_out++] = v;
         outs[k] = v;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__apply(charl_graph *g, const charl_op *op, const void *attr, charl_var *const *in,

@@ -7,13 +7,10 @@
 
 static charl_status create_outputs(charl_device *dev, const charl_infer *inf, charl_tensor **out)
 {
-    charl_status st = CHARL_OK;
-
     for (int k = 0; k < inf->n_out; k++) {
         CHARL_TRY(charl_tensor_create(dev, inf->out[k].dtype, &inf->out[k].shape, &out[k]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *attr,
@@ -38,9 +35,9 @@ charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *at
                        .slices = &whole};
 
     memset(out, 0, CHARL_OP_MAX_OUT * sizeof *out);
-    CHARL_REQUIRE(n_in <= CHARL_OP_MAX_IN && (charl__op_launches(op) || op->view),
-                  CHARL_ERR_INVALID, "%s cannot run by itself", op->name);
-    CHARL_TRY(charl_slices_block(1, 0, 1, &whole));
+    CHARL_REQUIRE_CLEANUP(n_in <= CHARL_OP_MAX_IN && (charl__op_launches(op) || op->view),
+                          CHARL_ERR_INVALID, "%s cannot run by itself", op->name);
+    CHARL_TRY_CLEANUP(charl_slices_block(1, 0, 1, &whole));
     for (int i = 0; i < n_in; i++) {
         type[i] = (charl_type){in[i]->dtype, in[i]->shape, CHARL_REPLICATED};
     }
@@ -50,19 +47,20 @@ charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *at
         goto cleanup;
     }
     if (op->view) {
-        CHARL_TRY(charl_tensor_reshape(in[0], &inf.out[0].shape, &out[0]));
+        CHARL_TRY_CLEANUP(charl_tensor_reshape(in[0], &inf.out[0].shape, &out[0]));
         goto cleanup;
     }
-    CHARL_TRY(create_outputs(dev, &inf, made));
-    CHARL_TRY(charl_tensor_create(dev, CHARL_U32, &(charl_shape){1, {CHARL_STEP_WORDS}}, &step));
+    CHARL_TRY_CLEANUP(create_outputs(dev, &inf, made));
+    CHARL_TRY_CLEANUP(
+        charl_tensor_create(dev, CHARL_U32, &(charl_shape){1, {CHARL_STEP_WORDS}}, &step));
     if (inf.workspace > 0) {
-        CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {(inf.workspace + 3) / 4}},
-                                      &workspace));
+        CHARL_TRY_CLEANUP(charl_tensor_create(
+            dev, CHARL_F32, &(charl_shape){1, {(inf.workspace + 3) / 4}}, &workspace));
     }
     e.n_out = inf.n_out;
     e.workspace = workspace;
     e.step = step;
-    CHARL_TRY(charl__op_enqueue(op, &e));
+    CHARL_TRY_CLEANUP(charl__op_enqueue(op, &e));
     memcpy(out, made, sizeof made);
     memset(made, 0, sizeof made);
 cleanup:
@@ -77,7 +75,6 @@ cleanup:
 charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const *in, int n_in,
                          charl_tensor **out)
 {
-    charl_status st = CHARL_OK;
     const charl_op *found = charl__op_find(op);
 
     memset(out, 0, CHARL_OP_MAX_OUT * sizeof *out);
@@ -92,6 +89,5 @@ charl_status charl_apply(charl_device *dev, const char *op, charl_tensor *const 
         CHARL_REQUIRE(in[i], CHARL_ERR_INVALID, "%s: operand %d is NULL", op, i);
     }
     CHARL_TRY(charl__run_op(dev, found, NULL, in, n_in, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -18,16 +18,17 @@ static charl_status check_lane(const charl_node *n, int k, int lane)
     double *value = NULL;
     void *raw = NULL;
 
-    CHARL_TRY(charl__var_lane(v, lane, &t));
-    CHARL_TRY(charl_alloc_array(count, size, &raw));
-    CHARL_TRY(charl_alloc_array(count, sizeof *value, &value));
-    CHARL_TRY(charl_tensor_read(t, raw, (size_t)count * size));
+    CHARL_TRY_CLEANUP(charl__var_lane(v, lane, &t));
+    CHARL_TRY_CLEANUP(charl_alloc_array(count, size, &raw));
+    CHARL_TRY_CLEANUP(charl_alloc_array(count, sizeof *value, &value));
+    CHARL_TRY_CLEANUP(charl_tensor_read(t, raw, (size_t)count * size));
     charl__decode(v->type.dtype, raw, count, value);
     for (int64_t i = 0; i < count; i++) {
-        CHARL_REQUIRE(isfinite(value[i]), CHARL_ERR_NONFINITE,
-                      "%s (%s) is the first operator whose output is not finite: element %lld of "
-                      "output %d is %g",
-                      n->name, n->op->formula, (long long)i, k, value[i]);
+        CHARL_REQUIRE_CLEANUP(
+            isfinite(value[i]), CHARL_ERR_NONFINITE,
+            "%s (%s) is the first operator whose output is not finite: element %lld of "
+            "output %d is %g",
+            n->name, n->op->formula, (long long)i, k, value[i]);
     }
 cleanup:
     charl_tensor_release(t);
@@ -38,8 +39,6 @@ cleanup:
 
 static charl_status check_node(charl_graph *g, const charl_node *n)
 {
-    charl_status st = CHARL_OK;
-
     for (int k = 0; k < n->n_out; k++) {
         const charl_type *type = &n->out[k]->type;
         const int lanes = type->batch == CHARL_PARTIAL ? g->slices.n_lanes : 1;
@@ -48,14 +47,11 @@ static charl_status check_node(charl_graph *g, const charl_node *n)
             CHARL_TRY(check_lane(n, k, j));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__graph_replay_checked(charl_graph *g, int first, int last)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < g->nodes.count; i++) {
         const charl_node *n = charl__node(g, i);
 
@@ -65,6 +61,5 @@ charl_status charl__graph_replay_checked(charl_graph *g, int first, int last)
             CHARL_TRY(check_node(g, n));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

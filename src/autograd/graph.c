@@ -14,8 +14,6 @@
 
 charl_status charl__list_add(charl_list *l, void *item)
 {
-    charl_status st = CHARL_OK;
-
     if (l->count == l->capacity) {
         const int capacity = l->capacity ? 2 * l->capacity : 64;
 
@@ -23,8 +21,7 @@ charl_status charl__list_add(charl_list *l, void *item)
         l->capacity = capacity;
     }
     l->item[l->count++] = item;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, charl_graph **out)
@@ -33,7 +30,7 @@ charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, c
     charl_graph *g = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *g, &g));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *g, &g));
     g->dev = dev;
     g->training = true;
     g->bucket_elements = INT64_MAX;
@@ -41,7 +38,7 @@ charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, c
     if (slices) {
         g->slices = *slices;
     } else {
-        CHARL_TRY(charl_slices_block(1, 0, 1, &g->slices));
+        CHARL_TRY_CLEANUP(charl_slices_block(1, 0, 1, &g->slices));
     }
     *out = g;
     g = NULL;
@@ -199,12 +196,9 @@ charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, .
 
 charl_status charl_graph_status(const charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(g->status == CHARL_OK, g->status, "%s",
                   g->message ? g->message : charl_status_text(g->status));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl_graph_scope_begin(charl_graph *g, const char *name)
@@ -253,13 +247,13 @@ charl_status charl__var_new(charl_graph *g, charl_type type, charl_var **out)
     charl_var *v = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_shape_check(&type.shape));
-    CHARL_TRY(charl_alloc(sizeof *v, &v));
+    CHARL_TRY_CLEANUP(charl_shape_check(&type.shape));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *v, &v));
     v->g = g;
     v->id = g->vars.count;
     v->type = type;
     v->segment = -1;
-    CHARL_TRY(charl__list_add(&g->vars, v));
+    CHARL_TRY_CLEANUP(charl__list_add(&g->vars, v));
     *out = v;
     v = NULL;
 cleanup:
@@ -274,16 +268,17 @@ charl_status charl__node_new(charl_graph *g, const charl_op *op, const void *att
     charl_node *n = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *n, &n));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *n, &n));
     n->op = op;
     n->position = g->nodes.count;
     n->part = g->has_gradients ? 0 : g->part;
-    CHARL_TRY(charl_strdup(charl__graph_next_name(g, op->name, name, sizeof name), &n->name));
+    CHARL_TRY_CLEANUP(
+        charl_strdup(charl__graph_next_name(g, op->name, name, sizeof name), &n->name));
     if (op->attr_size) {
-        CHARL_TRY(charl_alloc(op->attr_size, &n->attr));
+        CHARL_TRY_CLEANUP(charl_alloc(op->attr_size, &n->attr));
         memcpy(n->attr, attr, op->attr_size);
     }
-    CHARL_TRY(charl__list_add(&g->nodes, n));
+    CHARL_TRY_CLEANUP(charl__list_add(&g->nodes, n));
     *out = n;
     n = NULL;
 cleanup:
@@ -293,7 +288,6 @@ cleanup:
 
 static charl_status new_input(charl_graph *g, const char *name, charl_type type, charl_var **out)
 {
-    charl_status st = CHARL_OK;
     charl_var *v = NULL;
 
     CHARL_TRY(charl_shape_check(&type.shape));
@@ -307,8 +301,7 @@ static charl_status new_input(charl_graph *g, const char *name, charl_type type,
     v->leaf = CHARL_LEAF_INPUT;
     CHARL_TRY(charl_strdup(name, &v->name));
     *out = v;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_var *charl_input(charl_graph *g, const char *name, charl_dtype dtype, charl_shape shape,

@@ -9,7 +9,6 @@ static bool is_half(charl_dtype d)
 
 static charl_status check_half(const charl_op *op, const charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     charl_dtype first = CHARL_DTYPE_COUNT;
 
     for (int i = 0; i < inf->n_in; i++) {
@@ -26,19 +25,15 @@ static charl_status check_half(const charl_op *op, const charl_infer *inf)
             first = d;
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__infer(const charl_op *op, charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     inf->layout = op->layout;
     CHARL_TRY(check_half(op, inf));
     CHARL_TRY(op->infer(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype)
@@ -48,7 +43,6 @@ charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype)
 
 charl_status charl__infer_rows(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     charl_batch batch = CHARL_REPLICATED;
     int64_t rows = -1;
 
@@ -66,19 +60,15 @@ charl_status charl__infer_rows(charl_infer *inf)
     for (int k = 0; k < inf->n_out; k++) {
         inf->out[k].batch = batch;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__infer_same(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(charl__is_float(inf->in[0].dtype), CHARL_ERR_DTYPE,
                   "the operand is %s, not a float", charl_dtype_name(inf->in[0].dtype));
     inf->out[0] = inf->in[0];
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand, int64_t *inner,
@@ -144,7 +134,6 @@ static bool is_less(const charl_shape *s, const charl_shape *full)
 
 charl_status charl__infer_broadcast(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     int full = 0;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -181,6 +170,5 @@ charl_status charl__infer_broadcast(charl_infer *inf)
                       CHARL_ERR_SHAPE, "operand %d %s would move the batch extent", i,
                       charl_shape_format(&inf->in[i].shape, b));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

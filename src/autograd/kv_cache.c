@@ -17,14 +17,11 @@ struct charl__kv_cache {
 charl_status charl__kv_cache_create(charl_device *dev, int64_t positions, charl_tensor *position,
                                     charl__kv_cache **out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc(sizeof **out, out));
     (*out)->dev = dev;
     (*out)->positions = positions;
     (*out)->position = charl_tensor_retain(position);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__kv_cache_destroy(charl__kv_cache *c)
@@ -68,13 +65,13 @@ static charl_status take_layer(charl__kv_cache *c, int k, const charl_shape *sha
     charl_tensor *made = NULL;
 
     if (k == c->layers.count) {
-        CHARL_TRY(charl_tensor_create(c->dev, CHARL_F32, shape, &made));
-        CHARL_TRY(charl__list_add(&c->layers, made));
+        CHARL_TRY_CLEANUP(charl_tensor_create(c->dev, CHARL_F32, shape, &made));
+        CHARL_TRY_CLEANUP(charl__list_add(&c->layers, made));
         made = NULL;
     }
     *out = c->layers.item[k];
-    CHARL_REQUIRE(charl_shape_equal(charl_tensor_get_shape(*out), shape), CHARL_ERR_INVALID,
-                  "attention %d: the cache is that of another model", k);
+    CHARL_REQUIRE_CLEANUP(charl_shape_equal(charl_tensor_get_shape(*out), shape), CHARL_ERR_INVALID,
+                          "attention %d: the cache is that of another model", k);
 cleanup:
     charl_tensor_release(made);
     return st;

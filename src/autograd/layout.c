@@ -58,7 +58,6 @@ static charl_var *operand(const charl_node *n, int i)
 /* The operator's rule once more: what it says of layouts, and what workspace it then needs. */
 static charl_status ask(const charl_node *n, bool channels_last, charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     charl_type type[CHARL_OP_MAX_IN];
 
     for (int i = 0; i < n->n_in; i++) {
@@ -72,8 +71,7 @@ static charl_status ask(const charl_node *n, bool channels_last, charl_infer *in
                          .channels_last = channels_last,
                          .n_out = 1};
     CHARL_TRY(charl__infer(n->op, inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Elementwise operators can where operands broadcast along channels. */
@@ -98,13 +96,12 @@ static bool is_reshape(const charl_node *n)
 
 static charl_status visit(layouts *l, const charl_node *n)
 {
-    charl_status st = CHARL_OK;
     const charl_var *first = NULL;
     charl_op_layout layout = n->op->layout;
     charl_infer inf;
 
     if (is_reshape(n)) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (layout != CHARL_LAYOUT_ROWS) {
         CHARL_TRY(ask(n, false, &inf));
@@ -124,8 +121,7 @@ static charl_status visit(layouts *l, const charl_node *n)
             first = v;
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* reshape, from or to an image that lies channels-last. */
@@ -164,7 +160,6 @@ static const charl_op op_relayout = {
 /* Let the node know what has been chosen for its operands. */
 static charl_status settle(charl_node *n)
 {
-    charl_status st = CHARL_OK;
     bool any = false;
     charl_infer inf;
 
@@ -177,13 +172,11 @@ static charl_status settle(charl_node *n)
         CHARL_TRY(ask(n, true, &inf));
         n->workspace = inf.workspace;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status choose(layouts *l)
 {
-    charl_status st = CHARL_OK;
     charl_graph *g = l->g;
 
     for (int i = 0; i < g->vars.count; i++) {
@@ -206,8 +199,7 @@ static charl_status choose(layouts *l)
     for (int i = 0; i < g->nodes.count; i++) {
         CHARL_TRY(settle(charl__node(g, i)));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__graph_choose_layouts(charl_graph *g)
@@ -218,10 +210,10 @@ charl_status charl__graph_choose_layouts(charl_graph *g)
     if (!charl__device_facts(g->dev)->wgmma) {
         goto cleanup;
     }
-    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *l.group, &l.group));
-    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *l.wanted, &l.wanted));
-    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *l.refused, &l.refused));
-    CHARL_TRY(choose(&l));
+    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *l.group, &l.group));
+    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *l.wanted, &l.wanted));
+    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *l.refused, &l.refused));
+    CHARL_TRY_CLEANUP(choose(&l));
 cleanup:
     charl_free(l.group);
     charl_free(l.wanted);

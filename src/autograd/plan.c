@@ -56,8 +56,6 @@ static charl_var *reusable(const charl_node *n, int k)
 
 static charl_status find_lifetimes(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < g->vars.count; i++) {
         charl_var *v = charl__var(g, i);
 
@@ -88,8 +86,7 @@ static charl_status find_lifetimes(charl_graph *g)
             charl__var_root(charl__var(g, i))->last = INT_MAX;
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void reuse_in_place(charl_graph *g)
@@ -155,7 +152,6 @@ static int64_t lowest_offset(charl_var *const *placed, int n_placed, const charl
 static charl_status place(charl_graph *g, charl_var *const *placed, int n_placed, charl_var *v,
                           charl_var **near)
 {
-    charl_status st = CHARL_OK;
     const int64_t limit = charl_device_get_info(g->dev)->max_alloc_bytes;
 
     CHARL_REQUIRE(v->bytes <= limit, CHARL_ERR_NOMEM,
@@ -180,8 +176,7 @@ static charl_status place(charl_graph *g, charl_var *const *placed, int n_placed
     if (v->offset + v->bytes > g->segment_bytes[v->segment]) {
         g->segment_bytes[v->segment] = v->offset + v->bytes;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Lifetimes and offsets; nothing is allocated. */
@@ -191,13 +186,13 @@ static charl_status place_all(charl_graph *g)
     charl_var **todo = NULL, **near = NULL;
     int n = 0;
 
-    CHARL_TRY(find_lifetimes(g));
+    CHARL_TRY_CLEANUP(find_lifetimes(g));
     for (int i = 0; i < g->vars.count; i++) {
         g->unplanned_bytes += in_arena(charl__var(g, i)) ? charl__var(g, i)->bytes : 0;
     }
     reuse_in_place(g);
-    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *todo, &todo));
-    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *near, &near));
+    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *todo, &todo));
+    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *near, &near));
     for (int i = 0; i < g->vars.count; i++) {
         if (in_arena(charl__var(g, i))) {
             todo[n++] = charl__var(g, i);
@@ -205,7 +200,7 @@ static charl_status place_all(charl_graph *g)
     }
     qsort(todo, (size_t)n, sizeof *todo, by_size);
     for (int i = 0; i < n; i++) {
-        CHARL_TRY(place(g, todo, i, todo[i], near));
+        CHARL_TRY_CLEANUP(place(g, todo, i, todo[i], near));
     }
     g->placed = true;
 cleanup:
@@ -219,9 +214,9 @@ charl_status charl__graph_measure(charl_graph *g, int64_t *bytes)
     charl_status st = CHARL_OK;
 
     *bytes = 0;
-    CHARL_TRY(charl__graph_prepare(g));
+    CHARL_TRY_CLEANUP(charl__graph_prepare(g));
     if (!g->placed) {
-        CHARL_TRY(place_all(g));
+        CHARL_TRY_CLEANUP(place_all(g));
     }
     for (int s = 0; s < g->n_segments; s++) {
         *bytes += g->segment_bytes[s];
@@ -235,8 +230,6 @@ cleanup:
 
 charl_status charl__graph_plan_memory(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     if (!g->placed) {
         CHARL_TRY(place_all(g));
     }
@@ -251,6 +244,5 @@ charl_status charl__graph_plan_memory(charl_graph *g)
                                            &g->segment[s]));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

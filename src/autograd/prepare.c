@@ -147,7 +147,6 @@ static void claim(charl_graph *g, charl_var *p, int k)
 /* Let v, gradient k of p, end in the arena, appending a node where it is not computed there. */
 static charl_status settle(charl_graph *g, charl_var *p, int k, charl_var **v)
 {
-    charl_status st = CHARL_OK;
     charl_var *root = charl__var_root(*v);
     const bool is_there = root->grad_of == p->param && root->grad_share == k;
 
@@ -166,8 +165,7 @@ static charl_status settle(charl_graph *g, charl_var *p, int k, charl_var **v)
     root = charl__var_root(*v);
     root->grad_of = p->param;
     root->grad_share = k;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* With the whole batch here every gradient of p is complete: one. */
@@ -188,8 +186,6 @@ static void join(charl_graph *g, charl_var *p)
 
 static charl_status settle_param(charl_graph *g, charl_var *p)
 {
-    charl_status st = CHARL_OK;
-
     if (p->more.count > 0 && completes(g)) {
         join(g, p);
         CHARL_TRY(charl_graph_status(g));
@@ -201,8 +197,7 @@ static charl_status settle_param(charl_graph *g, charl_var *p)
         CHARL_TRY(settle(g, p, k, &v));
         p->more.item[k - 1] = v;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_trained(const charl_var *v)
@@ -212,7 +207,6 @@ static bool is_trained(const charl_var *v)
 
 static charl_status settle_gradients(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
     const int n_vars = g->vars.count; /* appended ones are no parameters */
 
     for (int i = 0; i < n_vars; i++) {
@@ -238,8 +232,7 @@ static charl_status settle_gradients(charl_graph *g)
         }
     }
     link_views(g); /* the sums that joining completed */
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__graph_mark_live(charl_graph *g)
@@ -285,8 +278,8 @@ static charl_status lay_out(charl_graph *g)
     finish *done = NULL;
     int *order = NULL, n = 0;
 
-    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *done, &done));
-    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *order, &order));
+    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *done, &done));
+    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *order, &order));
     for (int i = 0; i < g->vars.count; i++) {
         const charl_var *v = charl__var(g, i);
 
@@ -299,7 +292,7 @@ static charl_status lay_out(charl_graph *g)
     for (int i = 0; i < n; i++) {
         order[i] = done[i].index;
     }
-    CHARL_TRY(charl__params_layout(g->params, order, n));
+    CHARL_TRY_CLEANUP(charl__params_layout(g->params, order, n));
 cleanup:
     charl_free(done);
     charl_free(order);
@@ -308,8 +301,6 @@ cleanup:
 
 static charl_status share_gradients(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; g->has_gradients && i < g->vars.count && !completes(g); i++) {
         const charl_var *v = charl__var(g, i);
 
@@ -317,31 +308,30 @@ static charl_status share_gradients(charl_graph *g)
             CHARL_TRY(charl__params_share(v->param, v->more.count));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status prepare(charl_graph *g)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_REQUIRE(!g->params || !g->params->dev || g->params->dev == g->dev, CHARL_ERR_INVALID,
-                  "the parameters of this graph lie on another device");
-    CHARL_TRY(charl__graph_choose_layouts(g));
+    CHARL_REQUIRE_CLEANUP(!g->params || !g->params->dev || g->params->dev == g->dev,
+                          CHARL_ERR_INVALID, "the parameters of this graph lie on another device");
+    CHARL_TRY_CLEANUP(charl__graph_choose_layouts(g));
     link_views(g);
-    CHARL_TRY(settle_gradients(g));
+    CHARL_TRY_CLEANUP(settle_gradients(g));
     charl__graph_mark_live(g);
     g->planned = true;
     if (g->params && !charl__params_is_laid_out(g->params)) {
-        CHARL_TRY(lay_out(g));
+        CHARL_TRY_CLEANUP(lay_out(g));
     }
-    CHARL_TRY(share_gradients(g));
-    CHARL_TRY(charl__graph_fuse(g));
+    CHARL_TRY_CLEANUP(share_gradients(g));
+    CHARL_TRY_CLEANUP(charl__graph_fuse(g));
     if (g->params && !g->params->dev) {
-        CHARL_TRY(charl__params_allocate(g->params, g->dev));
+        CHARL_TRY_CLEANUP(charl__params_allocate(g->params, g->dev));
     }
     if (g->params && g->precision != CHARL_F32) {
-        CHARL_TRY(charl__params_use_half(g->params, g->precision));
+        CHARL_TRY_CLEANUP(charl__params_use_half(g->params, g->precision));
     }
 cleanup:
     if (st != CHARL_OK) {
@@ -352,13 +342,10 @@ cleanup:
 
 charl_status charl__graph_prepare(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_graph_status(g));
     CHARL_REQUIRE(g->dev, CHARL_ERR_INVALID, "a graph without a device cannot be compiled");
     if (!g->planned) {
         CHARL_TRY(prepare(g));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

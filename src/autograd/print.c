@@ -12,7 +12,6 @@ static const char *batch_name(charl_batch b)
 
 static charl_status print_node(const charl_graph *g, const charl_node *n, charl__text *t)
 {
-    charl_status st = CHARL_OK;
     char shape[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(charl__text_printf(t, "%4d %-16s %-40s", n->position, n->op->name, n->name));
@@ -29,13 +28,11 @@ static charl_status print_node(const charl_graph *g, const charl_node *n, charl_
         CHARL_TRY(charl__text_printf(t, " %s", charl_var_get_name(n->in[i])));
     }
     CHARL_TRY(charl__text_printf(t, "%s\n", g->planned && !n->live ? "  (dead)" : ""));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status print_dot_node(const charl_node *n, charl__text *t)
 {
-    charl_status st = CHARL_OK;
     char shape[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(
@@ -51,8 +48,7 @@ static charl_status print_dot_node(const charl_node *n, charl__text *t)
                                          v->id, charl_var_get_name(v), v->id, n->position));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_graph_print(const charl_graph *g, bool dot, char **out)
@@ -61,15 +57,15 @@ charl_status charl_graph_print(const charl_graph *g, bool dot, char **out)
     charl__text t = {0};
 
     *out = NULL;
-    CHARL_TRY(charl__text_printf(&t, "%s", dot ? "digraph charl {\n" : ""));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", dot ? "digraph charl {\n" : ""));
     for (int i = 0; i < g->nodes.count; i++) {
         if (!dot) {
-            CHARL_TRY(print_node(g, charl__node(g, i), &t));
+            CHARL_TRY_CLEANUP(print_node(g, charl__node(g, i), &t));
         } else if (!g->planned || charl__node(g, i)->live) {
-            CHARL_TRY(print_dot_node(charl__node(g, i), &t));
+            CHARL_TRY_CLEANUP(print_dot_node(charl__node(g, i), &t));
         }
     }
-    CHARL_TRY(charl__text_printf(&t, "%s", dot ? "}\n" : ""));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", dot ? "}\n" : ""));
     *out = charl__text_steal(&t);
 cleanup:
     charl__text_fini(&t);

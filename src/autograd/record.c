@@ -9,8 +9,6 @@
 
 static charl_status bind_leaf(charl_graph *g, charl_var *v)
 {
-    charl_status st = CHARL_OK;
-
     switch (v->leaf) {
     case CHARL_LEAF_INPUT:
         if (v->tensor) {
@@ -29,14 +27,12 @@ static charl_status bind_leaf(charl_graph *g, charl_var *v)
     case CHARL_LEAF_NONE:
         break;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Memory of lane j of v, under v's own type. */
 charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out)
 {
-    charl_status st = CHARL_OK;
     charl_var *root = charl__var_root(v);
     const int64_t n = charl_shape_count(&v->type.shape);
     const int64_t size = (int64_t)charl_dtype_size(v->type.dtype);
@@ -56,8 +52,7 @@ charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out)
                                      root->offset / size + j * n, out));
     }
     (*out)->channels_last = v->channels_last;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int64_t lane_stride(charl_var *v)
@@ -71,7 +66,6 @@ static int64_t lane_stride(charl_var *v)
 /* The tensor that users see: all lanes of a PARTIAL, where they are contiguous. */
 static charl_status bind_kept(charl_graph *g, charl_var *v)
 {
-    charl_status st = CHARL_OK;
     const charl_var *root = charl__var_root(v);
     charl_shape shape = v->type.shape;
     const bool lanes = v->type.batch == CHARL_PARTIAL && g->slices.n_lanes > 1 && !root->grad_of;
@@ -88,14 +82,11 @@ static charl_status bind_kept(charl_graph *g, charl_var *v)
     } else {
         CHARL_TRY(charl__var_lane(v, 0, &v->tensor));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status bind(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < g->vars.count; i++) {
         CHARL_TRY(bind_leaf(g, charl__var(g, i)));
     }
@@ -107,8 +98,7 @@ static charl_status bind(charl_graph *g)
             CHARL_TRY(bind_kept(g, v));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void release_all(charl_tensor **t, int n)
@@ -134,22 +124,22 @@ static charl_status enqueue_lane(charl_graph *g, charl_node *n, int lane)
                        .step = charl__steps_tensor(g->steps)};
 
     for (int i = 0; i < n->n_in; i++) {
-        CHARL_TRY(
+        CHARL_TRY_CLEANUP(
             charl__var_lane(n->in[i], n->in[i]->type.batch == CHARL_PARTIAL ? lane : 0, &in[i]));
     }
     for (int k = 0; k < n->n_out; k++) {
-        CHARL_TRY(charl__var_lane(n->out[k], lane, &out[k]));
+        CHARL_TRY_CLEANUP(charl__var_lane(n->out[k], lane, &out[k]));
         e.lane_stride[k] = n->out[k]->type.batch == CHARL_PARTIAL ? lane_stride(n->out[k]) : 0;
         e.rounds[k] = charl__var_root(n->out[k])->rounds;
     }
     if (n->scratch) {
         const charl_shape words = {1, {n->scratch->bytes / 4}};
 
-        CHARL_TRY(charl__tensor_view(g->segment[n->scratch->segment], CHARL_F32, &words,
-                                     n->scratch->offset / 4, &workspace));
+        CHARL_TRY_CLEANUP(charl__tensor_view(g->segment[n->scratch->segment], CHARL_F32, &words,
+                                             n->scratch->offset / 4, &workspace));
         e.workspace = workspace;
     }
-    CHARL_TRY(charl__op_enqueue(n->op, &e));
+    CHARL_TRY_CLEANUP(charl__op_enqueue(n->op, &e));
 cleanup:
     release_all(in, n->n_in);
     release_all(out, n->n_out);
@@ -165,7 +155,7 @@ static charl_status enqueue_node(charl_graph *g, charl_node *n)
 
     n->launch_first = charl__recording_count(g->recording);
     for (int j = 0; j < times; j++) {
-        CHARL_TRY(enqueue_lane(g, n, j));
+        CHARL_TRY_CLEANUP(enqueue_lane(g, n, j));
     }
     n->launch_last = charl__recording_count(g->recording);
 cleanup:
@@ -177,8 +167,6 @@ cleanup:
 
 static charl_status add_action(charl_graph *g, charl_action a)
 {
-    charl_status st = CHARL_OK;
-
     if (g->n_actions == g->action_capacity) {
         const int capacity = g->action_capacity ? 2 * g->action_capacity : 16;
 
@@ -186,14 +174,12 @@ static charl_status add_action(charl_graph *g, charl_action a)
         g->action_capacity = capacity;
     }
     g->action[g->n_actions++] = a;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Launches recorded since the last action become one stretch. */
 static charl_status close_stretch(charl_graph *g, int *from)
 {
-    charl_status st = CHARL_OK;
     const int to = charl__recording_count(g->recording);
 
     charl__recording_mark(g->recording);
@@ -202,8 +188,7 @@ static charl_status close_stretch(charl_graph *g, int *from)
             add_action(g, (charl_action){.kind = CHARL_DO_REPLAY, .first = *from, .last = to}));
     }
     *from = to;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 typedef struct bucket {
@@ -234,12 +219,11 @@ static int finish_of(const charl_graph *g, int64_t begin, int64_t end)
 /* In the order of the arena. */
 static charl_status find_buckets(const charl_graph *g, bucket **out, int *n)
 {
-    charl_status st = CHARL_OK;
     int64_t begin = 0, end;
 
     *n = 0;
     if (!g->ready || !g->params || !g->has_gradients) {
-        goto cleanup;
+        return CHARL_OK;
     }
     for (; (end = charl__params_range(g->params, &begin, g->bucket_elements)) > begin;
          begin = end) {
@@ -247,16 +231,13 @@ static charl_status find_buckets(const charl_graph *g, bucket **out, int *n)
         (*out)[*n] = (bucket){begin, end, finish_of(g, begin, end)};
         (*n)++;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Report what node number `position` finishes. The first gradients of a backward pass may lie last:
  * a share of a table that the output layer uses, too. */
 static charl_status close_buckets(charl_graph *g, const bucket *b, int n, int position, int *from)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < n; i++) {
         if (b[i].closing == position) {
             CHARL_TRY(close_stretch(g, from));
@@ -265,8 +246,7 @@ static charl_status close_buckets(charl_graph *g, const bucket *b, int n, int po
                                                    .count = b[i].end - b[i].begin}));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Behind each report, of the launches from number `backward` on. */
@@ -291,7 +271,7 @@ static charl_status record_nodes(charl_graph *g)
     bucket *buckets = NULL;
     int n_buckets = 0, from = 0, backward = 0;
 
-    CHARL_TRY(find_buckets(g, &buckets, &n_buckets));
+    CHARL_TRY_CLEANUP(find_buckets(g, &buckets, &n_buckets));
     for (int i = 0; i < g->nodes.count; i++) {
         charl_node *n = charl__node(g, i);
 
@@ -300,18 +280,19 @@ static charl_status record_nodes(charl_graph *g)
             backward = charl__recording_count(g->recording);
         }
         if (n->live && n->op == &charl__op_batch_sum && !charl__graph_is_whole(g)) {
-            CHARL_REQUIRE(g->collective, CHARL_ERR_INVALID,
-                          "%s: this graph has part of the batch, but nothing that sums over ranks",
-                          n->name);
-            CHARL_TRY(close_stretch(g, &from));
-            CHARL_TRY(add_action(g, (charl_action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
+            CHARL_REQUIRE_CLEANUP(
+                g->collective, CHARL_ERR_INVALID,
+                "%s: this graph has part of the batch, but nothing that sums over ranks", n->name);
+            CHARL_TRY_CLEANUP(close_stretch(g, &from));
+            CHARL_TRY_CLEANUP(
+                add_action(g, (charl_action){.kind = CHARL_DO_COLLECTIVE, .node = n}));
         } else if (n->live && charl__op_launches(n->op)) {
-            CHARL_TRY(enqueue_node(g, n));
+            CHARL_TRY_CLEANUP(enqueue_node(g, n));
         }
-        CHARL_TRY(close_buckets(g, buckets, n_buckets, i, &from));
+        CHARL_TRY_CLEANUP(close_buckets(g, buckets, n_buckets, i, &from));
     }
-    CHARL_TRY(close_buckets(g, buckets, n_buckets, -1, &from));
-    CHARL_TRY(close_stretch(g, &from));
+    CHARL_TRY_CLEANUP(close_buckets(g, buckets, n_buckets, -1, &from));
+    CHARL_TRY_CLEANUP(close_stretch(g, &from));
     tell_what_is_left(g, backward);
 cleanup:
     charl_free(buckets);
@@ -320,8 +301,6 @@ cleanup:
 
 static charl_status bind_collectives(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < g->nodes.count && !charl__graph_is_whole(g); i++) {
         charl_node *n = charl__node(g, i);
 
@@ -334,8 +313,7 @@ static charl_status bind_collectives(charl_graph *g)
             }
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__graph_record(charl_graph *g)
@@ -347,7 +325,6 @@ charl_status charl__graph_record(charl_graph *g)
     CHARL_TRY(charl__record_begin(g->dev, &g->recording));
     st = record_nodes(g);
     CHARL_TRY(charl__record_end(g->dev, st));
-cleanup:
     return st;
 }
 

@@ -10,21 +10,21 @@ static charl_status compile(charl_graph *g)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(charl__graph_prepare(g));
+    CHARL_TRY_CLEANUP(charl__graph_prepare(g));
     if (g->params && g->has_gradients && !g->params->grad) {
-        CHARL_TRY(charl__params_allocate_gradients(g->params, g->slices.n_lanes,
-                                                   charl__graph_is_whole(g), NULL));
+        CHARL_TRY_CLEANUP(charl__params_allocate_gradients(g->params, g->slices.n_lanes,
+                                                           charl__graph_is_whole(g), NULL));
     }
-    CHARL_REQUIRE(!g->params || !g->has_gradients || g->gradients ||
-                      g->params->n_lanes == g->slices.n_lanes,
-                  CHARL_ERR_INVALID, "the gradient arena has %d lanes, this graph %d",
-                  g->params->n_lanes, g->slices.n_lanes);
+    CHARL_REQUIRE_CLEANUP(!g->params || !g->has_gradients || g->gradients ||
+                              g->params->n_lanes == g->slices.n_lanes,
+                          CHARL_ERR_INVALID, "the gradient arena has %d lanes, this graph %d",
+                          g->params->n_lanes, g->slices.n_lanes);
     if (!g->steps) {
-        CHARL_TRY(charl__steps_create(g->dev, 4, &g->own_steps));
+        CHARL_TRY_CLEANUP(charl__steps_create(g->dev, 4, &g->own_steps));
         g->steps = g->own_steps;
     }
-    CHARL_TRY(charl__graph_plan_memory(g));
-    CHARL_TRY(charl__graph_record(g));
+    CHARL_TRY_CLEANUP(charl__graph_plan_memory(g));
+    CHARL_TRY_CLEANUP(charl__graph_record(g));
     g->compiled = true;
 cleanup:
     if (st != CHARL_OK) {
@@ -35,32 +35,25 @@ cleanup:
 
 charl_status charl_graph_compile(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_graph_status(g));
     CHARL_REQUIRE(!g->compiled, CHARL_ERR_INVALID, "this graph is compiled already");
     CHARL_TRY(compile(g));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_graph_warm_up(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
     const charl_step idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it is warmed up");
     CHARL_TRY(charl__steps_push(g->steps, &idle));
     CHARL_TRY(charl__recording_replay(g->recording, 0, charl__recording_count(g->recording)));
     CHARL_TRY(charl_device_sync(g->dev));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status act(charl_graph *g, const charl_action *a)
 {
-    charl_status st = CHARL_OK;
-
     switch (a->kind) {
     case CHARL_DO_REPLAY:
         if (charl__env_is_on(CHARL_ENV_CHECK_FINITE)) {
@@ -77,25 +70,19 @@ static charl_status act(charl_graph *g, const charl_action *a)
         CHARL_TRY(g->ready(g->ready_ctx, a->begin, a->count));
         break;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__graph_run_actions(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < g->n_actions; i++) {
         CHARL_TRY(act(g, &g->action[i]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_graph_run(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it runs");
     if (g->own_steps) {
         const charl_step record = {.step_lo = (uint32_t)g->runs,
@@ -109,13 +96,11 @@ charl_status charl_graph_run(charl_graph *g)
     }
     CHARL_TRY(charl__graph_run_actions(g));
     g->runs++;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__graph_replay_half(charl_graph *g, bool backward)
 {
-    charl_status st = CHARL_OK;
     const int all = charl__recording_count(g->recording);
     int middle = all;
 
@@ -128,8 +113,7 @@ charl_status charl__graph_replay_half(charl_graph *g, bool backward)
     }
     CHARL_TRY(
         charl__recording_replay(g->recording, backward ? middle : 0, backward ? all : middle));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_tensor *charl_var_get_tensor(const charl_var *v)

@@ -18,15 +18,12 @@ static atomic_long fault_at; /* 0: off; 1: the next acquisition fails */
 
 charl_status charl__acquire(const char *what)
 {
-    charl_status st = CHARL_OK;
-
     charl__fault_load(); /* CHARL_FAULT=alloc:17 */
     if (atomic_load(&fault_at) > 0 && atomic_fetch_sub(&fault_at, 1) == 1) {
         CHARL_FAIL(CHARL_ERR_NOMEM, "injected failure acquiring %s", what);
     }
     atomic_fetch_add(&live_count, 1);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status acquire_memory(void)
@@ -45,11 +42,11 @@ charl_status charl_alloc_aligned(size_t alignment, size_t bytes, void *out)
     charl_status st = CHARL_OK;
     void *p = NULL;
 
-    CHARL_TRY(acquire_memory());
+    CHARL_TRY_CLEANUP(acquire_memory());
     if (posix_memalign(&p, alignment, bytes ? bytes : 1) != 0) {
         p = NULL;
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_NOMEM, "out of host memory: %zu bytes", bytes);
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "out of host memory: %zu bytes", bytes);
     }
     memset(p, 0, bytes);
 cleanup:
@@ -62,11 +59,11 @@ charl_status charl_alloc(size_t bytes, void *out)
     charl_status st = CHARL_OK;
     void *p = NULL;
 
-    CHARL_TRY(acquire_memory());
+    CHARL_TRY_CLEANUP(acquire_memory());
     p = calloc(1, bytes ? bytes : 1);
     if (!p) {
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_NOMEM, "out of host memory: %zu bytes", bytes);
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "out of host memory: %zu bytes", bytes);
     }
 cleanup:
     memcpy(out, &p, sizeof p);
@@ -75,20 +72,17 @@ cleanup:
 
 charl_status charl_alloc_array(int64_t count, size_t size, void *out)
 {
-    charl_status st = CHARL_OK;
     void *p = NULL;
 
     memcpy(out, &p, sizeof p);
     CHARL_REQUIRE(count >= 0 && (size == 0 || (uint64_t)count <= SIZE_MAX / size), CHARL_ERR_NOMEM,
                   "out of host memory: %lld elements of %zu bytes", (long long)count, size);
     CHARL_TRY(charl_alloc((size_t)count * size, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_realloc(size_t bytes, void *inout)
 {
-    charl_status st = CHARL_OK;
     void *old, *p = NULL;
 
     memcpy(&old, inout, sizeof old);
@@ -102,19 +96,16 @@ charl_status charl_realloc(size_t bytes, void *inout)
         charl__drop(); /* the old block was counted too */
     }
     memcpy(inout, &p, sizeof p);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_strdup(const char *text, char **out)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = strlen(text) + 1;
 
     CHARL_TRY(charl_alloc(bytes, out));
     memcpy(*out, text, bytes);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl_free(void *p)

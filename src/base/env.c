@@ -132,7 +132,6 @@ void charl__env_set(charl__env_id id, const char *value)
 
 static charl_status check_value(charl__env_id id, const char *value)
 {
-    charl_status st = CHARL_OK;
     const char *name = variables[id].name;
     charl__log_level level;
     int64_t number;
@@ -157,8 +156,7 @@ static charl_status check_value(charl__env_id id, const char *value)
         CHARL_TRY(charl__fault_set(value));
         break;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void warn_unknown(void)
@@ -180,8 +178,6 @@ static void warn_unknown(void)
 
 charl_status charl__env_check(void)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < CHARL_ENV_COUNT; i++) {
         const char *value = charl__env((charl__env_id)i);
 
@@ -190,6 +186,5 @@ charl_status charl__env_check(void)
         }
     }
     warn_unknown();
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -2,8 +2,14 @@
 #define CHARL_BASE_ERROR_H
 /** The control flow of a fallible function.
  *
- *  These are the only control-flow macros in the code base. Each needs, in the enclosing function,
- * a local `charl_status st` and a label `cleanup:`; success and failure leave by that one door.
+ *  A function that holds nothing returns at once:
+ *
+ *      CHARL_TRY(call)                       return the status of a call that failed
+ *      CHARL_REQUIRE(cond, code, "fmt", ...) fail unless cond
+ *      CHARL_FAIL(code, "fmt", ...)          fail
+ *
+ *  A function that holds something has a local `charl_status st = CHARL_OK` and a label `cleanup:` that releases
+ *  it, and leaves there: CHARL_TRY_CLEANUP, CHARL_REQUIRE_CLEANUP, CHARL_FAIL_CLEANUP.
  */
 #include "charl/status.h"
 
@@ -20,6 +26,25 @@ void charl__panic_hook_set(void (*hook)(const char *message));
 
 #define CHARL_TRY(call)                                                                            \
     do {                                                                                           \
+        const charl_status charl__status = (call);                                                 \
+        if (charl__status != CHARL_OK) {                                                           \
+            charl__error_trace(__FILE__, __LINE__, __func__);                                      \
+            return charl__status;                                                                  \
+        }                                                                                          \
+    } while (0)
+
+#define CHARL_FAIL(code, ...)                                                                      \
+    return charl__error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__)
+
+#define CHARL_REQUIRE(cond, code, ...)                                                             \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            CHARL_FAIL((code), __VA_ARGS__);                                                       \
+        }                                                                                          \
+    } while (0)
+
+#define CHARL_TRY_CLEANUP(call)                                                                    \
+    do {                                                                                           \
         st = (call);                                                                               \
         if (st != CHARL_OK) {                                                                      \
             charl__error_trace(__FILE__, __LINE__, __func__);                                      \
@@ -27,16 +52,16 @@ void charl__panic_hook_set(void (*hook)(const char *message));
         }                                                                                          \
     } while (0)
 
-#define CHARL_FAIL(code, ...)                                                                      \
+#define CHARL_FAIL_CLEANUP(code, ...)                                                              \
     do {                                                                                           \
         st = charl__error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);                  \
         goto cleanup;                                                                              \
     } while (0)
 
-#define CHARL_REQUIRE(cond, code, ...)                                                             \
+#define CHARL_REQUIRE_CLEANUP(cond, code, ...)                                                     \
     do {                                                                                           \
         if (!(cond)) {                                                                             \
-            CHARL_FAIL((code), __VA_ARGS__);                                                       \
+            CHARL_FAIL_CLEANUP((code), __VA_ARGS__);                                               \
         }                                                                                          \
     } while (0)
 

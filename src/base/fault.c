@@ -62,7 +62,6 @@ static bool parse_integer(const char **s, int64_t *out)
 
 static charl_status parse_point(const char **s, rule *r)
 {
-    charl_status st = CHARL_OK;
     const char *begin = *s;
     size_t length = 0;
     int64_t rank = ANY_RANK;
@@ -83,14 +82,11 @@ static charl_status parse_point(const char **s, rule *r)
                       "fault specification: %s@ must be followed by a rank", r->point);
     }
     r->rank = (int)rank;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status parse_rule(const char **s, rule *r)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(parse_point(s, r));
     CHARL_REQUIRE(**s == ':', CHARL_ERR_CONFIG,
                   "fault specification: %s must be followed by :when (N, N+ or *)", r->point);
@@ -113,13 +109,11 @@ static charl_status parse_rule(const char **s, rule *r)
     }
     CHARL_REQUIRE(**s == '\0' || **s == ',', CHARL_ERR_CONFIG,
                   "fault specification: %s: \"%.40s\" is left over", r->point, *s);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status parse_set(const char *spec, rule_set *set)
 {
-    charl_status st = CHARL_OK;
     const char *s = spec;
 
     while (*s != '\0') {
@@ -140,8 +134,7 @@ static charl_status parse_set(const char *spec, rule_set *set)
             CHARL_REQUIRE(*s != '\0', CHARL_ERR_CONFIG, "fault specification ends in a comma");
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void install(const rule_set *set)
@@ -181,15 +174,13 @@ void charl__fault_load(void)
 
 charl_status charl__fault_set(const char *spec)
 {
-    charl_status st = CHARL_OK;
     rule_set set = {0};
 
     pthread_once(&once, load_environment); /* so that the environment cannot undo this later */
     atomic_store(&malformed, false);       /* the caller hears of what is wrong, or replaces it */
     CHARL_TRY(parse_set(spec ? spec : "", &set));
     install(&set);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__fault_rank_set(int rank)

@@ -14,7 +14,6 @@ enum { FIRST_CAPACITY = 128 };
 
 static charl_status grow(charl__text *t, size_t capacity)
 {
-    charl_status st = CHARL_OK;
     const bool is_first = !t->data;
 
     CHARL_TRY(charl_realloc(capacity, &t->data));
@@ -22,14 +21,12 @@ static charl_status grow(charl__text *t, size_t capacity)
     if (is_first) {
         t->data[0] = '\0';
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Room for `more` further bytes and the NUL. */
 static charl_status reserve(charl__text *t, size_t more)
 {
-    charl_status st = CHARL_OK;
     size_t capacity = t->capacity ? t->capacity : FIRST_CAPACITY;
 
     CHARL_REQUIRE(more < SIZE_MAX / 4 && t->length < SIZE_MAX / 4, CHARL_ERR_NOMEM,
@@ -40,39 +37,31 @@ static charl_status reserve(charl__text *t, size_t more)
     if (capacity > t->capacity) {
         CHARL_TRY(grow(t, capacity));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__text_reserve(charl__text *t, size_t bytes)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(bytes < SIZE_MAX / 4, CHARL_ERR_NOMEM, "a text of %zu bytes", bytes);
     if (t->length + bytes + 1 > t->capacity) {
         CHARL_TRY(grow(t, t->length + bytes + 1));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__text_append(charl__text *t, const void *bytes, size_t count)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(reserve(t, count));
     if (count > 0) {
         memcpy(t->data + t->length, bytes, count);
     }
     t->length += count;
     t->data[t->length] = '\0';
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__text_printf(charl__text *t, const char *fmt, ...)
 {
-    charl_status st = CHARL_OK;
     va_list ap;
     int n;
 
@@ -85,14 +74,12 @@ charl_status charl__text_printf(charl__text *t, const char *fmt, ...)
     (void)vsnprintf(t->data + t->length, (size_t)n + 1, fmt, ap);
     va_end(ap);
     t->length += (size_t)n;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* A character that JSON wants escaped, or that a terminal would not just show. */
 static charl_status json_escape(charl__text *t, uint32_t point)
 {
-    charl_status st = CHARL_OK;
     static const char plain[] = "\"\\\b\f\n\r\t";
     static const char letter[] = "\"\\bfnrt";
     const char *at = point > 0 && point < 0x80 ? strchr(plain, (int)point) : NULL;
@@ -105,13 +92,11 @@ static charl_status json_escape(charl__text *t, uint32_t point)
         CHARL_TRY(charl__text_printf(t, "\\u%04x\\u%04x", 0xd800 + ((point - 0x10000) >> 10),
                                      0xdc00 + ((point - 0x10000) & 0x3ff)));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status json_body(charl__text *t, const char *s)
 {
-    charl_status st = CHARL_OK;
     const unsigned char *p = (const unsigned char *)s, *const end = p + strlen(s);
 
     CHARL_TRY(charl__text_append(t, "\"", 1));
@@ -130,8 +115,7 @@ static charl_status json_body(charl__text *t, const char *s)
         }
     }
     CHARL_TRY(charl__text_append(t, "\"", 1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__text_json(charl__text *t, const char *s)
@@ -139,7 +123,7 @@ charl_status charl__text_json(charl__text *t, const char *s)
     charl_status st = CHARL_OK;
     const size_t before = t->length;
 
-    CHARL_TRY(json_body(t, s));
+    CHARL_TRY_CLEANUP(json_body(t, s));
 cleanup:
     if (st != CHARL_OK && t->data) { /* no half string */
         t->length = before;
@@ -150,7 +134,6 @@ cleanup:
 
 charl_status charl__text_json_number(charl__text *t, double v)
 {
-    charl_status st = CHARL_OK;
     char text[40] = "null";
 
     for (int digits = 1; isfinite(v) && digits <= 17; digits++) {
@@ -160,8 +143,7 @@ charl_status charl__text_json_number(charl__text *t, double v)
         }
     }
     CHARL_TRY(charl__text_append(t, text, strlen(text)));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 const char *charl__text_string(const charl__text *t)

@@ -19,7 +19,6 @@ static int min_int(int a, int b)
 
 charl_status charl_slices_range(int total, int first, int count, charl_slices *out)
 {
-    charl_status st = CHARL_OK;
     const int end = first + count;
 
     memset(out, 0, sizeof *out);
@@ -41,13 +40,11 @@ charl_status charl_slices_range(int total, int first, int count, charl_slices *o
         out->lane_hi[out->n_lanes] = min_int(lo + span, total);
         lo = out->lane_hi[out->n_lanes++];
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_slices_block(int total, int rank, int size, charl_slices *out)
 {
-    charl_status st = CHARL_OK;
     int first, end;
 
     memset(out, 0, sizeof *out);
@@ -63,8 +60,7 @@ charl_status charl_slices_block(int total, int rank, int size, charl_slices *out
     first = total * rank / size;
     end = total * (rank + 1) / size;
     CHARL_TRY(charl_slices_range(total, first, end - first, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 int charl__slices_lane(const charl_slices *s, int slice)

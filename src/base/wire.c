@@ -27,17 +27,13 @@ static charl_status put_key(charl__text *t, int field, int type)
 
 charl_status charl__wire_int(charl__text *t, int field, int64_t value)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(put_key(t, field, VARINT));
     CHARL_TRY(put_varint(t, (uint64_t)value));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__wire_float(charl__text *t, int field, float value)
 {
-    charl_status st = CHARL_OK;
     unsigned char byte[4];
     uint32_t u;
 
@@ -47,28 +43,21 @@ charl_status charl__wire_float(charl__text *t, int field, float value)
     }
     CHARL_TRY(put_key(t, field, FIXED32));
     CHARL_TRY(charl__text_append(t, byte, sizeof byte));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__wire_begin(charl__text *t, int field, size_t bytes)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(put_key(t, field, LENGTH));
     CHARL_TRY(put_varint(t, bytes));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__wire_bytes(charl__text *t, int field, const void *data, size_t bytes)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__wire_begin(t, field, bytes));
     CHARL_TRY(charl__text_append(t, data, bytes));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__wire_string(charl__text *t, int field, const char *value)

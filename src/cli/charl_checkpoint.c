@@ -160,9 +160,9 @@ static charl_status print_tensors(charl_checkpoint_reader *r)
 
         charl_free(data);
         data = NULL;
-        CHARL_TRY(
+        CHARL_TRY_CLEANUP(
             charl_alloc_array(charl_shape_count(&t->shape) + 1, charl_dtype_size(t->dtype), &data));
-        CHARL_TRY(charl_checkpoint_read(r, t, data));
+        CHARL_TRY_CLEANUP(charl_checkpoint_read(r, t, data));
         measure(t, data, &norm, &nonfinite);
         elements += charl_shape_count(&t->shape);
         printf("  ");

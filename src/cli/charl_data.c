@@ -136,15 +136,15 @@ static charl_status print_sample(charl_dataset *ds, const charl_dataset_info *in
     int32_t tokens[SHOWN];
     size_t bytes;
 
-    CHARL_TRY(charl_tokenizer_load(info->path, &t));
-    CHARL_TRY(charl_dataset_read_tokens(ds, CHARL_SPLIT_TRAIN, 0, n, &stored));
+    CHARL_TRY_CLEANUP(charl_tokenizer_load(info->path, &t));
+    CHARL_TRY_CLEANUP(charl_dataset_read_tokens(ds, CHARL_SPLIT_TRAIN, 0, n, &stored));
     for (int64_t i = 0; i < n; i++) {
         tokens[i] = info->stored_dtype == CHARL_U8    ? stored.u8[i]
                     : info->stored_dtype == CHARL_U16 ? stored.u16[i]
                                                       : (int32_t)stored.u32[i];
     }
-    CHARL_TRY(charl_tokenizer_decode(t, tokens, n, &text, &bytes));
-    CHARL_TRY(charl__text_json(&line, text));
+    CHARL_TRY_CLEANUP(charl_tokenizer_decode(t, tokens, n, &text, &bytes));
+    CHARL_TRY_CLEANUP(charl__text_json(&line, text));
     printf("  %-10s %s\n", "sample", charl__text_string(&line));
 cleanup:
     charl__text_fini(&line);

@@ -41,7 +41,7 @@ static charl_status print_row(const evaluation *e, const charl_val_row *row)
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
 
-    CHARL_TRY(charl_checkpoint_open(e->checkpoint, &r));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(e->checkpoint, &r));
     printf("%s step=%lld loss=%.9g", e->split, (long long)charl_checkpoint_get_state(r)->step,
            row->loss);
     if (!isnan(row->accuracy)) {

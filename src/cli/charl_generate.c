@@ -107,7 +107,6 @@ static void put_on_terminal(generation *g, const char *text, size_t bytes)
 
 static charl_status put(void *ctx, const char *text, size_t bytes)
 {
-    charl_status st = CHARL_OK;
     generation *g = ctx;
 
     if (g->pieces == 0) {
@@ -123,8 +122,7 @@ static charl_status put(void *ctx, const char *text, size_t bytes)
     if (++g->pieces == 2) {
         g->first_s = charl__clock_s();
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Building graphs and kernels belongs to the first token: the rate is that of the others. */

@@ -76,7 +76,6 @@ static error_t parse_predict(int key, char *arg, struct argp_state *state)
 /* A file appears whole or not at all; a device or a pipe is written as it is. */
 static charl_status open_output(prediction *p)
 {
-    charl_status st = CHARL_OK;
     struct stat s;
     const bool in_place = p->out && stat(p->out, &s) == 0 && !S_ISREG(s.st_mode);
     const char *path = p->out;
@@ -97,13 +96,11 @@ static charl_status open_output(prediction *p)
     p->rows.file = fopen(path, in_place ? "w" : "wx");
     CHARL_REQUIRE(p->rows.file, CHARL_ERR_DISK, "cannot write %s: %s", p->out, strerror(errno));
     p->opened = true;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status close_output(prediction *p)
 {
-    charl_status st = CHARL_OK;
     bool good;
 
     if (!p->out) {
@@ -118,8 +115,7 @@ static charl_status close_output(prediction *p)
     CHARL_REQUIRE(good && (!p->temporary[0] || rename(p->temporary, p->out) == 0), CHARL_ERR_DISK,
                   "cannot write %s: %s", p->out, strerror(errno));
     p->temporary[0] = '\0';
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void drop_output(prediction *p)
@@ -134,7 +130,6 @@ static void drop_output(prediction *p)
 
 static charl_status on_started(void *ctx, const charl_predict_info *info)
 {
-    charl_status st = CHARL_OK;
     prediction *p = ctx;
 
     CHARL_REQUIRE(!p->rows.all || info->loss == CHARL_LOSS_CROSS_ENTROPY, CHARL_ERR_CONFIG,
@@ -142,8 +137,7 @@ static charl_status on_started(void *ctx, const charl_predict_info *info)
     p->step = info->step;
     snprintf(p->subject, sizeof p->subject, "%s", info->subject);
     CHARL_TRY(open_output(p));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status on_predicted(void *ctx, const charl_prediction *row)
@@ -198,8 +192,8 @@ static charl_status predict(prediction *p, const char *model)
     charl_status st = CHARL_OK;
     charl_predict_result result;
 
-    CHARL_TRY(charl_predict(model, &p->o, &result));
-    CHARL_TRY(close_output(p));
+    CHARL_TRY_CLEANUP(charl_predict(model, &p->o, &result));
+    CHARL_TRY_CLEANUP(close_output(p));
     say_summary(p, &result);
 cleanup:
     if (st != CHARL_OK) {
@@ -225,7 +219,6 @@ static bool is_h5_name(const char *path)
 /* Sort the operands behind the model into overrides and data. */
 static charl_status take_operands(prediction *p, const charl__cli_operands *operands)
 {
-    charl_status st = CHARL_OK;
     const bool h5 = p->format ? strcmp(p->format, "hdf5") == 0 : is_h5_name(p->out);
 
     CHARL_TRY(charl_alloc_array(operands->count, sizeof *p->paths, &p->paths));
@@ -249,8 +242,7 @@ static charl_status take_operands(prediction *p, const charl__cli_operands *oper
                   "--id: names of rows are written to CSV and JSON lines, not to HDF5");
     p->rows.h5_path = h5 ? p->out : NULL;
     p->o.counts = h5;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Processes that a launcher has started; 1 without one. */

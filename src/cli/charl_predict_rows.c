@@ -11,7 +11,6 @@
 
 static charl_status read_names(const char *list, charl__name_list *out)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = charl_names_count(list);
 
     CHARL_TRY(charl_alloc_array(n, sizeof *out->at, &out->at));
@@ -22,8 +21,7 @@ static charl_status read_names(const char *list, charl__name_list *out)
         list += out->length[i] + 1;
     }
     out->n = n;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void names_fini(charl__name_list *l)
@@ -37,7 +35,6 @@ static void names_fini(charl__name_list *l)
  * a terminal shows. */
 static charl_status put_csv(charl__text *line, const char *s, size_t length)
 {
-    charl_status st = CHARL_OK;
     const bool quoted = memchr(s, ',', length) || memchr(s, '"', length) ||
                         (length > 0 && (s[0] == ' ' || s[length - 1] == ' '));
 
@@ -50,8 +47,7 @@ static charl_status put_csv(charl__text *line, const char *s, size_t length)
         CHARL_TRY(charl__text_append(line, visible ? s + i : "?", visible ? n : 1));
     }
     CHARL_TRY(charl__text_append(line, "\"", quoted));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status put_text(charl__predict_rows *o, const char *s, size_t length)
@@ -62,8 +58,8 @@ static charl_status put_text(charl__predict_rows *o, const char *s, size_t lengt
     if (!o->jsonl) {
         return put_csv(&o->line, s, length);
     }
-    CHARL_TRY(charl__text_append(&copy, s, length));
-    CHARL_TRY(charl__text_json(&o->line, charl__text_string(&copy)));
+    CHARL_TRY_CLEANUP(charl__text_append(&copy, s, length));
+    CHARL_TRY_CLEANUP(charl__text_json(&o->line, charl__text_string(&copy)));
 cleanup:
     charl__text_fini(&copy);
     return st;
@@ -94,15 +90,12 @@ static charl_status put_number(charl__predict_rows *o, double v)
 /* In JSON the key of value i of several; `names` says what it is called. */
 static charl_status put_member(charl__predict_rows *o, const charl__name_list *names, int64_t i)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__text_append(&o->line, ",", i > 0));
     if (o->jsonl && i < names->n) {
         CHARL_TRY(put_text(o, names->at[i], names->length[i]));
         CHARL_TRY(charl__text_append(&o->line, ":", 1));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Several values as columns, or in JSON as one object where they have names, else as a list. */
@@ -130,7 +123,6 @@ static double value_of(const charl_prediction *p, bool output, int64_t i)
 
 static charl_status put_values(charl__predict_rows *o, const charl_prediction *p, bool output)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = output ? p->info->n_outputs : p->info->n_targets;
 
     CHARL_TRY(put_bracket(o, &o->targets, n, true));
@@ -139,8 +131,7 @@ static charl_status put_values(charl__predict_rows *o, const charl_prediction *p
         CHARL_TRY(put_number(o, value_of(p, output, i)));
     }
     CHARL_TRY(put_bracket(o, &o->targets, n, false));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Softmax of the outputs; returns the first of the largest. */
@@ -164,7 +155,6 @@ static int64_t find_classes(const charl_prediction *p, double *out)
 
 static charl_status put_classes(charl__predict_rows *o, const charl_prediction *p)
 {
-    charl_status st = CHARL_OK;
     const int64_t best = find_classes(p, o->probability), n = p->info->n_outputs;
 
     if (p->labels) {
@@ -184,8 +174,7 @@ static charl_status put_classes(charl__predict_rows *o, const charl_prediction *
         }
         CHARL_TRY(put_bracket(o, &o->classes, n, false));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static const char *output_name(const charl_prediction *p)
@@ -195,16 +184,13 @@ static const char *output_name(const charl_prediction *p)
 
 static charl_status put_numbers(charl__predict_rows *o, const charl_prediction *p)
 {
-    charl_status st = CHARL_OK;
-
     if (p->info->has_targets) {
         CHARL_TRY(put_key(o, "target"));
         CHARL_TRY(put_values(o, p, false));
     }
     CHARL_TRY(put_key(o, output_name(p)));
     CHARL_TRY(put_values(o, p, true));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* What the first column is called. */
@@ -216,8 +202,6 @@ static const char *name_of_names(const charl_predict_info *info)
 /* Which sample this is. */
 static charl_status put_name(charl__predict_rows *o, const charl_prediction *p)
 {
-    charl_status st = CHARL_OK;
-
     if (o->jsonl) {
         CHARL_TRY(charl__text_printf(&o->line, "{\"%s\":", name_of_names(p->info)));
     }
@@ -226,8 +210,7 @@ static charl_status put_name(charl__predict_rows *o, const charl_prediction *p)
     } else {
         CHARL_TRY(charl__text_printf(&o->line, "%" PRId64, p->row));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* ",PREFIX_NAME" for each of n columns; NAME is the number of one that has none. */
@@ -239,14 +222,14 @@ static charl_status put_columns(charl__text *line, const char *prefix,
 
     for (int64_t i = 0; i < n; i++) {
         charl__text_clear(&name);
-        CHARL_TRY(charl__text_printf(&name, "%s_", prefix));
+        CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s_", prefix));
         if (i < names->n) {
-            CHARL_TRY(charl__text_append(&name, names->at[i], names->length[i]));
+            CHARL_TRY_CLEANUP(charl__text_append(&name, names->at[i], names->length[i]));
         } else {
-            CHARL_TRY(charl__text_printf(&name, "%" PRId64, i));
+            CHARL_TRY_CLEANUP(charl__text_printf(&name, "%" PRId64, i));
         }
-        CHARL_TRY(charl__text_append(line, ",", 1));
-        CHARL_TRY(put_csv(line, charl__text_string(&name), name.length));
+        CHARL_TRY_CLEANUP(charl__text_append(line, ",", 1));
+        CHARL_TRY_CLEANUP(put_csv(line, charl__text_string(&name), name.length));
     }
 cleanup:
     charl__text_fini(&name);
@@ -262,7 +245,6 @@ static charl_status put_target_columns(charl__predict_rows *o, const char *prefi
 
 static charl_status put_header(charl__predict_rows *o, const charl_prediction *p)
 {
-    charl_status st = CHARL_OK;
     const charl_predict_info *info = p->info;
 
     CHARL_TRY(charl__text_printf(&o->line, "%s", name_of_names(info)));
@@ -277,13 +259,11 @@ static charl_status put_header(charl__predict_rows *o, const charl_prediction *p
         CHARL_TRY(put_target_columns(o, output_name(p), info->n_outputs));
     }
     CHARL_TRY(charl__text_append(&o->line, "\n", 1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status create_h5(charl__predict_rows *o, const charl_prediction *p)
 {
-    charl_status st = CHARL_OK;
     const charl_predict_info *info = p->info;
     const bool classes = info->loss == CHARL_LOSS_CROSS_ENTROPY;
     const charl__prediction_spec spec = {.rows = info->n_rows,
@@ -298,13 +278,11 @@ static charl_status create_h5(charl__predict_rows *o, const charl_prediction *p)
 
     CHARL_TRY(charl_alloc_array(info->n_outputs, sizeof *o->values, &o->values));
     CHARL_TRY(charl__prediction_file_create(o->h5_path, &spec, &o->h5));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status write_h5(charl__predict_rows *o, const charl_prediction *p)
 {
-    charl_status st = CHARL_OK;
     const bool classes = p->info->loss == CHARL_LOSS_CROSS_ENTROPY;
     const int64_t best = classes ? find_classes(p, o->probability) : 0;
 
@@ -313,14 +291,11 @@ static charl_status write_h5(charl__predict_rows *o, const charl_prediction *p)
     }
     CHARL_TRY(charl__prediction_file_put(o->h5, o->values, (int32_t)best,
                                          p->labels ? (const void *)p->labels : p->targets));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status begin(charl__predict_rows *o, const charl_prediction *p)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc_array(p->info->n_outputs, sizeof *o->probability, &o->probability));
     CHARL_TRY(read_names(p->info->schema->class_names, &o->classes));
     CHARL_TRY(read_names(p->info->schema->targets, &o->targets));
@@ -330,14 +305,11 @@ static charl_status begin(charl__predict_rows *o, const charl_prediction *p)
         CHARL_TRY(put_header(o, p));
     }
     o->begun = true;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__predict_rows_write(charl__predict_rows *o, const charl_prediction *p)
 {
-    charl_status st = CHARL_OK;
-
     charl__text_clear(&o->line);
     if (!o->begun) {
         CHARL_TRY(begin(o, p));
@@ -354,8 +326,7 @@ charl_status charl__predict_rows_write(charl__predict_rows *o, const charl_predi
     CHARL_TRY(charl__text_printf(&o->line, "%s\n", o->jsonl ? "}" : ""));
     CHARL_REQUIRE(fwrite(o->line.data, 1, o->line.length, o->file) == o->line.length,
                   CHARL_ERR_DISK, "predictions could not be written: %s", strerror(errno));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__predict_rows_fini(charl__predict_rows *o)

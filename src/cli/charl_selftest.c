@@ -76,16 +76,17 @@ static charl_status check_sample(charl_device *dev, const charl_op *op, int inde
     int k;
 
     *worst = (charl_op_error){0};
-    CHARL_TRY(charl_slices_block(1, 0, 1, &whole));
-    CHARL_TRY(charl__op_case_create(op, &op->samples[index], dtype, SEED + (uint64_t)index, &c));
-    CHARL_TRY(charl__op_case_run(dev, &c, &whole, 0, first));
-    CHARL_TRY(charl__op_case_run(dev, &c, &whole, SHIFT, second));
+    CHARL_TRY_CLEANUP(charl_slices_block(1, 0, 1, &whole));
+    CHARL_TRY_CLEANUP(
+        charl__op_case_create(op, &op->samples[index], dtype, SEED + (uint64_t)index, &c));
+    CHARL_TRY_CLEANUP(charl__op_case_run(dev, &c, &whole, 0, first));
+    CHARL_TRY_CLEANUP(charl__op_case_run(dev, &c, &whole, SHIFT, second));
     *worst = charl__op_case_compare(&c, first);
-    CHARL_REQUIRE(worst->allowed <= 1.0, CHARL_ERR_DEVICE,
-                  "output %d, element %lld is %.9g and should be %.9g", worst->output,
-                  (long long)worst->index, worst->got, worst->want);
+    CHARL_REQUIRE_CLEANUP(worst->allowed <= 1.0, CHARL_ERR_DEVICE,
+                          "output %d, element %lld is %.9g and should be %.9g", worst->output,
+                          (long long)worst->index, worst->got, worst->want);
     k = differing(&c, &whole, first, second);
-    CHARL_REQUIRE(k < 0, CHARL_ERR_DEVICE, "output %d has other bits in a second run", k);
+    CHARL_REQUIRE_CLEANUP(k < 0, CHARL_ERR_DEVICE, "output %d has other bits in a second run", k);
 cleanup:
     free_outputs(first);
     free_outputs(second);

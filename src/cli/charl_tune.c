@@ -93,17 +93,15 @@ static charl_status tune_shape(const tuning *t, charl_device *dev, const charl__
         printf("%-46s left out: %s\n", label, charl_error_message());
         charl_error_clear();
         st = CHARL_OK;
-        goto cleanup;
+        return st;
     }
     CHARL_TRY(st);
     print_found(t, label, 2.0 * (double)p.m * (double)p.n * (double)p.k, &found);
-cleanup:
     return st;
 }
 
 static charl_status tune_shapes(tuning *t, charl_device *dev)
 {
-    charl_status st = CHARL_OK;
     const bool is_cpu = charl_device_get_info(dev)->kind == CHARL_DEVICE_CPU;
     const charl__cli_shape *shape = t->n_shapes > 0 ? t->shape
                                     : is_cpu        ? charl__cli_products.cpu
@@ -118,8 +116,7 @@ static charl_status tune_shapes(tuning *t, charl_device *dev)
     }
     CHARL_TRY(charl__choices_save(dev));
     printf("kept in %s\n", charl__choices_path(dev));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void print_choices(const charl_device *dev)
@@ -145,15 +142,15 @@ static charl_status work(tuning *t)
                                                    .allow_tf32 = t->tf32,
                                                    .compiling = charl__cli_compiling_show},
                            &dev);
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
     if (t->clear) {
-        CHARL_TRY(charl__choices_clear(dev));
+        CHARL_TRY_CLEANUP(charl__choices_clear(dev));
         printf("forgotten: what was kept for %s\n", charl_device_get_info(dev)->name);
     }
     if (t->list) {
         print_choices(dev);
     } else if (!t->clear) {
-        CHARL_TRY(tune_shapes(t, dev));
+        CHARL_TRY_CLEANUP(tune_shapes(t, dev));
     }
 cleanup:
     charl_device_close(dev);
@@ -167,17 +164,17 @@ static int train(void *ctx, charl_comm *comm)
     tuning *t = ctx;
     char select[16];
 
-    CHARL_TRY(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
-    CHARL_TRY(charl_comm_agree(comm, charl__choices_check()));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl__choices_check()));
     charl__env_set(CHARL_ENV_TUNE, "first");
-    CHARL_TRY(charl__cli_steps_run(&t->config, comm, 1, NULL, 0, &t->found));
+    CHARL_TRY_CLEANUP(charl__cli_steps_run(&t->config, comm, 1, NULL, 0, &t->found));
     if (charl_comm_rank(comm) == 0) {
         snprintf(select, sizeof select, "%d", t->found.device);
         t->select = select;
         t->list = true;
         st = work(t);
     }
-    CHARL_TRY(charl_comm_agree(comm, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
 cleanup:
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__ranks_fail(comm, st);
 }

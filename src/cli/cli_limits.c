@@ -44,7 +44,6 @@ static int launched_ranks(void)
 /* A soft limit is a default that the process may raise; `ulimit -n 64` sets both. */
 static charl_status require(const limit *l)
 {
-    charl_status st = CHARL_OK;
     const char *unit = l->unit == 1 ? "" : " KiB";
     char advice[32] = "unlimited";
     struct rlimit r;
@@ -68,8 +67,7 @@ static charl_status require(const limit *l)
                   "-%c %s",
                   l->what, (unsigned long long)(r.rlim_cur / l->unit), unit,
                   (unsigned long long)(l->least / l->unit), unit, l->option, advice);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* glibc takes the default from the limit at program start: 2 MiB where it is unlimited. */
@@ -92,7 +90,6 @@ static void enlarge_thread_stacks(void)
 
 static charl_status check(void)
 {
-    charl_status st = CHARL_OK;
     const rlim_t ranks = (rlim_t)launched_ranks(), cores = (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
     const limit limits[] = {
         {RLIMIT_NOFILE, "open files are", 'n', 1, 64 + 2 * ranks, 1024 + 8 * ranks},
@@ -108,8 +105,7 @@ static charl_status check(void)
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         CHARL_TRY(require(&limits[i]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 int charl__cli_limits(void)

@@ -61,10 +61,10 @@ static charl_status start(const charl_config *config, charl_comm *comm)
     int cpus;
 
     if (!config || strcmp(config->device.cpu_bind, "none") != 0) {
-        CHARL_TRY(charl_comm_bind(comm, &cpus));
+        CHARL_TRY_CLEANUP(charl_comm_bind(comm, &cpus));
     }
     if (charl_comm_size(comm) > 1) {
-        CHARL_TRY(charl_comm_watch_begin(comm, on_death, comm));
+        CHARL_TRY_CLEANUP(charl_comm_watch_begin(comm, on_death, comm));
     }
 cleanup:
     return charl_comm_agree(comm, st);

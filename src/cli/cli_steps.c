@@ -47,7 +47,6 @@ static charl_status on_started(void *ctx, const charl_train_info *info)
 /* The rows so far say how many steps are as long as a row shall be: rank 0's, for all. */
 static charl_status lengthen(watch *w)
 {
-    charl_status st = CHARL_OK;
     const double steps = w->length_s / w->out->step_s;
     int n = steps < 1 ? 1 : steps > MOST_STEPS ? MOST_STEPS : (int)steps;
 
@@ -55,8 +54,7 @@ static charl_status lengthen(watch *w)
     w->config->log.interval = w->out->steps_per_row = n;
     w->out->step_s = w->length_s = 0;
     w->counted = 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Called for the same rows on all ranks. The first has touched memory, and the first of another
@@ -119,7 +117,6 @@ static int steps_of(const charl__cli_steps_config *config)
 static charl_status load(const charl__cli_steps_config *config, const charl__cli_steps *whole,
                          int share, charl_config **out)
 {
-    charl_status st = CHARL_OK;
     charl_config_override all[CHARL__CLI_OVERRIDES + OWN] = {{NULL, NULL}};
     char text[OWN][TEXT];
     int n = 0;
@@ -140,8 +137,7 @@ static charl_status load(const charl__cli_steps_config *config, const charl__cli
         all[config->n + i] = (charl_config_override){text[i], charl__cli_program()};
     }
     CHARL_TRY(charl_config_load(config->path, all, config->n + n, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__cli_steps_config_read(int n, char **values, charl__cli_steps_config *out,
@@ -177,7 +173,7 @@ charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_c
     atomic_init(&w.stop, CHARL_STOP_NONE);
     memset(out, 0, sizeof *out);
     snprintf(device, sizeof device, "%d", share > 0 ? whole->device : 0);
-    CHARL_TRY(charl_comm_agree(comm, load(config, whole, share, &c)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, load(config, whole, share, &c)));
     w.config = c;
     out->steps_per_row = (int)c->log.interval;
     out->overlaps = c->dist.overlap;
@@ -185,11 +181,11 @@ charl_status charl__cli_steps_run(const charl__cli_steps_config *config, charl_c
     out->allow_tf32 = c->device.allow_tf32;
     out->bucket = c->dist.bucket_mb * 1048576.0;
     out->bf16 = c->dist.reduce_dtype == CHARL_REDUCE_BF16;
-    CHARL_TRY(charl_train_run(c, &options, &result));
+    CHARL_TRY_CLEANUP(charl_train_run(c, &options, &result));
     out->median_s = charl__cli_median(w.row_s, w.counted);
-    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &out->step_s, 1));
-    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &out->median_s, 1));
-    CHARL_TRY(charl_comm_reduce_f64(comm, CHARL_COMM_SUM, &out->flop, 1));
+    CHARL_TRY_CLEANUP(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &out->step_s, 1));
+    CHARL_TRY_CLEANUP(charl_comm_reduce_f64(comm, CHARL_COMM_MAX, &out->median_s, 1));
+    CHARL_TRY_CLEANUP(charl_comm_reduce_f64(comm, CHARL_COMM_SUM, &out->flop, 1));
 cleanup:
     charl_config_destroy(c);
     return st;

@@ -49,12 +49,12 @@ static charl_status add_notice(loader *l, charl__origin origin, const char *text
     charl__text t = {0};
     const char *kept;
 
-    CHARL_TRY(charl__text_printf(&t, "%s", origin.label));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", origin.label));
     if (origin.line > 0) {
-        CHARL_TRY(charl__text_printf(&t, ":%d", origin.line));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, ":%d", origin.line));
     }
-    CHARL_TRY(charl__text_printf(&t, ": %s", text));
-    CHARL_TRY(charl__config_keep(&l->cfg->detail->notices, charl__text_string(&t), &kept));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, ": %s", text));
+    CHARL_TRY_CLEANUP(charl__config_keep(&l->cfg->detail->notices, charl__text_string(&t), &kept));
 cleanup:
     charl__text_fini(&t);
     return st;
@@ -62,14 +62,11 @@ cleanup:
 
 static charl_status add_item(loader *l, item it)
 {
-    charl_status st = CHARL_OK;
-
     if (l->n_items % 64 == 0) {
         CHARL_TRY(charl_realloc(sizeof *l->items * (size_t)(l->n_items + 64), &l->items));
     }
     l->items[l->n_items++] = it;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int find_layer(const charl_config_detail *d, const char *name)
@@ -84,7 +81,6 @@ static int find_layer(const charl_config_detail *d, const char *name)
 
 static charl_status add_layer(loader *l, const char *section, charl__origin origin)
 {
-    charl_status st = CHARL_OK;
     charl_config_detail *d = l->cfg->detail;
     const char *name = section + strlen("layer ");
     const int known = find_layer(d, name);
@@ -95,18 +91,17 @@ static charl_status add_layer(loader *l, const char *section, charl__origin orig
         snprintf(why, sizeof why, "section given twice (first on line %d)",
                  d->layers[known].origin.line);
         CHARL_TRY(add_mistake(l, origin, section, NULL, why));
-        goto cleanup;
+        return CHARL_OK;
     }
     if (d->n_layers == MAX_LAYERS) {
         CHARL_TRY(add_mistake(l, origin, section, NULL, "more than 1000 layers"));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl_realloc(sizeof *d->layers * (size_t)(d->n_layers + 1), &d->layers));
     d->layers[d->n_layers] = (charl_config_layer){.origin = origin};
     CHARL_TRY(charl_strdup(name, &d->layers[d->n_layers].name));
     l->layer = d->n_layers++;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int first_key_of(const char *section)
@@ -121,7 +116,6 @@ static int first_key_of(const char *section)
 
 static charl_status on_section(void *ctx, const char *section, int line)
 {
-    charl_status st = CHARL_OK;
     loader *l = ctx;
     const charl__origin origin = {l->label, line};
     char why[CHARL__WHY];
@@ -131,14 +125,14 @@ static charl_status on_section(void *ctx, const char *section, int line)
     l->in_section = true;
     l->layer = -1;
     if (!section) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (strncmp(section, "layer ", 6) == 0) {
         CHARL_TRY(add_layer(l, section, origin));
         if (l->layer >= 0) {
             snprintf(l->section, sizeof l->section, "%s", section);
         }
-        goto cleanup;
+        return CHARL_OK;
     }
     if (!charl__key_section_known(section)) {
         const char *near = charl__key_nearest_section(section);
@@ -147,7 +141,7 @@ static charl_status on_section(void *ctx, const char *section, int line)
                  near ? near : "", near ? "]?)" : "");
         CHARL_TRY(add_mistake(l, origin, section, NULL,
                               strcmp(section, "layer") == 0 ? "expected [layer NAME]" : why));
-        goto cleanup;
+        return CHARL_OK;
     }
     first = &l->section_lines[first_key_of(section)];
     if (*first != 0) {
@@ -157,15 +151,13 @@ static charl_status on_section(void *ctx, const char *section, int line)
         *first = line;
     }
     snprintf(l->section, sizeof l->section, "%s", section);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The key of `section` called `name`, or NULL after a mistake with the nearest one. */
 static charl_status look_up(loader *l, const char *section, const char *name, charl__origin origin,
                             const charl__key **out)
 {
-    charl_status st = CHARL_OK;
     bool alias = false;
     char why[CHARL__WHY];
 
@@ -186,43 +178,40 @@ static charl_status look_up(loader *l, const char *section, const char *name, ch
         snprintf(why, sizeof why, "[%s] %s is read as %s", section, name, (*out)->name);
         CHARL_TRY(add_notice(l, origin, why));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status on_item(void *ctx, const char *name, const char *value, int line)
 {
-    charl_status st = CHARL_OK;
     loader *l = ctx;
     item it = {.layer = l->layer, .origin = {l->label, line}};
     char why[CHARL__WHY];
 
     if (!l->in_section) {
         CHARL_TRY(add_mistake(l, it.origin, NULL, NULL, "a key must stand below a [section]"));
-        goto cleanup;
+        return CHARL_OK;
     }
     if (l->section[0] == '\0') {
-        goto cleanup; /* the section's own mistake says enough */
+        return CHARL_OK; /* the section's own mistake says enough */
     }
     if (l->layer < 0) {
         CHARL_TRY(look_up(l, l->section, name, it.origin, &it.key));
         if (!it.key) {
-            goto cleanup;
+            return CHARL_OK;
         }
         int *first = &l->first_lines[it.key - charl__keys];
 
         if (*first != 0) {
             snprintf(why, sizeof why, "given twice (first on line %d)", *first);
             CHARL_TRY(add_mistake(l, it.origin, l->section, name, why));
-            goto cleanup;
+            return CHARL_OK;
         }
         *first = line;
     }
     CHARL_TRY(charl__config_keep(&l->scratch, name, &it.name));
     CHARL_TRY(charl__config_keep(&l->scratch, value, &it.value));
     CHARL_TRY(add_item(l, it));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status on_mistake(void *ctx, int line, const char *reason)
@@ -249,7 +238,6 @@ static charl_status refuse_override(loader *l, charl__origin origin, const char 
  * mistake. */
 static charl_status look_up_override(loader *l, char *section, const char *name, item *it)
 {
-    charl_status st = CHARL_OK;
     char why[CHARL__WHY];
 
     if (strncmp(section, "layer.", 6) == 0) {
@@ -269,8 +257,7 @@ static charl_status look_up_override(loader *l, char *section, const char *name,
     } else {
         CHARL_TRY(look_up(l, section, name, it->origin, &it->key));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* "section.key=value" -> an item. The section ends at the last dot before '=': layer names may hold
@@ -283,24 +270,24 @@ static charl_status add_override(loader *l, const charl_config_override *o)
     char *equals;
     char *dot;
 
-    CHARL_TRY(charl__config_keep(&l->cfg->detail->strings, o->origin ? o->origin : "command line",
-                                 &it.origin.label));
-    CHARL_TRY(charl_strdup(o->text, &copy));
+    CHARL_TRY_CLEANUP(charl__config_keep(&l->cfg->detail->strings,
+                                         o->origin ? o->origin : "command line", &it.origin.label));
+    CHARL_TRY_CLEANUP(charl_strdup(o->text, &copy));
     equals = strchr(copy, '=');
     if (equals) {
         *equals = '\0';
     }
     dot = strrchr(copy, '.');
     if (!equals || !dot || dot == copy || dot[1] == '\0') {
-        CHARL_TRY(refuse_override(l, it.origin, o->text, copy));
+        CHARL_TRY_CLEANUP(refuse_override(l, it.origin, o->text, copy));
         goto cleanup;
     }
     *dot = '\0';
-    CHARL_TRY(look_up_override(l, copy, dot + 1, &it));
+    CHARL_TRY_CLEANUP(look_up_override(l, copy, dot + 1, &it));
     if (it.key || it.layer >= 0) {
-        CHARL_TRY(charl__config_keep(&l->scratch, dot + 1, &it.name));
-        CHARL_TRY(charl__config_keep(&l->scratch, equals + 1, &it.value));
-        CHARL_TRY(add_item(l, it));
+        CHARL_TRY_CLEANUP(charl__config_keep(&l->scratch, dot + 1, &it.name));
+        CHARL_TRY_CLEANUP(charl__config_keep(&l->scratch, equals + 1, &it.value));
+        CHARL_TRY_CLEANUP(add_item(l, it));
     }
 cleanup:
     charl_free(copy);
@@ -327,20 +314,20 @@ static charl_status apply(loader *l, const charl__key *key, const char *raw, cha
     char *path = NULL;
     char why[CHARL__WHY];
 
-    CHARL_TRY(charl__config_expand(raw, l->name, &value, why));
+    CHARL_TRY_CLEANUP(charl__config_expand(raw, l->name, &value, why));
     if (why[0] == '\0') {
         if (!list) {
             join_lines(value, ' ');
         }
         if (key->type == CHARL__KEY_PATH && charl__choice_index(key->choices, value) < 0) {
-            CHARL_TRY(charl__config_path(origin.label && origin.line == 0 ? "" : l->directory,
-                                         value, &path));
+            CHARL_TRY_CLEANUP(charl__config_path(
+                origin.label && origin.line == 0 ? "" : l->directory, value, &path));
         }
-        CHARL_TRY(charl__config_value_set(key, path ? path : value, &l->cfg->detail->strings, field,
-                                          why));
+        CHARL_TRY_CLEANUP(charl__config_value_set(key, path ? path : value,
+                                                  &l->cfg->detail->strings, field, why));
     }
     if (why[0] != '\0') {
-        CHARL_TRY(add_mistake(l, origin, key->section, key->name, why));
+        CHARL_TRY_CLEANUP(add_mistake(l, origin, key->section, key->name, why));
     }
     l->cfg->detail->origins[key - charl__keys] = origin;
 cleanup:
@@ -363,13 +350,12 @@ static charl__layer_key *find_layer_key(const charl_config_layer *layer, const c
 static charl_status add_layer_key(loader *l, charl_config_layer *layer, const item *it,
                                   charl__layer_key **out)
 {
-    charl_status st = CHARL_OK;
     charl__layer_key *k;
 
     *out = NULL;
     if (layer->n_keys == MAX_LAYER_KEYS) {
         CHARL_TRY(add_mistake(l, it->origin, "layer", it->name, "more than 64 keys"));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl_realloc(sizeof *layer->keys * (size_t)(layer->n_keys + 1), &layer->keys));
     k = &layer->keys[layer->n_keys];
@@ -377,8 +363,7 @@ static charl_status add_layer_key(loader *l, charl_config_layer *layer, const it
     CHARL_TRY(charl_strdup(it->name, &k->key));
     layer->n_keys++;
     *out = k;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Set a layer's key. The command line may replace, the file may not. */
@@ -392,16 +377,16 @@ static charl_status apply_layer(loader *l, const item *it)
     char *value = NULL;
 
     snprintf(section, sizeof section, "layer %s", layer->name);
-    CHARL_TRY(charl__config_expand(it->value, l->name, &value, why));
+    CHARL_TRY_CLEANUP(charl__config_expand(it->value, l->name, &value, why));
     if (why[0] == '\0' && k && it->origin.line > 0) {
         snprintf(why, sizeof why, "given twice (first on line %d)", k->origin.line);
     }
     if (why[0] != '\0') {
-        CHARL_TRY(add_mistake(l, it->origin, section, it->name, why));
+        CHARL_TRY_CLEANUP(add_mistake(l, it->origin, section, it->name, why));
         goto cleanup;
     }
     if (!k) {
-        CHARL_TRY(add_layer_key(l, layer, it, &k));
+        CHARL_TRY_CLEANUP(add_layer_key(l, layer, it, &k));
     }
     if (k) {
         join_lines(value, ' ');
@@ -420,7 +405,6 @@ cleanup:
  * ending. */
 static charl_status settle_name(loader *l)
 {
-    charl_status st = CHARL_OK;
     bool alias;
     const charl__key *key = charl__key_find("run", "name", &alias);
     const char *base = strrchr(l->label, '/');
@@ -449,13 +433,11 @@ static charl_status settle_name(loader *l)
                               "run", "name", "a name has no / and is not .."));
     }
     l->name = l->cfg->run.name;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status apply_all(loader *l)
 {
-    charl_status st = CHARL_OK;
     const charl__origin by_default = {NULL, 0};
     bool alias;
     const charl__key *name = charl__key_find("run", "name", &alias);
@@ -476,8 +458,7 @@ static charl_status apply_all(loader *l)
         }
     }
     CHARL_TRY(charl__config_check(l->cfg, &l->mistakes));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_source(loader *l, const char *text, size_t length)
@@ -499,19 +480,19 @@ static charl_status prepare(loader *l, const char *label, const char *text, size
     charl_config_detail *d;
     char *directory = NULL;
 
-    CHARL_TRY(charl_alloc(sizeof *l->cfg, &l->cfg));
-    CHARL_TRY(charl_alloc(sizeof *d, &l->cfg->detail));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *l->cfg, &l->cfg));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *d, &l->cfg->detail));
     d = l->cfg->detail;
-    CHARL_TRY(charl_alloc_array(charl__key_count, sizeof *d->origins, &d->origins));
-    CHARL_TRY(charl_alloc_array(charl__key_count, sizeof(int), &l->first_lines));
-    CHARL_TRY(charl_alloc_array(charl__key_count, sizeof(int), &l->section_lines));
-    CHARL_TRY(charl_alloc(length + 1, &d->source));
+    CHARL_TRY_CLEANUP(charl_alloc_array(charl__key_count, sizeof *d->origins, &d->origins));
+    CHARL_TRY_CLEANUP(charl_alloc_array(charl__key_count, sizeof(int), &l->first_lines));
+    CHARL_TRY_CLEANUP(charl_alloc_array(charl__key_count, sizeof(int), &l->section_lines));
+    CHARL_TRY_CLEANUP(charl_alloc(length + 1, &d->source));
     memcpy(d->source, text, length);
     d->source_length = length;
-    CHARL_TRY(charl__config_keep(&d->strings, label, &l->label));
-    CHARL_TRY(charl_strdup(label, &directory));
+    CHARL_TRY_CLEANUP(charl__config_keep(&d->strings, label, &l->label));
+    CHARL_TRY_CLEANUP(charl_strdup(label, &directory));
     directory[slash ? (slash == label ? 1 : slash - label) : 0] = '\0';
-    CHARL_TRY(charl__config_keep(&d->strings, directory, &l->directory));
+    CHARL_TRY_CLEANUP(charl__config_keep(&d->strings, directory, &l->directory));
 cleanup:
     charl_free(directory);
     return st;
@@ -525,15 +506,15 @@ charl_status charl_config_parse(const char *label, const char *text, size_t leng
     loader l = {.layer = -1};
 
     *out = NULL;
-    CHARL_REQUIRE(length <= CHARL__CONFIG_SOURCE, CHARL_ERR_CONFIG,
-                  "%s: larger than 1 MiB: not a configuration", label);
-    CHARL_TRY(prepare(&l, label, text, length));
-    CHARL_TRY(read_source(&l, l.cfg->detail->source, length));
+    CHARL_REQUIRE_CLEANUP(length <= CHARL__CONFIG_SOURCE, CHARL_ERR_CONFIG,
+                          "%s: larger than 1 MiB: not a configuration", label);
+    CHARL_TRY_CLEANUP(prepare(&l, label, text, length));
+    CHARL_TRY_CLEANUP(read_source(&l, l.cfg->detail->source, length));
     for (int i = 0; i < n_overrides; i++) {
-        CHARL_TRY(add_override(&l, &overrides[i]));
+        CHARL_TRY_CLEANUP(add_override(&l, &overrides[i]));
     }
-    CHARL_TRY(apply_all(&l));
-    CHARL_TRY(charl__mistakes_report(&l.mistakes));
+    CHARL_TRY_CLEANUP(apply_all(&l));
+    CHARL_TRY_CLEANUP(charl__mistakes_report(&l.mistakes));
     *out = l.cfg;
     l.cfg = NULL;
 cleanup:

@@ -73,7 +73,6 @@ void charl__config_augment_set(const char *text, charl_augment *field, char *why
 
 charl_status charl__config_augment_print(const charl_augment *v, charl__text *out)
 {
-    charl_status st = CHARL_OK;
     charl_augment copy = *v;
     const char *comma = v->flip ? ", " : "";
 
@@ -87,6 +86,5 @@ charl_status charl__config_augment_print(const charl_augment *v, charl__text *ou
             comma = ", ";
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -223,7 +223,6 @@ static void check_monitor(checker *c)
 /* Keys written down that the section's type does not use. */
 static charl_status note_unused(const charl_config *cfg, const charl__key *key)
 {
-    charl_status st = CHARL_OK;
     const charl__origin *origin = &cfg->detail->origins[key - charl__keys];
     const int type =
         *(const int *)((const char *)cfg + charl__key_find(key->section, "type", NULL)->offset);
@@ -240,8 +239,7 @@ static charl_status note_unused(const charl_config *cfg, const charl__key *key)
                  line, key->section, key->name, name);
         CHARL_TRY(charl__config_keep(&cfg->detail->notices, text, &kept));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
@@ -262,6 +260,5 @@ charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
             CHARL_TRY(note_unused(cfg, &charl__keys[i]));
         }
     }
-cleanup:
     return st;
 }

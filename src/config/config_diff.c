@@ -13,8 +13,6 @@ typedef struct differ {
 static charl_status say(differ *d, const char *section, const char *key, const char *now,
                         const char *was)
 {
-    charl_status st = CHARL_OK;
-
     d->model = d->model || strcmp(section, "model") == 0 || strncmp(section, "layer ", 6) == 0;
     CHARL_TRY(charl__text_printf(&d->report, "%s[%s]%s%s", d->report.length > 0 ? "\n" : "",
                                  section, key ? " " : "", key ? key : ""));
@@ -25,8 +23,7 @@ static charl_status say(differ *d, const char *section, const char *key, const c
         CHARL_TRY(
             charl__text_printf(&d->report, "%s%s%s", key ? " (was " : " ", was, key ? ")" : ""));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status diff_keys(differ *d, const charl_config *now, const charl_config *was)
@@ -44,10 +41,10 @@ static charl_status diff_keys(differ *d, const charl_config *now, const charl_co
         }
         charl__text_clear(&a);
         charl__text_clear(&b);
-        CHARL_TRY(charl__config_value_print(key, (const char *)now + key->offset, &a));
-        CHARL_TRY(charl__config_value_print(key, (const char *)was + key->offset, &b));
+        CHARL_TRY_CLEANUP(charl__config_value_print(key, (const char *)now + key->offset, &a));
+        CHARL_TRY_CLEANUP(charl__config_value_print(key, (const char *)was + key->offset, &b));
         if (strcmp(charl__text_string(&a), charl__text_string(&b)) != 0) {
-            CHARL_TRY(
+            CHARL_TRY_CLEANUP(
                 say(d, key->section, key->name, charl__text_string(&a), charl__text_string(&b)));
         }
     }
@@ -80,8 +77,6 @@ static const char *value_of(const charl_config_layer *layer, const char *key)
 static charl_status diff_layer(differ *d, const char *section, const charl_config_layer *now,
                                const charl_config_layer *was)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < now->n_keys; i++) {
         const char *old = value_of(was, now->keys[i].key);
 
@@ -95,13 +90,11 @@ static charl_status diff_layer(differ *d, const char *section, const charl_confi
             CHARL_TRY(say(d, section, was->keys[i].key, NULL, was->keys[i].value));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status diff_layers(differ *d, const charl_config *now, const charl_config *was)
 {
-    charl_status st = CHARL_OK;
     char section[64];
     bool same_names = now->detail->n_layers == was->detail->n_layers;
 
@@ -127,8 +120,7 @@ static charl_status diff_layers(differ *d, const charl_config *now, const charl_
             CHARL_TRY(say(d, section, NULL, NULL, "stands in another place"));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *model, char **out)
@@ -140,12 +132,12 @@ charl_status charl_config_diff(const charl_config *cfg, const char *text, bool *
 
     *out = NULL;
     *model = false;
-    CHARL_TRY(charl_config_parse("/checkpoint", text, strlen(text), NULL, 0, &was));
-    CHARL_TRY(charl_config_print(cfg, false, &printed));
-    CHARL_TRY(charl_config_parse("/checkpoint", printed, strlen(printed), NULL, 0, &now));
-    CHARL_TRY(diff_keys(&d, now, was));
-    CHARL_TRY(diff_layers(&d, now, was));
-    CHARL_TRY(charl_strdup(charl__text_string(&d.report), out));
+    CHARL_TRY_CLEANUP(charl_config_parse("/checkpoint", text, strlen(text), NULL, 0, &was));
+    CHARL_TRY_CLEANUP(charl_config_print(cfg, false, &printed));
+    CHARL_TRY_CLEANUP(charl_config_parse("/checkpoint", printed, strlen(printed), NULL, 0, &now));
+    CHARL_TRY_CLEANUP(diff_keys(&d, now, was));
+    CHARL_TRY_CLEANUP(diff_layers(&d, now, was));
+    CHARL_TRY_CLEANUP(charl_strdup(charl__text_string(&d.report), out));
     *model = d.model;
 cleanup:
     charl_config_destroy(now);

@@ -16,16 +16,16 @@ charl_status charl_config_load(const char *path, const charl_config_override *ov
     size_t n = 0;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(CHARL__CONFIG_SOURCE + 2, &text));
-    CHARL_TRY(charl__acquire("file"));
+    CHARL_TRY_CLEANUP(charl_alloc(CHARL__CONFIG_SOURCE + 2, &text));
+    CHARL_TRY_CLEANUP(charl__acquire("file"));
     f = fopen(path, "re");
     if (!f) {
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_CONFIG, "%s: %s", path, strerror(errno));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s: %s", path, strerror(errno));
     }
     n = fread(text, 1, CHARL__CONFIG_SOURCE + 1, f);
-    CHARL_REQUIRE(!ferror(f), CHARL_ERR_CONFIG, "%s: %s", path, strerror(errno));
-    CHARL_TRY(charl_config_parse(path, text, n, overrides, n_overrides, out));
+    CHARL_REQUIRE_CLEANUP(!ferror(f), CHARL_ERR_CONFIG, "%s: %s", path, strerror(errno));
+    CHARL_TRY_CLEANUP(charl_config_parse(path, text, n, overrides, n_overrides, out));
 cleanup:
     if (f) {
         fclose(f);

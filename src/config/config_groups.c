@@ -121,7 +121,6 @@ static void apply_defaults(const charl_config *config, charl_params *set, int64_
 
 charl_status charl__groups_apply(const charl_config *config, charl_params *set, int64_t outputs)
 {
-    charl_status st = CHARL_OK;
     charl__group group[CHARL__MAX_GROUPS];
     char why[CHARL__WHY];
     int n;
@@ -150,6 +149,5 @@ charl_status charl__groups_apply(const charl_config *config, charl_params *set, 
                       "checkpoint, such as fc1.weight",
                       group[k].pattern);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

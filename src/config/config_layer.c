@@ -11,7 +11,6 @@
 static charl_status refuse_at(const charl_config_layer *layer, charl__origin origin,
                               const char *key, const char *reason)
 {
-    charl_status st = CHARL_OK;
     char line[32] = "";
 
     if (origin.line > 0) {
@@ -19,8 +18,7 @@ static charl_status refuse_at(const charl_config_layer *layer, charl__origin ori
     }
     CHARL_FAIL(CHARL_ERR_CONFIG, "%s%s: [layer %s]%s%s: %s", origin.label, line, layer->name,
                key ? " " : "", key ? key : "", reason);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl__layer_key *find(const charl_config_layer *layer, const char *key)
@@ -181,7 +179,6 @@ charl_status charl_config_layer_string(charl_config_layer *layer, const char *ke
 charl_status charl_config_layer_choice(charl_config_layer *layer, const char *key, int fallback,
                                        const char *choices, int *out)
 {
-    charl_status st = CHARL_OK;
     const char *value = NULL;
 
     *out = fallback;
@@ -189,14 +186,12 @@ charl_status charl_config_layer_choice(charl_config_layer *layer, const char *ke
         CHARL_TRY(charl_config_layer_string(layer, key, NULL, choices, &value));
         *out = charl__choice_index(choices, value);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Keys that the reader did not ask for. */
 static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes *mistakes)
 {
-    charl_status st = CHARL_OK;
     char section[64];
 
     snprintf(section, sizeof section, "layer %s", layer->name);
@@ -218,8 +213,7 @@ static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes
                  near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
         CHARL_TRY(charl__mistake_add(mistakes, k->origin, section, k->key, why));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_config_read_layers(const charl_config *cfg, charl_config_layer_reader read,
@@ -236,16 +230,16 @@ charl_status charl_config_read_layers(const charl_config *cfg, charl_config_laye
         if (one == CHARL_ERR_CONFIG) {
             /* The message carries its place already; the origin only sorts. */
             charl__text_clear(&text);
-            CHARL_TRY(charl__text_printf(&text, "%s", charl_error_message()));
-            CHARL_TRY(charl__mistake_add(&mistakes, layer->origin, NULL, NULL, ""));
+            CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", charl_error_message()));
+            CHARL_TRY_CLEANUP(charl__mistake_add(&mistakes, layer->origin, NULL, NULL, ""));
             charl_free(mistakes.items[mistakes.count - 1].text);
             mistakes.items[mistakes.count - 1].text = charl__text_steal(&text);
         } else {
-            CHARL_TRY(one);
-            CHARL_TRY(refuse_rest(layer, &mistakes));
+            CHARL_TRY_CLEANUP(one);
+            CHARL_TRY_CLEANUP(refuse_rest(layer, &mistakes));
         }
     }
-    CHARL_TRY(charl__mistakes_report(&mistakes));
+    CHARL_TRY_CLEANUP(charl__mistakes_report(&mistakes));
 cleanup:
     charl__mistakes_fini(&mistakes);
     charl__text_fini(&text);

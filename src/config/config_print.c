@@ -14,7 +14,6 @@ enum { COMMENT_COLUMN = 40 };
 static charl_status end_line(charl__text *t, size_t start, const charl__origin *origin,
                              bool origins)
 {
-    charl_status st = CHARL_OK;
     const size_t width = t->length - start;
     const int pad = width < COMMENT_COLUMN ? (int)(COMMENT_COLUMN - width) : 1;
 
@@ -26,8 +25,7 @@ static charl_status end_line(charl__text *t, size_t start, const charl__origin *
         }
     }
     CHARL_TRY(charl__text_append(t, "\n", 1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status print_path(const charl__key *key, const char *value, const char *here,
@@ -37,10 +35,10 @@ static charl_status print_path(const charl__key *key, const char *value, const c
     char *full = NULL;
 
     if (value[0] == '/' || charl__choice_index(key->choices, value) >= 0) {
-        CHARL_TRY(charl__config_quote(value, t));
+        CHARL_TRY_CLEANUP(charl__config_quote(value, t));
     } else {
-        CHARL_TRY(charl__config_path(here, value, &full));
-        CHARL_TRY(charl__config_quote(full, t));
+        CHARL_TRY_CLEANUP(charl__config_path(here, value, &full));
+        CHARL_TRY_CLEANUP(charl__config_quote(full, t));
     }
 cleanup:
     charl_free(full);
@@ -50,7 +48,6 @@ cleanup:
 static charl_status print_keys(const charl_config *cfg, bool origins, const char *here,
                                charl__text *t)
 {
-    charl_status st = CHARL_OK;
     const char *section = "";
 
     for (int i = 0; i < charl__key_count; i++) {
@@ -74,14 +71,11 @@ static charl_status print_keys(const charl_config *cfg, bool origins, const char
         }
         CHARL_TRY(end_line(t, start, &cfg->detail->origins[i], origins));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status print_layers(const charl_config *cfg, bool origins, charl__text *t)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < cfg->detail->n_layers; i++) {
         const charl_config_layer *layer = &cfg->detail->layers[i];
 
@@ -94,8 +88,7 @@ static charl_status print_layers(const charl_config *cfg, bool origins, charl__t
             CHARL_TRY(end_line(t, start, &layer->keys[k].origin, origins));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_config_print(const charl_config *cfg, bool origins, char **out)
@@ -105,10 +98,10 @@ charl_status charl_config_print(const charl_config *cfg, bool origins, char **ou
     char here[PATH_MAX];
 
     *out = NULL;
-    CHARL_REQUIRE(getcwd(here, sizeof here), CHARL_ERR_IO, "current directory: %s",
-                  strerror(errno));
-    CHARL_TRY(print_keys(cfg, origins, here, &t));
-    CHARL_TRY(print_layers(cfg, origins, &t));
+    CHARL_REQUIRE_CLEANUP(getcwd(here, sizeof here), CHARL_ERR_IO, "current directory: %s",
+                          strerror(errno));
+    CHARL_TRY_CLEANUP(print_keys(cfg, origins, here, &t));
+    CHARL_TRY_CLEANUP(print_layers(cfg, origins, &t));
     *out = charl__text_steal(&t);
 cleanup:
     charl__text_fini(&t);
@@ -140,7 +133,6 @@ static const char *type_text(const charl__key *key)
 
 static charl_status help_key(const charl__key *key, charl__text *t)
 {
-    charl_status st = CHARL_OK;
     const char *type = type_text(key);
     char choices[256];
 
@@ -174,8 +166,7 @@ static charl_status help_key(const charl__key *key, charl__text *t)
     CHARL_TRY(charl__text_printf(
         t, "%s\n      %s\n",
         key->effect == CHARL__KEY_RESULT ? "" : "; may change when a run resumes", key->help));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_config_help(const char *section, char **out)
@@ -189,8 +180,8 @@ charl_status charl_config_help(const char *section, char **out)
     if (section && !layers && !charl__key_section_known(section)) {
         const char *near = charl__key_nearest_section(section);
 
-        CHARL_FAIL(CHARL_ERR_CONFIG, "unknown section \"%.100s\"%s%s%s", section,
-                   near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+        CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "unknown section \"%.100s\"%s%s%s", section,
+                           near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     }
     for (int i = 0; i < charl__key_count; i++) {
         const charl__key *key = &charl__keys[i];
@@ -199,19 +190,20 @@ charl_status charl_config_help(const char *section, char **out)
             continue;
         }
         if (strcmp(current, key->section) != 0) {
-            CHARL_TRY(
+            CHARL_TRY_CLEANUP(
                 charl__text_printf(&t, "%s[%s]\n", current[0] != '\0' ? "\n" : "", key->section));
             current = key->section;
         }
-        CHARL_TRY(help_key(key, &t));
+        CHARL_TRY_CLEANUP(help_key(key, &t));
     }
     if (!section || layers) {
-        CHARL_TRY(charl__text_printf(&t, "%s", layers ? "" : "\n"));
-        CHARL_TRY(charl__layer_help(&t));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", layers ? "" : "\n"));
+        CHARL_TRY_CLEANUP(charl__layer_help(&t));
     }
     *out = charl__text_steal(&t);
     if (!*out) {
-        CHARL_TRY(charl_strdup("", out)); /* a section whose keys are all of later versions */
+        CHARL_TRY_CLEANUP(
+            charl_strdup("", out)); /* a section whose keys are all of later versions */
     }
 cleanup:
     charl__text_fini(&t);

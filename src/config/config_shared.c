@@ -24,7 +24,6 @@ bool charl__config_uses(const charl_config *cfg, const charl__key *key)
 static charl_status take_key(const charl_config *cfg, const charl__key *key, charl__text *value,
                              charl__config_take take, void *ctx)
 {
-    charl_status st = CHARL_OK;
     const void *field = (const char *)cfg + key->offset;
     char name[96];
 
@@ -37,21 +36,18 @@ static charl_status take_key(const charl_config *cfg, const charl__key *key, cha
     }
     snprintf(name, sizeof name, "%s.%s", key->section, key->name);
     CHARL_TRY(take(ctx, name, charl__text_string(value)));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status take_layer(const charl_config_layer *layer, charl__config_take take, void *ctx)
 {
-    charl_status st = CHARL_OK;
     char name[256];
 
     for (int k = 0; k < layer->n_keys; k++) {
         snprintf(name, sizeof name, "layer %s.%s", layer->name, layer->keys[k].key);
         CHARL_TRY(take(ctx, name, layer->keys[k].value));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__config_each_shared(const charl_config *cfg, charl__config_take take, void *ctx)
@@ -64,18 +60,18 @@ charl_status charl__config_each_shared(const charl_config *cfg, charl__config_ta
         const charl__key *key = &charl__keys[i];
 
         if (!key->only && key->effect != CHARL__KEY_LOCAL && charl__config_uses(cfg, key)) {
-            CHARL_TRY(take_key(cfg, key, &text, take, ctx));
+            CHARL_TRY_CLEANUP(take_key(cfg, key, &text, take, ctx));
         }
     }
     charl__text_clear(&text);
     for (int i = 0; i < d->n_layers; i++) {
-        CHARL_TRY(charl__text_printf(&text, "%s%s", i > 0 ? ", " : "", d->layers[i].name));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s%s", i > 0 ? ", " : "", d->layers[i].name));
     }
     if (d->n_layers > 0) {
-        CHARL_TRY(take(ctx, "layers", charl__text_string(&text)));
+        CHARL_TRY_CLEANUP(take(ctx, "layers", charl__text_string(&text)));
     }
     for (int i = 0; i < d->n_layers; i++) {
-        CHARL_TRY(take_layer(&d->layers[i], take, ctx));
+        CHARL_TRY_CLEANUP(take_layer(&d->layers[i], take, ctx));
     }
 cleanup:
     charl__text_fini(&text);

@@ -9,16 +9,13 @@
 
 charl_status charl__config_keep(charl__config_strings *list, const char *text, const char **out)
 {
-    charl_status st = CHARL_OK;
-
     *out = "";
     if (list->count % 64 == 0) {
         CHARL_TRY(charl_realloc(sizeof *list->items * (size_t)(list->count + 64), &list->items));
     }
     CHARL_TRY(charl_strdup(text, &list->items[list->count]));
     *out = list->items[list->count++];
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__config_strings_fini(charl__config_strings *list)
@@ -50,16 +47,18 @@ charl_status charl__mistake_add(charl__mistakes *list, charl__origin origin, con
     charl__text text = {0};
 
     if (list->count % 64 == 0) {
-        CHARL_TRY(charl_realloc(sizeof *list->items * (size_t)(list->count + 64), &list->items));
+        CHARL_TRY_CLEANUP(
+            charl_realloc(sizeof *list->items * (size_t)(list->count + 64), &list->items));
     }
-    CHARL_TRY(charl__text_printf(&text, "%s", origin.label));
+    CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", origin.label));
     if (origin.line > 0) {
-        CHARL_TRY(charl__text_printf(&text, ":%d", origin.line));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, ":%d", origin.line));
     }
     if (section) {
-        CHARL_TRY(charl__text_printf(&text, ": [%s]%s%s", section, key ? " " : "", key ? key : ""));
+        CHARL_TRY_CLEANUP(
+            charl__text_printf(&text, ": [%s]%s%s", section, key ? " " : "", key ? key : ""));
     }
-    CHARL_TRY(charl__text_printf(&text, ": %s", reason));
+    CHARL_TRY_CLEANUP(charl__text_printf(&text, ": %s", reason));
     list->items[list->count] =
         (charl__mistake){origin, known_section(section), list->count, charl__text_steal(&text)};
     list->count++;
@@ -107,12 +106,12 @@ charl_status charl__mistakes_report(charl__mistakes *list)
         if (shown > 0 && text.length + strlen(line) > ROOM) {
             break;
         }
-        CHARL_TRY(charl__text_printf(&text, "%s%s", shown > 0 ? "\n" : "", line));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s%s", shown > 0 ? "\n" : "", line));
     }
     if (shown < list->count) {
-        CHARL_TRY(charl__text_printf(&text, "\nand %d more", list->count - shown));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, "\nand %d more", list->count - shown));
     }
-    CHARL_FAIL(CHARL_ERR_CONFIG, "%s", charl__text_string(&text));
+    CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "%s", charl__text_string(&text));
 cleanup:
     charl__text_fini(&text);
     return st;
@@ -167,26 +166,26 @@ charl_status charl__config_expand(const char *text, const char *name, char **out
 
     *out = NULL;
     why[0] = '\0';
-    CHARL_TRY(charl__text_append(&t, "", 0));
+    CHARL_TRY_CLEANUP(charl__text_append(&t, "", 0));
     for (const char *p = text; *p != '\0';) {
         size_t n = strcspn(p, "$");
 
         if (n > 0) {
-            CHARL_TRY(charl__text_append(&t, p, n));
+            CHARL_TRY_CLEANUP(charl__text_append(&t, p, n));
         } else if (p[1] == '{') {
             const char *value = variable(p, name, &n, why);
 
             if (!value) {
                 break;
             }
-            CHARL_TRY(charl__text_append(&t, value, strlen(value)));
+            CHARL_TRY_CLEANUP(charl__text_append(&t, value, strlen(value)));
         } else {
-            CHARL_TRY(charl__text_append(&t, "$", 1));
+            CHARL_TRY_CLEANUP(charl__text_append(&t, "$", 1));
             n = p[1] == '$' ? 2 : 1;
         }
         p += n;
     }
-    CHARL_TRY(charl_strdup(charl__text_string(&t), out));
+    CHARL_TRY_CLEANUP(charl_strdup(charl__text_string(&t), out));
 cleanup:
     charl__text_fini(&t);
     return st;
@@ -200,15 +199,15 @@ charl_status charl__config_path(const char *directory, const char *path, char **
 
     *out = NULL;
     if (path[0] == '~' && path[1] == '/' && home) {
-        CHARL_TRY(charl__text_printf(&t, "%s%s", home, path + 1));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s", home, path + 1));
     } else if (path[0] == '/' || path[0] == '\0' || directory[0] == '\0') {
-        CHARL_TRY(charl__text_printf(&t, "%s", path));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", path));
     } else {
         const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
 
-        CHARL_TRY(charl__text_printf(&t, "%s%s%s", directory, slash, path));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s%s", directory, slash, path));
     }
-    CHARL_TRY(charl_strdup(charl__text_string(&t), out));
+    CHARL_TRY_CLEANUP(charl_strdup(charl__text_string(&t), out));
 cleanup:
     charl__text_fini(&t);
     return st;
@@ -216,7 +215,6 @@ cleanup:
 
 charl_status charl__config_quote(const char *value, charl__text *out)
 {
-    charl_status st = CHARL_OK;
     const size_t n = strlen(value);
     const bool quoted = n > 0 && (strpbrk(value, "\"#;\\") || value[0] == ' ' ||
                                   value[n - 1] == ' ' || value[0] == '\t' || value[n - 1] == '\t');
@@ -236,6 +234,5 @@ charl_status charl__config_quote(const char *value, charl__text *out)
     if (quoted) {
         CHARL_TRY(charl__text_append(out, "\"", 1));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

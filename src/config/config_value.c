@@ -201,7 +201,7 @@ static charl_status set_normalize(const char *text, charl_normalize *field, char
         *field = (charl_normalize){.kind = word == 0 ? CHARL_NORMALIZE_AUTO : CHARL_NORMALIZE_NONE};
         return CHARL_OK;
     }
-    CHARL_TRY(charl_strdup(text, &copy));
+    CHARL_TRY_CLEANUP(charl_strdup(text, &copy));
     slash = strchr(copy, '/');
     if (!slash) {
         snprintf(why, CHARL__WHY, "\"%.100s\" is not auto, none or MEANS / DEVIATIONS", text);
@@ -269,14 +269,11 @@ static void check_text(const charl__key *key, const char *text, char *why)
 static charl_status set_text(const charl__key *key, const char *text,
                              charl__config_strings *strings, void *field, char *why)
 {
-    charl_status st = CHARL_OK;
-
     check_text(key, text, why);
     if (why[0] == '\0') {
         CHARL_TRY(charl__config_keep(strings, text, field));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status set_field(const charl__key *key, const char *text,
@@ -382,7 +379,6 @@ charl_status charl__config_print_float(double v, charl__text *out)
 
 static charl_status print_set(const charl__key *key, unsigned v, charl__text *out)
 {
-    charl_status st = CHARL_OK;
     const char *cursor = key->choices;
     const char *comma = "";
     char word[64];
@@ -393,36 +389,29 @@ static charl_status print_set(const charl__key *key, unsigned v, charl__text *ou
             comma = ", ";
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status print_normalize(const charl_normalize *v, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-
     if (v->kind != CHARL_NORMALIZE_GIVEN) {
         CHARL_TRY(charl__text_printf(out, "%s", v->kind == CHARL_NORMALIZE_AUTO ? "auto" : "none"));
-        goto cleanup;
+        return CHARL_OK;
     }
     for (int i = 0; i < 2 * v->count; i++) {
         const double x = (double)(i < v->count ? v->mean[i] : v->std[i - v->count]);
 
         CHARL_TRY(charl__text_printf(out, "%s%.9g", i == 0 ? "" : i == v->count ? " / " : ", ", x));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status print_ints(const charl_int_list *v, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < v->count; i++) {
         CHARL_TRY(charl__text_printf(out, "%s%" PRId64, i > 0 ? ", " : "", v->values[i]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__config_value_print(const charl__key *key, const void *field, charl__text *out)

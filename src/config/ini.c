@@ -358,15 +358,16 @@ charl_status charl__ini_parse(const char *text, size_t length, const charl__ini_
     charl_status st = CHARL_OK;
     reader r = {.events = events, .at = text, .end = text + length};
 
-    CHARL_REQUIRE(length == 0 || !memchr(text, '\0', length), CHARL_ERR_CONFIG, "not a text file");
+    CHARL_REQUIRE_CLEANUP(length == 0 || !memchr(text, '\0', length), CHARL_ERR_CONFIG,
+                          "not a text file");
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
         r.at += 3;
     }
-    CHARL_TRY(charl_alloc(CHARL__INI_LINE + 1, &r.buffer));
-    CHARL_REQUIRE(ini_parse_stream(read_line, &r, handle, &r) == 0, CHARL_ERR_CONFIG,
-                  "libinih does not accept line %d", r.line);
+    CHARL_TRY_CLEANUP(charl_alloc(CHARL__INI_LINE + 1, &r.buffer));
+    CHARL_REQUIRE_CLEANUP(ini_parse_stream(read_line, &r, handle, &r) == 0, CHARL_ERR_CONFIG,
+                          "libinih does not accept line %d", r.line);
     flush(&r);
-    CHARL_TRY(r.st);
+    CHARL_TRY_CLEANUP(r.st);
 cleanup:
     charl__text_fini(&r.value);
     charl_free(r.buffer);

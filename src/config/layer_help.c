@@ -16,7 +16,6 @@ static const char *choice(const char *choices, int i, char *word, size_t size)
 
 static charl_status print_default(const charl_layer_key *k, const void *at, charl__text *t)
 {
-    charl_status st = CHARL_OK;
     const int64_t *n = at;
     const char *name;
     char word[64];
@@ -44,13 +43,11 @@ static charl_status print_default(const charl_layer_key *k, const void *at, char
         CHARL_TRY(charl__text_printf(t, " = %s", name ? name : ""));
         break;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status print_values(const charl_layer_key *k, charl__text *t)
 {
-    charl_status st = CHARL_OK;
     char list[256];
 
     switch (k->kind) {
@@ -77,13 +74,11 @@ static charl_status print_values(const charl_layer_key *k, charl__text *t)
         CHARL_TRY(charl__text_printf(t, "%s; empty: none", charl_activation_names()));
         break;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__layer_help(charl__text *t)
 {
-    charl_status st = CHARL_OK;
     const charl_layer_type *type;
 
     CHARL_TRY(charl__text_printf(t, "[layer NAME]\n"));
@@ -103,6 +98,5 @@ charl_status charl__layer_help(charl__text *t)
             CHARL_TRY(charl__text_printf(t, "\n        %s\n", k->help));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -13,7 +13,6 @@ static double mib(int64_t bytes)
 
 charl_status charl__budget_check(const charl_device *dev, size_t bytes, const char *what)
 {
-    charl_status st = CHARL_OK;
     const charl_device_memory *m = &dev->memory;
 
     CHARL_REQUIRE(bytes <= (uint64_t)dev->info.max_alloc_bytes, CHARL_ERR_NOMEM,
@@ -24,8 +23,7 @@ charl_status charl__budget_check(const charl_device *dev, size_t bytes, const ch
         "out of device memory: %s needs %.1f MiB, %.1f of %.1f MiB are in use on %s. Lower "
         "train.batch_size or use more ranks",
         what, mib((int64_t)bytes), mib(m->in_use), mib(m->capacity), dev->info.name);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__budget_add(charl_device *dev, int64_t bytes)
@@ -45,13 +43,13 @@ static charl_status create(charl_device *dev, void *host, size_t bytes, const ch
     cl_int err = CL_SUCCESS;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *b, &b));
-    CHARL_TRY(charl__acquire(what));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *b, &b));
+    CHARL_TRY_CLEANUP(charl__acquire(what));
     b->mem = clCreateBuffer(dev->context, flags, bytes, host, &err);
     if (err != CL_SUCCESS) {
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_NOMEM, "%s: device buffer of %zu bytes: %s", what, bytes,
-                   charl__cl_name(err));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s: device buffer of %zu bytes: %s", what, bytes,
+                           charl__cl_name(err));
     }
     b->refs = 1;
     b->dev = charl__device_retain(dev);
@@ -73,9 +71,9 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
     cl_int err = CL_SUCCESS;
 
     *out = NULL;
-    CHARL_TRY(charl__budget_check(dev, bytes, what));
+    CHARL_TRY_CLEANUP(charl__budget_check(dev, bytes, what));
     rounded = bytes ? (bytes + GRAIN - 1) / GRAIN * GRAIN : GRAIN;
-    CHARL_TRY(create(dev, NULL, rounded, what, &b));
+    CHARL_TRY_CLEANUP(create(dev, NULL, rounded, what, &b));
     b->bytes = rounded;
     b->counted = (int64_t)rounded;
     charl__budget_add(dev, b->counted);
@@ -83,12 +81,12 @@ charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *w
     err = clEnqueueFillBuffer(dev->queue[CHARL_QUEUE_COMPUTE], b->mem, zero, sizeof zero, 0,
                               rounded, 0, NULL, NULL);
     if (charl__cl_is_fault(err) && err != CL_OUT_OF_RESOURCES) {
-        CHARL_TRY(charl__device_failed(dev, "zeroing a buffer", err));
+        CHARL_TRY_CLEANUP(charl__device_failed(dev, "zeroing a buffer", err));
     }
     /* Drivers that allocate lazily find out here. */
-    CHARL_REQUIRE(err == CL_SUCCESS, CHARL_ERR_NOMEM,
-                  "%s: zeroing a device buffer of %zu bytes: %s", what, rounded,
-                  charl__cl_name(err));
+    CHARL_REQUIRE_CLEANUP(err == CL_SUCCESS, CHARL_ERR_NOMEM,
+                          "%s: zeroing a device buffer of %zu bytes: %s", what, rounded,
+                          charl__cl_name(err));
     dev->commands[CHARL_QUEUE_COMPUTE]++;
     charl__command_note(dev, "zeroing a buffer", what);
     b->filling = true;
@@ -101,7 +99,6 @@ cleanup:
 
 charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, charl_buffer **out)
 {
-    charl_status st = CHARL_OK;
     static const char what[] = "wrapped host memory";
 
     *out = NULL;
@@ -116,21 +113,20 @@ charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes, cha
     (*out)->wrapped = true;
     (*out)->counted = dev->facts.zero_copy ? 0 : (int64_t)bytes;
     charl__budget_add(dev, (*out)->counted);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__buffer_adopt(charl_device *dev, cl_mem mem, size_t bytes, charl_buffer **out)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(charl_alloc(sizeof **out, out));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof **out, out));
     st = charl__acquire("imported memory");
     if (st != CHARL_OK) {
         charl_free(*out);
         *out = NULL;
     }
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
     **out = (charl_buffer){
         .refs = 1, .dev = charl__device_retain(dev), .mem = mem, .bytes = bytes, .wrapped = true};
 cleanup:
@@ -176,12 +172,9 @@ charl_device *charl__buffer_device(const charl_buffer *b)
 
 charl_status charl__buffer_settle(charl_buffer *b, charl_queue q)
 {
-    charl_status st = CHARL_OK;
-
     if (b->filling && q != CHARL_QUEUE_COMPUTE) {
         CHARL_TRY(charl__queue_finish(b->dev, CHARL_QUEUE_COMPUTE, "zeroing a new buffer"));
         b->filling = false;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

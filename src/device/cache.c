@@ -127,11 +127,11 @@ charl_status charl__cache_open(char **out)
 
     *out = NULL;
     if (dir) {
-        CHARL_TRY(charl__text_printf(&path, "%s", dir));
+        CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s", dir));
     } else if (xdg && xdg[0] == '/') {
-        CHARL_TRY(charl__text_printf(&path, "%s/charl", xdg));
+        CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/charl", xdg));
     } else if (home && home[0] == '/') {
-        CHARL_TRY(charl__text_printf(&path, "%s/.cache/charl", home));
+        CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/.cache/charl", home));
     }
     if (path.data && make_dirs(path.data)) {
         *out = is_trusted(path.data) ? charl__text_steal(&path) : NULL;
@@ -252,7 +252,7 @@ static charl_status read_entry(FILE *f, unsigned char **out, size_t *bytes)
         h.bytes == 0 || h.bytes > largest) {
         goto cleanup;
     }
-    CHARL_TRY(charl_alloc((size_t)h.bytes, &data));
+    CHARL_TRY_CLEANUP(charl_alloc((size_t)h.bytes, &data));
     if (fread(data, 1, (size_t)h.bytes, f) == (size_t)h.bytes &&
         charl__crc32c(0, data, (size_t)h.bytes) == h.crc) {
         *bytes = (size_t)h.bytes;
@@ -288,7 +288,6 @@ charl_status charl__program_of_binary(charl_device *dev, const unsigned char *da
         }
         charl__drop();
     }
-cleanup:
     return st;
 }
 
@@ -305,14 +304,14 @@ charl_status charl__cache_load(charl_device *dev, const char *key, const char *o
     if (!dev->cache_dir || dev->pocl_keeps) {
         goto cleanup;
     }
-    CHARL_TRY(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
     f = charl__cache_file_open(charl__text_string(&path));
     if (!f) {
         goto cleanup;
     }
-    CHARL_TRY(read_entry(f, &data, &bytes));
+    CHARL_TRY_CLEANUP(read_entry(f, &data, &bytes));
     if (data) {
-        CHARL_TRY(charl__program_of_binary(dev, data, bytes, options, out));
+        CHARL_TRY_CLEANUP(charl__program_of_binary(dev, data, bytes, options, out));
     }
     if (!*out) {
         charl__log(CHARL__LOG_INFO, "ignoring a damaged kernel cache entry: %s",
@@ -363,10 +362,10 @@ charl_status charl__cache_store(charl_device *dev, const char *key, cl_program p
         bytes == 0 || bytes > largest) {
         goto cleanup;
     }
-    CHARL_TRY(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
-    CHARL_TRY(charl__text_printf(&temporary, "%s/%s.%ld-%d.tmp", dev->cache_dir, key,
-                                 (long)getpid(), atomic_fetch_add(&n_stored, 1)));
-    CHARL_TRY(charl_alloc(bytes, &data));
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s.bin", dev->cache_dir, key));
+    CHARL_TRY_CLEANUP(charl__text_printf(&temporary, "%s/%s.%ld-%d.tmp", dev->cache_dir, key,
+                                         (long)getpid(), atomic_fetch_add(&n_stored, 1)));
+    CHARL_TRY_CLEANUP(charl_alloc(bytes, &data));
     if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) != CL_SUCCESS ||
         !write_entry(charl__text_string(&path), charl__text_string(&temporary), data, bytes)) {
         charl__log(CHARL__LOG_INFO, "cannot write the kernel cache entry %s",

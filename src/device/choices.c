@@ -31,22 +31,20 @@ static charl_status parse_mode(charl_tune_mode *out)
 {
     static const char *const names[] = {
         [CHARL_TUNE_STORED] = "stored", [CHARL_TUNE_FIRST] = "first", [CHARL_TUNE_NO] = "no"};
-    charl_status st = CHARL_OK;
     const char *value = charl__env(CHARL_ENV_TUNE);
 
     *out = CHARL_TUNE_STORED;
     if (!value) {
-        goto cleanup;
+        return CHARL_OK;
     }
     for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
         if (strcmp(value, names[i]) == 0) {
             *out = (charl_tune_mode)i;
-            goto cleanup;
+            return CHARL_OK;
         }
     }
     CHARL_FAIL(CHARL_ERR_CONFIG, "CHARL_TUNE=%s: expected stored, first or no", value);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Everything that times depend on; one number of compute units is one way of sharing a CPU. */
@@ -66,9 +64,10 @@ static charl_status name_file(const charl_device *dev, char **out)
     char digest[CHARL__SHA256_TEXT];
     charl__text about = {0}, path = {0};
 
-    CHARL_TRY(describe(dev, &about));
+    CHARL_TRY_CLEANUP(describe(dev, &about));
     charl__sha256_text(charl__text_string(&about), about.length, digest);
-    CHARL_TRY(charl__text_printf(&path, "%s/choices-%.*s.txt", dev->cache_dir, NAME, digest));
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&path, "%s/choices-%.*s.txt", dev->cache_dir, NAME, digest));
     *out = charl__text_steal(&path);
 cleanup:
     charl__text_fini(&about);
@@ -92,7 +91,7 @@ static charl_status put(charl__choices *c, const char *what, const char *choice)
     charl__choice *at = find(c, what), item = {0};
 
     if (at) {
-        CHARL_TRY(charl_strdup(choice, &item.choice));
+        CHARL_TRY_CLEANUP(charl_strdup(choice, &item.choice));
         charl_free(at->choice);
         at->choice = item.choice;
         item.choice = NULL;
@@ -101,11 +100,11 @@ static charl_status put(charl__choices *c, const char *what, const char *choice)
     if (c->count == c->capacity) {
         const int capacity = c->capacity ? 2 * c->capacity : 32;
 
-        CHARL_TRY(charl_realloc((size_t)capacity * sizeof *c->item, &c->item));
+        CHARL_TRY_CLEANUP(charl_realloc((size_t)capacity * sizeof *c->item, &c->item));
         c->capacity = capacity;
     }
-    CHARL_TRY(charl_strdup(what, &item.what));
-    CHARL_TRY(charl_strdup(choice, &item.choice));
+    CHARL_TRY_CLEANUP(charl_strdup(what, &item.what));
+    CHARL_TRY_CLEANUP(charl_strdup(choice, &item.choice));
     c->item[c->count++] = item;
     item = (charl__choice){0};
 cleanup:
@@ -129,7 +128,7 @@ static charl_status read_file(charl__choices *c)
         }
         *end = *equals = '\0';
         if (!find(c, line)) {
-            CHARL_TRY(put(c, line, equals + 3));
+            CHARL_TRY_CLEANUP(put(c, line, equals + 3));
         }
     }
 cleanup:
@@ -144,13 +143,13 @@ charl_status charl__choices_open(charl_device *dev)
     charl_status st = CHARL_OK;
     charl__choices *c = NULL;
 
-    CHARL_TRY(charl_alloc(sizeof *c, &c));
-    CHARL_TRY(parse_mode(&c->mode));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *c, &c));
+    CHARL_TRY_CLEANUP(parse_mode(&c->mode));
     if (dev->cache_dir) {
-        CHARL_TRY(name_file(dev, &c->path));
+        CHARL_TRY_CLEANUP(name_file(dev, &c->path));
     }
     if (c->mode != CHARL_TUNE_NO) {
-        CHARL_TRY(read_file(c));
+        CHARL_TRY_CLEANUP(read_file(c));
     }
     dev->choices = c;
     c = NULL;
@@ -203,15 +202,12 @@ const charl__choice *charl__choices_list(const charl_device *dev, int *count)
 
 charl_status charl__choice_set(charl_device *dev, const char *what, const char *choice)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(!strstr(what, " = ") && strcspn(what, "#\n") == strlen(what) &&
                       strcspn(choice, "\n") == strlen(choice) &&
                       strlen(what) + strlen(choice) + 5 < LINE,
                   CHARL_ERR_INVALID, "a choice that is no line of text: %s", what);
     CHARL_TRY(put(dev->choices, what, choice));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* errno says why not. */
@@ -236,13 +232,10 @@ static charl_status name_temporary(charl__text *out, const char *path)
 
 static charl_status require_directory(const char *dir)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(dir, CHARL_ERR_DISK,
                   "choices cannot be kept: no directory can be written to; CHARL_CACHE_DIR names "
                   "one");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__choices_check(void)
@@ -253,14 +246,14 @@ charl_status charl__choices_check(void)
     char *dir = NULL;
     int err;
 
-    CHARL_TRY(charl__cache_open(&dir));
-    CHARL_TRY(require_directory(dir));
-    CHARL_TRY(charl__text_printf(&path, "%s/choices", dir));
-    CHARL_TRY(name_temporary(&temporary, charl__text_string(&path)));
+    CHARL_TRY_CLEANUP(charl__cache_open(&dir));
+    CHARL_TRY_CLEANUP(require_directory(dir));
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/choices", dir));
+    CHARL_TRY_CLEANUP(name_temporary(&temporary, charl__text_string(&path)));
     err = write_file(&none, "check", charl__text_string(&temporary)) ? 0 : errno;
     remove(charl__text_string(&temporary));
-    CHARL_REQUIRE(err == 0, CHARL_ERR_DISK, "choices cannot be kept: cannot write to %s: %s", dir,
-                  strerror(err));
+    CHARL_REQUIRE_CLEANUP(err == 0, CHARL_ERR_DISK,
+                          "choices cannot be kept: cannot write to %s: %s", dir, strerror(err));
 cleanup:
     charl__text_fini(&path);
     charl__text_fini(&temporary);
@@ -274,16 +267,16 @@ charl_status charl__choices_save(charl_device *dev)
     charl__choices *c = dev->choices;
     charl__text about = {0}, temporary = {0};
 
-    CHARL_TRY(require_directory(c->path));
-    CHARL_TRY(read_file(c)); /* what another process has found meanwhile */
-    CHARL_TRY(describe(dev, &about));
-    CHARL_TRY(name_temporary(&temporary, c->path));
+    CHARL_TRY_CLEANUP(require_directory(c->path));
+    CHARL_TRY_CLEANUP(read_file(c)); /* what another process has found meanwhile */
+    CHARL_TRY_CLEANUP(describe(dev, &about));
+    CHARL_TRY_CLEANUP(name_temporary(&temporary, c->path));
     if (!write_file(c, charl__text_string(&about), charl__text_string(&temporary)) ||
         rename(charl__text_string(&temporary), c->path) != 0) {
         const int err = errno;
 
         remove(charl__text_string(&temporary));
-        CHARL_FAIL(CHARL_ERR_DISK, "cannot write %s: %s", c->path, strerror(err));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_DISK, "cannot write %s: %s", c->path, strerror(err));
     }
 cleanup:
     charl__text_fini(&about);
@@ -293,7 +286,6 @@ cleanup:
 
 charl_status charl__choices_clear(charl_device *dev)
 {
-    charl_status st = CHARL_OK;
     charl__choices *c = dev->choices;
 
     CHARL_REQUIRE(!c->path || remove(c->path) == 0 || errno == ENOENT, CHARL_ERR_DISK,
@@ -303,8 +295,7 @@ charl_status charl__choices_clear(charl_device *dev)
         charl_free(c->item[c->count].what);
         charl_free(c->item[c->count].choice);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 const char *charl__choices_path(const charl_device *dev)

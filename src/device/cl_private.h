@@ -141,6 +141,13 @@ charl_status charl__device_failed(const charl_device *dev, const char *call,
                       charl__cl_name(charl__err));                                                 \
     } while (0)
 
+#define CHARL_CL_CLEANUP(call)                                                                     \
+    do {                                                                                           \
+        const cl_int charl__err = (call);                                                          \
+        CHARL_REQUIRE_CLEANUP(charl__err == CL_SUCCESS, charl__cl_status(charl__err), "%s: %s",    \
+                              #call, charl__cl_name(charl__err));                                  \
+    } while (0)
+
 /* discovery.c */
 charl_status charl__devices_find(charl__found *out, int *count) CHARL_MUST_CHECK;
 /** "" or a sentence that says how to register a driver that is installed but not registered. */

@@ -23,7 +23,6 @@ static int64_t capacity_of(const charl_device_info *info, int sharers, int64_t l
 
 static charl_status open_queues(charl_device *dev)
 {
-    charl_status st = CHARL_OK;
     cl_int err = CL_SUCCESS;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
                                                 (cl_context_properties)dev->platform, 0};
@@ -47,8 +46,7 @@ static charl_status open_queues(charl_device *dev)
                        charl__cl_name(err));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status pick_device(const charl_device_request *request, charl__found *out,
@@ -64,17 +62,17 @@ static charl_status pick_device(const charl_device_request *request, charl__foun
     if (charl__env(CHARL_ENV_DEVICE) && !r.exact) {
         r.select = charl__env(CHARL_ENV_DEVICE);
     }
-    CHARL_TRY(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
-    CHARL_TRY(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *info, &info));
-    CHARL_TRY(charl__devices_find(all, &count));
+    CHARL_TRY_CLEANUP(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
+    CHARL_TRY_CLEANUP(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *info, &info));
+    CHARL_TRY_CLEANUP(charl__devices_find(all, &count));
     for (int i = 0; i < count; i++) {
         info[i] = all[i].info;
     }
     st = charl__device_select(info, count, &r, &pick);
     if (st == CHARL_ERR_DEVICE && charl__devices_hint()[0]) {
-        CHARL_FAIL(st, "%s%s", charl_error_message(), charl__devices_hint());
+        CHARL_FAIL_CLEANUP(st, "%s%s", charl_error_message(), charl__devices_hint());
     }
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
     *out = all[pick.index];
     *sharers = pick.sharers;
 cleanup:
@@ -91,10 +89,10 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     int sharers = 1;
 
     *out = NULL;
-    CHARL_REQUIRE(request->memory_limit >= 0, CHARL_ERR_INVALID, "a memory limit of %lld bytes",
-                  (long long)request->memory_limit);
-    CHARL_TRY(pick_device(request, &found, &sharers));
-    CHARL_TRY(charl_alloc(sizeof *dev, &dev));
+    CHARL_REQUIRE_CLEANUP(request->memory_limit >= 0, CHARL_ERR_INVALID,
+                          "a memory limit of %lld bytes", (long long)request->memory_limit);
+    CHARL_TRY_CLEANUP(pick_device(request, &found, &sharers));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *dev, &dev));
     dev->refs = 1;
     for (int i = 0; i < CHARL__SPARE_EVENTS; i++) {
         dev->event[i] = (charl_event){.dev = dev, .next = dev->spare};
@@ -108,13 +106,13 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     dev->compiling_ctx = request->compiling_ctx;
     dev->memory.capacity = capacity_of(&dev->info, sharers, request->memory_limit);
     charl__cache_know_pocl(dev);
-    CHARL_TRY(charl__cache_open(&dev->cache_dir));
+    CHARL_TRY_CLEANUP(charl__cache_open(&dev->cache_dir));
     if (charl__env_is_on(CHARL_ENV_PROFILE)) {
-        CHARL_TRY(charl__timing_create(&dev->timing));
+        CHARL_TRY_CLEANUP(charl__timing_create(&dev->timing));
     }
-    CHARL_TRY(charl__choices_open(dev));
-    CHARL_TRY(open_queues(dev));
-    CHARL_TRY(charl__device_probe(dev, request->allow_tf32));
+    CHARL_TRY_CLEANUP(charl__choices_open(dev));
+    CHARL_TRY_CLEANUP(open_queues(dev));
+    CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32));
     if (request->allow_tf32 && !dev->facts.tf32) { /* said once where ranks share a node */
         charl__log(request->local_rank == 0 ? CHARL__LOG_WARN : CHARL__LOG_INFO,
                    "%s has no tensor cores for tf32: f32 is multiplied as f32", dev->info.name);
@@ -213,14 +211,11 @@ charl_status charl__queue_finish(charl_device *dev, charl_queue q, const char *w
 
 charl_status charl_device_sync(charl_device *dev)
 {
-    charl_status st = CHARL_OK;
-
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) { /* one may wait for another */
         CHARL_CL(clFlush(dev->queue[q]));
     }
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
         CHARL_TRY(charl__queue_finish(dev, (charl_queue)q, "waiting for the device"));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

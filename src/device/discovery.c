@@ -200,7 +200,6 @@ const char *charl__devices_hint(void)
 
 static charl_status find(charl__found *out, int *count)
 {
-    charl_status st = CHARL_OK;
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint n_platforms = 0;
     cl_int err;
@@ -238,8 +237,7 @@ static charl_status find(charl__found *out, int *count)
     for (int i = 0; i < *count; i++) {
         out[i].info.index = i;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The first query initializes a driver, and PoCL's is not thread-safe. PoCL and its LLVM also
@@ -273,8 +271,8 @@ charl_status charl_device_list(charl_device_info *out, int capacity, int *count)
     charl__found *all = NULL;
 
     *count = 0;
-    CHARL_TRY(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
-    CHARL_TRY(charl__devices_find(all, count));
+    CHARL_TRY_CLEANUP(charl_alloc_array(CHARL__MAX_DEVICES, sizeof *all, &all));
+    CHARL_TRY_CLEANUP(charl__devices_find(all, count));
     for (int i = 0; i < *count && i < capacity; i++) {
         out[i] = all[i].info;
     }

@@ -10,8 +10,6 @@ static bool is_spare(const charl_event *e)
 
 static charl_status take(charl_device *dev, charl_event **out)
 {
-    charl_status st = CHARL_OK;
-
     if (dev->spare) {
         *out = dev->spare;
         dev->spare = (*out)->next;
@@ -19,8 +17,7 @@ static charl_status take(charl_device *dev, charl_event **out)
         CHARL_TRY(charl_alloc(sizeof **out, out));
     }
     **out = (charl_event){.dev = charl__device_retain(dev)};
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__event_adopt(charl_device *dev, charl_queue q, cl_event event, charl_event **out)
@@ -33,15 +30,15 @@ charl_status charl__event_adopt(charl_device *dev, charl_queue q, cl_event event
     if (st != CHARL_OK) {
         clReleaseEvent(event);
     }
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
     st = take(dev, &e);
     if (st != CHARL_OK) {
         clReleaseEvent(event);
         charl__drop();
     }
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
     e->event = event;
-    CHARL_CL(clFlush(dev->queue[q]));
+    CHARL_CL_CLEANUP(clFlush(dev->queue[q]));
     dev->counters.events++;
     *out = e;
     e = NULL;
@@ -52,14 +49,12 @@ cleanup:
 
 charl_status charl__event_record(charl_device *dev, charl_queue q, charl_event **out)
 {
-    charl_status st = CHARL_OK;
     cl_event event = NULL;
 
     *out = NULL;
     CHARL_CL(clEnqueueMarkerWithWaitList(dev->queue[q], 0, NULL, &event));
     CHARL_TRY(charl__event_adopt(dev, q, event, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 int64_t charl__queue_commands(const charl_device *dev, charl_queue q)
@@ -69,16 +64,12 @@ int64_t charl__queue_commands(const charl_device *dev, charl_queue q)
 
 charl_status charl__queue_wait(charl_device *dev, charl_queue q, const charl_event *e)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_CL(clEnqueueBarrierWithWaitList(dev->queue[q], 1, &e->event, NULL));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__event_is_done(const charl_event *e, bool *done)
 {
-    charl_status st = CHARL_OK;
     cl_int state = CL_QUEUED;
 
     *done = false;
@@ -88,8 +79,7 @@ charl_status charl__event_is_done(const charl_event *e, bool *done)
         CHARL_TRY(charl__device_failed(e->dev, "a command", state));
     }
     *done = state == CL_COMPLETE;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__event_await(charl_device *dev, cl_event e)
@@ -103,7 +93,6 @@ charl_status charl__event_await(charl_device *dev, cl_event e)
 
 static charl_status wait_counted(const charl_event *e, int64_t *counter)
 {
-    charl_status st = CHARL_OK;
     bool done = false;
 
     CHARL_TRY(charl__event_is_done(e, &done));
@@ -111,8 +100,7 @@ static charl_status wait_counted(const charl_event *e, int64_t *counter)
         ++*counter;
         CHARL_TRY(charl__event_await(e->dev, e->event));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__event_wait(const charl_event *e)

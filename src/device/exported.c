@@ -68,13 +68,10 @@ const char *charl__export_unreachable(const charl_device *dev, const char *pci)
 
 static charl_status host_export(size_t bytes, int *fd)
 {
-    charl_status st = CHARL_OK;
-
     *fd = memfd_create("charl", MFD_CLOEXEC);
     CHARL_REQUIRE(*fd >= 0 && ftruncate(*fd, (off_t)bytes) == 0, CHARL_ERR_NOMEM,
                   "no shared memory of %zu bytes: %s", bytes, strerror(errno));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__export_create(charl_device *dev, size_t bytes, const char *what,
@@ -86,20 +83,20 @@ charl_status charl__export_create(charl_device *dev, size_t bytes, const char *w
     charl_export *e = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE(kind != CHARL_SHARED_NONE, CHARL_ERR_DEVICE,
-                  "%s: memory of %s cannot be exported: %s", what, dev->info.name, why);
-    CHARL_TRY(charl__budget_check(dev, bytes, what));
-    CHARL_TRY(charl_alloc(sizeof *e, &e));
+    CHARL_REQUIRE_CLEANUP(kind != CHARL_SHARED_NONE, CHARL_ERR_DEVICE,
+                          "%s: memory of %s cannot be exported: %s", what, dev->info.name, why);
+    CHARL_TRY_CLEANUP(charl__budget_check(dev, bytes, what));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *e, &e));
     e->dev = charl__device_retain(dev);
     e->bytes = bytes;
     e->fd = -1;
-    CHARL_TRY(charl__acquire("descriptor"));
+    CHARL_TRY_CLEANUP(charl__acquire("descriptor"));
     st = kind == CHARL_SHARED_HOST ? host_export(bytes, &e->fd)
                                    : charl__cuda_export(dev->info.pci, bytes, &e->cuda, &e->fd);
     if (st != CHARL_OK && e->fd < 0) {
         charl__drop();
     }
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
     e->counted = (int64_t)bytes;
     charl__budget_add(dev, e->counted);
     *out = e;
@@ -141,14 +138,12 @@ static charl_status import_host(charl_device *dev, int fd, size_t bytes, charl_b
     }
     CHARL_TRY(st);
     (*out)->mapping = at;
-cleanup:
     return st;
 }
 
 /* The driver takes the descriptor that it imports, unless it fails. */
 static charl_status import_cuda(charl_device *dev, int fd, size_t bytes, charl_buffer **out)
 {
-    charl_status st = CHARL_OK;
     create_function *create = create_with_properties(); /* it is there: charl__export_kind */
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     const uint64_t properties[] = {
@@ -165,8 +160,7 @@ static charl_status import_cuda(charl_device *dev, int fd, size_t bytes, charl_b
                    charl__cl_name(err));
     }
     CHARL_TRY(charl__buffer_adopt(dev, mem, bytes, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes, charl_buffer **out)

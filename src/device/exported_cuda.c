@@ -116,9 +116,16 @@ static const char *error_text(int err)
                       #call, error_text(cuda_err));                                                \
     } while (0)
 
+#define CUDA_CLEANUP(call)                                                                         \
+    do {                                                                                           \
+        const int cuda_err = cuda.call;                                                            \
+        CHARL_REQUIRE_CLEANUP(cuda_err == 0,                                                       \
+                              cuda_err == OUT_OF_MEMORY ? CHARL_ERR_NOMEM : CHARL_ERR_DEVICE,      \
+                              "%s: %s", #call, error_text(cuda_err));                              \
+    } while (0)
+
 static charl_status fill(charl__cuda_block *b, int *fd)
 {
-    charl_status st = CHARL_OK;
     const cuda_location here = {ON_DEVICE, b->device};
     const cuda_properties properties = {PINNED, POSIX_FD, here, NULL, {0}};
     const cuda_access access = {here, READ_WRITE};
@@ -130,8 +137,7 @@ static charl_status fill(charl__cuda_block *b, int *fd)
     CUDA(cuMemsetD32_v2(b->address, 0, b->bytes / 4));
     CUDA(cuCtxSynchronize());
     CUDA(cuMemExportToShareableHandle(fd, b->handle, POSIX_FD, 0));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__cuda_export(const char *pci, size_t bytes, charl__cuda_block *b, int *fd)
@@ -141,11 +147,11 @@ charl_status charl__cuda_export(const char *pci, size_t bytes, charl__cuda_block
     void *context = NULL;
 
     *b = (charl__cuda_block){.bytes = (bytes + page - 1) / page * page};
-    CHARL_REQUIRE(!charl__cuda_missing(), CHARL_ERR_DEVICE, "%s", cuda.missing);
-    CUDA(cuDeviceGetByPCIBusId(&b->device, pci));
-    CUDA(cuDevicePrimaryCtxRetain(&context, b->device));
+    CHARL_REQUIRE_CLEANUP(!charl__cuda_missing(), CHARL_ERR_DEVICE, "%s", cuda.missing);
+    CUDA_CLEANUP(cuDeviceGetByPCIBusId(&b->device, pci));
+    CUDA_CLEANUP(cuDevicePrimaryCtxRetain(&context, b->device));
     b->has_context = true;
-    CUDA(cuCtxPushCurrent_v2(context));
+    CUDA_CLEANUP(cuCtxPushCurrent_v2(context));
     st = fill(b, fd);
     cuda.cuCtxPopCurrent_v2(&context);
 cleanup:

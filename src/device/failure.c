@@ -37,7 +37,6 @@ bool charl__cl_is_fault(cl_int err)
 /* The commands that may have failed, the oldest first. */
 static charl_status list_commands(const charl_device *dev, charl__text *out)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = dev->noted - dev->settled;
     const int64_t shown = n < CHARL__RECENT_COMMANDS ? n : CHARL__RECENT_COMMANDS;
 
@@ -57,8 +56,7 @@ static charl_status list_commands(const charl_device *dev, charl__text *out)
         CHARL_TRY(charl__text_printf(out, "%s %s (%s)", i > dev->noted - shown ? "," : "", c->what,
                                      c->label));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__device_failed(const charl_device *dev, const char *call, cl_int err)
@@ -67,13 +65,13 @@ charl_status charl__device_failed(const charl_device *dev, const char *call, cl_
     charl__text commands = {0};
 
     if (!charl__cl_is_fault(err) || dev->noted == dev->settled) {
-        CHARL_FAIL(charl__cl_status(err), "%s on %s: %s", call, dev->info.name,
-                   charl__cl_name(err));
+        CHARL_FAIL_CLEANUP(charl__cl_status(err), "%s on %s: %s", call, dev->info.name,
+                           charl__cl_name(err));
     }
-    CHARL_TRY(list_commands(dev, &commands));
-    CHARL_FAIL(CHARL_ERR_DEVICE, "%s on %s: %s. An earlier command has failed there: %s%s", call,
-               dev->info.name, charl__cl_name(err), charl__text_string(&commands),
-               dev->sync ? "" : "; HINT CHARL_SYNC=1 in the environment finds the one");
+    CHARL_TRY_CLEANUP(list_commands(dev, &commands));
+    CHARL_FAIL_CLEANUP(CHARL_ERR_DEVICE, "%s on %s: %s. An earlier command has failed there: %s%s",
+                       call, dev->info.name, charl__cl_name(err), charl__text_string(&commands),
+                       dev->sync ? "" : "; HINT CHARL_SYNC=1 in the environment finds the one");
 cleanup:
     charl__text_fini(&commands);
     return st;

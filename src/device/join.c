@@ -79,11 +79,12 @@ charl_status charl__launch_pair(charl_device *dev, const charl_launch *first,
     charl__text defines = {0}, entry = {0}, label = {0};
     int n = count_args(first);
 
-    CHARL_TRY(charl__text_printf(&defines, "%s%s#define PAIR 1\n",
-                                 first->defines ? first->defines : "", second->second));
-    CHARL_TRY(charl__text_printf(&entry, "%s_pair", first->entry));
-    CHARL_TRY(charl__text_printf(&label, "%s & %s", first->label ? first->label : first->file,
-                                 second->label ? second->label : second->file));
+    CHARL_TRY_CLEANUP(charl__text_printf(&defines, "%s%s#define PAIR 1\n",
+                                         first->defines ? first->defines : "", second->second));
+    CHARL_TRY_CLEANUP(charl__text_printf(&entry, "%s_pair", first->entry));
+    CHARL_TRY_CLEANUP(charl__text_printf(&label, "%s & %s",
+                                         first->label ? first->label : first->file,
+                                         second->label ? second->label : second->file));
     for (int i = 0; i < count_args(second); i++) {
         both.args[n++] = second->args[i];
     }
@@ -94,7 +95,7 @@ charl_status charl__launch_pair(charl_device *dev, const charl_launch *first,
     both.label = charl__text_string(&label);
     both.may_lead = false;
     both.second = NULL;
-    CHARL_TRY(charl__launch(dev, &both));
+    CHARL_TRY_CLEANUP(charl__launch(dev, &both));
 cleanup:
     charl__text_fini(&defines);
     charl__text_fini(&entry);

@@ -4,7 +4,6 @@
 
 charl_status charl__device_keep(charl_device *dev, int k, size_t bytes, const char *what)
 {
-    charl_status st = CHARL_OK;
     charl_buffer *b = NULL;
 
     CHARL_TRY(charl__buffer_create(dev, bytes, what, &b));
@@ -13,8 +12,7 @@ charl_status charl__device_keep(charl_device *dev, int k, size_t bytes, const ch
     } /* else the new one's reference takes the place of the old one's */
     charl__buffer_release(dev->kept[k]);
     dev->kept[k] = b;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__device_drop_kept(charl_device *dev)
@@ -39,12 +37,9 @@ charl_buffer *charl__device_passed(const charl_device *dev)
 
 charl_status charl__device_scratch(charl_device *dev, size_t bytes, charl_buffer **out)
 {
-    charl_status st = CHARL_OK;
-
     if (!dev->kept[CHARL__KEPT_SCRATCH] || dev->kept[CHARL__KEPT_SCRATCH]->bytes < bytes) {
         CHARL_TRY(charl__device_keep(dev, CHARL__KEPT_SCRATCH, bytes, "copies of operands"));
     }
     *out = dev->kept[CHARL__KEPT_SCRATCH];
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -5,7 +5,6 @@
 
 charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg *a, cl_uint *at)
 {
-    charl_status st = CHARL_OK;
     const cl_uint first = *at;
     const cl_ulong offset = (cl_ulong)a->v.offset;
     cl_int err = CL_SUCCESS;
@@ -23,13 +22,11 @@ charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg
     CHARL_REQUIRE(err == CL_SUCCESS,
                   err == CL_INVALID_ARG_SIZE ? CHARL_ERR_INVALID : charl__cl_status(err),
                   "argument %u of kernel %s: %s", first, entry, charl__cl_name(err));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__args_set(cl_kernel kernel, const charl_launch *l)
 {
-    charl_status st = CHARL_OK;
     cl_uint wanted = 0, given = 0, at = 0;
 
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
@@ -42,8 +39,7 @@ charl_status charl__args_set(cl_kernel kernel, const charl_launch *l)
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
         CHARL_TRY(charl__arg_set(kernel, l->entry, &l->args[i], &at));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__launch_add(charl_launch *l, charl_arg arg)
@@ -75,26 +71,22 @@ static bool writes(charl_arg_kind kind)
  * output is not. */
 static charl_status check_pair(const charl_launch *l, int i, int k)
 {
-    charl_status st = CHARL_OK;
     const charl_arg *a = &l->args[i], *b = &l->args[k];
     const range x = range_of(a), y = range_of(b);
     const bool same = x.first == y.first && x.end == y.end;
 
     if (a->buffer != b->buffer || b->count == 0 || !charl__arg_is_buffer(b->kind) ||
         (!writes(a->kind) && !writes(b->kind)) || x.end <= y.first || y.end <= x.first) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_REQUIRE(same && !(writes(a->kind) && writes(b->kind)), CHARL_ERR_INVALID,
                   "kernel %s (%s): arguments %d and %d overlap, and one of them is written",
                   l->entry, l->label ? l->label : l->file, i, k);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_args(const charl_device *dev, const charl_launch *l)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
         const charl_arg *a = &l->args[i];
 
@@ -120,14 +112,12 @@ static charl_status check_args(const charl_device *dev, const charl_launch *l)
             CHARL_TRY(check_pair(l, i, k));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_geometry(const charl_device *dev, const charl_launch *l,
                                    charl__ready *out)
 {
-    charl_status st = CHARL_OK;
     size_t group = 1;
 
     for (int i = 0; i < 3; i++) {
@@ -141,8 +131,7 @@ static charl_status check_geometry(const charl_device *dev, const charl_launch *
     CHARL_REQUIRE(group <= (size_t)dev->info.max_group, CHARL_ERR_INVALID,
                   "kernel %s: groups of %zu work-items, %s allows %d", l->entry, group,
                   dev->info.name, dev->info.max_group);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
@@ -167,9 +156,9 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     }
     /* Out of resources may be this launch itself, of too many registers. */
     if (charl__cl_is_fault(err) && (err != CL_OUT_OF_RESOURCES || dev->sync)) {
-        CHARL_TRY(charl__device_failed(dev, r->entry, err));
+        CHARL_TRY_CLEANUP(charl__device_failed(dev, r->entry, err));
     }
-    CHARL_REQUIRE(
+    CHARL_REQUIRE_CLEANUP(
         err == CL_SUCCESS, charl__cl_status(err),
         "clEnqueueNDRangeKernel of %s (%s), %zu x %zu x %zu in groups of %zu x %zu x %zu, on "
         "%s: %s",
@@ -181,7 +170,7 @@ charl_status charl__ready_enqueue(charl_device *dev, const charl__ready *r)
     dev->counters.launches++;
     dev->commands[r->queue]++;
     if (dev->timing) {
-        CHARL_TRY(charl__timing_add(dev->timing, r, event));
+        CHARL_TRY_CLEANUP(charl__timing_add(dev->timing, r, event));
     }
 cleanup:
     if (event) {
@@ -196,10 +185,10 @@ charl_status charl__ready_compile(charl_device *dev, charl__ready *r)
     const double begun = charl__compiling_begin(dev, r->entry);
     cl_int err;
 
-    CHARL_TRY(charl__ready_enqueue(dev, r));
+    CHARL_TRY_CLEANUP(charl__ready_enqueue(dev, r));
     err = clFinish(dev->queue[r->queue]); /* no wait of the steady state, so it is not counted */
-    CHARL_REQUIRE(err == CL_SUCCESS, charl__cl_status(err), "%s (%s) on %s: %s", r->entry, r->label,
-                  dev->info.name, charl__cl_name(err));
+    CHARL_REQUIRE_CLEANUP(err == CL_SUCCESS, charl__cl_status(err), "%s (%s) on %s: %s", r->entry,
+                          r->label, dev->info.name, charl__cl_name(err));
     r->compiles = false;
 cleanup:
     charl__compiling_end(dev, begun, st == CHARL_OK);
@@ -208,26 +197,22 @@ cleanup:
 
 charl_status charl__ready_init(const charl_device *dev, const charl_launch *l, charl__ready *out)
 {
-    charl_status st = CHARL_OK;
-
     *out = (charl__ready){.entry = l->entry,
                           .label = l->label ? l->label : l->file,
                           .queue = l->queue,
                           .after = l->after};
     CHARL_TRY(check_geometry(dev, l, out));
     CHARL_TRY(check_args(dev, l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__launch(charl_device *dev, const charl_launch *l)
 {
-    charl_status st = CHARL_OK;
     charl__ready r;
     charl__program *program = NULL;
 
     if (l->global[0] == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__ready_init(dev, l, &r));
     if (dev->recording) {
@@ -239,6 +224,5 @@ charl_status charl__launch(charl_device *dev, const charl_launch *l)
         CHARL_TRY(charl__args_set(r.kernel, l));
         CHARL_TRY(charl__ready_enqueue(dev, &r));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -19,13 +19,13 @@ charl_status charl__prepared_create(charl_device *dev, const charl_launch *l, in
     int args = 0;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
     p->dev = charl__device_retain(dev);
     p->n = n;
-    CHARL_TRY(charl__ready_init(dev, l, &p->ready));
-    CHARL_TRY(charl__program_get(dev, l, &program));
-    CHARL_TRY(charl__kernel_create(dev, program, l->entry, &p->ready.kernel));
-    CHARL_TRY(charl__args_set(p->ready.kernel, l));
+    CHARL_TRY_CLEANUP(charl__ready_init(dev, l, &p->ready));
+    CHARL_TRY_CLEANUP(charl__program_get(dev, l, &program));
+    CHARL_TRY_CLEANUP(charl__kernel_create(dev, program, l->entry, &p->ready.kernel));
+    CHARL_TRY_CLEANUP(charl__args_set(p->ready.kernel, l));
     while (l->args[args].kind != CHARL_ARG_END) {
         p->first += charl__arg_is_buffer(l->args[args++].kind) ? 2 : 1;
     }
@@ -40,7 +40,6 @@ cleanup:
 charl_status charl__prepared_launch(charl_prepared *p, size_t groups, const charl_event *after,
                                     const charl_arg *args)
 {
-    charl_status st = CHARL_OK;
     cl_uint at = p->first;
 
     for (int i = 0; i < p->n; i++) {
@@ -49,8 +48,7 @@ charl_status charl__prepared_launch(charl_prepared *p, size_t groups, const char
     p->ready.global[0] = groups * p->ready.local[0];
     p->ready.after = after;
     CHARL_TRY(charl__ready_enqueue(p->dev, &p->ready));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__prepared_destroy(charl_prepared *p)

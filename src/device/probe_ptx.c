@@ -48,7 +48,7 @@ charl_status charl__probe_ptx(charl_device *dev)
     if (!is_candidate(dev)) {
         goto cleanup;
     }
-    CHARL_TRY(charl__buffer_create(dev, sizeof got, "probe", &b));
+    CHARL_TRY_CLEANUP(charl__buffer_create(dev, sizeof got, "probe", &b));
     dev->facts.ptx = true; /* the program is built as all others will be */
     st = charl__launch(dev, &(charl_launch){.file = "nvidia/device/probe_ptx",
                                             .entry = "charl_probe_ptx",

@@ -52,11 +52,12 @@ static charl_status read_file(const char *path, charl__text *out)
     size_t got;
     FILE *f = fopen(path, "rb");
 
-    CHARL_REQUIRE(f, CHARL_ERR_KERNEL, "cannot read %s (CHARL_KERNEL_DIR is set)", path);
+    CHARL_REQUIRE_CLEANUP(f, CHARL_ERR_KERNEL, "cannot read %s (CHARL_KERNEL_DIR is set)", path);
     while ((got = fread(block, 1, sizeof block, f)) > 0) {
-        CHARL_TRY(charl__text_append(out, block, got));
+        CHARL_TRY_CLEANUP(charl__text_append(out, block, got));
     }
-    CHARL_REQUIRE(!ferror(f), CHARL_ERR_KERNEL, "cannot read %s (CHARL_KERNEL_DIR is set)", path);
+    CHARL_REQUIRE_CLEANUP(!ferror(f), CHARL_ERR_KERNEL, "cannot read %s (CHARL_KERNEL_DIR is set)",
+                          path);
 cleanup:
     if (f) {
         fclose(f);
@@ -72,11 +73,11 @@ static charl_status read_one(const char *name, charl__text *out)
     charl__text path = {0};
 
     if (dir) {
-        CHARL_TRY(charl__text_printf(&path, "%s/%s", dir, name));
-        CHARL_TRY(read_file(charl__text_string(&path), out));
+        CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s", dir, name));
+        CHARL_TRY_CLEANUP(read_file(charl__text_string(&path), out));
     } else {
-        CHARL_REQUIRE(text, CHARL_ERR_KERNEL, "there is no kernel file %s", name);
-        CHARL_TRY(charl__text_append(out, text, strlen(text)));
+        CHARL_REQUIRE_CLEANUP(text, CHARL_ERR_KERNEL, "there is no kernel file %s", name);
+        CHARL_TRY_CLEANUP(charl__text_append(out, text, strlen(text)));
     }
 cleanup:
     charl__text_fini(&path);
@@ -92,22 +93,22 @@ static charl_status read_source(const char *name, charl__text *out)
     charl__text own = {0};
     const char *rest, *at;
 
-    CHARL_TRY(read_one(name, &own));
+    CHARL_TRY_CLEANUP(read_one(name, &own));
     rest = charl__text_string(&own);
     while ((at = strstr(rest, word)) != NULL) {
         const char *first = at + sizeof word - 1;
         const size_t length = strcspn(first, "\"\n");
         char part[64];
 
-        CHARL_REQUIRE(first[length] == '"' && length < sizeof part, CHARL_ERR_KERNEL,
-                      "kernels/%s: an #include names no file", name);
+        CHARL_REQUIRE_CLEANUP(first[length] == '"' && length < sizeof part, CHARL_ERR_KERNEL,
+                              "kernels/%s: an #include names no file", name);
         memcpy(part, first, length);
         part[length] = '\0';
-        CHARL_TRY(charl__text_append(out, rest, (size_t)(at - rest)));
-        CHARL_TRY(read_one(part, out));
+        CHARL_TRY_CLEANUP(charl__text_append(out, rest, (size_t)(at - rest)));
+        CHARL_TRY_CLEANUP(read_one(part, out));
         rest = first + length + 1;
     }
-    CHARL_TRY(charl__text_append(out, rest, strlen(rest)));
+    CHARL_TRY_CLEANUP(charl__text_append(out, rest, strlen(rest)));
 cleanup:
     charl__text_fini(&own);
     return st;
@@ -119,13 +120,11 @@ static charl_status read_prelude(charl__text *out)
     static const char *const files[] = {"prelude/builtins.clh", "prelude/common.clh",
                                         "prelude/math.clh",     "prelude/memory.clh",
                                         "prelude/rows.clh",     "prelude/quick.clh"};
-    charl_status st = CHARL_OK;
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         CHARL_TRY(read_source(files[i], out));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* CHARL_DUMP_KERNELS: a file that cannot be written is worth a warning, not a failure. */
@@ -137,8 +136,9 @@ static charl_status dump(const char *file, const char *key, const char *const so
     FILE *f = NULL;
     bool ok = true;
 
-    CHARL_TRY(charl__text_printf(&path, "%s/%s-%.12s.cl", charl__env(CHARL_ENV_DUMP_KERNELS),
-                                 slash ? slash + 1 : file, key));
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/%s-%.12s.cl",
+                                         charl__env(CHARL_ENV_DUMP_KERNELS),
+                                         slash ? slash + 1 : file, key));
     f = fopen(charl__text_string(&path), "w");
     for (int i = 0; f && i < 3; i++) {
         ok = fputs(source[i], f) >= 0 && ok;
@@ -155,7 +155,6 @@ cleanup:
 /* What the driver says of the last build, without blanks around it; *out is the caller's. */
 static charl_status build_log(charl_device *dev, cl_program program, char **out)
 {
-    charl_status st = CHARL_OK;
     size_t bytes = 0, blank;
     char *log = NULL;
 
@@ -166,8 +165,7 @@ static charl_status build_log(charl_device *dev, cl_program program, char **out)
     blank = strspn(log, " \t\r\n");
     memmove(log, log + blank, strlen(log + blank) + 1);
     *out = log;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file,
@@ -179,9 +177,10 @@ charl_status charl__program_fail(charl_device *dev, cl_program program, const ch
     if (charl__cl_is_fault(err)) {
         return charl__device_failed(dev, "building a kernel", err);
     }
-    CHARL_TRY(build_log(dev, program, &log)); /* nothing, where not the source is at fault */
-    CHARL_FAIL(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s%s%.1500s", file,
-               dev->info.name, charl__cl_name(err), log[0] ? "\n" : "", log);
+    CHARL_TRY_CLEANUP(
+        build_log(dev, program, &log)); /* nothing, where not the source is at fault */
+    CHARL_FAIL_CLEANUP(CHARL_ERR_KERNEL, "kernels/%s.cl does not build on %s: %s%s%.1500s", file,
+                       dev->info.name, charl__cl_name(err), log[0] ? "\n" : "", log);
 cleanup:
     charl_free(log);
     return st;
@@ -193,7 +192,7 @@ charl_status charl__program_log(charl_device *dev, cl_program program, const cha
     char *log = NULL;
 
     if (charl__log_enabled(CHARL__LOG_DEBUG)) {
-        CHARL_TRY(build_log(dev, program, &log));
+        CHARL_TRY_CLEANUP(build_log(dev, program, &log));
         if (log[0]) {
             charl__log(CHARL__LOG_DEBUG, "%s built on %s: %s", what, dev->info.name, log);
         }
@@ -206,7 +205,6 @@ cleanup:
 charl_status charl__program_create(charl_device *dev, const char *file, const char *const source[3],
                                    cl_program *out)
 {
-    charl_status st = CHARL_OK;
     const char *text[3] = {source[0], source[1], source[2]};
     cl_int err = CL_SUCCESS;
 
@@ -219,8 +217,7 @@ charl_status charl__program_create(charl_device *dev, const char *file, const ch
         CHARL_FAIL(charl__cl_status(err), "program of kernels/%s.cl: %s", file,
                    charl__cl_name(err));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__program_release(cl_program program)
@@ -238,19 +235,19 @@ static charl_status compile(charl_device *dev, const char *file, const char *con
     cl_program program = NULL;
     cl_int err = CL_BUILD_PROGRAM_FAILURE;
 
-    CHARL_TRY(charl__program_create(dev, file, source, &program));
+    CHARL_TRY_CLEANUP(charl__program_create(dev, file, source, &program));
     if (dev->pocl) {
         err = clBuildProgram(program, 1, &dev->id, without_header, NULL, NULL);
-        CHARL_TRY(charl__program_log(dev, program, file)); /* what builtins.clh lacks */
+        CHARL_TRY_CLEANUP(charl__program_log(dev, program, file)); /* what builtins.clh lacks */
     }
     if (err != CL_SUCCESS) {
         dev->counters.programs_with_header++;
         err = clBuildProgram(program, 1, &dev->id, options_of(dev), NULL, NULL);
     }
     if (err != CL_SUCCESS) {
-        CHARL_TRY(charl__program_fail(dev, program, file, err));
+        CHARL_TRY_CLEANUP(charl__program_fail(dev, program, file, err));
     }
-    CHARL_TRY(charl__program_log(dev, program, file));
+    CHARL_TRY_CLEANUP(charl__program_log(dev, program, file));
     dev->counters.programs_built++;
     *out = program;
     program = NULL;
@@ -270,16 +267,17 @@ static charl_status load_or_build(charl_device *dev, const charl__program *p,
 
     charl__cache_key(dev, source, options, key);
     if (charl__env(CHARL_ENV_DUMP_KERNELS)) {
-        CHARL_TRY(dump(p->file, key, source));
+        CHARL_TRY_CLEANUP(dump(p->file, key, source));
     }
-    CHARL_TRY(charl__cache_load(dev, key, p->local_bytes > 0 ? "" : options, &program));
+    CHARL_TRY_CLEANUP(charl__cache_load(dev, key, p->local_bytes > 0 ? "" : options, &program));
     if (!program) {
         if (p->local_bytes > 0) {
-            CHARL_TRY(charl__retarget(dev, p->file, source, p->local_bytes, p->groups, &program));
+            CHARL_TRY_CLEANUP(
+                charl__retarget(dev, p->file, source, p->local_bytes, p->groups, &program));
         } else {
-            CHARL_TRY(compile(dev, p->file, source, &program));
+            CHARL_TRY_CLEANUP(compile(dev, p->file, source, &program));
         }
-        CHARL_TRY(charl__cache_store(dev, key, program));
+        CHARL_TRY_CLEANUP(charl__cache_store(dev, key, program));
     }
     *out = program;
     program = NULL;
@@ -295,19 +293,19 @@ static charl_status load(charl_device *dev, charl__program *p)
     const char *source[3] = {p->defines, NULL, NULL};
     const double begun = charl__compiling_begin(dev, p->file);
 
-    CHARL_TRY(charl__text_printf(&name, "%s.cl", p->file));
-    CHARL_TRY(read_prelude(&common));
-    CHARL_TRY(read_source(charl__text_string(&name), &text));
+    CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s.cl", p->file));
+    CHARL_TRY_CLEANUP(read_prelude(&common));
+    CHARL_TRY_CLEANUP(read_source(charl__text_string(&name), &text));
     source[1] = charl__text_string(&common);
     source[2] = charl__text_string(&text);
     if (p->local_bytes > 0) {
-        CHARL_TRY(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes, %d groups",
-                                     charl__retarget_options(dev), CHARL__PTX_VERSION,
-                                     (long long)p->local_bytes, p->groups));
+        CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes, %d groups",
+                                             charl__retarget_options(dev), CHARL__PTX_VERSION,
+                                             (long long)p->local_bytes, p->groups));
     } else {
-        CHARL_TRY(charl__text_printf(&options, "%s", options_of(dev)));
+        CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s", options_of(dev)));
     }
-    CHARL_TRY(load_or_build(dev, p, source, charl__text_string(&options), &p->program));
+    CHARL_TRY_CLEANUP(load_or_build(dev, p, source, charl__text_string(&options), &p->program));
 cleanup:
     charl__compiling_end(dev, begun, st == CHARL_OK && !dev->pocl);
     charl__text_fini(&options);
@@ -358,13 +356,13 @@ charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl_
             goto cleanup;
         }
     }
-    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
     p->hash = hash;
     p->local_bytes = l->local_bytes;
     p->groups = l->groups;
-    CHARL_TRY(charl_strdup(l->file, &p->file));
-    CHARL_TRY(charl_strdup(defines, &p->defines));
-    CHARL_TRY(load(dev, p));
+    CHARL_TRY_CLEANUP(charl_strdup(l->file, &p->file));
+    CHARL_TRY_CLEANUP(charl_strdup(defines, &p->defines));
+    CHARL_TRY_CLEANUP(load(dev, p));
     p->next = dev->programs;
     dev->programs = p;
     *out = p;
@@ -387,7 +385,6 @@ void charl__programs_release(charl_device *dev)
 charl_status charl__kernel_create(charl_device *dev, const charl__program *p, const char *entry,
                                   cl_kernel *out)
 {
-    charl_status st = CHARL_OK;
     cl_int err = CL_SUCCESS;
     cl_kernel k = NULL;
 
@@ -401,8 +398,7 @@ charl_status charl__kernel_create(charl_device *dev, const charl__program *p, co
     }
     dev->counters.kernels_created++;
     *out = k;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__kernel_release(cl_kernel k)
@@ -426,9 +422,9 @@ charl_status charl__kernel_get(charl_device *dev, charl__program *p, const char 
             goto cleanup;
         }
     }
-    CHARL_TRY(charl_alloc(sizeof *k, &k));
-    CHARL_TRY(charl_strdup(entry, &k->entry));
-    CHARL_TRY(charl__kernel_create(dev, p, entry, &k->kernel));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *k, &k));
+    CHARL_TRY_CLEANUP(charl_strdup(entry, &k->entry));
+    CHARL_TRY_CLEANUP(charl__kernel_create(dev, p, entry, &k->kernel));
     k->next = p->kernels;
     p->kernels = k;
     *out = k->kernel;
@@ -456,8 +452,8 @@ charl_status charl__kernel_is_new(charl_device *dev, charl__program *p, const ch
             return CHARL_OK;
         }
     }
-    CHARL_TRY(charl_alloc(sizeof *v, &v));
-    CHARL_TRY(charl_strdup(entry, &v->entry));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *v, &v));
+    CHARL_TRY_CLEANUP(charl_strdup(entry, &v->entry));
     memcpy(v->local, local, sizeof v->local);
     v->next = p->variants;
     p->variants = v;

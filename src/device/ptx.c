@@ -70,18 +70,14 @@ static const char *directives_end(const char *ptx)
 static charl_status edit(const char **from, const char *to, size_t skip, const char *text,
                          charl__text *out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__text_append(out, *from, (size_t)(to - *from)));
     CHARL_TRY(charl__text_append(out, text, strlen(text)));
     *from = to + skip;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__ptx_retarget(const char *ptx, int64_t local_bytes, int groups, charl__text *out)
 {
-    charl_status st = CHARL_OK;
     size_t digits = 0;
     const char *target = end_of_target(ptx), *extent = shared_extent(ptx, &digits);
     const char *body = groups > 0 ? directives_end(ptx) : NULL, *from = ptx;
@@ -104,6 +100,5 @@ charl_status charl__ptx_retarget(const char *ptx, int64_t local_bytes, int group
         CHARL_TRY(edit(&from, extent, digits, bytes, out));
     }
     CHARL_TRY(charl__text_append(out, from, strlen(from)));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

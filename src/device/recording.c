@@ -20,11 +20,9 @@ struct charl_recording {
 
 static charl_status hold(charl_recording *rec, charl_buffer *b)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = rec->n_held - 1; i >= 0; i--) { /* neighbours in time share buffers */
         if (rec->held[i] == b) {
-            goto cleanup;
+            return CHARL_OK;
         }
     }
     if (rec->n_held == rec->held_capacity) {
@@ -34,13 +32,11 @@ static charl_status hold(charl_recording *rec, charl_buffer *b)
         rec->held_capacity = capacity;
     }
     rec->held[rec->n_held++] = charl__buffer_retain(b);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status grow(charl_recording *rec)
 {
-    charl_status st = CHARL_OK;
     const int capacity = rec->capacity ? 2 * rec->capacity : 64;
 
     if (rec->count == rec->capacity) {
@@ -48,8 +44,7 @@ static charl_status grow(charl_recording *rec)
         CHARL_TRY(charl_realloc((size_t)capacity * sizeof(char *), &rec->text));
         rec->capacity = capacity;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void forget_last(charl_recording *rec)
@@ -63,7 +58,6 @@ static void forget_last(charl_recording *rec)
 /* The launch with texts of its own: the caller's strings may die first. */
 static charl_status keep_last(charl_recording *rec, const charl_launch *l)
 {
-    charl_status st = CHARL_OK;
     const char *text = rec->text[rec->count - 1];
 
     CHARL_TRY(charl__text_printf(&rec->last_defines, "%s", l->defines ? l->defines : ""));
@@ -73,21 +67,18 @@ static charl_status keep_last(charl_recording *rec, const charl_launch *l)
     rec->last.second = l->second ? charl__text_string(&rec->last_second) : NULL;
     rec->last.entry = text;
     rec->last.label = text + strlen(text) + 1;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status prepare(charl_recording *rec, const charl_launch *l, charl__ready *r)
 {
-    charl_status st = CHARL_OK;
     charl__program *program = NULL;
 
     CHARL_TRY(charl__program_get(rec->dev, l, &program));
     CHARL_TRY(charl__kernel_create(rec->dev, program, l->entry, &r->kernel));
     CHARL_TRY(charl__args_set(r->kernel, l));
     CHARL_TRY(charl__kernel_is_new(rec->dev, program, l->entry, r->local, &r->compiles));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* No launch joins the last one any more: it gets its kernel. */
@@ -96,7 +87,7 @@ static charl_status settle(charl_recording *rec)
     charl_status st = CHARL_OK;
 
     if (rec->last.file) {
-        CHARL_TRY(prepare(rec, &rec->last, &rec->item[rec->count - 1]));
+        CHARL_TRY_CLEANUP(prepare(rec, &rec->last, &rec->item[rec->count - 1]));
     }
 cleanup:
     forget_last(rec);
@@ -127,15 +118,15 @@ static charl_status append(charl_recording *rec, const charl_launch *l, charl__r
     const bool may_pair = l->may_lead || l->second;
     char *text = NULL;
 
-    CHARL_TRY(settle(rec));
-    CHARL_TRY(may_pair ? CHARL_OK : prepare(rec, l, &r));
-    CHARL_TRY(grow(rec));
-    CHARL_TRY(charl_alloc(entry + label, &text));
+    CHARL_TRY_CLEANUP(settle(rec));
+    CHARL_TRY_CLEANUP(may_pair ? CHARL_OK : prepare(rec, l, &r));
+    CHARL_TRY_CLEANUP(grow(rec));
+    CHARL_TRY_CLEANUP(charl_alloc(entry + label, &text));
     memcpy(text, r.entry, entry);
     memcpy(text + entry, r.label, label);
     for (int i = 0; i < CHARL_MAX_ARGS && l->args[i].kind != CHARL_ARG_END; i++) {
         if (charl__arg_is_buffer(l->args[i].kind) && l->args[i].buffer) {
-            CHARL_TRY(hold(rec, l->args[i].buffer));
+            CHARL_TRY_CLEANUP(hold(rec, l->args[i].buffer));
         }
     }
     r.entry = text;
@@ -144,7 +135,7 @@ static charl_status append(charl_recording *rec, const charl_launch *l, charl__r
     rec->item[rec->count++] = r;
     text = NULL;
     r.kernel = NULL;
-    CHARL_TRY(may_pair ? keep_last(rec, l) : CHARL_OK);
+    CHARL_TRY_CLEANUP(may_pair ? keep_last(rec, l) : CHARL_OK);
 cleanup:
     charl__kernel_release(r.kernel);
     charl_free(text);
@@ -168,7 +159,6 @@ void charl__recording_mark(charl_recording *rec)
 
 charl_status charl__record_begin(charl_device *dev, charl_recording **out)
 {
-    charl_status st = CHARL_OK;
     charl_recording *rec = NULL;
 
     *out = NULL;
@@ -177,8 +167,7 @@ charl_status charl__record_begin(charl_device *dev, charl_recording **out)
     rec->dev = charl__device_retain(dev);
     dev->recording = rec;
     *out = rec;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__record_end(charl_device *dev, charl_status so_far)
@@ -212,8 +201,6 @@ int charl__recording_count(const charl_recording *r)
 
 charl_status charl__recording_replay(charl_recording *r, int first, int last)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(first >= 0 && first <= last && last <= r->count, CHARL_ERR_INVALID,
                   "launches %d to %d of a recording of %d", first, last, r->count);
     for (int i = first; i < last; i++) {
@@ -222,8 +209,7 @@ charl_status charl__recording_replay(charl_recording *r, int first, int last)
         CHARL_TRY(item->compiles ? charl__ready_compile(r->dev, item)
                                  : charl__ready_enqueue(r->dev, item));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__recording_destroy(charl_recording *r)

@@ -25,9 +25,9 @@ static charl_status read_binary(cl_program program, char **out)
         CL_SUCCESS) {
         bytes = 0;
     }
-    CHARL_TRY(charl_alloc(bytes + 1, &data));
+    CHARL_TRY_CLEANUP(charl_alloc(bytes + 1, &data));
     if (bytes > 0) {
-        CHARL_CL(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL));
+        CHARL_CL_CLEANUP(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL));
     }
     data[bytes] = '\0';
     *out = (char *)data;
@@ -46,13 +46,13 @@ static charl_status compile(charl_device *dev, const char *file, const char *con
     char *text = NULL;
     cl_int err;
 
-    CHARL_TRY(charl__program_create(dev, file, source, &program));
+    CHARL_TRY_CLEANUP(charl__program_create(dev, file, source, &program));
     err = clBuildProgram(program, 1, &dev->id, charl__retarget_options(dev), NULL, NULL);
-    CHARL_TRY(read_binary(program, &text));
+    CHARL_TRY_CLEANUP(read_binary(program, &text));
     if (!text[0]) {
-        CHARL_TRY(charl__program_fail(dev, program, file, err));
+        CHARL_TRY_CLEANUP(charl__program_fail(dev, program, file, err));
     }
-    CHARL_TRY(charl__program_log(dev, program, file));
+    CHARL_TRY_CLEANUP(charl__program_log(dev, program, file));
     *out = text;
     text = NULL;
 cleanup:
@@ -69,17 +69,18 @@ charl_status charl__retarget(charl_device *dev, const char *file, const char *co
     char *ptx = NULL;
 
     *out = NULL;
-    CHARL_TRY(compile(dev, file, source, &ptx));
+    CHARL_TRY_CLEANUP(compile(dev, file, source, &ptx));
     st = charl__ptx_retarget(ptx, local_bytes, groups, &patched);
     if (st == CHARL_ERR_KERNEL) {
-        CHARL_FAIL(st, "kernels/%s.cl for sm_90a on %s: %s", file, dev->info.name,
-                   charl_error_message());
+        CHARL_FAIL_CLEANUP(st, "kernels/%s.cl for sm_90a on %s: %s", file, dev->info.name,
+                           charl_error_message());
     }
-    CHARL_TRY(st);
-    CHARL_TRY(charl__program_of_binary(dev, (const unsigned char *)charl__text_string(&patched),
-                                       patched.length, "-cl-nv-verbose", out));
-    CHARL_REQUIRE(*out, CHARL_ERR_KERNEL, "kernels/%s.cl for sm_90a on %s does not assemble", file,
-                  dev->info.name);
+    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(charl__program_of_binary(dev,
+                                               (const unsigned char *)charl__text_string(&patched),
+                                               patched.length, "-cl-nv-verbose", out));
+    CHARL_REQUIRE_CLEANUP(*out, CHARL_ERR_KERNEL,
+                          "kernels/%s.cl for sm_90a on %s does not assemble", file, dev->info.name);
     dev->counters.programs_built++;
 cleanup:
     charl__text_fini(&patched);

@@ -21,16 +21,16 @@ charl_status charl__ring_create(charl_device *dev, size_t bytes, int depth, char
     void *host = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE(bytes > 0 && depth > 0 && bytes <= SIZE_MAX / (size_t)depth, CHARL_ERR_INVALID,
-                  "a ring of %d records of %zu bytes", depth, bytes);
-    CHARL_TRY(charl_alloc(sizeof *r, &r));
+    CHARL_REQUIRE_CLEANUP(bytes > 0 && depth > 0 && bytes <= SIZE_MAX / (size_t)depth,
+                          CHARL_ERR_INVALID, "a ring of %d records of %zu bytes", depth, bytes);
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *r, &r));
     r->dev = charl__device_retain(dev);
     r->bytes = bytes;
     r->depth = depth;
-    CHARL_TRY(charl_alloc_array(depth, sizeof *r->busy, &r->busy));
-    CHARL_TRY(charl__pinned_create(dev, (size_t)depth * bytes, &r->pinned, &host));
+    CHARL_TRY_CLEANUP(charl_alloc_array(depth, sizeof *r->busy, &r->busy));
+    CHARL_TRY_CLEANUP(charl__pinned_create(dev, (size_t)depth * bytes, &r->pinned, &host));
     r->slot = host;
-    CHARL_TRY(charl__buffer_create(dev, bytes, "step record", &r->buffer));
+    CHARL_TRY_CLEANUP(charl__buffer_create(dev, bytes, "step record", &r->buffer));
     *out = r;
     r = NULL;
 cleanup:
@@ -50,7 +50,6 @@ static void forget(cl_event *e)
 /* Wait until slot i has been copied. */
 static charl_status free_slot(charl_ring *r, int i)
 {
-    charl_status st = CHARL_OK;
     cl_int state = CL_COMPLETE;
 
     if (r->busy[i]) {
@@ -62,13 +61,11 @@ static charl_status free_slot(charl_ring *r, int i)
         CHARL_TRY(charl__event_await(r->dev, r->busy[i]));
     }
     forget(&r->busy[i]);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__ring_push(charl_ring *r, const void *record)
 {
-    charl_status st = CHARL_OK;
     unsigned char *slot = r->slot + (size_t)r->next * r->bytes;
     cl_int err;
 
@@ -85,8 +82,7 @@ charl_status charl__ring_push(charl_ring *r, const void *record)
     r->dev->counters.transfers++;
     r->dev->commands[CHARL_QUEUE_COMPUTE]++;
     r->next = (r->next + 1) % r->depth;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_buffer *charl__ring_buffer(const charl_ring *r)

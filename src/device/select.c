@@ -50,7 +50,6 @@ static bool parse_pci(const char *text, char *out, size_t bytes)
 
 static charl_status parse(const char *select, rule *out)
 {
-    charl_status st = CHARL_OK;
     char *end = NULL;
 
     *out = (rule){.kind = BY_AUTO};
@@ -78,8 +77,7 @@ static charl_status parse(const char *select, rule *out)
                       "pci:0000:3b:00.0, name:TEXT or platform:TEXT",
                       select);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool contains(const char *text, const char *part)
@@ -179,7 +177,6 @@ static void count_rule(const char *list, const char *text, int r, int size, int 
 static charl_status pick(const charl_device_info *info, int count,
                          const charl_device_request *request, int r, int size, int *out)
 {
-    charl_status st = CHARL_OK;
     const char *list = request->select && request->select[0] ? request->select : "auto";
     int candidate[CHARL__MAX_DEVICES];
     char text[RULE_BYTES];
@@ -197,7 +194,7 @@ static charl_status pick(const charl_device_info *info, int count,
         text, count);
     if (info[candidate[0]].kind == CHARL_DEVICE_CPU) {
         *out = candidate[0];
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_REQUIRE(
         ranks <= n || request->share, CHARL_ERR_DEVICE,
@@ -205,8 +202,7 @@ static charl_status pick(const charl_device_info *info, int count,
         "or set device.share = yes",
         ranks, n, n == 1 ? "" : "s", text);
     *out = candidate[place % n];
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_same(const charl_device_info *a, const charl_device_info *b)
@@ -218,7 +214,6 @@ static bool is_same(const charl_device_info *a, const charl_device_info *b)
 charl_status charl__device_select(const charl_device_info *info, int count,
                                   const charl_device_request *request, charl__pick *out)
 {
-    charl_status st = CHARL_OK;
     const int size = request->local_size > 0 ? request->local_size : 1;
     const int rank = request->local_rank;
     int mine, other;
@@ -236,6 +231,5 @@ charl_status charl__device_select(const charl_device_info *info, int count,
                   "device.select = %s gives %d ranks the device %s. Name another for each, or set "
                   "device.share = yes",
                   request->select, out->sharers, info[mine].name);
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -8,12 +8,9 @@ enum { PAGE = 4096 };
 
 static charl_status check_range(const charl_buffer *b, size_t offset, size_t bytes)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(offset <= b->bytes && bytes <= b->bytes - offset, CHARL_ERR_INVALID,
                   "%zu bytes at %zu of a buffer of %zu", bytes, offset, b->bytes);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Returns when it began, for end_transfer; nothing is timed that does not wait. */
@@ -43,8 +40,6 @@ static charl_status check(const charl_device *dev, const char *what, cl_int err)
 charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src,
                                  size_t bytes, bool wait)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check_range(b, offset, bytes));
     if (bytes > 0) {
         const double begin = count_transfer(b->dev, q, wait);
@@ -55,15 +50,12 @@ charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, 
                                              NULL, NULL)));
         end_transfer(b->dev, q, wait, begin);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst,
                                 size_t bytes, bool wait)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check_range(b, offset, bytes));
     if (bytes > 0) {
         const double begin = count_transfer(b->dev, q, wait);
@@ -74,14 +66,12 @@ charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, v
                                             NULL, NULL)));
         end_transfer(b->dev, q, wait, begin);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, void *dst,
                                  size_t bytes, charl_event **out)
 {
-    charl_status st = CHARL_OK;
     cl_event event = NULL;
 
     *out = NULL;
@@ -93,14 +83,12 @@ charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, 
                     clEnqueueReadBuffer(b->dev->queue[q], b->mem, CL_FALSE, offset, bytes, dst, 0,
                                         NULL, &event)));
     CHARL_TRY(charl__event_adopt(b->dev, q, event, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, size_t bytes,
                                void **out)
 {
-    charl_status st = CHARL_OK;
     cl_int err = CL_SUCCESS;
     void *mapped = NULL;
     double begin;
@@ -115,20 +103,16 @@ charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, si
     CHARL_TRY(check(b->dev, "mapping a buffer", err));
     end_transfer(b->dev, q, true, begin);
     *out = mapped;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__buffer_unmap(charl_queue q, charl_buffer *b, void *ptr)
 {
-    charl_status st = CHARL_OK;
-
     b->dev->commands[q]++;
     CHARL_TRY(check(b->dev, "unmapping a buffer",
                     clEnqueueUnmapMemObject(b->dev->queue[q], b->mem, ptr, 0, NULL, NULL)));
     CHARL_TRY(check(b->dev, "unmapping a buffer", clFlush(b->dev->queue[q])));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 struct charl_pinned {
@@ -141,7 +125,6 @@ struct charl_pinned {
 /* Mapped once and for ever: that is what pins it. */
 static charl_status pinned_map(charl_pinned *p, size_t bytes, const char *what)
 {
-    charl_status st = CHARL_OK;
     cl_int err = CL_SUCCESS;
 
     p->host = clEnqueueMapBuffer(p->dev->queue[CHARL_QUEUE_UPLOAD], p->mem, CL_TRUE,
@@ -151,8 +134,7 @@ static charl_status pinned_map(charl_pinned *p, size_t bytes, const char *what)
         CHARL_FAIL(CHARL_ERR_NOMEM, "mapping %s of %zu bytes: %s", what, bytes,
                    charl__cl_name(err));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* host NULL: new memory. */
@@ -166,18 +148,19 @@ static charl_status pinned_open(charl_device *dev, void *host, size_t bytes, con
     cl_int err = CL_SUCCESS;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
     p->dev = charl__device_retain(dev);
-    CHARL_TRY(charl__acquire(what));
+    CHARL_TRY_CLEANUP(charl__acquire(what));
     p->mem = clCreateBuffer(dev->context, flags, bytes, host, &err);
     if (err != CL_SUCCESS) {
         p->mem = NULL;
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_NOMEM, "%s of %zu bytes: %s", what, bytes, charl__cl_name(err));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s of %zu bytes: %s", what, bytes,
+                           charl__cl_name(err));
     }
-    CHARL_TRY(pinned_map(p, bytes, what));
-    CHARL_REQUIRE(!host || p->host == host, CHARL_ERR_DEVICE, "%s: the driver maps it elsewhere",
-                  what);
+    CHARL_TRY_CLEANUP(pinned_map(p, bytes, what));
+    CHARL_REQUIRE_CLEANUP(!host || p->host == host, CHARL_ERR_DEVICE,
+                          "%s: the driver maps it elsewhere", what);
     *out = p;
     p = NULL;
 cleanup:
@@ -187,7 +170,6 @@ cleanup:
 
 charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned **out, void **host)
 {
-    charl_status st = CHARL_OK;
     static const char what[] = "pinned memory";
     const size_t size = bytes ? bytes : 1;
 
@@ -201,20 +183,16 @@ charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned 
     (*out)->counted = dev->facts.zero_copy ? (int64_t)size : 0;
     charl__budget_add(dev, (*out)->counted);
     *host = (*out)->host;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__pinned_wrap(charl_device *dev, void *host, size_t bytes, charl_pinned **out)
 {
-    charl_status st = CHARL_OK;
-
     *out = NULL;
     CHARL_REQUIRE(host && (uintptr_t)host % PAGE == 0 && bytes > 0, CHARL_ERR_INVALID,
                   "host memory to be pinned must be page-aligned and not empty");
     CHARL_TRY(pinned_open(dev, host, bytes, "memory to be pinned", out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__pinned_destroy(charl_pinned *p)

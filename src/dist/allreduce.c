@@ -20,16 +20,13 @@ static const char *local_unavailable(const charl_comm *c)
 /* One rank owns the whole tree, which is one lane: that is the sum. */
 static charl_status local_create(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__window_create(ar->c, charl__lane_bytes(ar) + charl__gathered_bytes(ar),
                                    "gradients", &ar->window));
     ar->lanes = ar->sum = ar->window.base;
     if (ar->options.gathers) {
         ar->gathered = (float *)(void *)(ar->window.base + charl__lane_bytes(ar));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void local_destroy(charl_allreduce *ar)
@@ -102,7 +99,6 @@ static const char *unsuitable(const charl__algorithm *alg, const demand *d)
 
 static charl_status choose(const demand *d, const charl__algorithm **out)
 {
-    charl_status st = CHARL_OK;
     const char *name = wanted_name(d), *why;
     char names[128];
     const charl_dtype dtype = d->options->reduce_dtype;
@@ -116,20 +112,19 @@ static charl_status choose(const demand *d, const charl__algorithm **out)
         why = unsuitable(alg, d);
         if (strcmp(name, "auto") == 0 && !why && (!alg->join || d->peers.is_preferred)) {
             *out = alg;
-            goto cleanup;
+            return CHARL_OK;
         }
         if (strcmp(name, alg->name) == 0) {
             CHARL_REQUIRE(!why, CHARL_ERR_CONFIG, "all-reduce %s does not work here: %s", name,
                           why);
             *out = alg;
-            goto cleanup;
+            return CHARL_OK;
         }
     }
     CHARL_FAIL(CHARL_ERR_CONFIG,
                "unknown all-reduce %s: dist.allreduce and CHARL_ALLREDUCE take auto, %s", name,
                charl__text_names(charl_allreduce_algorithm_name, names, sizeof names));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status compare_demands(const demand *d, int64_t n, const charl__algorithm *alg)
@@ -164,7 +159,6 @@ static charl_status algorithm_create(charl_allreduce *ar, demand *d)
         CHARL_TRY(choose(d, &ar->algorithm));
         CHARL_TRY(ar->algorithm->create(ar));
     }
-cleanup:
     return st;
 }
 
@@ -186,23 +180,23 @@ charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices
     demand d = {.c = c, .options = options ? options : &defaults};
 
     *out = NULL;
-    CHARL_TRY(charl__peer_ask(c, d.options->device, &d.peers));
-    CHARL_TRY(charl_comm_agree(c, choose(&d, &alg)));
-    CHARL_TRY(compare_demands(&d, n, alg));
-    CHARL_REQUIRE(n >= 0 && n <= INT64_MAX / 16 / CHARL_MAX_SLICES, CHARL_ERR_INVALID,
-                  "all-reduce of %lld values", (long long)n);
-    CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *ar, &ar)));
+    CHARL_TRY_CLEANUP(charl__peer_ask(c, d.options->device, &d.peers));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, choose(&d, &alg)));
+    CHARL_TRY_CLEANUP(compare_demands(&d, n, alg));
+    CHARL_REQUIRE_CLEANUP(n >= 0 && n <= INT64_MAX / 16 / CHARL_MAX_SLICES, CHARL_ERR_INVALID,
+                          "all-reduce of %lld values", (long long)n);
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, charl_alloc(sizeof *ar, &ar)));
     ar->c = c;
     ar->n = n;
     ar->options = *d.options;
     ar->element = charl_dtype_size(d.options->reduce_dtype);
     ar->stride = (int64_t)(charl__round_up(n > 0 ? (size_t)n : 1, 4096 / ar->element));
-    CHARL_TRY(charl__lane_map_init(c, mine, &ar->map));
+    CHARL_TRY_CLEANUP(charl__lane_map_init(c, mine, &ar->map));
     ar->my_lanes = ar->map.first[c->rank + 1] - ar->map.first[c->rank];
-    CHARL_TRY(charl_comm_agree(
+    CHARL_TRY_CLEANUP(charl_comm_agree(
         c, charl_alloc_array(ar->map.n * CHARL_TREE_BLOCK, sizeof(float), &ar->scratch)));
     ar->algorithm = alg;
-    CHARL_TRY(algorithm_create(ar, &d));
+    CHARL_TRY_CLEANUP(algorithm_create(ar, &d));
     *out = ar;
     ar = NULL;
 cleanup:
@@ -309,7 +303,6 @@ static charl_status begin(charl_allreduce *ar, charl__range range, int64_t *tick
         ar->begun -= st != CHARL_OK;
     }
     CHARL_TRY(st);
-cleanup:
     return st;
 }
 
@@ -322,24 +315,18 @@ charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t 
 charl_status charl_allreduce_gather(charl_allreduce *ar, int64_t offset, int64_t count,
                                     int64_t *ticket)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(ar->gathered, CHARL_ERR_INVALID,
                   "this all-reduce was created without the option to gather");
     CHARL_TRY(begin(ar, (charl__range){.offset = offset, .count = count, .gathers = true}, ticket));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_allreduce_progress(charl_allreduce *ar, int64_t *completed)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__comm_check(ar->c));
     CHARL_TRY(ar->algorithm->progress(ar));
     *completed = ar->completed;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket)
@@ -347,19 +334,19 @@ charl_status charl_allreduce_wait(charl_allreduce *ar, int64_t ticket)
     charl_status st = CHARL_OK;
     charl__waiter w;
 
-    CHARL_REQUIRE(ticket >= 0 && ticket < ar->begun, CHARL_ERR_INVALID,
-                  "range %lld of the all-reduce was never begun", (long long)ticket);
-    CHARL_TRY(charl__comm_check(ar->c));
+    CHARL_REQUIRE_CLEANUP(ticket >= 0 && ticket < ar->begun, CHARL_ERR_INVALID,
+                          "range %lld of the all-reduce was never begun", (long long)ticket);
+    CHARL_TRY_CLEANUP(charl__comm_check(ar->c));
     charl__wait_start(ar->c, &w, "all-reduce", ar->algorithm->late, ar);
     for (;;) {
-        CHARL_TRY(ar->algorithm->progress(ar));
+        CHARL_TRY_CLEANUP(ar->algorithm->progress(ar));
         if (ticket < ar->completed) {
             break;
         }
-        CHARL_TRY(charl__wait_pause(ar->c, &w));
+        CHARL_TRY_CLEANUP(charl__wait_pause(ar->c, &w));
     }
     if (ar->algorithm->verify) {
-        CHARL_TRY(ar->algorithm->verify(ar));
+        CHARL_TRY_CLEANUP(ar->algorithm->verify(ar));
     }
 cleanup:
     if (st != CHARL_OK && ar->algorithm->abandon && charl_comm_is_broken(ar->c)) {
@@ -387,10 +374,7 @@ const charl_event *charl__allreduce_written(const charl_allreduce *ar)
 
 charl_status charl__allreduce_join(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__comm_check(ar->c));
     CHARL_TRY(ar->algorithm->join(ar));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -42,7 +42,7 @@ charl_status charl__flags_compare(const charl_allreduce *ar, const charl__flags 
     for (int l = 0; l < ar->c->local_size; l++) {
         const charl__range *theirs = &flags[l].range[ticket % CHARL__RANGES];
 
-        CHARL_REQUIRE(
+        CHARL_REQUIRE_CLEANUP(
             theirs->offset == range.offset && theirs->count == range.count &&
                 theirs->gathers == range.gathers,
             CHARL_ERR_COMM,

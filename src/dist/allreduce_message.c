@@ -54,7 +54,6 @@ static int64_t piece_offset(const charl_allreduce *ar)
 
 static charl_status memory_create(charl_allreduce *ar, bool has_staging)
 {
-    charl_status st = CHARL_OK;
     const int64_t piece = ar->n < PIECE ? ar->n : PIECE;
     const int64_t part = piece / ar->c->size + 2 * CHARL__PART;
     message_state *s = NULL;
@@ -74,8 +73,7 @@ static charl_status memory_create(charl_allreduce *ar, bool has_staging)
         CHARL_TRY(charl_alloc_array(ar->my_lanes * piece, ar->element, &s->send));
         CHARL_TRY(charl_alloc_array(ar->map.n * part, ar->element, &s->receive));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status tree_create(charl_allreduce *ar)
@@ -102,7 +100,6 @@ static void message_destroy(charl_allreduce *ar)
 /* Begin a piece: for every rank its part of each of my lanes. */
 static charl_status tree_scatter(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
     message_state *s = ar->own;
     const charl_comm *c = ar->c;
     const int64_t count = piece_count(ar), offset = piece_offset(ar);
@@ -130,14 +127,12 @@ static charl_status tree_scatter(charl_allreduce *ar)
         c->world, &(charl__parts){s->send, ar->element, s->send_count, s->send_at},
         &(charl__parts){s->receive, ar->element, s->receive_count, s->receive_at}, &s->request));
     s->phase = SCATTER;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Every rank's part of `count` values of `element` bytes that lie at `data`, to all. */
 static charl_status parts_gather(charl_allreduce *ar, void *data, int64_t count, size_t element)
 {
-    charl_status st = CHARL_OK;
     message_state *s = ar->own;
     int64_t from, to;
 
@@ -151,8 +146,7 @@ static charl_status parts_gather(charl_allreduce *ar, void *data, int64_t count,
         ar->c->world, &(charl__parts){data, element, s->receive_count, s->receive_at},
         &s->request));
     s->phase = GATHER;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* All lanes of my part are here, in slice order: add them and give everyone the sums. */
@@ -175,7 +169,6 @@ static charl_status tree_gather(charl_allreduce *ar)
 
 static charl_status mpi_start(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
     message_state *s = ar->own;
     const int64_t count = piece_count(ar), offset = piece_offset(ar);
     float *sum = charl__element(ar, ar->sum, offset);
@@ -193,20 +186,17 @@ static charl_status mpi_start(charl_allreduce *ar)
     CHARL_MPI(MPI_Iallreduce(MPI_IN_PLACE, sum, (int)count, MPI_FLOAT, MPI_SUM,
                              charl__mpi_comm(ar->c->world), &s->request.mpi));
     s->phase = GATHER;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status range_gather(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
     const int64_t count = piece_count(ar);
 
     CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_INVALID, "gathering %lld values at once",
                   (long long)count);
     CHARL_TRY(parts_gather(ar, ar->gathered + piece_offset(ar), count, sizeof(float)));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void piece_end(charl_allreduce *ar)
@@ -233,15 +223,15 @@ static charl_status message_progress(charl_allreduce *ar, charl_status (*start)(
                 piece_end(ar);
                 continue;
             }
-            CHARL_TRY(ar->range[ar->completed % CHARL__RANGES].gathers ? range_gather(ar)
-                                                                       : start(ar));
+            CHARL_TRY_CLEANUP(ar->range[ar->completed % CHARL__RANGES].gathers ? range_gather(ar)
+                                                                               : start(ar));
         }
-        CHARL_TRY(ar->c->world->transport->test(ar->c->world, &s->request, &is_done));
+        CHARL_TRY_CLEANUP(ar->c->world->transport->test(ar->c->world, &s->request, &is_done));
         if (!is_done) {
             break;
         }
         if (s->phase == SCATTER) {
-            CHARL_TRY(tree_gather(ar));
+            CHARL_TRY_CLEANUP(tree_gather(ar));
         } else {
             piece_end(ar);
         }

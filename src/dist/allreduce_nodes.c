@@ -143,7 +143,6 @@ static charl__message envelope(const message *v)
 
 static charl_status send(const charl_allreduce *ar, messages *q, message v)
 {
-    charl_status st = CHARL_OK;
     charl__group *all = ar->c->world;
     const charl__message m = envelope(&v);
 
@@ -151,13 +150,11 @@ static charl_status send(const charl_allreduce *ar, messages *q, message v)
         CHARL_TRY(all->transport->send(all, &m, &q->request[q->n]));
         q->n++;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status receive(const charl_allreduce *ar, messages *q, message v)
 {
-    charl_status st = CHARL_OK;
     charl__group *all = ar->c->world;
     const charl__message m = envelope(&v);
 
@@ -165,28 +162,24 @@ static charl_status receive(const charl_allreduce *ar, messages *q, message v)
         CHARL_TRY(all->transport->receive(all, &m, &q->request[q->n]));
         q->n++;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether all have ended. Those behind one that has not are looked at another time. */
 static charl_status messages_test(const charl_allreduce *ar, messages *q, bool *out)
 {
-    charl_status st = CHARL_OK;
     charl__group *all = ar->c->world;
 
     *out = true;
     for (int i = 0; i < q->n && *out; i++) {
         CHARL_TRY(all->transport->test(all, &q->request[i], out));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Staging is bounded by the largest piece; a node lane that one rank has whole is sent as it is. */
 static charl_status piece_create(const charl_allreduce *ar, piece *p)
 {
-    charl_status st = CHARL_OK;
     const nodes_state *s = ar->own;
     const int64_t most = ar->n < PIECE ? ar->n : PIECE;
     const int64_t carried = most / ar->c->local_size + SLACK * (int64_t)s->map.n_nodes;
@@ -201,13 +194,11 @@ static charl_status piece_create(const charl_allreduce *ar, piece *p)
     CHARL_TRY(
         charl_alloc_array(incoming + mine * away, sizeof(charl__request), &p->scatter.request));
     CHARL_TRY(charl_alloc_array(2 * away, sizeof(charl__request), &p->gather.request));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status state_create(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
     nodes_state *s = NULL;
     const int64_t most = ar->n < PIECE ? ar->n : PIECE;
 
@@ -220,13 +211,11 @@ static charl_status state_create(charl_allreduce *ar)
         s->piece[i].tag = ar->c->tags % TAG_SETS * TAGS + 2 * i;
         CHARL_TRY(piece_create(ar, &s->piece[i]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status nodes_create(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
     charl_comm *c = ar->c;
     const size_t head = charl__round_up((size_t)c->local_size * sizeof(charl__flags), 4096);
     const size_t lane = charl__lane_bytes(ar);
@@ -252,8 +241,7 @@ static charl_status nodes_create(charl_allreduce *ar)
     if (ar->options.gathers) {
         ar->gathered = (float *)(void *)((unsigned char *)ar->sum + lane);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void nodes_destroy(charl_allreduce *ar)
@@ -280,7 +268,6 @@ static charl_status nodes_begin(charl_allreduce *ar, int64_t ticket)
 /* Receives first, those of the results too: what comes early then goes to its place at once. */
 static charl_status receives_begin(const charl_allreduce *ar, piece *p)
 {
-    charl_status st = CHARL_OK;
     const nodes_state *s = ar->own;
     const int local = ar->c->local_rank;
     const int64_t mine = share_part(ar, p, s->node, s->node, local).from;
@@ -305,8 +292,7 @@ static charl_status receives_begin(const charl_allreduce *ar, piece *p)
             CHARL_TRY(receive(ar, &p->gather, back));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Part of lane k of this node: the rank's own where one has all of it, else added up in `to`. */
@@ -328,7 +314,6 @@ static void *node_lane(const charl_allreduce *ar, const piece *p, int k, span pa
 
 static charl_status lanes_send(const charl_allreduce *ar, piece *p)
 {
-    charl_status st = CHARL_OK;
     const nodes_state *s = ar->own;
     const int local = ar->c->local_rank;
     int64_t used = 0;
@@ -352,8 +337,7 @@ static charl_status lanes_send(const charl_allreduce *ar, piece *p)
             }
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void part_add(const charl_allreduce *ar, const piece *p)
@@ -374,7 +358,6 @@ static void part_add(const charl_allreduce *ar, const piece *p)
 
 static charl_status results_send(const charl_allreduce *ar, piece *p)
 {
-    charl_status st = CHARL_OK;
     const nodes_state *s = ar->own;
 
     for (int m = 0; m < s->map.n_nodes; m++) {
@@ -389,13 +372,11 @@ static charl_status results_send(const charl_allreduce *ar, piece *p)
                                      .tag = p->tag + 1}));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status piece_start(charl_allreduce *ar, piece *p)
 {
-    charl_status st = CHARL_OK;
     nodes_state *s = ar->own;
     const charl__range range = ar->range[s->ticket % CHARL__RANGES];
     const int64_t left = range.count - s->at;
@@ -417,13 +398,11 @@ static charl_status piece_start(charl_allreduce *ar, piece *p)
     if (!p->gathers) {
         CHARL_TRY(lanes_send(ar, p));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status piece_advance(const charl_allreduce *ar, piece *p)
 {
-    charl_status st = CHARL_OK;
     bool is_done = false;
 
     if (p->phase == SCATTER) {
@@ -440,18 +419,16 @@ static charl_status piece_advance(const charl_allreduce *ar, piece *p)
         CHARL_TRY(messages_test(ar, &p->gather, &is_done));
         p->phase = is_done ? OVER : GATHER;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Start the next piece when there is one and this node's ranks are ready for it. */
 static charl_status next_start(charl_allreduce *ar, bool *moved)
 {
-    charl_status st = CHARL_OK;
     nodes_state *s = ar->own;
 
     if (s->ticket >= ar->begun || s->started - s->ended >= PIECES) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (s->all_ready <= s->ticket) {
         s->all_ready = charl__flags_ready(ar, s->flags);
@@ -463,8 +440,7 @@ static charl_status next_start(charl_allreduce *ar, bool *moved)
         CHARL_TRY(piece_start(ar, &s->piece[s->started % PIECES]));
         *moved = true;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status nodes_progress(charl_allreduce *ar)
@@ -475,9 +451,9 @@ static charl_status nodes_progress(charl_allreduce *ar)
 
     for (bool moved = true; moved;) {
         moved = false;
-        CHARL_TRY(next_start(ar, &moved));
+        CHARL_TRY_CLEANUP(next_start(ar, &moved));
         for (int64_t k = s->ended; k < s->started; k++) {
-            CHARL_TRY(piece_advance(ar, &s->piece[k % PIECES]));
+            CHARL_TRY_CLEANUP(piece_advance(ar, &s->piece[k % PIECES]));
         }
         while (s->ended < s->started && s->piece[s->ended % PIECES].phase == OVER) {
             const piece *p = &s->piece[s->ended++ % PIECES];

@@ -108,27 +108,28 @@ static charl_status defines_write(const charl_allreduce *ar, peer_state *s)
     charl__text t = {0};
     const char *why;
 
-    CHARL_TRY(charl__text_printf(
+    CHARL_TRY_CLEANUP(charl__text_printf(
         &t,
         "%s#define RANKS %d\n#define LANES %d\n#define LOCAL %d\n"
         "#define PACKS %d\n#define GROUPS %d\n#define EACH_RANK(X)",
         charl__export_kind(s->dev, &why) == CHARL_SHARED_CUDA ? "#define CHARL_PTX\n" : "",
         ar->c->size, ar->map.n, s->local, s->packs, s->tuning.groups));
     for (int r = 0; r < ar->c->size; r++) {
-        CHARL_TRY(charl__text_printf(&t, " X(%d)", r));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, " X(%d)", r));
     }
-    CHARL_TRY(charl__text_printf(&t, "\n#define OWNERS"));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "\n#define OWNERS"));
     for (int l = 0; l < ar->map.n; l++) {
-        CHARL_TRY(charl__text_printf(&t, " %d,", ar->map.rank[l]));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, " %d,", ar->map.rank[l]));
     }
     for (int r = 0; r < ar->c->size; r++) {
-        CHARL_TRY(charl__text_printf(&t, " %d,", r));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, " %d,", r));
     }
-    CHARL_TRY(charl__text_printf(&t, "\n#define ADDS"));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "\n#define ADDS"));
     for (int k = 0; k < ar->map.n - 1; k++) {
-        CHARL_TRY(charl__text_printf(&t, " ADD(%d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
+        CHARL_TRY_CLEANUP(
+            charl__text_printf(&t, " ADD(%d, %d)", ar->map.adds[k].dst, ar->map.adds[k].src));
     }
-    CHARL_TRY(charl__text_printf(&t, "\n"));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "\n"));
     s->defines = charl__text_steal(&t);
 cleanup:
     charl__text_fini(&t);
@@ -145,7 +146,6 @@ static charl_status buffer_make(charl_device *dev, size_t bytes, const char *wha
 
 static charl_status memory_create(charl_allreduce *ar, peer_state *s)
 {
-    charl_status st = CHARL_OK;
     const size_t one = (size_t)ar->stride * sizeof(float);
     const size_t own = one * (size_t)(ar->my_lanes > 0 ? ar->my_lanes : 1); /* no memory is empty */
     const bool in_place = charl__device_facts(s->dev)->zero_copy;
@@ -167,21 +167,17 @@ static charl_status memory_create(charl_allreduce *ar, peer_state *s)
     }
     CHARL_TRY(defines_write(ar, s));
     CHARL_TRY(charl__export_create(s->dev, box_bytes(ar, s), "all-reduce", &s->export));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status boxes_import(charl_allreduce *ar, peer_state *s, const int *fds)
 {
-    charl_status st = CHARL_OK;
-
     for (int r = 0; r < ar->c->size; r++) {
         const int fd = r == ar->c->rank ? charl__export_fd(s->export) : fds[r];
 
         CHARL_TRY(charl__buffer_import(s->dev, fd, box_bytes(ar, s), &s->box[r]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Before any other kernel here; they are enqueued to the same queue. */
@@ -212,8 +208,6 @@ static charl_status block_write(const charl_allreduce *ar, const peer_state *s)
 
 static charl_status ways_prepare(charl_allreduce *ar, peer_state *s)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(block_write(ar, s));
     for (int w = 0; w < WAYS; w++) {
         charl_launch l = {.file = w == TILES ? "peer/peer" : "peer/peer_words",
@@ -233,8 +227,7 @@ static charl_status ways_prepare(charl_allreduce *ar, peer_state *s)
         }
         CHARL_TRY(charl__prepared_create(s->dev, &l, changing_of(w), &s->way[w]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 typedef struct launch_plan {
@@ -271,7 +264,6 @@ static launch_plan plan(const charl_allreduce *ar, const peer_state *s, charl__r
 static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__range range,
                                  const charl_event *written)
 {
-    charl_status st = CHARL_OK;
     const launch_plan p = plan(ar, s, range);
     const double patience_s =
         s->tuning.patience_s > 0 ? s->tuning.patience_s : ar->c->timeout_s + grace_s;
@@ -290,15 +282,13 @@ static charl_status range_launch(charl_allreduce *ar, peer_state *s, charl__rang
     } else {
         s->tuning.words_left--;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* An event of every range costs the host more than to enqueue one; so ends are marked when somebody
  * asks. */
 static charl_status peer_begin(charl_allreduce *ar, int64_t ticket)
 {
-    charl_status st = CHARL_OK;
     peer_state *s = ar->own;
     const charl__range range = ar->range[ticket % CHARL__RANGES];
     const int64_t commands = charl__queue_commands(s->dev, CHARL_QUEUE_COMPUTE);
@@ -314,15 +304,12 @@ static charl_status peer_begin(charl_allreduce *ar, int64_t ticket)
         s->behind = commands;
     }
     atomic_store(&((peer_page *)(void *)s->page.base)[ar->c->rank].begun, ticket + 1);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The end of all ranges begun. */
 static charl_status end_mark(charl_allreduce *ar, peer_state *s)
 {
-    charl_status st = CHARL_OK;
-
     charl__event_release(s->end);
     s->end = NULL;
     if (s->seen) {
@@ -332,18 +319,16 @@ static charl_status end_mark(charl_allreduce *ar, peer_state *s)
         CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_COMM, &s->end));
     }
     s->ended = ar->begun;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status peer_progress(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
     peer_state *s = ar->own;
     bool is_done = false;
 
     if (ar->completed == ar->begun) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (!s->end) {
         CHARL_TRY(end_mark(ar, s));
@@ -354,8 +339,7 @@ static charl_status peer_progress(charl_allreduce *ar)
         s->end = NULL;
         ar->completed = s->ended;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool peer_late(const void *arg, int rank)
@@ -368,23 +352,20 @@ static bool peer_late(const void *arg, int rank)
 
 static charl_status peer_join(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
     peer_state *s = ar->own;
 
     if (ar->completed == ar->begun) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (!s->end || s->ended < ar->begun) {
         CHARL_TRY(end_mark(ar, s));
     }
     CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE, s->end));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status peer_verify(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
     peer_state *s = ar->own;
     const charl_status code = s->is_trusted ? CHARL_ERR_COMM : CHARL_ERR_DEVICE;
     uint32_t word[2] = {0, 0};
@@ -403,8 +384,7 @@ static charl_status peer_verify(charl_allreduce *ar)
     ar->c->is_broken = ar->c->is_broken || (s->is_trusted && (word[0] || word[1]));
     CHARL_REQUIRE(word[0] == 0, code, "all-reduce: the device waited in vain for %s", text);
     CHARL_REQUIRE(word[1] == 0, code, "the all-reduce was abandoned");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void peer_abandon(charl_allreduce *ar)
@@ -423,7 +403,6 @@ static void peer_abandon(charl_allreduce *ar)
 /* v in all lanes, times the lane's number. */
 static charl_status lanes_fill(charl_allreduce *ar, float *v, int64_t count, float factor)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = (size_t)count * sizeof *v;
 
     for (int j = 0; j < ar->my_lanes; j++) {
@@ -433,13 +412,11 @@ static charl_status lanes_fill(charl_allreduce *ar, float *v, int64_t count, flo
         CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, ar->device_lanes,
                                       (size_t)(j * ar->stride) * sizeof *v, v, bytes, true));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status sums_look(charl_allreduce *ar, float *v, int64_t count)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = (size_t)count * sizeof *v;
     const float total = (float)(ar->map.n * (ar->map.n + 1) / 2);
     int64_t wrong = 0;
@@ -453,8 +430,7 @@ static charl_status sums_look(charl_allreduce *ar, float *v, int64_t count)
                   (long long)count);
     memset(v, 0, bytes);
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, ar->device_sum, 0, v, bytes, true));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Whole numbers, whose sum is exact in any order, on the way that gradients will take. */
@@ -473,12 +449,11 @@ static charl_status try_once(charl_allreduce *ar, float *v, int64_t count)
     }
     CHARL_TRY(st);
     if (is_absent) {
-        goto cleanup;
+        return st;
     }
     CHARL_TRY(charl_allreduce_wait(ar, ticket));
     CHARL_TRY(sums_look(ar, v, count));
     CHARL_TRY(lanes_fill(ar, v, count, 0.0F));
-cleanup:
     return st;
 }
 
@@ -493,10 +468,10 @@ static charl_status try_out(charl_allreduce *ar, peer_state *s)
 
     s->tuning.patience_s = charl__fault_arg("peer.patience", &ms) ? (double)ms / 1e3 : try_s;
     st = charl_alloc_array(count + 1, sizeof *v, &v);
-    CHARL_TRY(charl_comm_agree(ar->c, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(ar->c, st));
     for (int w = 0; w < WAYS; w++) {
         s->tuning.words_bytes = w == TILES ? 0 : INT64_MAX;
-        CHARL_TRY(charl_comm_agree(ar->c, try_once(ar, v, count)));
+        CHARL_TRY_CLEANUP(charl_comm_agree(ar->c, try_once(ar, v, count)));
     }
     s->tuning.words_bytes = words_bytes;
     s->tuning.patience_s = 0;
@@ -515,17 +490,17 @@ static charl_status peer_create(charl_allreduce *ar)
 
     st = charl_alloc(sizeof *s, &s);
     ar->own = s; /* also where another rank got none */
-    CHARL_TRY(charl_comm_agree(c, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, st));
     s->dev = ar->options.device;
     s->epoch = 1;
     shape_choose(ar, s);
-    CHARL_TRY(charl_comm_agree(c, memory_create(ar, s)));
-    CHARL_TRY(charl__descriptors_exchange(c, charl__export_fd(s->export), fds));
-    CHARL_TRY(charl_comm_agree(c, boxes_import(ar, s, fds)));
-    CHARL_TRY(charl_comm_agree(c, ways_prepare(ar, s)));
-    CHARL_TRY(charl__window_create(c, (size_t)c->size * sizeof(peer_page),
-                                   "the progress of the all-reduce", &s->page));
-    CHARL_TRY(try_out(ar, s));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, memory_create(ar, s)));
+    CHARL_TRY_CLEANUP(charl__descriptors_exchange(c, charl__export_fd(s->export), fds));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, boxes_import(ar, s, fds)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, ways_prepare(ar, s)));
+    CHARL_TRY_CLEANUP(charl__window_create(c, (size_t)c->size * sizeof(peer_page),
+                                           "the progress of the all-reduce", &s->page));
+    CHARL_TRY_CLEANUP(try_out(ar, s));
 cleanup:
     charl__descriptors_close(c, fds);
     return st;

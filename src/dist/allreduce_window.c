@@ -51,7 +51,6 @@ static charl_status window_create(charl_allreduce *ar)
     if (ar->options.gathers) {
         ar->gathered = (float *)(void *)((unsigned char *)ar->sum + charl__lane_bytes(ar));
     }
-cleanup:
     return st;
 }
 
@@ -70,7 +69,6 @@ static charl_status window_begin(charl_allreduce *ar, int64_t ticket)
 
 static charl_status part_add(charl_allreduce *ar, int64_t ticket)
 {
-    charl_status st = CHARL_OK;
     const window_state *s = ar->own;
     const charl__range range = ar->range[ticket % CHARL__RANGES];
     void *leaf[CHARL_MAX_SLICES];
@@ -78,7 +76,7 @@ static charl_status part_add(charl_allreduce *ar, int64_t ticket)
 
     CHARL_TRY(charl__flags_compare(ar, s->flags, ticket));
     if (range.gathers) {
-        goto cleanup; /* the part is written */
+        return CHARL_OK; /* the part is written */
     }
     charl__range_part(range.count, ar->c->rank, ar->c->size, &from, &to);
     for (int k = 0; k < ar->map.n; k++) {
@@ -86,13 +84,11 @@ static charl_status part_add(charl_allreduce *ar, int64_t ticket)
     }
     charl__allreduce_add(ar, ar->map.adds, ar->map.n, leaf, to - from,
                          charl__element(ar, ar->sum, range.offset + from));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status window_progress(charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
     window_state *s = ar->own;
 
     while (s->added < ar->begun) {
@@ -111,8 +107,7 @@ static charl_status window_progress(charl_allreduce *ar)
 
         ar->completed = done < s->added ? done : s->added;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool window_late(const void *arg, int rank)

@@ -20,7 +20,6 @@ static const double default_timeout_s = 60;
  * train and all write the same files. */
 static charl_status singletons_refuse(void)
 {
-    charl_status st = CHARL_OK;
     const char *tasks = getenv("SLURM_NTASKS");
     int size = 1;
 
@@ -30,13 +29,11 @@ static charl_status singletons_refuse(void)
                   "with mpirun (to run "
                   "one process on purpose: unset SLURM_NTASKS)",
                   tasks);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_comm_init(int *argc, char ***argv)
 {
-    charl_status st = CHARL_OK;
     int is_started = 0, provided = 0;
 
     /* Else MPI's topology library opens OpenCL before charl has limited its threads. */
@@ -53,8 +50,7 @@ charl_status charl_comm_init(int *argc, char ***argv)
                   "this MPI library does not allow a program with threads (level %d, needed %d)",
                   provided, MPI_THREAD_FUNNELED);
     CHARL_TRY(singletons_refuse());
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl_comm_fini(void)
@@ -92,13 +88,10 @@ static int pretended_node(const int *sizes, int local)
 
 charl_status charl__message_check(const charl__group *g, const charl__message *m, int count)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(count == m->count, CHARL_ERR_COMM,
                   "rank %d sent %d values where rank %d waits for %d: their ranges differ", m->rank,
                   count, g->rank, m->count);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Ranks are renumbered by (node, local rank): `all` has them as they were started. */
@@ -109,14 +102,14 @@ static charl_status node_split(charl_comm *c, charl__group *all, const int *size
     charl__group *near = NULL;
     charl__request request;
 
-    CHARL_TRY(t->near(c, all, &near));
-    CHARL_TRY(t->split(c, near, pretended_node(sizes, near->rank), all->rank, &c->node));
+    CHARL_TRY_CLEANUP(t->near(c, all, &near));
+    CHARL_TRY_CLEANUP(t->split(c, near, pretended_node(sizes, near->rank), all->rank, &c->node));
     c->local_rank = c->node->rank;
     c->local_size = c->node->size;
     *leader = all->rank;
-    CHARL_TRY(t->broadcast(c->node, leader, sizeof *leader, 0, &request));
-    CHARL_TRY(charl__comm_finish(c, c->node, &request, "meeting of a node"));
-    CHARL_TRY(t->split(c, all, 0, *leader * all->size + c->local_rank, &c->world));
+    CHARL_TRY_CLEANUP(t->broadcast(c->node, leader, sizeof *leader, 0, &request));
+    CHARL_TRY_CLEANUP(charl__comm_finish(c, c->node, &request, "meeting of a node"));
+    CHARL_TRY_CLEANUP(t->split(c, all, 0, *leader * all->size + c->local_rank, &c->world));
     c->rank = c->world->rank;
     c->size = c->world->size;
 cleanup:
@@ -130,7 +123,6 @@ static charl_status versions_compare(charl_comm *c, charl__group *all)
     typedef struct build {
         char version[32], host[CHARL__HOST_BYTES];
     } build;
-    charl_status st = CHARL_OK;
     build every[CHARL_MAX_SLICES] = {{"", ""}};
     build *own = &every[all->rank];
     int sizes[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
@@ -150,8 +142,7 @@ static charl_status versions_compare(charl_comm *c, charl__group *all)
                       "version on every node",
                       r, every[r].host, every[r].version, every[0].host, every[0].version);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Number of the thread that runs this. */
@@ -168,7 +159,6 @@ static int64_t own_task(void)
 
 static charl_status peers_exchange(charl_comm *c, int leader)
 {
-    charl_status st = CHARL_OK;
     charl__peer me = {.pid = (int64_t)getpid(),
                       .task = own_task(),
                       .leader = leader,
@@ -190,13 +180,11 @@ static charl_status peers_exchange(charl_comm *c, int leader)
                            charl__process_read(c->peer[r].task, &state, &started) &&
                            started == c->peer[r].started;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status board_create(charl_comm *c)
 {
-    charl_status st = CHARL_OK;
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     CHARL_TRY(charl__window_create(c, sizeof(charl__board) + (size_t)c->size * sizeof(charl__slot),
@@ -204,8 +192,7 @@ static charl_status board_create(charl_comm *c)
     c->board = (charl__board *)(void *)c->page.base;
     c->me = charl__slot_of(c, c->rank);
     c->spins = cores >= c->local_size ? 100 : 0; /* two ranks may still share a core */
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_comm_create(const charl_comm_options *options, charl_comm **out)
@@ -217,21 +204,21 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     int leader = 0;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *c, &c));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *c, &c));
     c->timeout_s = o.timeout_s > 0 ? o.timeout_s : default_timeout_s;
     c->still_s = o.still_s;
     c->is_team = o.team != NULL;
     atomic_init(&c->dead, -1);
-    CHARL_TRY(o.team ? charl__team_world(o.team, o.rank, &all) : charl__mpi_world(&all));
-    CHARL_REQUIRE(all->size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
-                  "%d ranks; charl runs on at most %d, one per slice of the batch", all->size,
-                  CHARL_MAX_SLICES);
-    CHARL_TRY(versions_compare(c, all));
-    CHARL_TRY(node_split(c, all, o.ranks_per_node, &leader));
+    CHARL_TRY_CLEANUP(o.team ? charl__team_world(o.team, o.rank, &all) : charl__mpi_world(&all));
+    CHARL_REQUIRE_CLEANUP(all->size <= CHARL_MAX_SLICES, CHARL_ERR_CONFIG,
+                          "%d ranks; charl runs on at most %d, one per slice of the batch",
+                          all->size, CHARL_MAX_SLICES);
+    CHARL_TRY_CLEANUP(versions_compare(c, all));
+    CHARL_TRY_CLEANUP(node_split(c, all, o.ranks_per_node, &leader));
     (o.team ? charl__fault_thread_rank_set : charl__fault_rank_set)(c->rank);
-    CHARL_TRY(peers_exchange(c, leader));
-    CHARL_TRY(board_create(c));
-    CHARL_TRY(charl__links_create(c));
+    CHARL_TRY_CLEANUP(peers_exchange(c, leader));
+    CHARL_TRY_CLEANUP(board_create(c));
+    CHARL_TRY_CLEANUP(charl__links_create(c));
     *out = c;
     c = NULL;
 cleanup:

@@ -149,7 +149,6 @@ static int divide(const charl__fact *fact, int size, camp *camps, int *camp_of, 
 static charl_status name_camp(const charl_comm *comm, const int *camp_of, int k, int count,
                               charl__text *out)
 {
-    charl_status st = CHARL_OK;
     char name[160];
     int shown = 0;
 
@@ -165,14 +164,11 @@ static charl_status name_camp(const charl_comm *comm, const int *camp_of, int k,
                                      count - shown == 1 ? "" : "s"));
     }
     CHARL_TRY(charl__text_printf(out, count == 1 ? " has" : " have"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status show_value(const charl__fact *fact, const char *label, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-
     if (!fact->value) {
         CHARL_TRY(charl__text_printf(out, label ? " no %s" : " none", label));
     } else {
@@ -185,15 +181,13 @@ static charl_status show_value(const charl__fact *fact, const char *label, charl
             CHARL_TRY(charl__text_printf(out, " (%.200s)", fact->note));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* One fact that differs; fact[r] is rank r's. */
 static charl_status explain(const charl_comm *comm, const char *label, const charl__fact *fact,
                             charl__text *out)
 {
-    charl_status st = CHARL_OK;
     camp camps[CHARL_MAX_SLICES];
     int camp_of[CHARL_MAX_SLICES];
     bool is_majority;
@@ -208,15 +202,13 @@ static charl_status explain(const charl_comm *comm, const char *label, const cha
         }
         CHARL_TRY(show_value(&fact[camps[k].first], k == 0 ? label : NULL, out));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* What the ranks' lists differ in, as one sentence, and the status and hint of the first. */
 static charl_status compare_lists(const charl_comm *comm, fact_list *list, charl_status *code,
                                   const char **hint, charl__text *out)
 {
-    charl_status st = CHARL_OK;
     charl__fact fact[CHARL_MAX_SLICES];
     charl__fact own;
     int found = 0;
@@ -249,8 +241,7 @@ static charl_status compare_lists(const charl_comm *comm, fact_list *list, charl
     if (found > SHOWN_LABELS) {
         CHARL_TRY(charl__text_printf(out, " and %d more", found - SHOWN_LABELS));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The ranks' facts are not equal: gather all of them and fail with what differs. */
@@ -268,17 +259,18 @@ static charl_status fail_different(const charl__consensus *c, const summary *all
         most = all[r].bytes > most ? all[r].bytes : most;
     }
     st = charl_alloc_array(comm->size, (size_t)most, &texts);
-    CHARL_TRY(charl_comm_agree(comm, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
     memcpy(texts + comm->rank * most, charl__text_string(&c->facts), c->facts.length);
-    CHARL_TRY(charl_comm_allgather(comm, texts + comm->rank * most, (size_t)most, texts));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(comm, texts + comm->rank * most, (size_t)most, texts));
     for (int r = 0; r < comm->size; r++) {
         list[r].begin = list[r].next = texts + r * most;
         list[r].end = list[r].begin + all[r].bytes;
     }
-    CHARL_TRY(charl_comm_agree(comm, compare_lists(comm, list, &code, &hint, &sentence)));
-    CHARL_FAIL(code, "%.*s%s%s", SENTENCE,
-               sentence.length > 0 ? charl__text_string(&sentence) : "the order of facts differs",
-               hint[0] ? "; HINT " : "", hint);
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, compare_lists(comm, list, &code, &hint, &sentence)));
+    CHARL_FAIL_CLEANUP(code, "%.*s%s%s", SENTENCE,
+                       sentence.length > 0 ? charl__text_string(&sentence)
+                                           : "the order of facts differs",
+                       hint[0] ? "; HINT " : "", hint);
 cleanup:
     charl__text_fini(&sentence);
     charl_free(texts);
@@ -287,7 +279,6 @@ cleanup:
 
 charl_status charl__consensus_reach(charl__consensus *c, charl_status mine, charl_comm *comm)
 {
-    charl_status st = CHARL_OK;
     summary own, all[CHARL_MAX_SLICES];
     bool failed = false, differ = false;
 
@@ -306,6 +297,5 @@ charl_status charl__consensus_reach(charl__consensus *c, charl_status mine, char
     if (differ) {
         CHARL_TRY(fail_different(c, all, comm));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

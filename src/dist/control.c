@@ -12,7 +12,6 @@ enum { MESSAGE_BYTES = 2048, VALUES = 16 /* reduced at once */ };
 
 charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes, void *all)
 {
-    charl_status st = CHARL_OK;
     int sizes[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
     charl__request request;
 
@@ -27,25 +26,21 @@ charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes,
     CHARL_TRY(
         c->world->transport->allgather(c->world, &(charl__parts){all, 1, sizes, at}, &request));
     CHARL_TRY(charl__comm_finish(c, c->world, &request, "all-gather"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Nobody has a byte of every rank before every rank has come. */
 charl_status charl_comm_barrier(charl_comm *c)
 {
-    charl_status st = CHARL_OK;
     const char here = 1;
     char all[CHARL_MAX_SLICES];
 
     CHARL_TRY(charl_comm_allgather(c, &here, sizeof here, all));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes, int root)
 {
-    charl_status st = CHARL_OK;
     const size_t most = (size_t)1 << 30;
 
     CHARL_REQUIRE(root >= 0 && root < c->size, CHARL_ERR_INVALID, "broadcast from rank %d of %d",
@@ -60,8 +55,7 @@ charl_status charl_comm_broadcast(charl_comm *c, void *data, size_t bytes, int r
                                                  &request));
         CHARL_TRY(charl__comm_finish(c, c->world, &request, "broadcast"));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl_comm_break(charl_comm *c)
@@ -71,7 +65,6 @@ void charl_comm_break(charl_comm *c)
 
 charl_status charl_comm_agree(charl_comm *c, charl_status mine)
 {
-    charl_status st = CHARL_OK;
     charl_status all[CHARL_MAX_SLICES];
     char text[MESSAGE_BYTES], name[160];
     int worst = 0;
@@ -89,12 +82,11 @@ charl_status charl_comm_agree(charl_comm *c, charl_status mine)
         worst = all[r] > all[worst] ? r : worst;
     }
     if (all[worst] == CHARL_OK) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl_comm_broadcast(c, text, sizeof text, worst));
     CHARL_FAIL(all[worst], "%s: %s", charl__peer_name(c, worst, name, sizeof name), text);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void fold_i64(charl_comm_op op, void *to, const void *from)
@@ -118,7 +110,6 @@ static charl_status reduce_any(charl_comm *c, charl_comm_op op, unsigned char *v
                                void (*fold)(charl_comm_op, void *, const void *))
 {
     enum { VALUE = 8 };
-    charl_status st = CHARL_OK;
     _Alignas(VALUE) unsigned char all[CHARL_MAX_SLICES * VALUES * VALUE];
 
     CHARL_REQUIRE((unsigned)op < CHARL_COMM_OP_COUNT && count >= 0, CHARL_ERR_INVALID,
@@ -132,8 +123,7 @@ static charl_status reduce_any(charl_comm *c, charl_comm_op op, unsigned char *v
             fold(op, v + (at + k % n) * VALUE, all + k * VALUE);
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_comm_reduce_i64(charl_comm *c, charl_comm_op op, int64_t *v, int count)

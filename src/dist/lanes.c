@@ -8,7 +8,6 @@
 
 static charl_status fill(const charl_comm *c, const charl_slices *all, charl__lane_map *map)
 {
-    charl_status st = CHARL_OK;
     int next = 0;
 
     for (int r = 0; r < c->size; r++) {
@@ -33,8 +32,7 @@ static charl_status fill(const charl_comm *c, const charl_slices *all, charl__la
                   "the ranks own %d of %d slices", next, all[0].total);
     map->total = next;
     CHARL_INVARIANT(charl__tree_combine(next, map->lo, map->n, map->adds) == map->n - 1);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__lane_map_init(charl_comm *c, const charl_slices *mine, charl__lane_map *map)
@@ -43,9 +41,9 @@ charl_status charl__lane_map_init(charl_comm *c, const charl_slices *mine, charl
     charl_slices *all = NULL;
 
     memset(map, 0, sizeof *map);
-    CHARL_TRY(charl_comm_agree(c, charl_alloc_array(c->size, sizeof *all, &all)));
-    CHARL_TRY(charl_comm_allgather(c, mine, sizeof *mine, all));
-    CHARL_TRY(fill(c, all, map)); /* the same on all ranks */
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, charl_alloc_array(c->size, sizeof *all, &all)));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(c, mine, sizeof *mine, all));
+    CHARL_TRY_CLEANUP(fill(c, all, map)); /* the same on all ranks */
 cleanup:
     charl_free(all);
     return st;
@@ -71,7 +69,6 @@ static void node_lane_init(const charl__lane_map *lanes, int k, int lo, int hi,
 charl_status charl__node_map_init(const charl_comm *c, const charl__lane_map *lanes,
                                   charl__node_map *map)
 {
-    charl_status st = CHARL_OK;
     int lo[CHARL_MAX_SLICES];
 
     memset(map, 0, sizeof *map);
@@ -94,6 +91,5 @@ charl_status charl__node_map_init(const charl_comm *c, const charl__lane_map *la
     }
     map->first[map->n_nodes] = map->n;
     CHARL_INVARIANT(charl__tree_combine(lanes->total, lo, map->n, map->adds) == map->n - 1);
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -74,8 +74,8 @@ static charl_status places_exchange(charl_comm *c, const charl__link_place *mine
     charl_status st = CHARL_OK;
     charl__link_place *all = NULL;
 
-    CHARL_TRY(charl_comm_agree(c, charl_alloc_array(c->size, sizeof *all, &all)));
-    CHARL_TRY(charl_comm_allgather(c, mine, sizeof *mine, all));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, charl_alloc_array(c->size, sizeof *all, &all)));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(c, mine, sizeof *mine, all));
     for (int m = 0; by_node && m < c->n_nodes; m++) {
         by_node[m] = all[charl__first_rank(c, m)];
         memcpy(by_node[m].token, all[0].token, sizeof by_node[m].token);
@@ -92,7 +92,7 @@ charl_status charl__links_create(charl_comm *c)
     charl__links *l = NULL;
 
     if (c->n_nodes == 1 || c->is_team) {
-        goto cleanup;
+        return st;
     }
     if (c->local_rank == 0) {
         st = charl_alloc(sizeof *l, &l);
@@ -112,7 +112,6 @@ charl_status charl__links_create(charl_comm *c)
     }
     CHARL_TRY(charl_comm_agree(c, st)); /* without a secret nobody may be let in */
     CHARL_TRY(places_exchange(c, &mine, l ? l->place : NULL));
-cleanup:
     return st;
 }
 

@@ -38,7 +38,6 @@ static socklen_t address_of(const key *k, struct sockaddr_un *a)
 
 static charl_status socket_open(key *k, int *out)
 {
-    charl_status st = CHARL_OK;
     const int on = 1;
     struct sockaddr_un a;
 
@@ -53,14 +52,12 @@ static charl_status socket_open(key *k, int *out)
     CHARL_REQUIRE(setsockopt(*out, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
                       bind(*out, (struct sockaddr *)&a, address_of(k, &a)) == 0,
                   CHARL_ERR_COMM, "no local socket: %s", strerror(errno));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status descriptor_send(int from, const key *to, const charl__descriptor_note *m,
                                     int fd)
 {
-    charl_status st = CHARL_OK;
     struct sockaddr_un a;
     const socklen_t length = address_of(to, &a);
     struct iovec text = {(void *)(uintptr_t)m, sizeof *m};
@@ -79,8 +76,7 @@ static charl_status descriptor_send(int from, const key *to, const charl__descri
     CHARL_REQUIRE(sendmsg(from, &h, 0) == (ssize_t)sizeof *m, CHARL_ERR_COMM,
                   "a descriptor cannot be sent to another rank: %s (a container of its own?)",
                   strerror(errno));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The control buffer has room for two, as it is aligned; nobody here sends more than one. */
@@ -152,7 +148,6 @@ static charl_status descriptors_take(const charl_comm *c, int socket, const key 
     }
     CHARL_REQUIRE(left == 0, CHARL_ERR_COMM, "%d of %d descriptors did not come%s", left,
                   c->size - 1, is_full ? ": this process may open no more files (ulimit -n)" : "");
-cleanup:
     return st;
 }
 
@@ -165,15 +160,15 @@ charl_status charl__descriptors_exchange(charl_comm *c, int fd, int *fds)
     for (int r = 0; r < c->size; r++) {
         fds[r] = -1;
     }
-    CHARL_TRY(charl_comm_agree(c, socket_open(&mine, &s)));
-    CHARL_TRY(charl_comm_allgather(c, &mine, sizeof mine, all));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, socket_open(&mine, &s)));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(c, &mine, sizeof mine, all));
     for (int r = 0; r < c->size && st == CHARL_OK; r++) {
         if (r != c->rank) {
             st = descriptor_send(s, &all[r], &(charl__descriptor_note){mine.proof, c->rank}, fd);
         }
     }
-    CHARL_TRY(charl_comm_agree(c, st));
-    CHARL_TRY(charl_comm_agree(c, descriptors_take(c, s, all, fds)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, descriptors_take(c, s, all, fds)));
 cleanup:
     if (s >= 0) {
         close(s);

@@ -40,7 +40,6 @@ void charl__peer_compare(const charl__peer_fact *f, int n, charl__peer_survey *o
 static charl_status reach(charl_comm *c, charl_device *dev, charl__peer_fact *all,
                           charl__peer_survey *out)
 {
-    charl_status st = CHARL_OK;
     charl__peer_fact mine = all[c->rank];
 
     for (int r = 0; r < c->size && !mine.why[0]; r++) {
@@ -50,13 +49,11 @@ static charl_status reach(charl_comm *c, charl_device *dev, charl__peer_fact *al
     }
     CHARL_TRY(charl_comm_allgather(c, &mine, sizeof mine, all));
     charl__peer_compare(all, c->size, out);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__peer_ask(charl_comm *c, charl_device *dev, charl__peer_survey *out)
 {
-    charl_status st = CHARL_OK;
     charl__peer_fact mine, all[CHARL__MAX_PEERS];
 
     *out = (charl__peer_survey){.is_usable = false};
@@ -66,7 +63,7 @@ charl_status charl__peer_ask(charl_comm *c, charl_device *dev, charl__peer_surve
                  : c->is_team     ? "the ranks are simulated"
                  : c->n_nodes > 1 ? "the ranks are on several nodes"
                                   : "there are more than 8 ranks");
-        goto cleanup;
+        return CHARL_OK;
     }
     fact_fill(dev, &mine);
     CHARL_TRY(charl_comm_allgather(c, &mine, sizeof mine, all));
@@ -75,6 +72,5 @@ charl_status charl__peer_ask(charl_comm *c, charl_device *dev, charl__peer_surve
         CHARL_TRY(reach(c, dev, all, out));
     }
     out->is_usable = !out->why[0];
-cleanup:
-    return st;
+    return CHARL_OK;
 }

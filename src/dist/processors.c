@@ -47,7 +47,6 @@ static bool is_default_binding(void)
 
 charl_status charl_comm_bind(const charl_comm *c, int *cpus)
 {
-    charl_status st = CHARL_OK;
     const int before = allowed_count(), node = node_count();
     const int share = node / c->local_size > 1 ? node / c->local_size : 1;
     cpu_set_t all;
@@ -64,8 +63,7 @@ charl_status charl_comm_bind(const charl_comm *c, int *cpus)
         charl__log(CHARL__LOG_INFO, "rank %d: binding widened from %d to %d processors", c->rank,
                    before, *cpus);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 int charl_comm_cpu_share(const charl_comm *c)
@@ -89,6 +87,5 @@ charl_status charl_comm_cpu_limit(const charl_comm *c)
     CHARL_REQUIRE(setenv("POCL_MAX_PTHREAD_COUNT", text, 0) == 0 &&
                       setenv("POCL_CPU_MAX_CU_COUNT", text, 0) == 0,
                   CHARL_ERR_NOMEM, "setenv failed");
-cleanup:
     return st;
 }

@@ -30,15 +30,13 @@ struct charl_reducer {
 
 static charl_status memory_create(charl_reducer *r)
 {
-    charl_status st = CHARL_OK;
     const int lanes = r->map.n;
 
     CHARL_TRY(charl_alloc_array(lanes * CHARL_TREE_BLOCK, sizeof(float), &r->scratch));
     if (r->c->n_nodes > 1) {
         CHARL_TRY(charl_alloc_array(lanes * r->piece, sizeof(float), &r->gathered));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_reducer_create(charl_comm *c, const charl_slices *mine, charl_reducer **out)
@@ -48,14 +46,15 @@ charl_status charl_reducer_create(charl_comm *c, const charl_slices *mine, charl
     const size_t head = charl__round_up((size_t)c->size * sizeof(reducer_flag), 4096);
 
     *out = NULL;
-    CHARL_TRY(charl_comm_agree(c, charl_alloc(sizeof *r, &r)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, charl_alloc(sizeof *r, &r)));
     r->c = c;
-    CHARL_TRY(charl__lane_map_init(c, mine, &r->map));
+    CHARL_TRY_CLEANUP(charl__lane_map_init(c, mine, &r->map));
     r->piece = SLOT_FLOATS / r->map.max_of_rank;
-    CHARL_TRY(charl_comm_agree(c, memory_create(r)));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, memory_create(r)));
     if (c->size > 1 && c->n_nodes == 1) {
-        CHARL_TRY(charl__window_create(c, head + (size_t)c->size * 2 * SLOT_FLOATS * sizeof(float),
-                                       "the shared memory of small sums", &r->window));
+        CHARL_TRY_CLEANUP(
+            charl__window_create(c, head + (size_t)c->size * 2 * SLOT_FLOATS * sizeof(float),
+                                 "the shared memory of small sums", &r->window));
         r->flags = (reducer_flag *)(void *)r->window.base;
         r->slots = (float *)(void *)(r->window.base + head);
     }
@@ -104,7 +103,7 @@ static charl_status check_alike(const charl_reducer *r, int64_t half)
     for (int p = 0; p < r->c->size; p++) {
         const reducer_flag *a = &r->flags[me], *b = &r->flags[p];
 
-        CHARL_REQUIRE(
+        CHARL_REQUIRE_CLEANUP(
             a->count[half] == b->count[half] && a->step[half] == b->step[half], CHARL_ERR_COMM,
             "the ranks are not at the same sum over the batch: %s has %lld values for step %lld, "
             "%s has %lld for step %lld",
@@ -120,7 +119,6 @@ cleanup:
 static charl_status sum_shared(charl_reducer *r, const float *lanes, int64_t stride, int64_t count,
                                float *out)
 {
-    charl_status st = CHARL_OK;
     const charl_comm *c = r->c;
     const int64_t half = r->sums % 2;
     const float *leaf[CHARL_MAX_SLICES];
@@ -142,14 +140,12 @@ static charl_status sum_shared(charl_reducer *r, const float *lanes, int64_t str
         leaf[k] = r->slots + (2 * r->map.rank[k] + half) * SLOT_FLOATS + r->map.index[k] * count;
     }
     charl__tree_apply(r->map.adds, r->map.n, leaf, count, r->scratch, out);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status sum_messages(charl_reducer *r, const float *lanes, int64_t stride,
                                  int64_t count, float *out)
 {
-    charl_status st = CHARL_OK;
     charl_comm *c = r->c;
     const float *leaf[CHARL_MAX_SLICES];
     int counts[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
@@ -168,14 +164,11 @@ static charl_status sum_messages(charl_reducer *r, const float *lanes, int64_t s
         leaf[k] = r->gathered + k * count;
     }
     charl__tree_apply(r->map.adds, r->map.n, leaf, count, r->scratch, out);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_reducer_sum(charl_reducer *r, const float *lanes, int64_t count, float *out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(count >= 0, CHARL_ERR_INVALID, "sum of %lld values", (long long)count);
     CHARL_TRY(charl__comm_check(r->c));
     for (int64_t at = 0; at < count; at += r->piece) {
@@ -189,6 +182,5 @@ charl_status charl_reducer_sum(charl_reducer *r, const float *lanes, int64_t cou
             CHARL_TRY(sum_messages(r, lanes + at, count, left, out + at));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

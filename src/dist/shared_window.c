@@ -26,7 +26,6 @@ int64_t charl_comm_shared_available(void)
 
 static charl_status space_check(size_t bytes, const char *what)
 {
-    charl_status st = CHARL_OK;
     const int64_t available = charl_comm_shared_available();
 
     CHARL_REQUIRE(available >= (int64_t)bytes, CHARL_ERR_NOMEM,
@@ -34,8 +33,7 @@ static charl_status space_check(size_t bytes, const char *what)
                   "--shm-size=..., or "
                   "mount -o remount,size=... /dev/shm) or set dist.allreduce = tree",
                   what, (double)bytes / 1e6, (double)available / 1e6);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Agree twice on every rank, also where a node has one rank: nodes may differ in size. */
@@ -57,7 +55,7 @@ charl_status charl__window_create(charl_comm *c, size_t bytes, const char *what,
         st = charl__acquire("shared window"); /* before the others wait for this rank */
         held = st == CHARL_OK;
     }
-    CHARL_TRY(charl_comm_agree(c, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, st));
     if (shares) {
         st = t->share(c, c->node, total, w);
         held = !w->is_shared;
@@ -65,12 +63,12 @@ charl_status charl__window_create(charl_comm *c, size_t bytes, const char *what,
         st = charl_alloc_aligned(CHARL__PAGE, total, &w->owned);
         w->base = w->owned;
     }
-    CHARL_TRY(charl_comm_agree(c, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(c, st));
     if (shares) {
         /* Each rank touches a part first, so the pages are spread over the memories of the node. */
         memset(w->base + from, 0, part < total - from ? part : total - from);
     }
-    CHARL_TRY(charl_comm_barrier(c));
+    CHARL_TRY_CLEANUP(charl_comm_barrier(c));
 cleanup:
     if (st != CHARL_OK) {
         charl__window_destroy(c, w);

@@ -21,24 +21,18 @@ static mpi_group *own(charl__group *g)
 /* What comes first: the rest of a new group may fail on every rank only. */
 static charl_status group_alloc(mpi_group **out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc(sizeof **out, out));
     (*out)->base.transport = &mpi;
     (*out)->comm = MPI_COMM_NULL;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status group_fill(mpi_group *g)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_MPI(MPI_Comm_set_errhandler(g->comm, MPI_ERRORS_RETURN));
     CHARL_MPI(MPI_Comm_rank(g->comm, &g->base.rank));
     CHARL_MPI(MPI_Comm_size(g->comm, &g->base.size));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__mpi_world(charl__group **out)
@@ -46,9 +40,9 @@ charl_status charl__mpi_world(charl__group **out)
     charl_status st = CHARL_OK;
     mpi_group *g = NULL;
 
-    CHARL_TRY(group_alloc(&g));
+    CHARL_TRY_CLEANUP(group_alloc(&g));
     g->comm = MPI_COMM_WORLD;
-    CHARL_TRY(group_fill(g));
+    CHARL_TRY_CLEANUP(group_fill(g));
     *out = &g->base;
     g = NULL;
 cleanup:
@@ -75,10 +69,10 @@ static charl_status mpi_near(charl_comm *c, charl__group *from, charl__group **o
     mpi_group *g = NULL;
 
     (void)c;
-    CHARL_TRY(group_alloc(&g));
+    CHARL_TRY_CLEANUP(group_alloc(&g));
     CHARL_MPI(MPI_Comm_split_type(own(from)->comm, MPI_COMM_TYPE_SHARED, from->rank, MPI_INFO_NULL,
                                   &g->comm));
-    CHARL_TRY(group_fill(g));
+    CHARL_TRY_CLEANUP(group_fill(g));
     *out = &g->base;
     g = NULL;
 cleanup:
@@ -93,9 +87,9 @@ static charl_status mpi_split(charl_comm *c, charl__group *from, int color, int 
     mpi_group *g = NULL;
 
     (void)c;
-    CHARL_TRY(group_alloc(&g));
+    CHARL_TRY_CLEANUP(group_alloc(&g));
     CHARL_MPI(MPI_Comm_split(own(from)->comm, color, key, &g->comm));
-    CHARL_TRY(group_fill(g));
+    CHARL_TRY_CLEANUP(group_fill(g));
     *out = &g->base;
     g = NULL;
 cleanup:
@@ -106,13 +100,10 @@ cleanup:
 static charl_status mpi_broadcast(charl__group *g, void *data, size_t bytes, int root,
                                   charl__request *r)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_INVARIANT(bytes <= INT_MAX);
     *r = (charl__request){.operation = CHARL__BROADCAST};
     CHARL_MPI(MPI_Ibcast(data, (int)bytes, MPI_BYTE, root, own(g)->comm, &r->mpi));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Values are moved and not looked at: only their size matters. */
@@ -123,48 +114,36 @@ static MPI_Datatype type_of(size_t unit)
 
 static charl_status mpi_allgather(charl__group *g, const charl__parts *all, charl__request *r)
 {
-    charl_status st = CHARL_OK;
-
     *r = (charl__request){.operation = CHARL__ALLGATHER};
     CHARL_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type_of(all->unit), all->data, all->count, all->at,
                               type_of(all->unit), own(g)->comm, &r->mpi));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status mpi_alltoall(charl__group *g, const charl__parts *send,
                                  const charl__parts *receive, charl__request *r)
 {
-    charl_status st = CHARL_OK;
-
     *r = (charl__request){.operation = CHARL__ALLTOALL};
     CHARL_MPI(MPI_Ialltoallv(send->data, send->count, send->at, type_of(send->unit), receive->data,
                              receive->count, receive->at, type_of(receive->unit), own(g)->comm,
                              &r->mpi));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status mpi_send(charl__group *g, const charl__message *m, charl__request *r)
 {
-    charl_status st = CHARL_OK;
-
     *r = (charl__request){.operation = CHARL__SEND, .message = *m};
     CHARL_MPI(
         MPI_Isend(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status mpi_receive(charl__group *g, const charl__message *m, charl__request *r)
 {
-    charl_status st = CHARL_OK;
-
     *r = (charl__request){.operation = CHARL__RECEIVE, .message = *m};
     CHARL_MPI(
         MPI_Irecv(m->data, m->count, type_of(m->unit), m->rank, m->tag, own(g)->comm, &r->mpi));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_message(const charl__request *r)
@@ -174,14 +153,13 @@ static bool is_message(const charl__request *r)
 
 static charl_status mpi_test(charl__group *g, charl__request *r, bool *is_complete)
 {
-    charl_status st = CHARL_OK;
     const charl__message *m = &r->message;
     MPI_Status status;
     int flag = 0, count = m->count, err;
 
     *is_complete = r->is_over;
     if (r->is_over) {
-        goto cleanup;
+        return CHARL_OK;
     }
     err = MPI_Test(&r->mpi, &flag, &status);
     CHARL_REQUIRE(err == MPI_SUCCESS || !is_message(r), CHARL_ERR_COMM,
@@ -194,14 +172,12 @@ static charl_status mpi_test(charl__group *g, charl__request *r, bool *is_comple
     }
     CHARL_TRY(charl__message_check(g, m, count));
     *is_complete = r->is_over = flag != 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Open MPI backs a window with a file in /dev/shm and hands out bases that are not aligned. */
 static charl_status mpi_share(charl_comm *c, charl__group *g, size_t bytes, charl__window *w)
 {
-    charl_status st = CHARL_OK;
     const uintptr_t page = CHARL__PAGE;
     void *base = NULL;
     MPI_Aint size = 0;
@@ -217,8 +193,7 @@ static charl_status mpi_share(charl_comm *c, charl__group *g, size_t bytes, char
     CHARL_MPI(MPI_Win_shared_query(w->mpi, 0, &size, &unit, &base));
     /* The same distance on all ranks: mappings begin at pages. */
     w->base = (unsigned char *)base + (page - (uintptr_t)base % page) % page;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void mpi_unshare(charl__window *w, bool is_broken)

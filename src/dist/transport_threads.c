@@ -59,16 +59,13 @@ static thread_group *own(charl__group *g)
 
 static charl_status meeting_create(int size, int users, meeting **out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc_aligned(CHARL__LINE, sizeof **out + (size_t)size * sizeof(seat), out));
     (*out)->size = size;
     atomic_init(&(*out)->users, users);
     for (int r = 0; r < size; r++) {
         pthread_mutex_init(&(*out)->seats[r].lock, NULL);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void meeting_leave(meeting *m)
@@ -92,14 +89,11 @@ static void meeting_discard(meeting *m)
 
 static charl_status group_create(meeting *m, int rank, thread_group **out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc(sizeof **out, out));
     (*out)->base = (charl__group){.transport = &threads, .rank = rank};
     (*out)->meeting = m;
     (*out)->base.size = m ? m->size : 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_team_create(int size, charl_team **out)
@@ -108,10 +102,10 @@ charl_status charl_team_create(int size, charl_team **out)
     charl_team *team = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE(size >= 1 && size <= CHARL_MAX_SLICES, CHARL_ERR_INVALID,
-                  "a team of %d ranks; there may be 1 to %d", size, CHARL_MAX_SLICES);
-    CHARL_TRY(charl_alloc(sizeof *team, &team));
-    CHARL_TRY(meeting_create(size, 1, &team->meeting));
+    CHARL_REQUIRE_CLEANUP(size >= 1 && size <= CHARL_MAX_SLICES, CHARL_ERR_INVALID,
+                          "a team of %d ranks; there may be 1 to %d", size, CHARL_MAX_SLICES);
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *team, &team));
+    CHARL_TRY_CLEANUP(meeting_create(size, 1, &team->meeting));
     *out = team;
     team = NULL;
 cleanup:
@@ -129,7 +123,6 @@ void charl_team_destroy(charl_team *team)
 
 charl_status charl__team_world(charl_team *team, int rank, charl__group **out)
 {
-    charl_status st = CHARL_OK;
     thread_group *g = NULL;
 
     CHARL_REQUIRE(rank >= 0 && rank < team->meeting->size, CHARL_ERR_INVALID,
@@ -137,8 +130,7 @@ charl_status charl__team_world(charl_team *team, int rank, charl__group **out)
     CHARL_TRY(group_create(team->meeting, rank, &g));
     atomic_fetch_add(&team->meeting->users, 1);
     *out = &g->base;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void threads_destroy(charl__group *g, bool is_broken)
@@ -156,7 +148,6 @@ static place *place_of(const thread_group *g, int rank, int64_t number)
 /* Show r to the others. */
 static charl_status begin(charl__group *group, charl__request *r)
 {
-    charl_status st = CHARL_OK;
     thread_group *g = own(group);
     seat *mine = &g->meeting->seats[group->rank];
     place *p = place_of(g, group->rank, mine->begun + 1);
@@ -168,8 +159,7 @@ static charl_status begin(charl__group *group, charl__request *r)
     p->is_open = true;
     p->request = r;
     atomic_store_explicit(&p->shown, r->number, memory_order_release);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status threads_broadcast(charl__group *g, void *data, size_t bytes, int root,
@@ -207,7 +197,6 @@ static unsigned char *part_at(const charl__parts *parts, int k)
 static charl_status match(const charl__group *g, const charl__request *r, int p,
                           const charl__request *theirs)
 {
-    charl_status st = CHARL_OK;
     const bool alike = theirs->operation == r->operation;
     size_t sent = theirs->bytes, expected = r->bytes;
 
@@ -222,8 +211,7 @@ static charl_status match(const charl__group *g, const charl__request *r, int p,
                   "rank %d is in another collective operation than rank %d: operation %d of %zu "
                   "bytes, here %d of %zu",
                   p, g->rank, (int)theirs->operation, sent, (int)r->operation, expected);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Copy from rank p what is for this rank. */
@@ -268,13 +256,12 @@ static bool all_have(const thread_group *g, int64_t number, bool taken)
 /* Of what all ranks take part in. */
 static charl_status collective_test(thread_group *g, charl__request *r)
 {
-    charl_status st = CHARL_OK;
     const int rank = g->base.rank;
     place *mine = place_of(g, rank, r->number);
 
     if (!r->is_taken) {
         if (!all_have(g, r->number, false)) {
-            goto cleanup;
+            return CHARL_OK;
         }
         for (int p = 0; p < g->base.size; p++) {
             const charl__request *theirs = place_of(g, p, r->number)->request;
@@ -287,8 +274,7 @@ static charl_status collective_test(thread_group *g, charl__request *r)
     }
     r->is_over = all_have(g, r->number, true);
     mine->is_open = !r->is_over;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* A message waits at the seat of the rank that it is for, which copies it from the sender's memory.
@@ -337,7 +323,6 @@ static charl__request *message_find(seat *mine, const charl__message *m)
 
 static charl_status receive_test(thread_group *g, charl__request *r)
 {
-    charl_status st = CHARL_OK;
     const charl__message *m = &r->message;
     charl__request *sent = message_find(&g->meeting->seats[g->base.rank], m);
 
@@ -347,8 +332,7 @@ static charl_status receive_test(thread_group *g, charl__request *r)
         atomic_store_explicit(&sent->is_read, true, memory_order_release);
         r->is_over = true;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status threads_test(charl__group *g, charl__request *r, bool *is_complete)
@@ -360,9 +344,9 @@ static charl_status threads_test(charl__group *g, charl__request *r, bool *is_co
     } else if (r->operation == CHARL__SEND) {
         r->is_over = atomic_load_explicit(&r->is_read, memory_order_acquire);
     } else if (r->operation == CHARL__RECEIVE) {
-        CHARL_TRY(receive_test(own(g), r));
+        CHARL_TRY_CLEANUP(receive_test(own(g), r));
     } else {
-        CHARL_TRY(collective_test(own(g), r));
+        CHARL_TRY_CLEANUP(collective_test(own(g), r));
     }
 cleanup:
     *is_complete = st == CHARL_OK && r->is_over;
@@ -372,15 +356,13 @@ cleanup:
 /* Values of `bytes` from all ranks. Blocks. */
 static charl_status exchange(charl_comm *c, charl__group *g, void *all, size_t bytes)
 {
-    charl_status st = CHARL_OK;
     int sizes[CHARL_MAX_SLICES], at[CHARL_MAX_SLICES];
     charl__request r;
 
     charl__parts_equal(g->size, bytes, sizes, at);
     CHARL_TRY(threads_allgather(g, &(charl__parts){all, 1, sizes, at}, &r));
     CHARL_TRY(charl__comm_finish(c, g, &r, "meeting of the ranks"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* What rank `maker` has made, to all, unless any rank is unwell. Blocks. */
@@ -391,7 +373,6 @@ static charl_status pass_round(charl_comm *c, charl__group *g, int maker, charl_
         void *made;
         charl_status status;
     } offer;
-    charl_status st = CHARL_OK;
     offer all[CHARL_MAX_SLICES];
 
     all[g->rank] = (offer){*made, mine};
@@ -402,8 +383,7 @@ static charl_status pass_round(charl_comm *c, charl__group *g, int maker, charl_
                       "another rank (%d of %d) has no memory to meet this one", p, g->size);
     }
     *made = all[maker].made;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 typedef struct placing {
@@ -437,14 +417,14 @@ static charl_status threads_split(charl_comm *c, charl__group *from, int color, 
     int rank, size, first;
 
     all[from->rank] = (placing){color, key};
-    CHARL_TRY(exchange(c, from, all, sizeof *all));
+    CHARL_TRY_CLEANUP(exchange(c, from, all, sizeof *all));
     settle(all, from->rank, from->size, &rank, &size, &first);
     st = group_create(NULL, rank, &g);
     if (st == CHARL_OK && first == from->rank) {
         st = meeting_create(size, size, &made);
         met = made;
     }
-    CHARL_TRY(pass_round(c, from, first, st, &met));
+    CHARL_TRY_CLEANUP(pass_round(c, from, first, st, &met));
     g->meeting = met;
     g->base.size = size;
     *out = &g->base;
@@ -463,13 +443,10 @@ static charl_status threads_near(charl_comm *c, charl__group *from, charl__group
 
 static charl_status common_create(size_t bytes, int users, charl__common **out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc(sizeof **out, out));
     atomic_init(&(*out)->users, users);
     CHARL_TRY(charl_alloc_aligned(CHARL__PAGE, bytes, &(*out)->memory));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void common_free(charl__common *m)
@@ -490,7 +467,7 @@ static charl_status threads_share(charl_comm *c, charl__group *g, size_t bytes, 
         st = common_create(bytes, g->size, &made);
     }
     common = made;
-    CHARL_TRY(pass_round(c, g, 0, st, &common));
+    CHARL_TRY_CLEANUP(pass_round(c, g, 0, st, &common));
     made = NULL;
     w->common = common;
     w->base = w->common->memory;

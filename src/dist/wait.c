@@ -151,11 +151,8 @@ void charl_comm_mark(charl_comm *c, int64_t step, const char *phase)
 
 charl_status charl__comm_check(const charl_comm *c)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(!c->is_broken, CHARL_ERR_COMM, "the ranks lost each other earlier");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__comm_enter(charl_comm *c)
@@ -271,15 +268,13 @@ static const char *state_text(const charl_comm *c, int rank, char *text, size_t 
 
 static charl_status fail_dead(charl_comm *c, const charl__waiter *w, int rank)
 {
-    charl_status st = CHARL_OK;
     char name[160], place[96];
 
     c->is_broken = true;
     CHARL_FAIL(CHARL_ERR_COMM, "%s died at or near %s (noticed in: %s)",
                charl__peer_name(c, rank, name, sizeof name),
                charl__peer_place(c, rank, place, sizeof place), w->what);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 size_t charl__peer_describe(const charl_comm *c, int rank, char *text, size_t bytes, size_t used)
@@ -299,7 +294,6 @@ size_t charl__peer_describe(const charl_comm *c, int rank, char *text, size_t by
 
 static charl_status fail_silent(charl_comm *c, const charl__waiter *w, double silent_s)
 {
-    charl_status st = CHARL_OK;
     char text[1024] = "", mine[CHARL_COMM_PLACE];
     size_t used = 0;
 
@@ -314,8 +308,7 @@ static charl_status fail_silent(charl_comm *c, const charl__waiter *w, double si
     CHARL_FAIL(CHARL_ERR_COMM, "%s, %s: no progress for %.0f s, waiting for %s",
                charl_comm_place(c, c->rank, mine, sizeof mine), w->what, silent_s,
                used ? text : "a rank of another node");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether the wait is over: at once where the culprit is on this node, else after the other nodes
@@ -331,7 +324,6 @@ static bool is_hopeless(const charl_comm *c, const charl__waiter *w, double stil
 /* The expensive look: every 64 polls, or after every sleep. */
 static charl_status look(charl_comm *c, charl__waiter *w)
 {
-    charl_status st = CHARL_OK;
     const double now = charl__clock_s();
     const int dead = atomic_load(&c->dead);
     const int64_t life = charl__life_sum(c, c->rank);
@@ -363,8 +355,7 @@ static charl_status look(charl_comm *c, charl__waiter *w)
     if (is_hopeless(c, w, now - w->still_since_s)) {
         CHARL_TRY(fail_silent(c, w, now - w->still_since_s));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void cpu_relax(void)
@@ -376,7 +367,6 @@ static void cpu_relax(void)
 
 charl_status charl__wait_pause(charl_comm *c, charl__waiter *w)
 {
-    charl_status st = CHARL_OK;
     const int64_t polls = ++w->polls - c->spins;
 
     if (polls <= 0) {
@@ -389,8 +379,7 @@ charl_status charl__wait_pause(charl_comm *c, charl__waiter *w)
     if (polls > YIELDS || (polls > 0 && polls % LOOK_EVERY == 0)) {
         CHARL_TRY(look(c, w));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__comm_finish(charl_comm *c, charl__group *g, charl__request *request,
@@ -402,11 +391,11 @@ charl_status charl__comm_finish(charl_comm *c, charl__group *g, charl__request *
 
     charl__wait_start(c, &w, what, NULL, NULL);
     for (;;) {
-        CHARL_TRY(g->transport->test(g, request, &is_complete));
+        CHARL_TRY_CLEANUP(g->transport->test(g, request, &is_complete));
         if (is_complete) {
             break;
         }
-        CHARL_TRY(charl__wait_pause(c, &w));
+        CHARL_TRY_CLEANUP(charl__wait_pause(c, &w));
     }
 cleanup:
     c->is_broken = c->is_broken || st != CHARL_OK;

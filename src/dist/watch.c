@@ -138,7 +138,6 @@ static void *watch_run(void *arg)
 
 static charl_status thread_start(charl__watch *w)
 {
-    charl_status st = CHARL_OK;
     sigset_t all, old;
     int err;
 
@@ -152,8 +151,7 @@ static charl_status thread_start(charl__watch *w)
         CHARL_FAIL(CHARL_ERR_NOMEM,
                    "cannot start the thread that watches the other ranks (error %d)", err);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void watch_free(charl__watch *w)
@@ -169,16 +167,13 @@ static void watch_free(charl__watch *w)
 
 static charl_status wake_create(charl__watch *w)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__acquire("descriptor of an event"));
     w->wake = eventfd(0, EFD_CLOEXEC);
     if (w->wake < 0) {
         charl__drop();
         CHARL_FAIL(CHARL_ERR_NOMEM, "no descriptor for the thread that watches the other ranks");
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death, void *ctx)
@@ -186,8 +181,8 @@ charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death,
     charl_status st = CHARL_OK;
     charl__watch *w = NULL;
 
-    CHARL_REQUIRE(!c->watch, CHARL_ERR_INVALID, "the other ranks are watched already");
-    CHARL_TRY(charl_alloc(sizeof *w, &w));
+    CHARL_REQUIRE_CLEANUP(!c->watch, CHARL_ERR_INVALID, "the other ranks are watched already");
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *w, &w));
     w->c = c;
     w->on_death = on_death;
     w->ctx = ctx;
@@ -196,8 +191,8 @@ charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death,
     for (int r = 0; r < CHARL_MAX_SLICES; r++) {
         w->changed_s[r] = w->dead_s[r] = charl__clock_s();
     }
-    CHARL_TRY(wake_create(w));
-    CHARL_TRY(thread_start(w));
+    CHARL_TRY_CLEANUP(wake_create(w));
+    CHARL_TRY_CLEANUP(thread_start(w));
     c->watch = w;
     w = NULL;
 cleanup:

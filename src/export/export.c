@@ -40,17 +40,17 @@ charl_status charl_export_model(const char *checkpoint, const charl_config_overr
         .checkpoint = checkpoint, .overrides = overrides, .n_overrides = n_overrides, .path = path};
     const bool onnx = charl__ends_in(path, ".onnx");
 
-    CHARL_REQUIRE(onnx || charl__is_safetensors(path), CHARL_ERR_CONFIG,
-                  "%s: the name of an export ends in .safetensors or .onnx", path);
-    CHARL_TRY(charl_checkpoint_open(checkpoint, &e.r));
-    CHARL_TRY(charl__weights_group(e.r, checkpoint, ema, &e.group));
+    CHARL_REQUIRE_CLEANUP(onnx || charl__is_safetensors(path), CHARL_ERR_CONFIG,
+                          "%s: the name of an export ends in .safetensors or .onnx", path);
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(checkpoint, &e.r));
+    CHARL_TRY_CLEANUP(charl__weights_group(e.r, checkpoint, ema, &e.group));
     if (onnx) {
-        CHARL_TRY(charl__export_onnx(&e));
+        CHARL_TRY_CLEANUP(charl__export_onnx(&e));
     } else {
-        CHARL_REQUIRE(n_overrides == 0, CHARL_ERR_CONFIG,
-                      "%s: safetensors holds weights only, which no setting changes", path);
-        CHARL_TRY(read_model(e.r, &model));
-        CHARL_TRY(charl__export_safetensors(&e, model));
+        CHARL_REQUIRE_CLEANUP(n_overrides == 0, CHARL_ERR_CONFIG,
+                              "%s: safetensors holds weights only, which no setting changes", path);
+        CHARL_TRY_CLEANUP(read_model(e.r, &model));
+        CHARL_TRY_CLEANUP(charl__export_safetensors(&e, model));
     }
 cleanup:
     charl_model_destroy(model);
@@ -67,9 +67,11 @@ charl_status charl__export_beside(const char *checkpoint, charl_export_format fo
     if (format == CHARL_EXPORT_NONE) {
         goto cleanup;
     }
-    CHARL_TRY(charl__text_printf(&path, "%s/%s.%s", dir, name,
-                                 charl_config_choice_name("checkpoint", "export", (int)format)));
-    CHARL_TRY(charl_export_model(checkpoint, NULL, 0, CHARL_EMA_AUTO, charl__text_string(&path)));
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&path, "%s/%s.%s", dir, name,
+                           charl_config_choice_name("checkpoint", "export", (int)format)));
+    CHARL_TRY_CLEANUP(
+        charl_export_model(checkpoint, NULL, 0, CHARL_EMA_AUTO, charl__text_string(&path)));
 cleanup:
     charl__text_fini(&path);
     return st;

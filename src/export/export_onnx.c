@@ -42,9 +42,9 @@ static charl_status read_value(void *ctx, const charl_param_spec *spec, float *d
     if (own) {
         memcpy(dst, own, (size_t)x->schema->n_stats * sizeof *own);
     } else {
-        CHARL_TRY(charl__weights_read(x->e->r, x->e->checkpoint,
-                                      spec->trainable ? x->e->group : "model", spec->name,
-                                      &spec->shape, &stored));
+        CHARL_TRY_CLEANUP(charl__weights_read(x->e->r, x->e->checkpoint,
+                                              spec->trainable ? x->e->group : "model", spec->name,
+                                              &spec->shape, &stored));
         memcpy(dst, stored, (size_t)charl_shape_count(&spec->shape) * sizeof *stored);
     }
 cleanup:
@@ -64,7 +64,6 @@ static charl_status open_config(onnx_export *x)
         charl__error_prefix("%s: ", x->e->checkpoint);
     }
     CHARL_TRY(st);
-cleanup:
     return st;
 }
 
@@ -76,16 +75,17 @@ static charl_status describe_data(onnx_export *x)
     charl_dataset *ds = NULL;
     int64_t classes;
 
-    CHARL_REQUIRE(x->config->data.path[0], CHARL_ERR_CONFIG,
-                  "%s does not say which data it was trained on; HINT give data.path=FILE",
-                  x->e->checkpoint);
+    CHARL_REQUIRE_CLEANUP(x->config->data.path[0], CHARL_ERR_CONFIG,
+                          "%s does not say which data it was trained on; HINT give data.path=FILE",
+                          x->e->checkpoint);
     st = charl_dataset_open(x->config->data.path, &o, &ds);
-    CHARL_REQUIRE(st == CHARL_OK, st,
-                  "%s; HINT %s was written by an older charl, which did not store what a sample "
-                  "looks like; if the data moved, give data.path=FILE",
-                  charl_error_message(), x->e->checkpoint);
-    CHARL_TRY(charl__task_schema(x->config, ds, &x->schema));
-    CHARL_TRY(charl__weights_classes(x->config, x->e->r, &classes));
+    CHARL_REQUIRE_CLEANUP(
+        st == CHARL_OK, st,
+        "%s; HINT %s was written by an older charl, which did not store what a sample "
+        "looks like; if the data moved, give data.path=FILE",
+        charl_error_message(), x->e->checkpoint);
+    CHARL_TRY_CLEANUP(charl__task_schema(x->config, ds, &x->schema));
+    CHARL_TRY_CLEANUP(charl__weights_classes(x->config, x->e->r, &classes));
     x->schema->classes = classes > x->schema->classes ? classes : x->schema->classes;
 cleanup:
     charl_dataset_close(ds);
@@ -94,7 +94,6 @@ cleanup:
 
 static charl_status open_schema(onnx_export *x)
 {
-    charl_status st = CHARL_OK;
     const charl_data_schema *stored = charl_checkpoint_get_schema(x->e->r);
 
     if (stored) {
@@ -111,8 +110,7 @@ static charl_status open_schema(onnx_export *x)
     for (int64_t i = 0; i < x->schema->n_stats; i++) {
         x->scale[i] = 1.0F / x->schema->std[i];
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_var *factor(onnx_export *x, const char *name)
@@ -170,7 +168,6 @@ static charl_status build(onnx_export *x, charl_var **output)
         st = CHARL_ERR_CONFIG;
     }
     CHARL_TRY(st);
-cleanup:
     return st;
 }
 
@@ -194,24 +191,24 @@ charl_status charl__export_onnx(const charl__export *e)
     charl__commit c = {.fd = -1};
     char *json = NULL;
 
-    CHARL_TRY(open_config(&x));
-    CHARL_TRY(open_schema(&x));
-    CHARL_TRY(build(&x, &output));
-    CHARL_TRY(charl_data_schema_print(x.schema, &json));
-    CHARL_TRY(charl__graph_onnx(x.g,
-                                &(charl_onnx_export){.name = x.config->run.name,
-                                                     .metadata_key = "charl.schema",
-                                                     .metadata = json,
-                                                     .outputs = &output,
-                                                     .output_names = &output_name,
-                                                     .n_outputs = 1,
-                                                     .read = read_value,
-                                                     .ctx = &x},
-                                &model));
-    CHARL_TRY(charl__commit_begin(e->path, &c));
-    CHARL_TRY(charl__commit_write(&c, model.head.data, model.head.length));
-    CHARL_TRY(charl__commit_write(&c, model.graph.data, model.graph.length));
-    CHARL_TRY(charl__commit_end(&c, NULL, NULL));
+    CHARL_TRY_CLEANUP(open_config(&x));
+    CHARL_TRY_CLEANUP(open_schema(&x));
+    CHARL_TRY_CLEANUP(build(&x, &output));
+    CHARL_TRY_CLEANUP(charl_data_schema_print(x.schema, &json));
+    CHARL_TRY_CLEANUP(charl__graph_onnx(x.g,
+                                        &(charl_onnx_export){.name = x.config->run.name,
+                                                             .metadata_key = "charl.schema",
+                                                             .metadata = json,
+                                                             .outputs = &output,
+                                                             .output_names = &output_name,
+                                                             .n_outputs = 1,
+                                                             .read = read_value,
+                                                             .ctx = &x},
+                                        &model));
+    CHARL_TRY_CLEANUP(charl__commit_begin(e->path, &c));
+    CHARL_TRY_CLEANUP(charl__commit_write(&c, model.head.data, model.head.length));
+    CHARL_TRY_CLEANUP(charl__commit_write(&c, model.graph.data, model.graph.length));
+    CHARL_TRY_CLEANUP(charl__commit_end(&c, NULL, NULL));
 cleanup:
     charl__commit_fini(&c);
     charl__text_fini(&model.head);

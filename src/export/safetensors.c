@@ -50,8 +50,6 @@ typedef struct bundle {
 static charl_status add_weight(bundle *b, charl_checkpoint_reader *r,
                                const charl_checkpoint_tensor *t)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc_array(charl_shape_count(&t->shape) + 1, charl_dtype_size(t->dtype),
                                 &b->data[b->n]));
     b->tensor[b->n] = *t;
@@ -62,8 +60,7 @@ static charl_status add_weight(bundle *b, charl_checkpoint_reader *r,
         b->tensor[b->n++] = (charl_checkpoint_tensor){
             .name = b->name[b->names++], .dtype = CHARL_I64, .data = &b->steps};
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* A weight under the name of layer i too, where that layer shares it. */
@@ -101,22 +98,24 @@ charl_status charl__export_safetensors(const charl__export *e, const charl_model
     const int64_t count = charl_checkpoint_get_count(e->r), most = 2 * count + layers + 1;
     bundle b = {.steps = charl_checkpoint_get_state(e->r)->step};
 
-    CHARL_TRY(charl_alloc_array(most, sizeof *b.tensor, &b.tensor));
-    CHARL_TRY(charl_alloc_array(most, sizeof *b.data, &b.data));
-    CHARL_TRY(charl_alloc_array(count + layers + 1, sizeof *b.name, &b.name));
+    CHARL_TRY_CLEANUP(charl_alloc_array(most, sizeof *b.tensor, &b.tensor));
+    CHARL_TRY_CLEANUP(charl_alloc_array(most, sizeof *b.data, &b.data));
+    CHARL_TRY_CLEANUP(charl_alloc_array(count + layers + 1, sizeof *b.name, &b.name));
     for (int64_t i = 0; i < count; i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(e->r, i);
 
         if (strcmp(t->group, "model") == 0) {
             const charl_checkpoint_tensor *chosen = charl_checkpoint_find(e->r, e->group, t->name);
 
-            CHARL_TRY(add_weight(&b, e->r, chosen ? chosen : t)); /* no average of statistics */
+            CHARL_TRY_CLEANUP(
+                add_weight(&b, e->r, chosen ? chosen : t)); /* no average of statistics */
         }
     }
     for (int i = 0; i < layers; i++) {
         add_tie(&b, model, i);
     }
-    CHARL_TRY(charl_safetensors_save(e->path, b.tensor, b.n, charl_checkpoint_get_schema(e->r)));
+    CHARL_TRY_CLEANUP(
+        charl_safetensors_save(e->path, b.tensor, b.n, charl_checkpoint_get_schema(e->r)));
 cleanup:
     bundle_fini(&b);
     return st;
@@ -133,15 +132,15 @@ static charl_status check_copy(const charl_safetensors *s, const char *path,
     char *a = NULL, *b = NULL;
 
     if (same) {
-        CHARL_TRY(charl_alloc(bytes + 1, &a));
-        CHARL_TRY(charl_alloc(bytes + 1, &b));
-        CHARL_TRY(charl_safetensors_read(s, t, a));
-        CHARL_TRY(charl_safetensors_read(s, other, b));
+        CHARL_TRY_CLEANUP(charl_alloc(bytes + 1, &a));
+        CHARL_TRY_CLEANUP(charl_alloc(bytes + 1, &b));
+        CHARL_TRY_CLEANUP(charl_safetensors_read(s, t, a));
+        CHARL_TRY_CLEANUP(charl_safetensors_read(s, other, b));
         same = memcmp(a, b, bytes) == 0;
     }
-    CHARL_REQUIRE(same, CHARL_ERR_CHECKPOINT,
-                  "%s: %s is not equal to %s, but the model has one weight for both", path, t->name,
-                  shared);
+    CHARL_REQUIRE_CLEANUP(same, CHARL_ERR_CHECKPOINT,
+                          "%s: %s is not equal to %s, but the model has one weight for both", path,
+                          t->name, shared);
 cleanup:
     charl_free(a);
     charl_free(b);
@@ -159,7 +158,7 @@ static charl_status check_surplus(const charl_safetensors *s, const char *path,
     for (int i = 0; i < charl_model_get_count(model); i++) {
         if (tie_names(model, i, name, shared) && strcmp(name, t->name) == 0) {
             st = check_copy(s, path, t, shared);
-            goto cleanup;
+            return st;
         }
     }
     if (charl__ends_in(t->name, batches_suffix)) {
@@ -167,13 +166,12 @@ static charl_status check_surplus(const charl_safetensors *s, const char *path,
 
         snprintf(name, sizeof name, "%.*s%s", layer, t->name, mean_suffix);
         if (charl_params_find(set, name)) {
-            goto cleanup;
+            return st;
         }
     }
     CHARL_FAIL(CHARL_ERR_CHECKPOINT,
                "%s has %s, which the model does not have: it belongs to another model", path,
                t->name);
-cleanup:
     return st;
 }
 
@@ -188,20 +186,21 @@ static charl_status import_param(const charl_safetensors *s, const char *path, c
     void *raw = NULL;
     float *value = NULL;
 
-    CHARL_REQUIRE(t, CHARL_ERR_CHECKPOINT, "%s has no %s: it belongs to another model", path,
-                  spec->name);
-    CHARL_REQUIRE(charl_shape_equal(&t->shape, &spec->shape), CHARL_ERR_CHECKPOINT,
-                  "%s: %s is %s, the model has %s%s", path, spec->name,
-                  charl_shape_format(&t->shape, have), charl_shape_format(&spec->shape, want),
-                  spec->embedding ? "; HINT its rows are the data's tokens, rounded up to a "
-                                    "multiple of model.vocab_multiple"
-                                  : "");
-    CHARL_REQUIRE(t->dtype == CHARL_F32 || t->dtype == CHARL_F16 || t->dtype == CHARL_BF16,
-                  CHARL_ERR_CHECKPOINT, "%s: %s is %s; weights are f32, f16 or bf16", path,
-                  spec->name, charl_dtype_name(t->dtype));
-    CHARL_TRY(charl_alloc_array(n, charl_dtype_size(t->dtype), &raw));
-    CHARL_TRY(charl_alloc_array(n, sizeof *value, &value));
-    CHARL_TRY(charl_safetensors_read(s, t, raw));
+    CHARL_REQUIRE_CLEANUP(t, CHARL_ERR_CHECKPOINT, "%s has no %s: it belongs to another model",
+                          path, spec->name);
+    CHARL_REQUIRE_CLEANUP(
+        charl_shape_equal(&t->shape, &spec->shape), CHARL_ERR_CHECKPOINT,
+        "%s: %s is %s, the model has %s%s", path, spec->name, charl_shape_format(&t->shape, have),
+        charl_shape_format(&spec->shape, want),
+        spec->embedding ? "; HINT its rows are the data's tokens, rounded up to a "
+                          "multiple of model.vocab_multiple"
+                        : "");
+    CHARL_REQUIRE_CLEANUP(t->dtype == CHARL_F32 || t->dtype == CHARL_F16 || t->dtype == CHARL_BF16,
+                          CHARL_ERR_CHECKPOINT, "%s: %s is %s; weights are f32, f16 or bf16", path,
+                          spec->name, charl_dtype_name(t->dtype));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, charl_dtype_size(t->dtype), &raw));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *value, &value));
+    CHARL_TRY_CLEANUP(charl_safetensors_read(s, t, raw));
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t m = n - i < BLOCK ? n - i : BLOCK;
 
@@ -211,7 +210,7 @@ static charl_status import_param(const charl_safetensors *s, const char *path, c
             value[i + k] = (float)block[k];
         }
     }
-    CHARL_TRY(charl_param_write(p, value));
+    CHARL_TRY_CLEANUP(charl_param_write(p, value));
 cleanup:
     charl_free(raw);
     charl_free(value);
@@ -224,16 +223,16 @@ charl_status charl__import_safetensors(const char *path, const charl_model *mode
     charl_status st = CHARL_OK;
     charl_safetensors *s = NULL;
 
-    CHARL_TRY(charl_safetensors_open(path, &s));
+    CHARL_TRY_CLEANUP(charl_safetensors_open(path, &s));
     for (int64_t i = 0; i < charl_safetensors_get_count(s); i++) {
         const charl_checkpoint_tensor *t = charl_safetensors_get(s, i);
 
         if (!charl_params_find(set, t->name)) {
-            CHARL_TRY(check_surplus(s, path, t, model, set));
+            CHARL_TRY_CLEANUP(check_surplus(s, path, t, model, set));
         }
     }
     for (int i = 0; i < charl_params_get_count(set); i++) {
-        CHARL_TRY(import_param(s, path, charl_params_get(set, i)));
+        CHARL_TRY_CLEANUP(import_param(s, path, charl_params_get(set, i)));
     }
 cleanup:
     charl_safetensors_close(s);

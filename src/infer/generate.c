@@ -78,7 +78,6 @@ static void generator_fini(generator *t)
 
 static charl_status check_options(const charl_config *config, const charl_generate_options *o)
 {
-    charl_status st = CHARL_OK;
     const int type = config->model.type;
 
     CHARL_REQUIRE(type == CHARL_MODEL_GPT || type == CHARL_MODEL_SEQUENTIAL, CHARL_ERR_CONFIG,
@@ -91,13 +90,11 @@ static charl_status check_options(const charl_config *config, const charl_genera
                   CHARL_ERR_CONFIG,
                   "%lld tokens, temperature %g, top_k %lld, top_p %g: out of range",
                   (long long)o->tokens, o->temperature, (long long)o->top_k, o->top_p);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status tokenizer_of_data(generator *t)
 {
-    charl_status st = CHARL_OK;
     const char *path = t->config->data.path;
     char text[1200];
 
@@ -113,8 +110,7 @@ static charl_status tokenizer_of_data(generator *t)
                  t->checkpoint, path);
         t->options->warned(t->options->warned_ctx, text);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status find_tokenizer(generator *t)
@@ -123,21 +119,21 @@ static charl_status find_tokenizer(generator *t)
     charl_checkpoint_reader *r = NULL;
     const charl_data_schema *s;
 
-    CHARL_TRY(charl_checkpoint_open(t->checkpoint, &r));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(t->checkpoint, &r));
     s = charl_checkpoint_get_schema(r);
     if (!s) {
-        CHARL_TRY(tokenizer_of_data(t));
+        CHARL_TRY_CLEANUP(tokenizer_of_data(t));
         goto cleanup;
     }
-    CHARL_REQUIRE(s->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA,
-                  "%s was trained on %s, not on a text", t->checkpoint,
-                  charl_dataset_kind_name(s->kind));
-    CHARL_REQUIRE(
+    CHARL_REQUIRE_CLEANUP(s->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA,
+                          "%s was trained on %s, not on a text", t->checkpoint,
+                          charl_dataset_kind_name(s->kind));
+    CHARL_REQUIRE_CLEANUP(
         s->tokenizer, CHARL_ERR_DATA,
         "%s was trained on token numbers without a tokenizer; HINT only data sets made by "
         "`charl data import text` carry one",
         t->checkpoint);
-    CHARL_TRY(charl_tokenizer_copy(s->tokenizer, &t->tokenizer));
+    CHARL_TRY_CLEANUP(charl_tokenizer_copy(s->tokenizer, &t->tokenizer));
 cleanup:
     charl_checkpoint_close(r);
     return st;
@@ -146,7 +142,6 @@ cleanup:
 /* Tokens of the prompt, and room for the text. */
 static charl_status read_prompt(generator *t)
 {
-    charl_status st = CHARL_OK;
     const charl_generate_options *o = t->options;
 
     CHARL_TRY(find_tokenizer(t));
@@ -155,13 +150,11 @@ static charl_status read_prompt(generator *t)
     CHARL_TRY(charl_tokenizer_encode(t->tokenizer, o->prompt, o->prompt_bytes, &t->tokens, &t->n));
     CHARL_TRY(charl_realloc((size_t)(t->n + o->tokens) * sizeof *t->tokens, &t->tokens));
     CHARL_TRY(charl_alloc_array(t->vocab, sizeof *t->logits, &t->logits));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_device(generator *t)
 {
-    charl_status st = CHARL_OK;
     const charl_device_request r = {.select = t->config->device.select,
                                     .local_size = 1,
                                     .allow_tf32 = t->config->device.allow_tf32,
@@ -176,8 +169,7 @@ static charl_status open_device(generator *t)
     if (t->config->model.type == CHARL_MODEL_GPT && !t->options->no_cache) {
         CHARL_TRY(charl__kv_cache_create(t->dev, t->window, t->position, &t->cache));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status load_weights(generator *t)
@@ -186,9 +178,9 @@ static charl_status load_weights(generator *t)
     charl_checkpoint_reader *r = NULL;
     const char *group;
 
-    CHARL_TRY(charl_checkpoint_open(t->checkpoint, &r));
-    CHARL_TRY(charl__weights_group(r, t->checkpoint, CHARL_EMA_AUTO, &group));
-    CHARL_TRY(charl__weights_restore(t->params, r, t->checkpoint, group));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(t->checkpoint, &r));
+    CHARL_TRY_CLEANUP(charl__weights_group(r, t->checkpoint, CHARL_EMA_AUTO, &group));
+    CHARL_TRY_CLEANUP(charl__weights_restore(t->params, r, t->checkpoint, group));
     t->loaded = true;
 cleanup:
     charl_checkpoint_close(r);
@@ -197,7 +189,6 @@ cleanup:
 
 static charl_status check_logits(const generator *t, const charl_var *logits, int64_t rows)
 {
-    charl_status st = CHARL_OK;
     const charl_shape s = charl_var_get_type(logits).shape;
     char text[CHARL_SHAPE_TEXT];
 
@@ -205,8 +196,7 @@ static charl_status check_logits(const generator *t, const charl_var *logits, in
                   "the model's output for %lld tokens is %s; to generate text of %lld tokens "
                   "it must be [batch, window, vocabulary]",
                   (long long)rows, charl_shape_format(&s, text), (long long)t->vocab);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status piece_init(generator *t, int64_t rows, bool begins, piece *p)
@@ -235,7 +225,6 @@ static charl_status piece_init(generator *t, int64_t rows, bool begins, piece *p
         CHARL_TRY(load_weights(t));
     }
     CHARL_TRY(charl_graph_warm_up(p->g));
-cleanup:
     return st;
 }
 
@@ -269,14 +258,15 @@ static charl_status run_begin(generator *t, int64_t first)
     int32_t *x = NULL;
 
     if (n > t->begin.rows) {
-        CHARL_TRY(piece_init(t, rows_for(t, n), true, &t->begin));
+        CHARL_TRY_CLEANUP(piece_init(t, rows_for(t, n), true, &t->begin));
     }
-    CHARL_TRY(charl_alloc_array(t->begin.rows, sizeof *x, &x)); /* zeros behind the tokens */
+    CHARL_TRY_CLEANUP(
+        charl_alloc_array(t->begin.rows, sizeof *x, &x)); /* zeros behind the tokens */
     memcpy(x, t->tokens + first, (size_t)n * sizeof *x);
-    CHARL_TRY(
+    CHARL_TRY_CLEANUP(
         charl_tensor_write(charl_var_get_tensor(t->begin.x), x, (size_t)t->begin.rows * sizeof *x));
-    CHARL_TRY(charl_graph_run(t->begin.g));
-    CHARL_TRY(read_logits(t, &t->begin, n - 1));
+    CHARL_TRY_CLEANUP(charl_graph_run(t->begin.g));
+    CHARL_TRY_CLEANUP(read_logits(t, &t->begin, n - 1));
     t->first = first;
     t->held = n;
 cleanup:
@@ -287,15 +277,13 @@ cleanup:
 /* One more token on what the cache holds. */
 static charl_status run_next(generator *t)
 {
-    charl_status st = CHARL_OK;
     const record r = {t->tokens[t->n - 1], (int32_t)t->held};
 
     CHARL_TRY(charl__ring_push(t->ring, &r));
     CHARL_TRY(charl_graph_run(t->next.g));
     CHARL_TRY(read_logits(t, &t->next, 0));
     t->held++;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Logits of the token that comes after the present ones. */
@@ -310,7 +298,6 @@ static charl_status predict(generator *t)
 
 static charl_status generate(generator *t, charl_generated generated, void *ctx)
 {
-    charl_status st = CHARL_OK;
     const charl_generate_options *o = t->options;
 
     CHARL_TRY(piece_init(t, rows_for(t, t->n), true, &t->begin));
@@ -327,8 +314,7 @@ static charl_status generate(generator *t, charl_generated generated, void *ctx)
         text = charl_tokenizer_get_token(t->tokenizer, t->tokens[t->n++], &bytes);
         CHARL_TRY(generated(ctx, text, bytes));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* A gpt of another vocabulary: said before anything is built. */
@@ -338,9 +324,9 @@ static charl_status check_vocab(const generator *t)
     charl_checkpoint_reader *r = NULL;
     const charl_checkpoint_tensor *wte;
 
-    CHARL_TRY(charl_checkpoint_open(t->checkpoint, &r));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(t->checkpoint, &r));
     wte = charl_checkpoint_find(r, "model", "wte.weight");
-    CHARL_REQUIRE(
+    CHARL_REQUIRE_CLEANUP(
         t->config->model.type != CHARL_MODEL_GPT || !wte || wte->shape.dim[0] == t->width,
         CHARL_ERR_CHECKPOINT,
         "%s was trained on %lld tokens, the tokenizer of %s has %lld; HINT data.path=FILE "
@@ -362,13 +348,13 @@ charl_status charl_generate(const charl_config *config, const char *checkpoint,
                    .window = config->model.type == CHARL_MODEL_GPT ? config->model.block_size
                                                                    : config->data.window};
 
-    CHARL_TRY(check_options(config, options));
-    CHARL_TRY(read_prompt(&t));
-    CHARL_TRY(check_vocab(&t));
-    CHARL_TRY(charl__task_model(config, t.vocab, &t.model));
-    CHARL_TRY(charl_params_create(&t.params));
-    CHARL_TRY(open_device(&t));
-    CHARL_TRY(generate(&t, generated, ctx));
+    CHARL_TRY_CLEANUP(check_options(config, options));
+    CHARL_TRY_CLEANUP(read_prompt(&t));
+    CHARL_TRY_CLEANUP(check_vocab(&t));
+    CHARL_TRY_CLEANUP(charl__task_model(config, t.vocab, &t.model));
+    CHARL_TRY_CLEANUP(charl_params_create(&t.params));
+    CHARL_TRY_CLEANUP(open_device(&t));
+    CHARL_TRY_CLEANUP(generate(&t, generated, ctx));
 cleanup:
     generator_fini(&t);
     return st;

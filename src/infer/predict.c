@@ -99,12 +99,12 @@ static charl_status load_config(const predictor *p, int n_given, charl_config **
     charl_config_override *overrides = NULL;
     const int n = OWN_OVERRIDES + n_given;
 
-    CHARL_TRY(charl_alloc_array(n, sizeof *overrides, &overrides));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *overrides, &overrides));
     for (int i = 0; i < n; i++) {
         overrides[i] = i < OWN_OVERRIDES ? (charl_config_override){own_overrides[i], "prediction"}
                                          : p->o->overrides[i - OWN_OVERRIDES];
     }
-    CHARL_TRY(charl_config_parse(p->checkpoint, text, strlen(text), overrides, n, out));
+    CHARL_TRY_CLEANUP(charl_config_parse(p->checkpoint, text, strlen(text), overrides, n, out));
 cleanup:
     charl_free(overrides);
     return st;
@@ -122,37 +122,39 @@ static charl_status schema_of_data(predictor *p)
     charl_dataset_info info;
     char text[1200];
 
-    CHARL_TRY(load_config(p, 0, &trained));
+    CHARL_TRY_CLEANUP(load_config(p, 0, &trained));
     how = charl__task_dataset_options(trained);
     path = p->o->trained_on ? p->o->trained_on : trained->data.path;
-    CHARL_REQUIRE(path[0], CHARL_ERR_CHECKPOINT,
-                  "%s is a checkpoint of version 1, which stores neither names nor mean and std of "
-                  "its data; HINT name the data set it was trained on: --data FILE.h5",
-                  p->checkpoint);
+    CHARL_REQUIRE_CLEANUP(
+        path[0], CHARL_ERR_CHECKPOINT,
+        "%s is a checkpoint of version 1, which stores neither names nor mean and std of "
+        "its data; HINT name the data set it was trained on: --data FILE.h5",
+        p->checkpoint);
     st = charl_dataset_open(path, &how, &ds);
     if (st == CHARL_ERR_DATA) {
         snprintf(text, sizeof text, "%s", charl_error_message());
-        CHARL_FAIL(
+        CHARL_FAIL_CLEANUP(
             CHARL_ERR_CHECKPOINT,
             "%s is a checkpoint of version 1, which stores neither names nor mean and std of "
             "its data, and the data set that it was trained on cannot be used: %s; HINT "
             "name it: --data FILE.h5",
             p->checkpoint, text);
     }
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
     charl_dataset_get_info(ds, &info);
-    CHARL_REQUIRE(strcmp(info.content_id, state->data_content_id) == 0, CHARL_ERR_CHECKPOINT,
-                  "%s is a checkpoint of version 1, which stores neither names nor mean and std of "
-                  "its data, and %s is not the data set that it was trained on (content %.12s, "
-                  "not %.12s); HINT name that one: --data FILE.h5",
-                  p->checkpoint, path, info.content_id, state->data_content_id);
+    CHARL_REQUIRE_CLEANUP(
+        strcmp(info.content_id, state->data_content_id) == 0, CHARL_ERR_CHECKPOINT,
+        "%s is a checkpoint of version 1, which stores neither names nor mean and std of "
+        "its data, and %s is not the data set that it was trained on (content %.12s, "
+        "not %.12s); HINT name that one: --data FILE.h5",
+        p->checkpoint, path, info.content_id, state->data_content_id);
     snprintf(
         text, sizeof text,
         "%s is a checkpoint of version 1: names of columns and classes, mean and std are those "
         "of %s",
         p->checkpoint, path);
     warn(p, text);
-    CHARL_TRY(charl__task_schema(p->config, ds, &p->schema));
+    CHARL_TRY_CLEANUP(charl__task_schema(p->config, ds, &p->schema));
 cleanup:
     charl_config_destroy(trained);
     charl_dataset_close(ds);
@@ -171,7 +173,6 @@ static bool overrides_key(const charl_predict_options *o, const char *key)
 
 static charl_status find_schema(predictor *p)
 {
-    charl_status st = CHARL_OK;
     const charl_data_schema *own = charl_checkpoint_get_schema(p->reader);
 
     CHARL_REQUIRE(!own || !p->o->trained_on, CHARL_ERR_CONFIG,
@@ -189,8 +190,7 @@ static charl_status find_schema(predictor *p)
         CHARL_TRY(schema_of_data(p));
     }
     charl_data_schema_get_info(p->schema, p->checkpoint, &p->data);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_rows(predictor *p)
@@ -245,14 +245,12 @@ static charl_status open_rows(predictor *p)
     if (p->o->counts) {
         CHARL_TRY(charl__rows_count(p->rows, &p->info.n_rows));
     }
-cleanup:
     return st;
 }
 
 /* Room for the rows of a training batch, unless these take too much of the host. */
 static charl_status reserve_batch(predictor *p)
 {
-    charl_status st = CHARL_OK;
     const int64_t row = charl_shape_count(&p->schema->x_shape) * (int64_t)sizeof(float);
     const int64_t most = row < MOST_BYTES ? MOST_BYTES / row : 1;
 
@@ -264,22 +262,18 @@ static charl_status reserve_batch(predictor *p)
                                 charl_dtype_size(p->schema->x_dtype), &p->x));
     CHARL_TRY(charl_alloc_array(p->capacity * p->info.n_targets,
                                 charl_dtype_size(p->schema->y_dtype), &p->y));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status create_tensor(const predictor *p, charl_dtype dtype, const charl_shape *shape,
                                   const void *data, charl_tensor **out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_tensor_create(p->dev, dtype, shape, out));
     if (data) {
         CHARL_TRY(charl_tensor_write(*out, data,
                                      (size_t)charl_shape_count(shape) * charl_dtype_size(dtype)));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The source of the batch, which row of it is which (its own number), mean and 1 / std. */
@@ -292,21 +286,21 @@ static charl_status create_inputs(predictor *p)
     int32_t *index = NULL;
     float *scale = NULL;
 
-    CHARL_REQUIRE(s->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: samples of %d extents",
-                  p->checkpoint, s->x_shape.ndim);
+    CHARL_REQUIRE_CLEANUP(s->x_shape.ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA,
+                          "%s: samples of %d extents", p->checkpoint, s->x_shape.ndim);
     memcpy(shape.dim + 1, s->x_shape.dim, (size_t)s->x_shape.ndim * sizeof shape.dim[0]);
-    CHARL_TRY(charl_alloc_array(p->batch, sizeof *index, &index));
-    CHARL_TRY(charl_alloc_array(s->n_stats, sizeof *scale, &scale));
+    CHARL_TRY_CLEANUP(charl_alloc_array(p->batch, sizeof *index, &index));
+    CHARL_TRY_CLEANUP(charl_alloc_array(s->n_stats, sizeof *scale, &scale));
     for (int64_t i = 0; i < p->batch; i++) {
         index[i] = (int32_t)i;
     }
     for (int64_t i = 0; i < s->n_stats; i++) {
         scale[i] = 1.0F / s->std[i];
     }
-    CHARL_TRY(create_tensor(p, s->x_dtype, &shape, NULL, &p->source));
-    CHARL_TRY(create_tensor(p, CHARL_I32, &rows, index, &p->index));
-    CHARL_TRY(create_tensor(p, CHARL_F32, &stats, s->mean, &p->shift));
-    CHARL_TRY(create_tensor(p, CHARL_F32, &stats, scale, &p->scale));
+    CHARL_TRY_CLEANUP(create_tensor(p, s->x_dtype, &shape, NULL, &p->source));
+    CHARL_TRY_CLEANUP(create_tensor(p, CHARL_I32, &rows, index, &p->index));
+    CHARL_TRY_CLEANUP(create_tensor(p, CHARL_F32, &stats, s->mean, &p->shift));
+    CHARL_TRY_CLEANUP(create_tensor(p, CHARL_F32, &stats, scale, &p->scale));
 cleanup:
     charl_free(index);
     charl_free(scale);
@@ -324,7 +318,6 @@ static charl_var *bound(charl_graph *g, const char *name, charl_tensor *t, charl
 
 static charl_status check_output(predictor *p, const charl_shape *out)
 {
-    charl_status st = CHARL_OK;
     const bool classes = p->info.loss == CHARL_LOSS_CROSS_ENTROPY;
     char text[CHARL_SHAPE_TEXT];
 
@@ -336,8 +329,7 @@ static charl_status check_output(predictor *p, const charl_shape *out)
                   (long long)(classes ? p->schema->classes : p->info.n_targets),
                   classes ? "classes" : "targets");
     CHARL_TRY(charl_alloc_array(charl_shape_count(out), sizeof *p->outputs, &p->outputs));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status build_graph(predictor *p)
@@ -366,13 +358,11 @@ static charl_status build_graph(predictor *p)
     out = charl_var_get_type(p->output).shape;
     CHARL_TRY(check_output(p, &out));
     CHARL_TRY(charl_graph_compile(g));
-cleanup:
     return st;
 }
 
 static charl_status build(predictor *p)
 {
-    charl_status st = CHARL_OK;
     const charl_device_request r = {.select = p->config->device.select,
                                     .local_size = 1,
                                     .share = p->config->device.share,
@@ -391,22 +381,18 @@ static charl_status build(predictor *p)
     CHARL_TRY(build_graph(p));
     CHARL_TRY(charl__weights_restore(p->params, p->reader, p->checkpoint, group));
     CHARL_TRY(charl_graph_warm_up(p->g));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_finite(const predictor *p, int64_t row, const char *name,
                                  const float *outputs)
 {
-    charl_status st = CHARL_OK;
-
     for (int64_t i = 0; i < p->info.n_outputs; i++) {
         CHARL_REQUIRE(isfinite(outputs[i]), CHARL_ERR_NONFINITE,
                       "%s, row %lld%s%s: the model's output is not finite", p->info.subject,
                       (long long)row, name ? ", " : "", name ? name : "");
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_labelled(const predictor *p, const charl_prediction *row)
@@ -473,7 +459,6 @@ static void add_metrics(predictor *p, const charl_prediction *row)
 
 static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *result)
 {
-    charl_status st = CHARL_OK;
     const bool labels = p->schema->y_dtype == CHARL_I32;
     const size_t row_bytes =
         (size_t)charl_shape_count(&p->schema->x_shape) * charl_dtype_size(p->schema->x_dtype);
@@ -501,8 +486,7 @@ static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *res
         CHARL_TRY(p->o->predicted(p->o->ctx, &row));
         result->rows++;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void finish_result(const predictor *p, charl_predict_result *r)
@@ -517,7 +501,6 @@ static void finish_result(const predictor *p, charl_predict_result *r)
 
 static charl_status predict_all(predictor *p, charl_predict_result *result)
 {
-    charl_status st = CHARL_OK;
     int64_t n;
 
     CHARL_TRY(reserve_batch(p));
@@ -533,8 +516,7 @@ static charl_status predict_all(predictor *p, charl_predict_result *result)
         CHARL_TRY(charl__rows_next(p->rows, p->batch, p->x, p->y, &n));
     }
     pass_notes(p);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_predict(const char *checkpoint, const charl_predict_options *options,
@@ -545,11 +527,11 @@ charl_status charl_predict(const char *checkpoint, const charl_predict_options *
 
     *result =
         (charl_predict_result){.loss = (double)NAN, .accuracy = (double)NAN, .mae = (double)NAN};
-    CHARL_TRY(charl_checkpoint_open(checkpoint, &p.reader));
-    CHARL_TRY(load_config(&p, options->n_overrides, &p.config));
-    CHARL_TRY(find_schema(&p));
-    CHARL_TRY(open_rows(&p));
-    CHARL_TRY(predict_all(&p, result));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(checkpoint, &p.reader));
+    CHARL_TRY_CLEANUP(load_config(&p, options->n_overrides, &p.config));
+    CHARL_TRY_CLEANUP(find_schema(&p));
+    CHARL_TRY_CLEANUP(open_rows(&p));
+    CHARL_TRY_CLEANUP(predict_all(&p, result));
     finish_result(&p, result);
 cleanup:
     predictor_fini(&p);

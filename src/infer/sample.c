@@ -25,8 +25,6 @@ static int by_logit(const void *a, const void *b)
 
 static charl_status find_largest(const float *logits, int64_t n, int64_t *out)
 {
-    charl_status st = CHARL_OK;
-
     *out = 0;
     for (int64_t i = 0; i < n; i++) {
         CHARL_REQUIRE(isfinite(logits[i]), CHARL_ERR_NONFINITE,
@@ -34,8 +32,7 @@ static charl_status find_largest(const float *logits, int64_t n, int64_t *out)
                       (long long)i);
         *out = logits[i] > logits[*out] ? i : *out;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Uniform in [0, 1) with 53 bits. */
@@ -93,12 +90,12 @@ charl_status charl__sample(const charl_generate_options *o, const float *logits,
     candidate *c = NULL;
     int64_t largest, kept = n;
 
-    CHARL_TRY(find_largest(logits, n, &largest));
+    CHARL_TRY_CLEANUP(find_largest(logits, n, &largest));
     *out = (int32_t)largest;
     if (o->temperature == 0.0) {
         goto cleanup;
     }
-    CHARL_TRY(charl_alloc_array(n, sizeof *c, &c));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *c, &c));
     for (int64_t i = 0; i < n; i++) {
         const double below = (double)logits[i] - (double)logits[largest];
 

@@ -94,7 +94,6 @@ int64_t charl__disk_largest(void)
 
 charl_status charl__disk_error(const char *path, const char *op, int err, int64_t needed)
 {
-    charl_status st = CHARL_OK;
     const int64_t left = charl__disk_free(path);
     char text[ERROR_BYTES];
 
@@ -106,32 +105,27 @@ charl_status charl__disk_error(const char *path, const char *op, int err, int64_
                    text, (long long)needed, (long long)left);
     }
     CHARL_FAIL(CHARL_ERR_DISK, "%s: %s failed: %s", path, op, text);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__commit_dir(const char *path, char **out)
 {
-    charl_status st = CHARL_OK;
     const char *slash = strrchr(path, '/');
 
     CHARL_TRY(charl_strdup(slash ? path : ".", out));
     if (slash) {
         (*out)[slash == path ? 1 : slash - path] = '\0';
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__commit_join(const char *dir, const char *name, char **out)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = strlen(dir) + strlen(name) + 2;
 
     CHARL_TRY(charl_alloc(bytes, out));
     snprintf(*out, bytes, "%s/%s", dir, name);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Take over a temporary of this very name, which a dead process with this number left behind. */
@@ -140,12 +134,12 @@ static charl_status remove_stale(const char *temp)
     charl_status st = CHARL_OK;
     const int fd = open(temp, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 
-    CHARL_REQUIRE(fd >= 0 || errno != ELOOP, CHARL_ERR_DISK,
-                  "%s: is a symbolic link, which is not followed; HINT remove it", temp);
-    CHARL_REQUIRE(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0, CHARL_ERR_DISK,
-                  "%s: is being written already", temp);
+    CHARL_REQUIRE_CLEANUP(fd >= 0 || errno != ELOOP, CHARL_ERR_DISK,
+                          "%s: is a symbolic link, which is not followed; HINT remove it", temp);
+    CHARL_REQUIRE_CLEANUP(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0, CHARL_ERR_DISK,
+                          "%s: is being written already", temp);
     if (unlink(temp) != 0) {
-        CHARL_TRY(charl__disk_error(temp, "unlink", errno, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(temp, "unlink", errno, -1));
     }
 cleanup:
     if (fd >= 0) {
@@ -157,7 +151,6 @@ cleanup:
 /* Create c->temp; *exists when something has that name already. */
 static charl_status create_temp(charl__commit *c, bool *exists)
 {
-    charl_status st = CHARL_OK;
     int err = injected("io.create");
 
     *exists = false;
@@ -170,8 +163,7 @@ static charl_status create_temp(charl__commit *c, bool *exists)
         CHARL_TRY(charl__disk_error(c->final, "create", err, -1));
     }
     (void)flock(c->fd, LOCK_EX | LOCK_NB); /* where there are no locks the process number must do */
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__commit_begin(const char *final, charl__commit *c)
@@ -185,17 +177,17 @@ charl_status charl__commit_begin(const char *final, charl__commit *c)
     *c = (charl__commit){.fd = -1};
     host_name(host);
     bytes = strlen(final) + sizeof marker + strlen(host) + 32;
-    CHARL_TRY(charl_strdup(final, &c->final));
-    CHARL_TRY(charl_alloc(bytes, &c->temp));
+    CHARL_TRY_CLEANUP(charl_strdup(final, &c->final));
+    CHARL_TRY_CLEANUP(charl_alloc(bytes, &c->temp));
     snprintf(c->temp, bytes, "%s%s%s.%ld", final, marker, host, (long)getpid());
-    CHARL_REQUIRE(lstat(final, &s) != 0 || S_ISREG(s.st_mode), CHARL_ERR_DISK,
-                  "%s: exists and is not a regular file", final);
+    CHARL_REQUIRE_CLEANUP(lstat(final, &s) != 0 || S_ISREG(s.st_mode), CHARL_ERR_DISK,
+                          "%s: exists and is not a regular file", final);
     st = create_temp(c, &exists);
     if (exists) {
-        CHARL_TRY(remove_stale(c->temp));
+        CHARL_TRY_CLEANUP(remove_stale(c->temp));
         st = create_temp(c, &exists);
     }
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
 cleanup:
     if (st != CHARL_OK) {
         charl_free(c->temp); /* whatever has that name is not ours to remove */
@@ -224,16 +216,16 @@ charl_status charl__commit_sync_dir(const char *dir)
     int fd = -1;
     int err;
 
-    CHARL_TRY(charl__acquire("file descriptor"));
+    CHARL_TRY_CLEANUP(charl__acquire("file descriptor"));
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) {
         err = errno;
         charl__drop();
-        CHARL_TRY(charl__disk_error(dir, "open of the directory", err, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(dir, "open of the directory", err, -1));
     }
     err = sync_fd(fd, "io.dirfsync");
     if (err && err != EINVAL) { /* EINVAL: a file system whose directories need no fsync */
-        CHARL_TRY(charl__disk_error(dir, "fsync of the directory", err, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(dir, "fsync of the directory", err, -1));
     }
 cleanup:
     if (fd >= 0) {
@@ -250,25 +242,25 @@ charl_status charl__commit_end(charl__commit *c,
     char *dir = NULL;
     int err;
 
-    CHARL_TRY(charl__commit_dir(c->final, &dir));
+    CHARL_TRY_CLEANUP(charl__commit_dir(c->final, &dir));
     crash_point("io.crash.written");
     err = sync_fd(c->fd, "io.fsync");
     if (err) {
-        CHARL_TRY(charl__disk_error(c->final, "fsync", err, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(c->final, "fsync", err, -1));
     }
     crash_point("io.crash.synced");
     if (verify) {
-        CHARL_TRY(verify(c->temp, user));
+        CHARL_TRY_CLEANUP(verify(c->temp, user));
     }
     crash_point("io.crash.verified");
     err = injected("io.rename");
     if (err || rename(c->temp, c->final) != 0) {
-        CHARL_TRY(charl__disk_error(c->final, "rename", err ? err : errno, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(c->final, "rename", err ? err : errno, -1));
     }
     charl_free(c->temp);
     c->temp = NULL;
     crash_point("io.crash.renamed");
-    CHARL_TRY(charl__commit_sync_dir(dir));
+    CHARL_TRY_CLEANUP(charl__commit_sync_dir(dir));
 cleanup:
     charl_free(dir);
     return st;
@@ -290,7 +282,6 @@ void charl__commit_fini(charl__commit *c)
 
 charl_status charl__commit_write(charl__commit *c, const void *data, size_t bytes)
 {
-    charl_status st = CHARL_OK;
     const char *at = data;
     size_t left = bytes;
 
@@ -310,8 +301,7 @@ charl_status charl__commit_write(charl__commit *c, const void *data, size_t byte
             CHARL_TRY(charl__disk_error(c->final, "write", failed, (int64_t)bytes));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__commit_bytes(const char *path, const void *data, size_t bytes)
@@ -319,9 +309,9 @@ charl_status charl__commit_bytes(const char *path, const void *data, size_t byte
     charl_status st = CHARL_OK;
     charl__commit c;
 
-    CHARL_TRY(charl__commit_begin(path, &c));
-    CHARL_TRY(charl__commit_write(&c, data, bytes));
-    CHARL_TRY(charl__commit_end(&c, NULL, NULL));
+    CHARL_TRY_CLEANUP(charl__commit_begin(path, &c));
+    CHARL_TRY_CLEANUP(charl__commit_write(&c, data, bytes));
+    CHARL_TRY_CLEANUP(charl__commit_end(&c, NULL, NULL));
 cleanup:
     charl__commit_fini(&c);
     return st;
@@ -335,18 +325,18 @@ charl_status charl__log_open(const char *path, bool afresh, FILE **out)
     struct stat s;
 
     *out = NULL;
-    CHARL_REQUIRE(fd >= 0 || errno != ELOOP, CHARL_ERR_DISK,
-                  "%s: is a symbolic link, which is not followed; HINT remove it", path);
+    CHARL_REQUIRE_CLEANUP(fd >= 0 || errno != ELOOP, CHARL_ERR_DISK,
+                          "%s: is a symbolic link, which is not followed; HINT remove it", path);
     if (fd < 0) {
-        CHARL_TRY(charl__disk_error(path, "open", errno, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(path, "open", errno, -1));
     }
-    CHARL_REQUIRE(fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (!afresh || s.st_nlink == 1),
-                  CHARL_ERR_DISK, "%s: is not a file of its own; HINT remove it", path);
+    CHARL_REQUIRE_CLEANUP(fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && (!afresh || s.st_nlink == 1),
+                          CHARL_ERR_DISK, "%s: is not a file of its own; HINT remove it", path);
     if (afresh && ftruncate(fd, 0) != 0) {
-        CHARL_TRY(charl__disk_error(path, "truncate", errno, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(path, "truncate", errno, -1));
     }
     *out = fdopen(fd, "a");
-    CHARL_REQUIRE(*out, CHARL_ERR_NOMEM, "%s: cannot be opened: no memory", path);
+    CHARL_REQUIRE_CLEANUP(*out, CHARL_ERR_NOMEM, "%s: cannot be opened: no memory", path);
 cleanup:
     if (fd >= 0 && !*out) {
         close(fd);
@@ -401,12 +391,12 @@ charl_status charl__commit_sweep(const char *dir, bool exclusive, int *removed)
     int count = 0;
 
     host_name(host);
-    CHARL_TRY(charl__acquire("directory"));
+    CHARL_TRY_CLEANUP(charl__acquire("directory"));
     d = opendir(dir);
     if (!d) {
         const int err = errno;
         charl__drop();
-        CHARL_TRY(charl__disk_error(dir, "open of the directory", err, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(dir, "open of the directory", err, -1));
     }
     for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
         long pid = 0;
@@ -434,10 +424,10 @@ charl_status charl__commit_probe(const char *dir)
     char name[64];
 
     snprintf(name, sizeof name, ".probe.%ld", (long)getpid());
-    CHARL_TRY(charl__commit_join(dir, name, &path));
-    CHARL_TRY(charl__commit_bytes(path, "probe\n", 6));
+    CHARL_TRY_CLEANUP(charl__commit_join(dir, name, &path));
+    CHARL_TRY_CLEANUP(charl__commit_bytes(path, "probe\n", 6));
     if (unlink(path) != 0) {
-        CHARL_TRY(charl__disk_error(path, "unlink", errno, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(path, "unlink", errno, -1));
     }
 cleanup:
     charl_free(path);

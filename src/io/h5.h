@@ -37,6 +37,13 @@ charl_status charl__h5_error_set(charl_status code, const char *file, int line, 
 #define CHARL_H5(code, call, ...)                                                                  \
     do {                                                                                           \
         if ((call) < 0) {                                                                          \
+            return charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);         \
+        }                                                                                          \
+    } while (0)
+
+#define CHARL_H5_CLEANUP(code, call, ...)                                                          \
+    do {                                                                                           \
+        if ((call) < 0) {                                                                          \
             st = charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);           \
             goto cleanup;                                                                          \
         }                                                                                          \
@@ -48,6 +55,18 @@ charl_status charl__h5_error_set(charl_status code, const char *file, int line, 
     do {                                                                                           \
         (var) = H5I_INVALID_HID;                                                                   \
         CHARL_TRY(charl__acquire("HDF5 handle"));                                                  \
+        (var) = (call);                                                                            \
+        if ((var) < 0) {                                                                           \
+            charl__drop();                                                                         \
+            (var) = H5I_INVALID_HID;                                                               \
+            return charl__h5_error_set((code), __FILE__, __LINE__, __func__, __VA_ARGS__);         \
+        }                                                                                          \
+    } while (0)
+
+#define CHARL_H5_OPEN_CLEANUP(code, var, call, ...)                                                \
+    do {                                                                                           \
+        (var) = H5I_INVALID_HID;                                                                   \
+        CHARL_TRY_CLEANUP(charl__acquire("HDF5 handle"));                                          \
         (var) = (call);                                                                            \
         if ((var) < 0) {                                                                           \
             charl__drop();                                                                         \

@@ -365,13 +365,15 @@ charl_status charl__h5_driver_fapl(charl__h5_io *io, hid_t *out)
     *out = H5I_INVALID_HID;
     *io = (charl__h5_io){.fd = io->fd};
     charl__h5_begin();
-    CHARL_REQUIRE(driver >= 0, CHARL_ERR_NOMEM, "HDF5 does not take the file driver");
-    CHARL_H5_OPEN(CHARL_ERR_NOMEM, fapl, H5Pcreate(H5P_FILE_ACCESS), "HDF5 access properties");
-    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_driver(fapl, driver, &info), "HDF5 file driver");
-    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110),
-             "HDF5 format bounds");
-    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_alignment(fapl, 4096, 4096), "HDF5 alignment");
-    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "HDF5 close degree");
+    CHARL_REQUIRE_CLEANUP(driver >= 0, CHARL_ERR_NOMEM, "HDF5 does not take the file driver");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, fapl, H5Pcreate(H5P_FILE_ACCESS),
+                          "HDF5 access properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_driver(fapl, driver, &info), "HDF5 file driver");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_libver_bounds(fapl, H5F_LIBVER_V110, H5F_LIBVER_V110),
+                     "HDF5 format bounds");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_alignment(fapl, 4096, 4096), "HDF5 alignment");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG),
+                     "HDF5 close degree");
     *out = fapl;
     fapl = H5I_INVALID_HID;
 cleanup:
@@ -381,12 +383,9 @@ cleanup:
 
 charl_status charl__h5_io_check(const charl__h5_io *io, const char *path, int64_t needed)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(io->error != ENOMEM, CHARL_ERR_NOMEM, "%s: out of memory in %s", path, io->op);
     if (io->error) {
         CHARL_TRY(charl__disk_error(path, io->op, io->error, needed));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

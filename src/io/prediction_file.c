@@ -26,7 +26,6 @@ struct charl__prediction_file {
 static charl_status add_array(charl__prediction_file *f, int k, const char *name, charl_dtype dtype,
                               charl_shape item)
 {
-    charl_status st = CHARL_OK;
     charl__h5_array *a = &f->array[k];
 
     snprintf(a->name, sizeof a->name, "/%s", name);
@@ -37,8 +36,7 @@ static charl_status add_array(charl__prediction_file *f, int k, const char *name
     f->row_bytes[k] = (size_t)charl_shape_count(&item) * charl_dtype_size(dtype);
     CHARL_TRY(charl_alloc_array(BLOCK_ROWS, f->row_bytes[k], &f->block[k]));
     CHARL_TRY(charl__h5_array_create(a, f->h5));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Strings of one length, as long as the longest; of a list of names or of files. */
@@ -61,23 +59,25 @@ static charl_status write_strings(charl__prediction_file *f, const char *name, c
         longest = length > longest ? length : longest;
         at = files ? NULL : at + length + 1;
     }
-    CHARL_TRY(charl_alloc_array(n, longest, &strings));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, longest, &strings));
     at = list;
     for (int64_t i = 0; i < n; i++) {
         length = files ? strlen(files->paths[i]) : strcspn(at, "\n");
         memcpy(strings + (size_t)i * longest, files ? files->paths[i] : at, length);
         at = files ? NULL : at + length + 1;
     }
-    CHARL_H5_OPEN(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", f->path);
-    CHARL_H5_OPEN(CHARL_ERR_DISK, type, H5Tcopy(H5T_C_S1), "%s", f->path);
-    CHARL_H5(CHARL_ERR_DISK, H5Tset_size(type, longest), "%s", f->path);
-    CHARL_H5(CHARL_ERR_DISK, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s", f->path);
-    CHARL_H5(CHARL_ERR_DISK, H5Tset_cset(type, H5T_CSET_UTF8), "%s", f->path);
-    CHARL_H5_OPEN(CHARL_ERR_DISK, dataset,
-                  H5Dcreate2(f->h5, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                  "%s: %s cannot be created", f->path, name);
-    CHARL_H5(CHARL_ERR_DISK, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, strings),
-             "%s: %s cannot be written", f->path, name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", f->path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, type, H5Tcopy(H5T_C_S1), "%s", f->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Tset_size(type, longest), "%s", f->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Tset_strpad(type, H5T_STR_NULLPAD), "%s", f->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Tset_cset(type, H5T_CSET_UTF8), "%s", f->path);
+    CHARL_H5_OPEN_CLEANUP(
+        CHARL_ERR_DISK, dataset,
+        H5Dcreate2(f->h5, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+        "%s: %s cannot be created", f->path, name);
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK,
+                     H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, strings),
+                     "%s: %s cannot be written", f->path, name);
 cleanup:
     charl__h5_close(&dataset);
     charl__h5_close(&type);
@@ -94,32 +94,32 @@ static charl_status open_file(charl__prediction_file *f)
     const charl_shape scalar = {0, {0}}, targets = {1, {spec->targets}};
     hid_t fapl = H5I_INVALID_HID;
 
-    CHARL_TRY(charl__commit_begin(f->path, &f->commit));
+    CHARL_TRY_CLEANUP(charl__commit_begin(f->path, &f->commit));
     f->io.fd = f->commit.fd;
-    CHARL_TRY(charl__h5_driver_fapl(&f->io, &fapl));
+    CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&f->io, &fapl));
     charl__h5_begin();
-    CHARL_H5_OPEN(CHARL_ERR_DISK, f->h5,
-                  H5Fcreate(f->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
-                  "%s: cannot be created", f->path);
-    CHARL_TRY(charl__h5_set_text(&site, f->h5, "charl_format", "predictions"));
-    CHARL_TRY(charl__h5_set_i64(&site, f->h5, "step", spec->step));
-    CHARL_TRY(add_array(f, OUTPUT, "output", CHARL_F32, (charl_shape){1, {spec->outputs}}));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, f->h5,
+                          H5Fcreate(f->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
+                          "%s: cannot be created", f->path);
+    CHARL_TRY_CLEANUP(charl__h5_set_text(&site, f->h5, "charl_format", "predictions"));
+    CHARL_TRY_CLEANUP(charl__h5_set_i64(&site, f->h5, "step", spec->step));
+    CHARL_TRY_CLEANUP(add_array(f, OUTPUT, "output", CHARL_F32, (charl_shape){1, {spec->outputs}}));
     if (spec->classes) {
-        CHARL_TRY(add_array(f, PREDICTED, "predicted", CHARL_I32, scalar));
+        CHARL_TRY_CLEANUP(add_array(f, PREDICTED, "predicted", CHARL_I32, scalar));
     }
     if (spec->targets > 0) {
-        CHARL_TRY(add_array(f, TARGET, spec->labels ? "label" : "target",
-                            spec->labels ? CHARL_I32 : CHARL_F32,
-                            spec->labels && spec->targets == 1 ? scalar : targets));
+        CHARL_TRY_CLEANUP(add_array(f, TARGET, spec->labels ? "label" : "target",
+                                    spec->labels ? CHARL_I32 : CHARL_F32,
+                                    spec->labels && spec->targets == 1 ? scalar : targets));
     }
     if (spec->files) {
-        CHARL_TRY(write_strings(f, "/file", NULL, spec->files));
+        CHARL_TRY_CLEANUP(write_strings(f, "/file", NULL, spec->files));
     }
     if (spec->class_names) {
-        CHARL_TRY(write_strings(f, "/class_names", spec->class_names, NULL));
+        CHARL_TRY_CLEANUP(write_strings(f, "/class_names", spec->class_names, NULL));
     }
     if (spec->target_names) {
-        CHARL_TRY(write_strings(f, "/targets", spec->target_names, NULL));
+        CHARL_TRY_CLEANUP(write_strings(f, "/targets", spec->target_names, NULL));
     }
 cleanup:
     charl__h5_close(&fapl);
@@ -133,15 +133,15 @@ charl_status charl__prediction_file_create(const char *path, const charl__predic
     charl__prediction_file *f = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *f, &f));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *f, &f));
     f->spec = *spec;
     f->commit.fd = -1;
     f->h5 = H5I_INVALID_HID;
     for (int k = 0; k < N_ARRAYS; k++) {
         f->array[k].dataset = H5I_INVALID_HID;
     }
-    CHARL_TRY(charl_strdup(path, &f->path));
-    CHARL_TRY(open_file(f));
+    CHARL_TRY_CLEANUP(charl_strdup(path, &f->path));
+    CHARL_TRY_CLEANUP(open_file(f));
     *out = f;
     f = NULL;
 cleanup:
@@ -151,8 +151,6 @@ cleanup:
 
 static charl_status flush(charl__prediction_file *f)
 {
-    charl_status st = CHARL_OK;
-
     for (int k = 0; k < N_ARRAYS && f->filled > 0; k++) {
         if (f->block[k]) {
             CHARL_TRY(charl__h5_array_append(&f->array[k], f->block[k], f->filled));
@@ -160,14 +158,12 @@ static charl_status flush(charl__prediction_file *f)
     }
     f->filled = 0;
     CHARL_TRY(charl__h5_io_check(&f->io, f->path, -1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__prediction_file_put(charl__prediction_file *f, const float *output,
                                         int32_t predicted, const void *target)
 {
-    charl_status st = CHARL_OK;
     const void *const from[N_ARRAYS] = {output, &predicted, target};
 
     for (int k = 0; k < N_ARRAYS; k++) {
@@ -178,8 +174,7 @@ charl_status charl__prediction_file_put(charl__prediction_file *f, const float *
     if (++f->filled == BLOCK_ROWS) {
         CHARL_TRY(flush(f));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void close_handles(charl__prediction_file *f)
@@ -192,15 +187,12 @@ static void close_handles(charl__prediction_file *f)
 
 charl_status charl__prediction_file_finish(charl__prediction_file *f)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(flush(f));
     CHARL_INVARIANT(f->array[OUTPUT].done == f->spec.rows);
     close_handles(f);
     CHARL_TRY(charl__h5_io_check(&f->io, f->path, -1));
     CHARL_TRY(charl__commit_end(&f->commit, NULL, NULL));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__prediction_file_destroy(charl__prediction_file *f)

@@ -15,7 +15,6 @@
 /* What stops the process from opening any file says nothing about this one. */
 static charl_status open_failed(const char *path, int err)
 {
-    charl_status st = CHARL_OK;
     char text[128];
 
     if (strerror_r(err, text, sizeof text) != 0) {
@@ -24,8 +23,7 @@ static charl_status open_failed(const char *path, int err)
     CHARL_REQUIRE(err != EMFILE && err != ENFILE && err != ENOMEM, CHARL_ERR_NOMEM,
                   "%s: cannot be opened: %s", path, text);
     CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s: cannot be opened: %s", path, text);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__regular_open(const char *path, int *fd, int64_t *bytes)
@@ -34,17 +32,17 @@ charl_status charl__regular_open(const char *path, int *fd, int64_t *bytes)
     struct stat s;
 
     *fd = -1;
-    CHARL_TRY(charl__acquire("file descriptor"));
+    CHARL_TRY_CLEANUP(charl__acquire("file descriptor"));
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0) {
         const int err = errno;
 
         charl__drop();
-        CHARL_TRY(open_failed(path, err));
+        CHARL_TRY_CLEANUP(open_failed(path, err));
     }
-    CHARL_REQUIRE(fstat(*fd, &s) == 0 && S_ISREG(s.st_mode), CHARL_ERR_CHECKPOINT,
-                  "%s: is not a regular file", path);
-    CHARL_REQUIRE(s.st_size > 0, CHARL_ERR_CHECKPOINT, "%s: is empty", path);
+    CHARL_REQUIRE_CLEANUP(fstat(*fd, &s) == 0 && S_ISREG(s.st_mode), CHARL_ERR_CHECKPOINT,
+                          "%s: is not a regular file", path);
+    CHARL_REQUIRE_CLEANUP(s.st_size > 0, CHARL_ERR_CHECKPOINT, "%s: is empty", path);
     *bytes = (int64_t)s.st_size;
 cleanup:
     if (st != CHARL_OK) {

@@ -34,30 +34,26 @@ typedef struct place {
 
 static charl_status parse_dtype(const place *at, const json_t *v, charl_dtype *out)
 {
-    charl_status st = CHARL_OK;
     const char *text = json_string_value(v);
 
     CHARL_REQUIRE(text, CHARL_ERR_CHECKPOINT, "%s: %s: dtype must be a string", at->path, at->name);
     for (int i = 0; i < CHARL_DTYPE_COUNT; i++) {
         if (strcmp(text, charl__safetensors_dtype((charl_dtype)i)) == 0) {
             *out = (charl_dtype)i;
-            goto cleanup;
+            return CHARL_OK;
         }
     }
     CHARL_FAIL(CHARL_ERR_CHECKPOINT,
                "%s: %s: element type %.16s cannot be read; there are F32, F16, BF16, U8, U16, U32, "
                "I32, I64",
                at->path, at->name, text);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* A list of counts: *n is their number, of which at most `most` are taken. */
 static charl_status parse_counts(const place *at, const char *key, const json_t *v, int64_t *out,
                                  int most, int *n)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(json_is_array(v) && json_array_size(v) <= (size_t)most, CHARL_ERR_CHECKPOINT,
                   "%s: %s: %s must be a list of at most %d integers", at->path, at->name, key,
                   most);
@@ -70,13 +66,11 @@ static charl_status parse_counts(const place *at, const char *key, const json_t 
                       key);
         out[i] = json_integer_value(item);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status parse_entry(const place *at, const json_t *v, charl__safetensors_entry *e)
 {
-    charl_status st = CHARL_OK;
     charl_checkpoint_tensor *t = &e->tensor;
     int64_t offsets[2], bytes;
     int n = 0;
@@ -98,13 +92,11 @@ static charl_status parse_entry(const place *at, const json_t *v, charl__safeten
                   charl__safetensors_dtype(t->dtype));
     e->begin = offsets[0];
     e->end = offsets[1];
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_metadata(const char *path, const json_t *v, charl_data_schema **schema)
 {
-    charl_status st = CHARL_OK;
     const char *key, *text;
     json_t *value, *root = (json_t *)(uintptr_t)v; /* jansson's loop takes no const */
 
@@ -119,14 +111,12 @@ static charl_status read_metadata(const char *path, const json_t *v, charl_data_
     if (text) {
         CHARL_TRY(charl_data_schema_parse(path, text, schema));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status parse_root(const char *path, json_t *root, charl__safetensors_entry *entries,
                                int64_t *n, charl_data_schema **schema)
 {
-    charl_status st = CHARL_OK;
     const char *key;
     json_t *value;
 
@@ -143,8 +133,7 @@ static charl_status parse_root(const char *path, json_t *root, charl__safetensor
         (*n)++; /* from here on the name is released with the entries */
         CHARL_TRY(parse_entry(&(place){path, name}, value, &entries[*n - 1]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__safetensors_parse(const char *path, const char *json, size_t bytes,
@@ -159,12 +148,13 @@ charl_status charl__safetensors_parse(const char *path, const char *json, size_t
     *out = NULL;
     *n = 0;
     *schema = NULL;
-    CHARL_REQUIRE(root, CHARL_ERR_CHECKPOINT, "%s: the header is not JSON: byte %d: %s", path,
-                  error.position, error.text);
-    CHARL_REQUIRE(json_is_object(root), CHARL_ERR_CHECKPOINT, "%s: the header is not an object",
-                  path);
-    CHARL_TRY(charl_alloc_array((int64_t)json_object_size(root), sizeof *entries, &entries));
-    CHARL_TRY(parse_root(path, root, entries, n, schema));
+    CHARL_REQUIRE_CLEANUP(root, CHARL_ERR_CHECKPOINT, "%s: the header is not JSON: byte %d: %s",
+                          path, error.position, error.text);
+    CHARL_REQUIRE_CLEANUP(json_is_object(root), CHARL_ERR_CHECKPOINT,
+                          "%s: the header is not an object", path);
+    CHARL_TRY_CLEANUP(
+        charl_alloc_array((int64_t)json_object_size(root), sizeof *entries, &entries));
+    CHARL_TRY_CLEANUP(parse_root(path, root, entries, n, schema));
     *out = entries;
     entries = NULL;
 cleanup:
@@ -189,8 +179,6 @@ charl_status charl__safetensors_parse(const char *path, const char *json, size_t
                                       charl__safetensors_entry **out, int64_t *n,
                                       charl_data_schema **schema)
 {
-    charl_status st = CHARL_OK;
-
     (void)json;
     (void)bytes;
     *out = NULL;
@@ -200,8 +188,7 @@ charl_status charl__safetensors_parse(const char *path, const char *json, size_t
         CHARL_ERR_CONFIG,
         "%s: this build cannot read safetensors; HINT install libjansson-dev and build again",
         path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 #endif

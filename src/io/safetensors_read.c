@@ -19,7 +19,6 @@ struct charl_safetensors {
 static charl_status read_header(charl_safetensors *s, int64_t file_bytes, char **json,
                                 int64_t *length)
 {
-    charl_status st = CHARL_OK;
     uint64_t bytes = 0; /* memory is little-endian, as the file */
 
     CHARL_REQUIRE(charl__regular_read(s->fd, &bytes, 8, 0) == 8, CHARL_ERR_CHECKPOINT,
@@ -35,8 +34,7 @@ static charl_status read_header(charl_safetensors *s, int64_t file_bytes, char *
                   "%s: the header cannot be read", s->path);
     CHARL_REQUIRE((*json)[0] == '{', CHARL_ERR_CHECKPOINT,
                   "%s: is not a safetensors file: the header does not begin with {", s->path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int by_offset(const void *a, const void *b)
@@ -55,7 +53,6 @@ static int by_offset(const void *a, const void *b)
 /* The tensors fill what follows the header: no overlap, no hole, nothing beyond the file. */
 static charl_status check_extents(const charl_safetensors *s, int64_t bytes)
 {
-    charl_status st = CHARL_OK;
     int64_t at = 0;
 
     for (int64_t i = 0; i < s->n; i++) {
@@ -70,8 +67,7 @@ static charl_status check_extents(const charl_safetensors *s, int64_t bytes)
     }
     CHARL_REQUIRE(at == bytes, CHARL_ERR_CHECKPOINT, "%s: %lld bytes after the last tensor",
                   s->path, (long long)(bytes - at));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_safetensors_open(const char *path, charl_safetensors **out)
@@ -82,17 +78,18 @@ charl_status charl_safetensors_open(const char *path, charl_safetensors **out)
     int64_t file_bytes = 0, length = 0;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *s, &s));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
     s->fd = -1;
-    CHARL_TRY(charl_strdup(path, &s->path));
-    CHARL_TRY(charl__regular_open(path, &s->fd, &file_bytes));
-    CHARL_TRY(read_header(s, file_bytes, &json, &length));
-    CHARL_TRY(charl__safetensors_parse(path, json, (size_t)length, &s->entries, &s->n, &s->schema));
+    CHARL_TRY_CLEANUP(charl_strdup(path, &s->path));
+    CHARL_TRY_CLEANUP(charl__regular_open(path, &s->fd, &file_bytes));
+    CHARL_TRY_CLEANUP(read_header(s, file_bytes, &json, &length));
+    CHARL_TRY_CLEANUP(
+        charl__safetensors_parse(path, json, (size_t)length, &s->entries, &s->n, &s->schema));
     if (s->n > 0) {
         qsort(s->entries, (size_t)s->n, sizeof *s->entries, by_offset);
     }
     s->data = 8 + length;
-    CHARL_TRY(check_extents(s, file_bytes - s->data));
+    CHARL_TRY_CLEANUP(check_extents(s, file_bytes - s->data));
     *out = s;
     s = NULL;
 cleanup:
@@ -140,7 +137,6 @@ const charl_checkpoint_tensor *charl_safetensors_find(const charl_safetensors *s
 charl_status charl_safetensors_read(const charl_safetensors *s, const charl_checkpoint_tensor *t,
                                     void *dst)
 {
-    charl_status st = CHARL_OK;
     const charl__safetensors_entry *e = NULL;
 
     for (int64_t i = 0; i < s->n; i++) {
@@ -150,6 +146,5 @@ charl_status charl_safetensors_read(const charl_safetensors *s, const charl_chec
     CHARL_REQUIRE(charl__regular_read(s->fd, dst, e->end - e->begin, s->data + e->begin) ==
                       e->end - e->begin,
                   CHARL_ERR_CHECKPOINT, "%s: %s cannot be read", s->path, e->tensor.name);
-cleanup:
-    return st;
+    return CHARL_OK;
 }

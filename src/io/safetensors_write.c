@@ -37,8 +37,6 @@ static int by_width(const void *a, const void *b)
 
 static charl_status check(item *sorted, int64_t n)
 {
-    charl_status st = CHARL_OK;
-
     for (int64_t i = 0; i < n; i++) {
         const item t = sorted[i];
         const int64_t bytes = charl__ckpt_bytes(t->dtype, &t->shape);
@@ -56,14 +54,11 @@ static charl_status check(item *sorted, int64_t n)
         CHARL_REQUIRE(by_name(&sorted[i - 1], &sorted[i]) != 0, CHARL_ERR_INVALID,
                       "safetensors: %s is given twice", sorted[i]->name);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status put_entry(charl__text *t, item tensor, int64_t begin)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__text_append(t, ",", 1));
     CHARL_TRY(charl__text_json(t, tensor->name));
     CHARL_TRY(charl__text_printf(t, ":{\"dtype\":\"%s\",\"shape\":[",
@@ -74,8 +69,7 @@ static charl_status put_entry(charl__text *t, item tensor, int64_t begin)
     CHARL_TRY(
         charl__text_printf(t, "],\"data_offsets\":[%lld,%lld]}", (long long)begin,
                            (long long)(begin + charl__ckpt_bytes(tensor->dtype, &tensor->shape))));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status put_metadata(charl__text *t, const charl_data_schema *schema)
@@ -83,13 +77,13 @@ static charl_status put_metadata(charl__text *t, const charl_data_schema *schema
     charl_status st = CHARL_OK;
     char *json = NULL;
 
-    CHARL_TRY(charl__text_printf(t, "\"__metadata__\":{\"format\":\"pt\""));
+    CHARL_TRY_CLEANUP(charl__text_printf(t, "\"__metadata__\":{\"format\":\"pt\""));
     if (schema) {
-        CHARL_TRY(charl_data_schema_print(schema, &json));
-        CHARL_TRY(charl__text_printf(t, ",\"%s\":", CHARL__SAFETENSORS_SCHEMA));
-        CHARL_TRY(charl__text_json(t, json));
+        CHARL_TRY_CLEANUP(charl_data_schema_print(schema, &json));
+        CHARL_TRY_CLEANUP(charl__text_printf(t, ",\"%s\":", CHARL__SAFETENSORS_SCHEMA));
+        CHARL_TRY_CLEANUP(charl__text_json(t, json));
     }
-    CHARL_TRY(charl__text_append(t, "}", 1));
+    CHARL_TRY_CLEANUP(charl__text_append(t, "}", 1));
 cleanup:
     charl_free(json);
     return st;
@@ -98,7 +92,6 @@ cleanup:
 static charl_status put_header(charl__text *t, const item *sorted, int64_t n,
                                const charl_data_schema *schema)
 {
-    charl_status st = CHARL_OK;
     int64_t at = 0;
 
     CHARL_TRY(charl__text_append(t, "{", 1));
@@ -114,8 +107,7 @@ static charl_status put_header(charl__text *t, const item *sorted, int64_t n,
     CHARL_REQUIRE(t->length <= CHARL__SAFETENSORS_HEADER, CHARL_ERR_INVALID,
                   "safetensors: the names and shapes take %zu bytes, at most %d are allowed",
                   t->length, CHARL__SAFETENSORS_HEADER);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status write_file(const char *path, const charl__text *header, const item *sorted,
@@ -125,15 +117,15 @@ static charl_status write_file(const char *path, const charl__text *header, cons
     const uint64_t length = header->length; /* memory is little-endian, as the file */
     charl__commit c;
 
-    CHARL_TRY(charl__commit_begin(path, &c));
-    CHARL_TRY(charl__commit_write(&c, &length, sizeof length));
-    CHARL_TRY(charl__commit_write(&c, header->data, header->length));
+    CHARL_TRY_CLEANUP(charl__commit_begin(path, &c));
+    CHARL_TRY_CLEANUP(charl__commit_write(&c, &length, sizeof length));
+    CHARL_TRY_CLEANUP(charl__commit_write(&c, header->data, header->length));
     for (int64_t i = 0; i < n; i++) {
         const int64_t bytes = charl__ckpt_bytes(sorted[i]->dtype, &sorted[i]->shape);
 
-        CHARL_TRY(charl__commit_write(&c, sorted[i]->data, (size_t)bytes));
+        CHARL_TRY_CLEANUP(charl__commit_write(&c, sorted[i]->data, (size_t)bytes));
     }
-    CHARL_TRY(charl__commit_end(&c, NULL, NULL));
+    CHARL_TRY_CLEANUP(charl__commit_end(&c, NULL, NULL));
 cleanup:
     charl__commit_fini(&c);
     return st;
@@ -146,14 +138,14 @@ charl_status charl_safetensors_save(const char *path, const charl_checkpoint_ten
     charl__text header = {0};
     item *sorted = NULL;
 
-    CHARL_TRY(charl_alloc_array(n_tensors, sizeof *sorted, &sorted));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n_tensors, sizeof *sorted, &sorted));
     for (int64_t i = 0; i < n_tensors; i++) {
         sorted[i] = &tensors[i];
     }
-    CHARL_TRY(check(sorted, n_tensors));
+    CHARL_TRY_CLEANUP(check(sorted, n_tensors));
     qsort(sorted, (size_t)n_tensors, sizeof *sorted, by_width);
-    CHARL_TRY(put_header(&header, sorted, n_tensors, schema));
-    CHARL_TRY(write_file(path, &header, sorted, n_tensors));
+    CHARL_TRY_CLEANUP(put_header(&header, sorted, n_tensors, schema));
+    CHARL_TRY_CLEANUP(write_file(path, &header, sorted, n_tensors));
 cleanup:
     charl__text_fini(&header);
     charl_free(sorted);

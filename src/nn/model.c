@@ -36,28 +36,24 @@ void charl_model_destroy(charl_model *m)
 
 charl_status charl_layer_defaults(const char *type, void *config)
 {
-    charl_status st = CHARL_OK;
     const charl_layer_type *t = charl__layer_type_find(type);
 
     CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "there is no layer type %s", type);
     if (t->config_size) {
         memcpy(config, t->defaults, t->config_size);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The caller's string need not live as long as the model. */
 static charl_status adopt_activation(const charl_layer_key *k, const char **name)
 {
-    charl_status st = CHARL_OK;
     const char *known = *name ? charl__activation_find(*name) : NULL;
 
     CHARL_REQUIRE(!*name || known, CHARL_ERR_CONFIG, "%s is %s; it can be %s", k->name, *name,
                   charl_activation_names());
     *name = known;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int count_choices(const char *choices)
@@ -73,23 +69,19 @@ static int count_choices(const char *choices)
 /* The layer's own name lives as long as the model. */
 static charl_status adopt_layer(const charl_model *m, const charl_layer_key *k, const char **name)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; *name && i < m->count; i++) {
         if (strcmp(m->layer[i].name, *name) == 0) {
             *name = m->layer[i].name;
-            goto cleanup;
+            return CHARL_OK;
         }
     }
     CHARL_REQUIRE(!*name, CHARL_ERR_CONFIG, "%s is %s; no layer before this one has that name",
                   k->name, *name);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_key(const charl_model *m, const charl_layer_key *k, unsigned char *config)
 {
-    charl_status st = CHARL_OK;
     void *at = config + k->offset;
 
     switch (k->kind) {
@@ -121,22 +113,18 @@ static charl_status check_key(const charl_model *m, const charl_layer_key *k, un
     case CHARL_KEY_BOOL:
         break;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status reserve(charl_model *m)
 {
-    charl_status st = CHARL_OK;
-
     if (m->count == m->capacity) {
         const int capacity = m->capacity ? 2 * m->capacity : 8;
 
         CHARL_TRY(charl_realloc((size_t)capacity * sizeof *m->layer, &m->layer));
         m->capacity = capacity;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_model_add(charl_model *m, const char *name, const char *type, const void *config)
@@ -158,13 +146,12 @@ charl_status charl_model_add(charl_model *m, const char *name, const char *type,
         st = check_key(m, &l.type->keys[i], l.config);
         if (st != CHARL_OK) {
             charl__error_prefix("layer %s: ", name);
-            goto cleanup;
+            return st;
         }
     }
     CHARL_TRY(reserve(m));
     CHARL_TRY(charl_strdup(name, &l.name));
     m->layer[m->count++] = l;
-cleanup:
     return st;
 }
 
@@ -193,19 +180,15 @@ const char *charl_model_get_tie(const charl_model *m, int i)
 /* The dotted name of a part of a layer. */
 static charl_status join(const char *layer, const char *suffix, char name[CHARL_LAYER_MAX_NAME])
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE((size_t)snprintf(name, CHARL_LAYER_MAX_NAME, "%s.%s", layer, suffix) <
                       CHARL_LAYER_MAX_NAME,
                   CHARL_ERR_CONFIG, "the name of layer %.40s... is too long", layer);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status declare(const charl_layer_build *b, const char *suffix,
                             const charl_param_spec *spec, charl_param **out)
 {
-    charl_status st = CHARL_OK;
     charl_param_spec full = *spec;
     char name[CHARL_LAYER_MAX_NAME], have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
 
@@ -220,8 +203,7 @@ static charl_status declare(const charl_layer_build *b, const char *suffix,
                   CHARL_ERR_SHAPE, "%s has shape %s, this input needs %s", name,
                   charl_shape_format(&charl_param_get_spec(*out)->shape, have),
                   charl_shape_format(&spec->shape, want));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_var *param_of(const charl_layer_build *b, const char *suffix,

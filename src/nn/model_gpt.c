@@ -8,7 +8,6 @@ static const double init_std = 0.02;
 
 static charl_status add_embeddings(charl_model *m, const charl_gpt_config *c)
 {
-    charl_status st = CHARL_OK;
     const charl_embedding_config tokens = {
         .vocab = c->vocab, .dim = c->n_embd, .init_std = init_std};
     const charl_position_embedding_config positions = {.block_size = c->block_size,
@@ -22,13 +21,11 @@ static charl_status add_embeddings(charl_model *m, const charl_gpt_config *c)
     if (c->dropout > 0) {
         CHARL_TRY(charl_model_add(m, "drop", "dropout", &dropout));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_blocks(charl_model *m, const charl_gpt_config *c)
 {
-    charl_status st = CHARL_OK;
     charl_transformer_block_config block;
     char name[32];
 
@@ -45,29 +42,25 @@ static charl_status add_blocks(charl_model *m, const charl_gpt_config *c)
         snprintf(name, sizeof name, "h.%lld", (long long)i);
         CHARL_TRY(charl_model_add(m, name, "transformer_block", &block));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_norm(charl_model *m, const charl_gpt_config *c)
 {
-    charl_status st = CHARL_OK;
     charl_norm_config norm;
 
     if (c->norm == CHARL_BLOCK_RMS_NORM) {
         CHARL_TRY(charl_model_add(m, "ln_f", "rms_norm", NULL));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl_layer_defaults("layer_norm", &norm));
     norm.bias = c->bias;
     CHARL_TRY(charl_model_add(m, "ln_f", "layer_norm", &norm));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_head(charl_model *m, const charl_gpt_config *c)
 {
-    charl_status st = CHARL_OK;
     charl_linear_config head;
 
     CHARL_TRY(charl_layer_defaults("linear", &head));
@@ -76,14 +69,11 @@ static charl_status add_head(charl_model *m, const charl_gpt_config *c)
     head.init_std = init_std;
     head.tie = c->tie_weights ? "wte" : NULL;
     CHARL_TRY(charl_model_add(m, "lm_head", "linear", &head));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *c)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(c->vocab >= 1 && c->n_layer >= 1 && c->n_head >= 1, CHARL_ERR_CONFIG,
                   "a gpt needs a vocabulary, layers and heads");
     CHARL_REQUIRE(c->n_embd >= 1 && c->n_embd % c->n_head == 0, CHARL_ERR_CONFIG,
@@ -93,6 +83,5 @@ charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *c)
     CHARL_TRY(add_blocks(m, c));
     CHARL_TRY(add_norm(m, c));
     CHARL_TRY(add_head(m, c));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -47,7 +47,6 @@ bool charl__resnet_has_depth(int64_t depth)
 /* Everything before the first block. */
 static charl_status add_stem(charl_model *m, int64_t width, bool small_images)
 {
-    charl_status st = CHARL_OK;
     const int64_t kernel = small_images ? 3 : 7, stride = small_images ? 1 : 2;
     const charl_pool2d_config pool = {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
     const charl_conv2d_config conv = {.channels = width,
@@ -66,13 +65,11 @@ static charl_status add_stem(charl_model *m, int64_t width, bool small_images)
     if (!small_images) {
         CHARL_TRY(charl_model_add(m, "maxpool", "max_pool2d", &pool));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_blocks(charl_model *m, const struct variant *v, int64_t width)
 {
-    charl_status st = CHARL_OK;
     const int64_t expansion = v->kind == CHARL_RESIDUAL_BOTTLENECK ? BOTTLENECK_EXPANSION : 1;
     char name[32];
 
@@ -87,13 +84,11 @@ static charl_status add_blocks(charl_model *m, const struct variant *v, int64_t 
             CHARL_TRY(charl_model_add(m, name, "residual_block", &block));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_model_add_resnet(charl_model *m, const charl_resnet_config *c)
 {
-    charl_status st = CHARL_OK;
     const struct variant *v = find_variant(c->depth);
     const charl_linear_config fc = {.out = c->outputs, .bias = true};
     bool small_images;
@@ -109,6 +104,5 @@ charl_status charl_model_add_resnet(charl_model *m, const charl_resnet_config *c
     CHARL_TRY(add_blocks(m, v, width));
     CHARL_TRY(charl_model_add(m, "avgpool", "global_avg_pool", NULL));
     CHARL_TRY(charl_model_add(m, "fc", "linear", &fc));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

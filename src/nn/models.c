@@ -21,7 +21,6 @@ static charl_status add_activation(charl_model *m, const char *prefix, int i,
 
 charl_status charl_model_add_mlp(charl_model *m, const charl_mlp_config *c)
 {
-    charl_status st = CHARL_OK;
     const charl_dropout_config dropout = {c->dropout};
     charl_linear_config linear = {.bias = !c->batch_norm};
 
@@ -40,13 +39,11 @@ charl_status charl_model_add_mlp(charl_model *m, const charl_mlp_config *c)
     }
     linear = (charl_linear_config){.out = c->outputs, .bias = true};
     CHARL_TRY(add_numbered(m, "fc", c->n_hidden + 1, "linear", &linear));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *c)
 {
-    charl_status st = CHARL_OK;
     const charl_pool2d_config pool = {.kernel = {2, 2}};
     charl_conv2d_config conv;
 
@@ -65,6 +62,5 @@ charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *c)
         CHARL_TRY(add_numbered(m, "pool", i + 1, "max_pool2d", &pool));
     }
     CHARL_TRY(charl_model_add_mlp(m, &c->head));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

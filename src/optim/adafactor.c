@@ -61,7 +61,7 @@ static charl_status prepare(charl_optimizer *o)
     int64_t partial = 1, mean = 1;
     float *size = NULL;
 
-    CHARL_TRY(charl_alloc_array(count, sizeof *size, &size));
+    CHARL_TRY_CLEANUP(charl_alloc_array(count, sizeof *size, &size));
     for (int i = 0; i < count; i++) {
         const charl_param *p = o->set->param[i];
 
@@ -74,16 +74,16 @@ static charl_status prepare(charl_optimizer *o)
             mean = v.batch > mean ? v.batch : mean;
         }
     }
-    CHARL_TRY(charl__tensor_sums_create(o->set, &o->sums));
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "adafactor direction",
-                                   &o->scratch[DIRECTION]));
-    CHARL_TRY(
+    CHARL_TRY_CLEANUP(charl__tensor_sums_create(o->set, &o->sums));
+    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4,
+                                           "adafactor direction", &o->scratch[DIRECTION]));
+    CHARL_TRY_CLEANUP(
         charl__buffer_create(o->set->dev, (size_t)count * 4, "adafactor sizes", &o->scratch[SIZE]));
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[SIZE], 0, size, (size_t)count * 4,
-                                  true));
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)partial * 4, "adafactor columns",
-                                   &o->scratch[PARTIAL]));
-    CHARL_TRY(
+    CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[SIZE], 0, size,
+                                          (size_t)count * 4, true));
+    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)partial * 4, "adafactor columns",
+                                           &o->scratch[PARTIAL]));
+    CHARL_TRY_CLEANUP(
         charl__buffer_create(o->set->dev, (size_t)mean * 4, "adafactor means", &o->scratch[MEAN]));
 cleanup:
     charl_free(size);
@@ -100,7 +100,6 @@ static charl_arg direction_of(const charl_optimizer *o, const charl_param *p)
 
 static charl_status update_factors(const charl_optimizer *o, const charl_param *p, const view *v)
 {
-    charl_status st = CHARL_OK;
     const size_t wide = (size_t)((v->cols + GROUP - 1) / GROUP * GROUP);
     charl_launch mean = {.file = "optim/adafactor",
                          .entry = "charl_adafactor_mean",
@@ -133,13 +132,11 @@ static charl_status update_factors(const charl_optimizer *o, const charl_param *
                                           charl__raw(CHARL_ARG_IN, o->scratch[PARTIAL]),
                                           charl__i64(v->rows), charl__i64(v->cols)}}));
     CHARL_TRY(charl__launch(o->set->dev, &mean));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status direct(const charl_optimizer *o, const charl_param *p)
 {
-    charl_status st = CHARL_OK;
     charl_optimizer_update u = {
         .file = "optim/adafactor", .entry = "charl_adafactor_vector", .own = {direction_of(o, p)}};
 
@@ -164,14 +161,11 @@ static charl_status direct(const charl_optimizer *o, const charl_param *p)
         u.own[2] = charl__f32(o->config.eps);
     }
     CHARL_TRY(charl__optimizer_update(o, p, &u));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < o->set->count; i++) {
         if (o->set->param[i]->spec.trainable) {
             CHARL_TRY(direct(o, o->set->param[i]));
@@ -189,8 +183,7 @@ static charl_status enqueue(const charl_optimizer *o)
                     charl__raw(CHARL_ARG_IN, o->scratch[SIZE]),
                     charl__raw(CHARL_ARG_IN, o->sums->square), charl__i32(o->set->count)},
         }));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Means of the squares of n elements, `step` apart. */

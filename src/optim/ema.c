@@ -5,12 +5,9 @@
 
 charl_status charl__ema_create(charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->own_elements * 4,
                                    "moving average of the weights", &o->ema));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__ema_enqueue(const charl_optimizer *o)
@@ -45,7 +42,6 @@ static charl_status exchange_range(const charl_optimizer *o, charl_param_range r
 
 charl_status charl_optimizer_exchange_ema(charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     int64_t at = 0;
 
     CHARL_REQUIRE(o->ema, CHARL_ERR_INVALID, "%s keeps no moving average", o->type->name);
@@ -58,38 +54,28 @@ charl_status charl_optimizer_exchange_ema(charl_optimizer *o)
     if (!o->is_divided) {
         CHARL_TRY(charl__params_refresh(o->set));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check(const charl_optimizer *o, const charl_param *p)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(o->ema && p->set == o->set && p->spec.trainable, CHARL_ERR_INVALID,
                   "there is no moving average of %s", p->spec.name);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_optimizer_read_ema(const charl_optimizer *o, const charl_param *p, float *dst)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check(o, p));
     CHARL_TRY(charl__own_read(o, o->ema, p, dst));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_optimizer_write_ema(charl_optimizer *o, const charl_param *p, const float *src)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check(o, p));
     CHARL_TRY(charl__own_write(o, o->ema, p, src));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_optimizer_reset_ema(charl_optimizer *o)
@@ -108,6 +94,5 @@ charl_status charl_optimizer_reset_ema(charl_optimizer *o)
             CHARL_TRY(st);
         }
     }
-cleanup:
     return st;
 }

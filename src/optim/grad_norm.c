@@ -79,7 +79,6 @@ static charl_status finish(const charl_optimizer *o, charl_arg last, int64_t n)
 
 charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     charl_arg in = charl__raw(CHARL_ARG_IN, o->set->sum);
     int64_t n = o->set->elements, at = 0;
 
@@ -91,8 +90,7 @@ charl_status charl__grad_norm_enqueue(const charl_optimizer *o)
         at += n;
     } while (n > RANGE);
     CHARL_TRY(finish(o, in, n));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__restore_enqueue(const charl_optimizer *o)

@@ -20,15 +20,16 @@ static charl_status prepare(charl_optimizer *o)
     const size_t bytes = (size_t)o->set->count * sizeof(uint32_t);
     uint32_t *matrix = NULL;
 
-    CHARL_TRY(charl__tensor_sums_create(o->set, &o->sums));
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4, "lamb direction",
-                                   &o->scratch[DIRECTION]));
-    CHARL_TRY(charl_alloc_array(o->set->count, sizeof *matrix, &matrix));
+    CHARL_TRY_CLEANUP(charl__tensor_sums_create(o->set, &o->sums));
+    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, (size_t)o->set->elements * 4,
+                                           "lamb direction", &o->scratch[DIRECTION]));
+    CHARL_TRY_CLEANUP(charl_alloc_array(o->set->count, sizeof *matrix, &matrix));
     for (int i = 0; i < o->set->count; i++) {
         matrix[i] = o->set->param[i]->spec.shape.ndim > 1;
     }
-    CHARL_TRY(charl__buffer_create(o->set->dev, bytes, "lamb table", &o->scratch[MATRIX]));
-    CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[MATRIX], 0, matrix, bytes, true));
+    CHARL_TRY_CLEANUP(charl__buffer_create(o->set->dev, bytes, "lamb table", &o->scratch[MATRIX]));
+    CHARL_TRY_CLEANUP(
+        charl__buffer_write(CHARL_QUEUE_COMPUTE, o->scratch[MATRIX], 0, matrix, bytes, true));
 cleanup:
     charl_free(matrix);
     return st;
@@ -36,7 +37,6 @@ cleanup:
 
 static charl_status enqueue(const charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     const charl_optimizer_config *c = &o->config;
 
     CHARL_TRY(charl__optimizer_update(
@@ -62,8 +62,7 @@ static charl_status enqueue(const charl_optimizer *o)
                     charl__raw(CHARL_ARG_IN, o->scratch[MATRIX]),
                     charl__raw(CHARL_ARG_IN, o->sums->square), charl__i32(o->set->count)},
         }));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void reference(const charl_optimizer_reference *r)

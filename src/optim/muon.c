@@ -52,7 +52,6 @@ static bool state_shape(int k, const charl_param *p, charl_shape *out)
 
 static charl_status prepare(charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     int64_t largest = 1, square = 1;
 
     for (int i = 0; i < o->set->count; i++) {
@@ -74,8 +73,7 @@ static charl_status prepare(charl_optimizer *o)
         charl__buffer_create(o->set->dev, (size_t)square * 4, "muon square", &o->scratch[SQUARE]));
     CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)square * 4, "muon square",
                                    &o->scratch[POLYNOMIAL]));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_arg direction_of(charl_arg_kind kind, const charl_optimizer *o, const charl_param *p)
@@ -123,7 +121,6 @@ static charl_status multiply_self(charl_device *dev, const charl_tensor *x, char
 static charl_status iterate(charl_device *dev, const charl_tensor *x, charl_tensor *square,
                             charl_tensor *polynomial, charl_tensor *out)
 {
-    charl_status st = CHARL_OK;
     const int64_t rows = x->shape.dim[0], cols = x->shape.dim[1], k = square->shape.dim[0];
     const bool flat = rows <= cols;
 
@@ -146,8 +143,7 @@ static charl_status iterate(charl_device *dev, const charl_tensor *x, charl_tens
                                              .n = cols,
                                              .k = k,
                                              .label = "muon"}));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The direction of p, orthogonalised: afterwards in scratch OTHER. */
@@ -159,12 +155,13 @@ static charl_status orthogonalise(const charl_optimizer *o, const charl_param *p
     const charl_shape shape = {2, {rows, cols}}, side = {2, {k, k}};
     charl_tensor *x[2] = {NULL, NULL}, *square = NULL, *polynomial = NULL;
 
-    CHARL_TRY(charl__tensor_view(o->scratch[DIRECTION], CHARL_F32, &shape, p->offset, &x[0]));
-    CHARL_TRY(charl__tensor_view(o->scratch[OTHER], CHARL_F32, &shape, 0, &x[1]));
-    CHARL_TRY(charl__tensor_view(o->scratch[SQUARE], CHARL_F32, &side, 0, &square));
-    CHARL_TRY(charl__tensor_view(o->scratch[POLYNOMIAL], CHARL_F32, &side, 0, &polynomial));
+    CHARL_TRY_CLEANUP(
+        charl__tensor_view(o->scratch[DIRECTION], CHARL_F32, &shape, p->offset, &x[0]));
+    CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[OTHER], CHARL_F32, &shape, 0, &x[1]));
+    CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[SQUARE], CHARL_F32, &side, 0, &square));
+    CHARL_TRY_CLEANUP(charl__tensor_view(o->scratch[POLYNOMIAL], CHARL_F32, &side, 0, &polynomial));
     for (int i = 0; i < STEPS; i++) {
-        CHARL_TRY(iterate(o->set->dev, x[i % 2], square, polynomial, x[(i + 1) % 2]));
+        CHARL_TRY_CLEANUP(iterate(o->set->dev, x[i % 2], square, polynomial, x[(i + 1) % 2]));
     }
 cleanup:
     charl_tensor_release(x[0]);
@@ -176,7 +173,6 @@ cleanup:
 
 static charl_status update_hidden(const charl_optimizer *o, const charl_param *p)
 {
-    charl_status st = CHARL_OK;
     const size_t elements = (size_t)charl__param_blocks(p) * CHARL_PARAM_ALIGN;
     charl_arg square = charl__raw(CHARL_ARG_IN, o->sums->square);
 
@@ -195,13 +191,11 @@ static charl_status update_hidden(const charl_optimizer *o, const charl_param *p
                                   .own = {charl__raw(CHARL_ARG_IN, o->scratch[OTHER]),
                                           charl__i64(charl_shape_count(&p->spec.shape)),
                                           charl__f32((float)scale_of(&p->spec.shape))}}));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     const float momentum = o->config.momentum;
 
     for (int i = 0; i < o->set->count; i++) {
@@ -226,8 +220,7 @@ static charl_status enqueue(const charl_optimizer *o)
             CHARL_TRY(update_hidden(o, o->set->param[i]));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* out[m, n] = a[m, k] b[k, n]; an operand is read transposed where asked. */

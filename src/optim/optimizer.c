@@ -41,7 +41,6 @@ charl_optimizer_config charl_optimizer_defaults(const char *type)
 
 static charl_status check(const charl_optimizer_config *c)
 {
-    charl_status st = CHARL_OK;
     char names[256];
 
     CHARL_REQUIRE(find(c->type), CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s",
@@ -61,8 +60,7 @@ static charl_status check(const charl_optimizer_config *c)
                   (double)c->grad_clip);
     CHARL_REQUIRE(c->ema_decay >= 0 && c->ema_decay < 1, CHARL_ERR_CONFIG,
                   "train.ema_decay must lie in [0, 1): %g", c->ema_decay);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static float decay_of(const charl_optimizer *o, const charl_param *p)
@@ -82,7 +80,7 @@ static charl_status upload_table(charl_optimizer *o)
     const int64_t blocks = o->set->elements / CHARL_PARAM_ALIGN;
     float *table = NULL;
 
-    CHARL_TRY(charl_alloc_array(2 * blocks, sizeof *table, &table));
+    CHARL_TRY_CLEANUP(charl_alloc_array(2 * blocks, sizeof *table, &table));
     for (int i = 0; i < o->set->count; i++) {
         const charl_param *p = o->set->param[i];
         const int64_t first = p->offset / CHARL_PARAM_ALIGN;
@@ -92,8 +90,9 @@ static charl_status upload_table(charl_optimizer *o)
             table[2 * b + 1] = p->settings.lr_scale;
         }
     }
-    CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)blocks * 8, "optimizer table", &o->table));
-    CHARL_TRY(
+    CHARL_TRY_CLEANUP(
+        charl__buffer_create(o->set->dev, (size_t)blocks * 8, "optimizer table", &o->table));
+    CHARL_TRY_CLEANUP(
         charl__buffer_write(CHARL_QUEUE_COMPUTE, o->table, 0, table, (size_t)blocks * 8, true));
 cleanup:
     charl_free(table);
@@ -102,7 +101,6 @@ cleanup:
 
 static charl_status allocate(charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     charl_device *dev = o->set->dev;
 
     CHARL_TRY(charl__optimizer_create_states(o));
@@ -121,8 +119,7 @@ static charl_status allocate(charl_optimizer *o)
     if (o->type->prepare) {
         CHARL_TRY(o->type->prepare(o));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Remember the running statistics. */
@@ -132,9 +129,9 @@ static charl_status enqueue_begin(const charl_optimizer *o)
     const charl_shape shape = {1, {o->set->buffer_elements}};
     charl_tensor *from = NULL, *to = NULL;
 
-    CHARL_TRY(charl__tensor_view(o->set->buffers, CHARL_F32, &shape, 0, &from));
-    CHARL_TRY(charl__tensor_view(o->before, CHARL_F32, &shape, 0, &to));
-    CHARL_TRY(charl__tensor_copy(from, to));
+    CHARL_TRY_CLEANUP(charl__tensor_view(o->set->buffers, CHARL_F32, &shape, 0, &from));
+    CHARL_TRY_CLEANUP(charl__tensor_view(o->before, CHARL_F32, &shape, 0, &to));
+    CHARL_TRY_CLEANUP(charl__tensor_copy(from, to));
 cleanup:
     charl_tensor_release(from);
     charl_tensor_release(to);
@@ -169,7 +166,6 @@ static charl_status record(charl_optimizer *o)
         st = charl__params_refresh(o->set);
     }
     CHARL_TRY(charl__record_end(o->set->dev, st));
-cleanup:
     return st;
 }
 
@@ -181,11 +177,12 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
     charl_optimizer *o = NULL;
 
     *out = NULL;
-    CHARL_TRY(check(config));
-    CHARL_REQUIRE(set->sum && set->elements > 0, CHARL_ERR_INVALID,
-                  "an optimizer needs a set whose training graph has been compiled and that has "
-                  "something to train");
-    CHARL_TRY(charl_alloc(sizeof *o, &o));
+    CHARL_TRY_CLEANUP(check(config));
+    CHARL_REQUIRE_CLEANUP(
+        set->sum && set->elements > 0, CHARL_ERR_INVALID,
+        "an optimizer needs a set whose training graph has been compiled and that has "
+        "something to train");
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *o, &o));
     o->set = set;
     o->config = *config;
     o->type = find(config->type);
@@ -193,12 +190,12 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
     o->n_states = o->type->count_states(config);
     o->steps = steps;
     if (!steps) {
-        CHARL_TRY(charl__steps_create(set->dev, 4, &o->own_steps));
+        CHARL_TRY_CLEANUP(charl__steps_create(set->dev, 4, &o->own_steps));
         o->steps = o->own_steps;
     }
-    CHARL_TRY(charl__own_create(o, own));
-    CHARL_TRY(allocate(o));
-    CHARL_TRY(record(o));
+    CHARL_TRY_CLEANUP(charl__own_create(o, own));
+    CHARL_TRY_CLEANUP(allocate(o));
+    CHARL_TRY_CLEANUP(record(o));
     *out = o;
     o = NULL;
 cleanup:
@@ -266,14 +263,12 @@ int charl__optimizer_launches(const charl_optimizer *o)
 
 charl_status charl__optimizer_warm_up(charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
     const charl_step idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_TRY(charl__steps_push(o->steps, &idle));
     CHARL_TRY(charl__recording_replay(o->recording, 0, charl__recording_count(o->recording)));
     CHARL_TRY(charl_device_sync(o->set->dev));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether an argument is an arena of which this process keeps its own ranges. */
@@ -358,13 +353,12 @@ static charl_status update_range(const charl_optimizer *o, charl_param_range ran
 charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param *p,
                                      const charl_optimizer_update *u)
 {
-    charl_status st = CHARL_OK;
     int64_t kept_at = 0;
 
     if (p) {
         CHARL_TRY(update_range(
             o, (charl_param_range){p->offset, charl__param_blocks(p) * CHARL_PARAM_ALIGN}, 0, u));
-        goto cleanup;
+        return CHARL_OK;
     }
     for (int i = 0; i < o->n_own; i++) {
         if (o->own[i].count > 0) {
@@ -372,14 +366,11 @@ charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param
         }
         kept_at += o->own[i].count;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_optimizer_step(charl_optimizer *o, float lr)
 {
-    charl_status st = CHARL_OK;
-
     if (o->own_steps) {
         charl_step step = {.commit = 1};
 
@@ -389,8 +380,7 @@ charl_status charl_optimizer_step(charl_optimizer *o, float lr)
     CHARL_TRY(
         charl__recording_replay(o->recording, o->n_begin, charl__recording_count(o->recording)));
     o->t++;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The trainable parameter that covers element `at` of the arena. */
@@ -432,14 +422,12 @@ void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r
 
 charl_status charl_optimizer_get_report(charl_optimizer *o, charl_optimizer_report *out)
 {
-    charl_status st = CHARL_OK;
     charl_norm_record r = {0};
 
     *out = (charl_optimizer_report){0};
     CHARL_TRY(charl__optimizer_fetch_norm(o, &r));
     charl__optimizer_judge(o, &r, out);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__optimizer_begin(charl_optimizer *o)

@@ -16,7 +16,6 @@ static bool shape_of(const charl_optimizer *o, int k, const charl_param *p, char
 
 static charl_status create_state(charl_optimizer *o, int k)
 {
-    charl_status st = CHARL_OK;
     int64_t end = 0;
 
     for (int i = 0; i < o->set->count; i++) {
@@ -30,21 +29,17 @@ static charl_status create_state(charl_optimizer *o, int k)
     }
     end = o->type->state_shape ? end : o->own_elements;
     CHARL_TRY(charl__buffer_create(o->set->dev, (size_t)end * 4, "optimizer state", &o->state[k]));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__optimizer_create_states(charl_optimizer *o)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(
         charl_alloc_array((int64_t)o->n_states * o->set->count, sizeof *o->state_at, &o->state_at));
     for (int k = 0; k < o->n_states; k++) {
         CHARL_TRY(create_state(o, k));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_arg charl__optimizer_state(const charl_optimizer *o, int k, const charl_param *p)
@@ -75,7 +70,6 @@ bool charl_optimizer_get_state_shape(const charl_optimizer *o, int k, const char
 static charl_status locate(const charl_optimizer *o, int k, const charl_param *p, size_t *offset,
                            size_t *bytes)
 {
-    charl_status st = CHARL_OK;
     charl_shape shape;
 
     *offset = *bytes = 0;
@@ -83,14 +77,12 @@ static charl_status locate(const charl_optimizer *o, int k, const charl_param *p
                   "%s keeps no state %d of %s", o->type->name, k, p->spec.name);
     *offset = (size_t)o->state_at[k * o->set->count + p->index] * 4;
     *bytes = (size_t)charl_shape_count(&shape) * 4;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const charl_param *p,
                                         float *dst)
 {
-    charl_status st = CHARL_OK;
     size_t offset, bytes;
 
     CHARL_TRY(locate(o, k, p, &offset, &bytes));
@@ -98,14 +90,12 @@ charl_status charl_optimizer_read_state(const charl_optimizer *o, int k, const c
         return charl__own_read(o, o->state[k], p, dst);
     }
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, o->state[k], offset, dst, bytes, true));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_param *p,
                                          const float *src)
 {
-    charl_status st = CHARL_OK;
     size_t offset, bytes;
 
     CHARL_TRY(locate(o, k, p, &offset, &bytes));
@@ -113,6 +103,5 @@ charl_status charl_optimizer_write_state(charl_optimizer *o, int k, const charl_
         return charl__own_write(o, o->state[k], p, src);
     }
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, o->state[k], offset, src, bytes, true));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -17,7 +17,6 @@ bool charl_optimizer_is_elementwise(const char *type)
 
 charl_status charl__own_create(charl_optimizer *o, const charl_param_ranges *own)
 {
-    charl_status st = CHARL_OK;
     const charl_param_range all = {0, o->set->elements};
     const charl_param_ranges everything = {.range = &all, .n = 1};
 
@@ -34,8 +33,7 @@ charl_status charl__own_create(charl_optimizer *o, const charl_param_ranges *own
         o->own_elements += own->range[i].count;
     }
     o->n_own = own->n;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* What p has in an own range: where it lies in an arena that this process keeps, and in p's values.
@@ -45,7 +43,6 @@ typedef charl_status (*visit_fn)(charl_buffer *arena, size_t own_at, size_t byte
 static charl_status each_piece(const charl_optimizer *o, charl_buffer *arena, const charl_param *p,
                                float *host, visit_fn visit)
 {
-    charl_status st = CHARL_OK;
     const int64_t begin = p->offset, end = begin + charl_shape_count(&p->spec.shape);
     int64_t own_at = 0;
 
@@ -60,8 +57,7 @@ static charl_status each_piece(const charl_optimizer *o, charl_buffer *arena, co
         }
         own_at += r->count;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_piece(charl_buffer *arena, size_t at, size_t bytes, float *host)

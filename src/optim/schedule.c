@@ -90,7 +90,6 @@ const char *charl_schedule_name(int i)
 
 charl_status charl_schedule_check(const charl_schedule *s)
 {
-    charl_status st = CHARL_OK;
     char names[256];
 
     CHARL_REQUIRE(s->type && find(s->type), CHARL_ERR_CONFIG, "scheduler.type is %s; it can be %s",
@@ -114,8 +113,7 @@ charl_status charl_schedule_check(const charl_schedule *s)
                       "scheduler.milestones must ascend: %lld follows %lld",
                       (long long)s->milestones[i], (long long)s->milestones[i - 1]);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 double charl_schedule_lr(const charl_schedule *s, int64_t step)

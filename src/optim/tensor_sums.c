@@ -28,13 +28,11 @@ static void add_tensor(tables *t, const charl_param *p)
 
 static charl_status upload(charl_device *dev, const uint32_t *v, int64_t n, charl_buffer **out)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = (size_t)(n > 0 ? n : 1) * sizeof *v;
 
     CHARL_TRY(charl__buffer_create(dev, bytes, "tensor table", out));
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, *out, 0, v, bytes, true));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__tensor_sums_create(charl_params *set, charl_tensor_sums **out)
@@ -45,24 +43,26 @@ charl_status charl__tensor_sums_create(charl_params *set, charl_tensor_sums **ou
     tables t = {0};
 
     *out = NULL;
-    CHARL_REQUIRE(blocks <= UINT32_MAX / 2, CHARL_ERR_SHAPE, "%lld parameters are too many for %s",
-                  (long long)set->elements, "sums per tensor");
-    CHARL_TRY(charl_alloc(sizeof *s, &s));
+    CHARL_REQUIRE_CLEANUP(blocks <= UINT32_MAX / 2, CHARL_ERR_SHAPE,
+                          "%lld parameters are too many for %s", (long long)set->elements,
+                          "sums per tensor");
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
     s->set = set;
-    CHARL_TRY(charl_alloc_array(2 * blocks, sizeof *t.chunk, &t.chunk));
-    CHARL_TRY(charl_alloc_array(2 * set->count, sizeof *t.tensor, &t.tensor));
-    CHARL_TRY(charl_alloc_array(blocks, sizeof *t.owner, &t.owner));
+    CHARL_TRY_CLEANUP(charl_alloc_array(2 * blocks, sizeof *t.chunk, &t.chunk));
+    CHARL_TRY_CLEANUP(charl_alloc_array(2 * set->count, sizeof *t.tensor, &t.tensor));
+    CHARL_TRY_CLEANUP(charl_alloc_array(blocks, sizeof *t.owner, &t.owner));
     for (int i = 0; i < set->count; i++) {
         if (set->param[i]->spec.trainable) {
             add_tensor(&t, set->param[i]);
         }
     }
     s->n_chunks = t.n_chunks;
-    CHARL_TRY(upload(set->dev, t.chunk, 2 * t.n_chunks, &s->chunk));
-    CHARL_TRY(upload(set->dev, t.tensor, 2 * set->count, &s->tensor));
-    CHARL_TRY(upload(set->dev, t.owner, blocks, &s->owner));
-    CHARL_TRY(charl__buffer_create(set->dev, (size_t)t.n_chunks * 4, "tensor sums", &s->partial));
-    CHARL_TRY(
+    CHARL_TRY_CLEANUP(upload(set->dev, t.chunk, 2 * t.n_chunks, &s->chunk));
+    CHARL_TRY_CLEANUP(upload(set->dev, t.tensor, 2 * set->count, &s->tensor));
+    CHARL_TRY_CLEANUP(upload(set->dev, t.owner, blocks, &s->owner));
+    CHARL_TRY_CLEANUP(
+        charl__buffer_create(set->dev, (size_t)t.n_chunks * 4, "tensor sums", &s->partial));
+    CHARL_TRY_CLEANUP(
         charl__buffer_create(set->dev, (size_t)set->count * 2 * 4, "tensor sums", &s->square));
     *out = s;
     s = NULL;
@@ -88,7 +88,6 @@ void charl__tensor_sums_destroy(charl_tensor_sums *s)
 
 charl_status charl__tensor_sums_squares(const charl_tensor_sums *s, charl_buffer *x, int row)
 {
-    charl_status st = CHARL_OK;
     const size_t items = (size_t)s->n_chunks * LANES;
     charl_arg square = charl__raw(CHARL_ARG_OUT, s->square);
 
@@ -108,6 +107,5 @@ charl_status charl__tensor_sums_squares(const charl_tensor_sums *s, charl_buffer
                                      .local = {GROUP},
                                      .args = {charl__raw(CHARL_ARG_IN, s->partial),
                                               charl__raw(CHARL_ARG_IN, s->tensor), square}}));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

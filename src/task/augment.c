@@ -15,7 +15,6 @@ static bool changes_images(const charl_augment *a)
 
 charl_status charl__augment_check(const charl_augment *a, const charl_dataset_info *data)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *x = &data->x_shape;
     const bool tokens = data->kind == CHARL_DATASET_TOKENS;
     char text[CHARL_SHAPE_TEXT];
@@ -30,8 +29,7 @@ charl_status charl__augment_check(const charl_augment *a, const charl_dataset_in
         a->crop, (long long)x->dim[1], (long long)x->dim[2]);
     CHARL_REQUIRE(a->mixup <= 0 || !tokens, CHARL_ERR_CONFIG,
                   "data.augment: mixup mixes numbers, %s holds tokens", data->path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_var *charl__augment_images(const charl_augment *a, charl_graph *g, charl_var *x,

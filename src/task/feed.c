@@ -61,7 +61,6 @@ int64_t charl__feed_split_bytes(const charl_dataset_info *info, charl_split spli
 static charl_status create_array(charl__feed *f, int64_t rows, charl_dtype dtype,
                                  const charl_shape *row, charl_tensor **out)
 {
-    charl_status st = CHARL_OK;
     charl_shape shape = {row->ndim + 1, {rows}};
 
     CHARL_REQUIRE(row->ndim < CHARL_MAX_DIMS, CHARL_ERR_DATA, "%s: samples have too many extents",
@@ -71,8 +70,7 @@ static charl_status create_array(charl__feed *f, int64_t rows, charl_dtype dtype
                   f->info.path, (long long)rows);
     memcpy(shape.dim + 1, row->dim, (size_t)row->ndim * sizeof row->dim[0]);
     CHARL_TRY(charl_tensor_create(f->o.dev, dtype, &shape, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* (x - mean) * (1 / std), per channel or with one of each for all. */
@@ -84,14 +82,14 @@ static charl_status create_normalization(charl__feed *f)
     const size_t bytes = (size_t)s->n_stats * sizeof(float);
     float *scale = NULL;
 
-    CHARL_TRY(charl_alloc_array(s->n_stats, sizeof *scale, &scale));
+    CHARL_TRY_CLEANUP(charl_alloc_array(s->n_stats, sizeof *scale, &scale));
     for (int64_t i = 0; i < s->n_stats; i++) {
         scale[i] = 1.0F / s->std[i];
     }
-    CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->shift));
-    CHARL_TRY(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->scale));
-    CHARL_TRY(charl_tensor_write(f->shift, s->mean, bytes));
-    CHARL_TRY(charl_tensor_write(f->scale, scale, bytes));
+    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->shift));
+    CHARL_TRY_CLEANUP(charl_tensor_create(f->o.dev, CHARL_F32, &shape, &f->scale));
+    CHARL_TRY_CLEANUP(charl_tensor_write(f->shift, s->mean, bytes));
+    CHARL_TRY_CLEANUP(charl_tensor_write(f->scale, scale, bytes));
 cleanup:
     charl_free(scale);
     return st;
@@ -99,18 +97,16 @@ cleanup:
 
 static charl_status create_source(charl__feed *f)
 {
-    charl_status st = CHARL_OK;
     const charl_shape one = {0, {0}};
     const int64_t rows = f->o.on_device ? f->n : SLOTS * slot_rows(f);
 
     if (f->window > 0 && f->o.on_device) {
         CHARL_TRY(create_array(f, f->info.items[f->o.split], f->info.stored_dtype, &one, &f->x));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(create_array(f, rows, f->info.x_dtype, &f->info.x_shape, &f->x));
     CHARL_TRY(create_array(f, rows, f->info.y_dtype, &f->info.y_shape, &f->y));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Copy the tokens of the split to the device, block by block. */
@@ -121,13 +117,13 @@ static charl_status fill_tokens(charl__feed *f)
     const size_t size = charl_dtype_size(f->info.stored_dtype);
     char *block = NULL;
 
-    CHARL_TRY(charl_alloc_array(BLOCK_TOKENS, size, &block));
+    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK_TOKENS, size, &block));
     for (int64_t first = 0; first < n; first += BLOCK_TOKENS) {
         const int64_t m = n - first < BLOCK_TOKENS ? n - first : BLOCK_TOKENS;
 
-        CHARL_TRY(charl_dataset_read_tokens(f->o.ds, f->o.split, first, m, block));
-        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, (size_t)first * size,
-                                      block, (size_t)m * size, true));
+        CHARL_TRY_CLEANUP(charl_dataset_read_tokens(f->o.ds, f->o.split, first, m, block));
+        CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer,
+                                              (size_t)first * size, block, (size_t)m * size, true));
     }
 cleanup:
     charl_free(block);
@@ -143,20 +139,20 @@ static charl_status fill_source(charl__feed *f)
     int64_t *rows = NULL;
     char *x = NULL, *y = NULL;
 
-    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, sizeof *rows, &rows));
-    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, (size_t)xb, &x));
-    CHARL_TRY(charl_alloc_array(BLOCK_ROWS, (size_t)yb, &y));
+    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK_ROWS, sizeof *rows, &rows));
+    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK_ROWS, (size_t)xb, &x));
+    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK_ROWS, (size_t)yb, &y));
     for (int64_t first = 0; first < f->n; first += BLOCK_ROWS) {
         const int64_t m = f->n - first < BLOCK_ROWS ? f->n - first : BLOCK_ROWS;
 
         for (int64_t i = 0; i < m; i++) {
             rows[i] = first + i;
         }
-        CHARL_TRY(charl_dataset_read(f->o.ds, f->o.split, rows, m, x, y));
-        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer, (size_t)(first * xb), x,
-                                      (size_t)(m * xb), true));
-        CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->y->buffer, (size_t)(first * yb), y,
-                                      (size_t)(m * yb), true));
+        CHARL_TRY_CLEANUP(charl_dataset_read(f->o.ds, f->o.split, rows, m, x, y));
+        CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->x->buffer,
+                                              (size_t)(first * xb), x, (size_t)(m * xb), true));
+        CHARL_TRY_CLEANUP(charl__buffer_write(CHARL_QUEUE_COMPUTE, f->y->buffer,
+                                              (size_t)(first * yb), y, (size_t)(m * yb), true));
     }
 cleanup:
     charl_free(rows);
@@ -167,7 +163,6 @@ cleanup:
 
 static charl_status create_slots(charl__feed *f)
 {
-    charl_status st = CHARL_OK;
     const size_t xb = (size_t)(slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape));
     const size_t yb = (size_t)(slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape));
 
@@ -175,23 +170,19 @@ static charl_status create_slots(charl__feed *f)
         CHARL_TRY(charl__pinned_create(f->o.dev, xb, &f->pinned_x[s], &f->host_x[s]));
         CHARL_TRY(charl__pinned_create(f->o.dev, yb, &f->pinned_y[s], &f->host_y[s]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* What is made for the rows of this rank. */
 static charl_status create_part(charl__feed *f)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__feed_record_create(f->o.dev, f->o.steps, f->o.rows, f->mixes, &f->r));
     if (f->o.on_device) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(create_source(f));
     CHARL_TRY(create_slots(f));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
@@ -200,7 +191,7 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
     charl__feed *f = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *f, &f));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *f, &f));
     f->o = *o;
     f->slot = f->previous = -1;
     charl_dataset_get_info(o->ds, &f->info);
@@ -208,17 +199,18 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
     f->window = f->info.kind == CHARL_DATASET_TOKENS ? f->info.x_shape.dim[0] : 0;
     f->mixes = o->augment && o->augment->mixup > 0;
     if (o->augment) {
-        CHARL_TRY(charl__augment_check(o->augment, &f->info));
+        CHARL_TRY_CLEANUP(charl__augment_check(o->augment, &f->info));
     }
     if (f->window == 0) {
-        CHARL_TRY(create_normalization(f));
+        CHARL_TRY_CLEANUP(create_normalization(f));
     }
     if (f->o.on_device) {
-        CHARL_TRY(create_source(f));
-        CHARL_TRY(f->window > 0 ? fill_tokens(f) : fill_source(f));
-        CHARL_TRY(charl_dataset_check(o->ds)); /* what becomes of the file later is all the same */
+        CHARL_TRY_CLEANUP(create_source(f));
+        CHARL_TRY_CLEANUP(f->window > 0 ? fill_tokens(f) : fill_source(f));
+        CHARL_TRY_CLEANUP(
+            charl_dataset_check(o->ds)); /* what becomes of the file later is all the same */
     }
-    CHARL_TRY(create_part(f));
+    CHARL_TRY_CLEANUP(create_part(f));
     *out = f;
     f = NULL;
 cleanup:
@@ -359,7 +351,6 @@ void charl__feed_attach(charl__feed *f, charl_graph *g, int64_t first, int64_t r
 
 charl_status charl__feed_seek(charl__feed *f, int64_t step)
 {
-    charl_status st = CHARL_OK;
     const charl__loader_options o = {.ds = f->o.ds,
                                      .split = f->o.split,
                                      .shuffle = f->o.shuffle,
@@ -376,7 +367,7 @@ charl_status charl__feed_seek(charl__feed *f, int64_t step)
 
     f->step = step;
     if (f->o.on_device) {
-        goto cleanup;
+        return CHARL_OK;
     }
     charl__loader_destroy(f->loader);
     f->loader = NULL;
@@ -384,14 +375,12 @@ charl_status charl__feed_seek(charl__feed *f, int64_t step)
     release_events(f);
     f->slot = f->previous = -1;
     CHARL_TRY(charl__loader_create(&o, &f->loader));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The next slot of the loader: upload it once nobody reads its old contents any more. */
 static charl_status upload(charl__feed *f)
 {
-    charl_status st = CHARL_OK;
     const int64_t xb = slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape);
     const int64_t yb = slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape);
     const double begin = charl__clock_s();
@@ -417,8 +406,7 @@ static charl_status upload(charl__feed *f)
         CHARL_TRY(charl__event_catch_up(f->uploaded[f->previous]));
         charl__loader_release(f->loader, f->previous);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Where `row`, which is at `position` of the stream, lies in a source that holds the whole split.
@@ -482,7 +470,6 @@ static void choose_partners(charl__feed *f)
 
 charl_status charl__feed_next(charl__feed *f)
 {
-    charl_status st = CHARL_OK;
     const int64_t position = f->step * f->o.batch + f->o.row0;
 
     if (!f->o.on_device && !(f->o.fixed && f->slot >= 0)) {
@@ -499,21 +486,17 @@ charl_status charl__feed_next(charl__feed *f)
     if (!f->o.fixed) {
         f->step++;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__feed_used(charl__feed *f)
 {
-    charl_status st = CHARL_OK;
-
     if (f->slot >= 0) {
         charl__event_release(f->used[f->slot]);
         f->used[f->slot] = NULL;
         CHARL_TRY(charl__event_record(f->o.dev, CHARL_QUEUE_COMPUTE, &f->used[f->slot]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 double charl__feed_waited_s(const charl__feed *f)

@@ -19,7 +19,6 @@ int64_t charl__feed_record_bytes(int64_t rows, bool mixes)
 charl_status charl__feed_record_create(charl_device *dev, charl_steps *steps, int64_t rows,
                                        bool mixes, charl__feed_record *r)
 {
-    charl_status st = CHARL_OK;
     const charl_shape shape = {1, {rows}};
     const int64_t stride = stride_of(rows), bytes = charl__feed_record_bytes(rows, mixes);
     charl_tensor **const part[4] = {&r->row, &r->weight, &r->partner, &r->share};
@@ -44,8 +43,7 @@ charl_status charl__feed_record_create(charl_device *dev, charl_steps *steps, in
         CHARL_TRY(charl__tensor_view(buffer, i % 2 ? CHARL_F32 : CHARL_I32, &shape, at + i * stride,
                                      part[i]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__feed_record_destroy(charl__feed_record *r)

@@ -15,7 +15,6 @@ static charl_status resolve(const charl_normalize *given, const charl_dataset_in
                             numbers *out)
 {
     static const float zero = 0.0F, one = 1.0F, byte = 255.0F;
-    charl_status st = CHARL_OK;
 
     if (info->kind == CHARL_DATASET_TOKENS) {
         *out = (numbers){0, NULL, NULL};
@@ -29,14 +28,12 @@ static charl_status resolve(const charl_normalize *given, const charl_dataset_in
     CHARL_REQUIRE(out->n <= 1 || (info->x_shape.ndim > 0 && info->x_shape.dim[0] == out->n),
                   CHARL_ERR_CONFIG, "data.normalize has %lld channels, the data %lld",
                   (long long)out->n, info->x_shape.ndim ? (long long)info->x_shape.dim[0] : 1LL);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__task_schema(const charl_config *config, const charl_dataset *ds,
                                 charl_data_schema **out)
 {
-    charl_status st = CHARL_OK;
     charl_dataset_info info;
     numbers n;
 
@@ -44,14 +41,12 @@ charl_status charl__task_schema(const charl_config *config, const charl_dataset 
     charl_dataset_get_info(ds, &info);
     CHARL_TRY(resolve(&config->data.normalize, &info, &n));
     CHARL_TRY(charl_data_schema_create(ds, n.n, n.mean, n.std, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__task_schema_continue(const charl_config *config, const charl_data_schema *s,
                                          charl_data_schema **out)
 {
-    charl_status st = CHARL_OK;
     charl_dataset_info info;
     numbers n;
 
@@ -59,8 +54,7 @@ charl_status charl__task_schema_continue(const charl_config *config, const charl
     charl_data_schema_get_info(s, "", &info);
     CHARL_TRY(resolve(&config->data.normalize, &info, &n));
     CHARL_TRY(charl_data_schema_normalized(s, n.n, n.mean, n.std, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__task_normalizes_otherwise(const charl_config *config, const charl_data_schema *s)

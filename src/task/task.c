@@ -20,7 +20,6 @@ charl_dataset_options charl__task_dataset_options(const charl_config *c)
 /* Models, losses and settings that take tokens, or that take nothing else. */
 static charl_status check_tokens(const charl_config *config, const charl_dataset_info *data)
 {
-    charl_status st = CHARL_OK;
     const int type = config->model.type;
 
     if (data->kind != CHARL_DATASET_TOKENS) {
@@ -30,7 +29,7 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
         CHARL_REQUIRE(config->data.window == 0, CHARL_ERR_CONFIG,
                       "data.window is of tokens, %s holds %s", data->path,
                       charl_dataset_kind_name(data->kind));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_REQUIRE(type == CHARL_MODEL_GPT || type == CHARL_MODEL_SEQUENTIAL, CHARL_ERR_CONFIG,
                   "model.type = %s reads numbers, %s holds tokens; use gpt, or sequential with an "
@@ -41,15 +40,12 @@ static charl_status check_tokens(const charl_config *config, const charl_dataset
                   charl_config_choice_name("train", "loss", config->train.loss));
     CHARL_REQUIRE(config->data.normalize.kind != CHARL_NORMALIZE_GIVEN, CHARL_ERR_CONFIG,
                   "data.normalize: %s holds tokens, which are not normalised", data->path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__task_outputs(const charl_config *config, const charl_dataset_info *data,
                                  int64_t *out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check_tokens(config, data));
     if (data->kind == CHARL_DATASET_TOKENS) {
         *out = data->classes;
@@ -68,8 +64,7 @@ charl_status charl__task_outputs(const charl_config *config, const charl_dataset
                       data->path, (long long)data->classes - 1);
         *out = charl_shape_count(&data->y_shape);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Targets in the shape and type of the output. */
@@ -216,9 +211,9 @@ static charl_var *constant_seed(const charl_config *config, charl_graph *g, char
     charl_tensor *t = NULL;
     charl_var *seed = NULL;
 
-    CHARL_TRY(charl_tensor_create(charl_tensor_get_device(charl__steps_tensor(steps)), CHARL_F32,
-                                  &type.shape, &t));
-    CHARL_TRY(charl__tensor_fill(t, (double)charl__task_loss_seed(config)));
+    CHARL_TRY_CLEANUP(charl_tensor_create(charl_tensor_get_device(charl__steps_tensor(steps)),
+                                          CHARL_F32, &type.shape, &t));
+    CHARL_TRY_CLEANUP(charl__tensor_fill(t, (double)charl__task_loss_seed(config)));
     seed = charl_input(g, "seed", CHARL_F32, type.shape, type.batch);
     charl__graph_bind_input(g, seed, t);
 cleanup:

@@ -10,7 +10,6 @@
 static charl_status read_key(charl_config_layer *layer, const charl_layer_key *k,
                              unsigned char *config)
 {
-    charl_status st = CHARL_OK;
     void *at = config + k->offset;
     const bool required = k->required && !charl_config_layer_has(layer, k->name);
     const int64_t *pair = at;
@@ -44,8 +43,7 @@ static charl_status read_key(charl_config_layer *layer, const charl_layer_key *k
         }
         break;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status refuse_type(charl_config_layer *layer)
@@ -86,7 +84,6 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
         CHARL_TRY(charl_config_layer_refuse(layer, NULL, reason));
     }
     CHARL_TRY(st);
-cleanup:
     return st;
 }
 
@@ -153,15 +150,12 @@ static charl_status add_gpt(const charl_config *config, int64_t tokens, charl_mo
 
 static charl_status add_layers(const charl_config *config, charl_model *m)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(
         charl_config_layer_count(config) > 0, CHARL_ERR_CONFIG,
         "model.type = sequential needs [layer NAME] sections; or set model.type to a whole model "
         "(charl-train --help-config=model)");
     CHARL_TRY(charl_config_read_layers(config, add_layer, m));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__task_model(const charl_config *config, int64_t outputs, charl_model **out)
@@ -170,22 +164,22 @@ charl_status charl__task_model(const charl_config *config, int64_t outputs, char
     charl_model *m = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_model_create(&m));
+    CHARL_TRY_CLEANUP(charl_model_create(&m));
     switch (config->model.type) {
     case CHARL_MODEL_MLP:
-        CHARL_TRY(add_mlp(config, outputs, m));
+        CHARL_TRY_CLEANUP(add_mlp(config, outputs, m));
         break;
     case CHARL_MODEL_CNN:
-        CHARL_TRY(add_cnn(config, outputs, m));
+        CHARL_TRY_CLEANUP(add_cnn(config, outputs, m));
         break;
     case CHARL_MODEL_RESNET:
-        CHARL_TRY(add_resnet(config, outputs, m));
+        CHARL_TRY_CLEANUP(add_resnet(config, outputs, m));
         break;
     case CHARL_MODEL_GPT:
-        CHARL_TRY(add_gpt(config, outputs, m));
+        CHARL_TRY_CLEANUP(add_gpt(config, outputs, m));
         break;
     default:
-        CHARL_TRY(add_layers(config, m));
+        CHARL_TRY_CLEANUP(add_layers(config, m));
         break;
     }
     *out = m;

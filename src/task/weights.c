@@ -10,7 +10,6 @@
 charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, const char *group,
                                  const char *name, const charl_shape *shape, float **out)
 {
-    charl_status st = CHARL_OK;
     const charl_checkpoint_tensor *c = charl_checkpoint_find(r, group, name);
     char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
 
@@ -22,8 +21,7 @@ charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, c
                   charl_shape_format(shape, want));
     CHARL_TRY(charl_alloc_array(charl_shape_count(shape), sizeof **out, out));
     CHARL_TRY(charl_checkpoint_read(r, c, *out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Weights from `group`; running statistics have no average. */
@@ -34,9 +32,9 @@ static charl_status restore_param(charl_checkpoint_reader *r, const char *path, 
     const charl_param_spec *spec = charl_param_get_spec(p);
     float *v = NULL;
 
-    CHARL_TRY(charl__weights_read(r, path, spec->trainable ? group : "model", spec->name,
-                                  &spec->shape, &v));
-    CHARL_TRY(charl_param_write(p, v));
+    CHARL_TRY_CLEANUP(charl__weights_read(r, path, spec->trainable ? group : "model", spec->name,
+                                          &spec->shape, &v));
+    CHARL_TRY_CLEANUP(charl_param_write(p, v));
 cleanup:
     charl_free(v);
     return st;
@@ -55,23 +53,19 @@ bool charl__weights_have_average(const charl_checkpoint_reader *r)
 charl_status charl__weights_group(const charl_checkpoint_reader *r, const char *path, int ema,
                                   const char **out)
 {
-    charl_status st = CHARL_OK;
     const bool there = charl__weights_have_average(r);
 
     *out = there && ema != CHARL_EMA_NO ? "ema" : "model";
     CHARL_REQUIRE(
         there || ema != CHARL_EMA_YES, CHARL_ERR_CHECKPOINT,
         "%s has no moving average of the weights: it was trained with train.ema_decay = 0", path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The checkpoint may hold nothing that the model does not have: it would be lost without a word. */
 static charl_status check_names(const charl_params *params, const charl_checkpoint_reader *r,
                                 const char *path)
 {
-    charl_status st = CHARL_OK;
-
     for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
         const charl_checkpoint_tensor *c = charl_checkpoint_get_tensor(r, i);
 
@@ -79,21 +73,17 @@ static charl_status check_names(const charl_params *params, const charl_checkpoi
                       "%s has /%s/%s, which the model does not have: it belongs to another model",
                       path, c->group, c->name);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__weights_restore(charl_params *params, charl_checkpoint_reader *r,
                                     const char *path, const char *group)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check_names(params, r, path));
     for (int i = 0; i < charl_params_get_count(params); i++) {
         CHARL_TRY(restore_param(r, path, group, charl_params_get(params, i)));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__weights_classes(const charl_config *config, const charl_checkpoint_reader *r,
@@ -109,7 +99,7 @@ charl_status charl__weights_classes(const charl_config *config, const charl_chec
         config->model.type == CHARL_MODEL_SEQUENTIAL) {
         goto cleanup;
     }
-    CHARL_TRY(charl__task_model(config, 1, &m));
+    CHARL_TRY_CLEANUP(charl__task_model(config, 1, &m));
     snprintf(name, sizeof name, "%s.weight",
              charl_model_get_layer_name(m, charl_model_get_count(m) - 1));
     weight = charl_checkpoint_find(r, "model", name);

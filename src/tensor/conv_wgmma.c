@@ -134,7 +134,6 @@ static charl_arg operand(charl_arg_kind kind, const charl_tensor *t)
 
 static charl_status check(const charl_conv_product *p, int64_t tiles)
 {
-    charl_status st = CHARL_OK;
     const int64_t rows = p->parts * p->k > p->m ? p->parts * p->k : p->m;
     const int64_t image = (int64_t)p->image[0] * p->image[1] * p->chunks * 2 * CHARL_CONV_CHUNK;
     const int64_t results = (int64_t)p->out_extent[0] * p->out_extent[1];
@@ -145,8 +144,7 @@ static charl_status check(const charl_conv_product *p, int64_t tiles)
                   "convolution of images of %d x %d x %d with %lld pixels in all: an extent is "
                   "beyond 2^30; lower train.batch_size",
                   p->image[0], p->image[1], p->chunks * CHARL_CONV_CHUNK, (long long)rows);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void define(const charl_conv_product *p, const tile *t, char *text, size_t bytes)
@@ -164,7 +162,6 @@ static void define(const charl_conv_product *p, const tile *t, char *text, size_
 
 charl_status charl__conv_wgmma(charl_device *dev, const charl_conv_product *p)
 {
-    charl_status st = CHARL_OK;
     const tile *t = choose_tile(dev, p);
     const int64_t tiles = count_tiles(p, t);
     const int64_t most = (int64_t)t->groups * charl_device_get_info(dev)->compute_units;
@@ -201,13 +198,12 @@ charl_status charl__conv_wgmma(charl_device *dev, const charl_conv_product *p)
     };
 
     if (p->m == 0 || p->n == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(check(p, tiles));
     define(p, t, defines, sizeof defines);
     CHARL_TRY(charl__launch(dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Few rows, such as the channels of a picture: a column is one access. */

@@ -79,7 +79,6 @@ bool charl__gemm_folds_sums(charl_device *dev, const charl_gemm *p)
 
 static charl_status check(const charl_gemm *p)
 {
-    charl_status st = CHARL_OK;
     const int64_t largest = INT_MAX - 4096;
 
     CHARL_REQUIRE(p->m <= largest && p->n <= largest && p->k <= largest && p->segments <= largest,
@@ -90,8 +89,7 @@ static charl_status check(const charl_gemm *p)
                   CHARL_ERR_DTYPE, "matrix product of %s and %s with result in %s",
                   charl_dtype_name(p->a->dtype), charl_dtype_name(p->b->dtype),
                   charl_dtype_name(p->out->dtype));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 int charl__gemm_define_common(const charl_gemm *p, char *text, size_t bytes)
@@ -293,7 +291,6 @@ static void shape_plane(const charl_gemm *p, charl_launch *l, char *text, size_t
 charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
                                 const charl__gemm_plan *plan)
 {
-    charl_status st = CHARL_OK;
     char defines[CHARL__GEMM_DEFINES], second[CHARL__GEMM_SECOND];
     charl_launch l = {
         .defines = defines,
@@ -330,7 +327,7 @@ charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
         CHARL_INVARIANT(!p->epilogue || !p->epilogue->record);
         chosen.form = plan->form;
         CHARL_TRY(charl__gemm_cores(dev, &chosen));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_INVARIANT(!p->a_sums || charl__gemm_folds_sums(dev, p));
     if (charl__gemm_is_local(dev, p)) {
@@ -345,22 +342,19 @@ charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
         shape_vector(dev, p, plan, &l, defines, sizeof defines);
     }
     CHARL_TRY(charl__launch(dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__gemm(charl_device *dev, const charl_gemm *p)
 {
-    charl_status st = CHARL_OK;
     charl__gemm_plan plan;
 
     CHARL_TRY(check(p));
     CHARL_TRY(charl__gemm_check_epilogue(p));
     if (p->m == 0 || p->n == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__gemm_plan_of(dev, p, &plan));
     CHARL_TRY(charl__gemm_launch(dev, p, &plan));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

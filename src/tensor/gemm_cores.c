@@ -268,7 +268,6 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
 
 charl_status charl__gemm_cores(charl_device *dev, const charl_gemm *p)
 {
-    charl_status st = CHARL_OK;
     plan x = make_plan(dev, p);
 
     CHARL_REQUIRE(x.tiles + x.deal.groups <= INT_MAX, CHARL_ERR_SHAPE,
@@ -279,6 +278,5 @@ charl_status charl__gemm_cores(charl_device *dev, const charl_gemm *p)
         CHARL_TRY(charl__gemm_pad(dev, p, &x.a, &x.b));
     }
     CHARL_TRY(launch(dev, p, &x));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

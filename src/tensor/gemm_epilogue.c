@@ -5,11 +5,10 @@
 
 charl_status charl__gemm_check_epilogue(const charl_gemm *p)
 {
-    charl_status st = CHARL_OK;
     const charl_gemm_epilogue *e = p->epilogue;
 
     if (!e) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_INVARIANT(e->expr && e->n_in >= 0 && e->n_in <= CHARL_GEMM_EPILOGUE_IN);
     CHARL_INVARIANT((e->then || !e->keeps_first) && (!e->record || p->out_at == 0));
@@ -22,8 +21,7 @@ charl_status charl__gemm_check_epilogue(const charl_gemm *p)
                       "operand %d of a matrix product's epilogue is %s, not a float", i,
                       charl_dtype_name(e->in[i]->dtype));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 int charl__gemm_define_epilogue(const charl_gemm *p, int vec, char *text, size_t bytes)

@@ -46,7 +46,6 @@ static int64_t bytes_of_copy(const charl_gemm *p, const charl__matrix *x)
 static charl_status copy_rows(charl_device *dev, const charl_gemm *p, charl__matrix *x,
                               charl_buffer *b, int64_t at)
 {
-    charl_status st = CHARL_OK;
     const int64_t pitch = charl__ceil_div(x->length, CHUNK) * CHUNK, rows = rows_of_copy(p, x);
     const size_t group = 256;
     charl_arg to = charl__raw(CHARL_ARG_OUT, b);
@@ -66,8 +65,7 @@ static charl_status copy_rows(charl_device *dev, const charl_gemm *p, charl__mat
     x->pitch = pitch;
     x->outer = x->outer == 0 ? 0 : x->rows * pitch;
     x->inner = 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__gemm_pad(charl_device *dev, const charl_gemm *p, charl__matrix *a,
@@ -80,13 +78,13 @@ charl_status charl__gemm_pad(charl_device *dev, const charl_gemm *p, charl__matr
     charl_buffer *scratch = NULL;
 
     if (bytes == 0) {
-        goto cleanup;
+        return st;
     }
     st = charl__device_scratch(dev, (size_t)bytes, &scratch);
     if (st == CHARL_ERR_NOMEM) { /* then without, slower */
         charl_error_clear();
         st = CHARL_OK;
-        goto cleanup;
+        return st;
     }
     CHARL_TRY(st);
     if (pad_a) {
@@ -95,6 +93,5 @@ charl_status charl__gemm_pad(charl_device *dev, const charl_gemm *p, charl__matr
     if (pad_b) {
         CHARL_TRY(copy_rows(dev, p, b, scratch, first / HALF_BYTES));
     }
-cleanup:
     return st;
 }

@@ -219,11 +219,11 @@ charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p, charl__
 
     *out = charl__gemm_guess(dev, p);
     if (!has_choice(dev, p) || (!first && !charl__choices_any(dev))) {
-        goto cleanup;
+        return st;
     }
     choice = charl__choice_find(dev, charl__gemm_key(dev, p, key));
     if (choice && find(dev, p, choice, out)) {
-        goto cleanup;
+        return st;
     }
     if (first) {
         charl__gemm_tuned tuned;
@@ -233,12 +233,11 @@ charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p, charl__
             charl__log(CHARL__LOG_INFO, "tuning: %s", charl_error_message());
             charl_error_clear();
             st = CHARL_OK;
-            goto cleanup;
+            return st;
         }
         CHARL_TRY(st);
         *out = tuned.plan[tuned.best];
         CHARL_TRY(keep(dev));
     }
-cleanup:
     return st;
 }

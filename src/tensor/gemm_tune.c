@@ -47,7 +47,6 @@ static int64_t image_elements(const charl_gemm *p)
 
 static charl_status trial_begin(charl_device *dev, const charl_gemm *p, trial *t)
 {
-    charl_status st = CHARL_OK;
     const bool image = p->b_kind >= CHARL_GEMM_WINDOW;
     const int64_t a = span(p, p->m * p->k, p->a_outer, p->a_inner, p->a_segment);
     const int64_t b =
@@ -67,8 +66,7 @@ static charl_status trial_begin(charl_device *dev, const charl_gemm *p, trial *t
     t->gemm.epilogue = NULL;
     t->gemm.a_sums = NULL;
     t->gemm.label = "tuning";
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void trial_end(trial *t)
@@ -87,13 +85,14 @@ static charl_status result_of(charl_device *dev, const trial *t, const charl__ge
     void *block = NULL;
 
     *crc = 0;
-    CHARL_TRY(charl_alloc(BLOCK_BYTES, &block));
-    CHARL_TRY(charl__tensor_fill(t->out, -1.0));
-    CHARL_TRY(charl__gemm_launch(dev, &t->gemm, plan));
+    CHARL_TRY_CLEANUP(charl_alloc(BLOCK_BYTES, &block));
+    CHARL_TRY_CLEANUP(charl__tensor_fill(t->out, -1.0));
+    CHARL_TRY_CLEANUP(charl__gemm_launch(dev, &t->gemm, plan));
     for (size_t at = 0; at < bytes; at += BLOCK_BYTES) {
         const size_t n = bytes - at < BLOCK_BYTES ? bytes - at : BLOCK_BYTES;
 
-        CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->out->buffer, at, block, n, true));
+        CHARL_TRY_CLEANUP(
+            charl__buffer_read(CHARL_QUEUE_COMPUTE, t->out->buffer, at, block, n, true));
         *crc = charl__crc32c(*crc, block, n);
     }
 cleanup:
@@ -110,16 +109,16 @@ static charl_status time_calls(charl_device *dev, const trial *t, const charl__g
     double begin;
     int n;
 
-    CHARL_TRY(charl__record_begin(dev, &r));
+    CHARL_TRY_CLEANUP(charl__record_begin(dev, &r));
     st = charl__gemm_launch(dev, &t->gemm, plan);
-    CHARL_TRY(charl__record_end(dev, st));
+    CHARL_TRY_CLEANUP(charl__record_end(dev, st));
     n = charl__recording_count(r);
-    CHARL_TRY(charl_device_sync(dev));
+    CHARL_TRY_CLEANUP(charl_device_sync(dev));
     begin = charl__clock_s();
     for (int i = 0; i < calls; i++) {
-        CHARL_TRY(charl__recording_replay(r, 0, n));
+        CHARL_TRY_CLEANUP(charl__recording_replay(r, 0, n));
     }
-    CHARL_TRY(charl_device_sync(dev));
+    CHARL_TRY_CLEANUP(charl_device_sync(dev));
     *seconds = (charl__clock_s() - begin) / calls;
 cleanup:
     charl__recording_destroy(r);
@@ -148,7 +147,7 @@ static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tune
                    charl__gemm_plan_text(&x->plan[i], text), charl_error_message());
         charl_error_clear();
         st = CHARL_OK;
-        goto cleanup;
+        return st;
     }
     CHARL_TRY(st);
     if (i == 0) {
@@ -156,18 +155,16 @@ static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tune
     } else if (crc != *want) {
         charl__log(CHARL__LOG_WARN, "tuning: %s gives other bits on %s: it is not used",
                    charl__gemm_plan_text(&x->plan[i], text), charl_device_get_info(dev)->name);
-        goto cleanup;
+        return st;
     }
     CHARL_TRY(time_calls(dev, t, &x->plan[i], 1, &x->seconds[i]));
     CHARL_TRY(time_calls(dev, t, &x->plan[i], calls_in(first_s, x->seconds[i]), &x->seconds[i]));
-cleanup:
     return st;
 }
 
 /* The best of some rounds, in which the plans take turns. */
 static charl_status time_plans(charl_device *dev, const trial *t, charl__gemm_tuned *x)
 {
-    charl_status st = CHARL_OK;
     double best = x->seconds[0];
 
     for (int i = 1; i < x->count; i++) {
@@ -185,8 +182,7 @@ static charl_status time_plans(charl_device *dev, const trial *t, charl__gemm_tu
             best = fmin(best, took);
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status keep(charl_device *dev, const charl_gemm *p, charl__gemm_tuned *x)
@@ -215,12 +211,12 @@ charl_status charl__gemm_tune(charl_device *dev, const charl_gemm *p, charl__gem
 
     *out = (charl__gemm_tuned){0};
     out->count = charl__gemm_plans(dev, p, out->plan);
-    CHARL_TRY(trial_begin(dev, p, &t));
+    CHARL_TRY_CLEANUP(trial_begin(dev, p, &t));
     for (int i = 0; i < out->count; i++) {
-        CHARL_TRY(try_plan(dev, &t, out, i, &crc));
+        CHARL_TRY_CLEANUP(try_plan(dev, &t, out, i, &crc));
     }
-    CHARL_TRY(time_plans(dev, &t, out));
-    CHARL_TRY(keep(dev, p, out));
+    CHARL_TRY_CLEANUP(time_plans(dev, &t, out));
+    CHARL_TRY_CLEANUP(keep(dev, p, out));
 cleanup:
     trial_end(&t);
     charl__record_resume(dev, recording);

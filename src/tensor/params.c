@@ -47,15 +47,13 @@ void charl_params_destroy(charl_params *set)
 
 static charl_status reserve(charl_params *set)
 {
-    charl_status st = CHARL_OK;
     int capacity = set->capacity ? 2 * set->capacity : 16;
 
     if (set->count == set->capacity) {
         CHARL_TRY(charl_realloc((size_t)capacity * sizeof(charl_param *), &set->param));
         set->capacity = capacity;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, charl_param **out)
@@ -65,16 +63,17 @@ charl_status charl_params_add(charl_params *set, const charl_param_spec *spec, c
     char *name = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE(spec->name && spec->name[0], CHARL_ERR_INVALID, "a parameter needs a name");
-    CHARL_REQUIRE(!charl_params_find(set, spec->name), CHARL_ERR_INVALID,
-                  "parameter %s is declared twice", spec->name);
-    CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
-                  "parameter %s comes too late: a graph of this set is already compiled",
-                  spec->name);
-    CHARL_TRY(charl_shape_check(&spec->shape));
-    CHARL_TRY(reserve(set));
-    CHARL_TRY(charl_strdup(spec->name, &name));
-    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    CHARL_REQUIRE_CLEANUP(spec->name && spec->name[0], CHARL_ERR_INVALID,
+                          "a parameter needs a name");
+    CHARL_REQUIRE_CLEANUP(!charl_params_find(set, spec->name), CHARL_ERR_INVALID,
+                          "parameter %s is declared twice", spec->name);
+    CHARL_REQUIRE_CLEANUP(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
+                          "parameter %s comes too late: a graph of this set is already compiled",
+                          spec->name);
+    CHARL_TRY_CLEANUP(charl_shape_check(&spec->shape));
+    CHARL_TRY_CLEANUP(reserve(set));
+    CHARL_TRY_CLEANUP(charl_strdup(spec->name, &name));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
     p->spec = *spec;
     p->spec.name = name;
     p->settings = (charl_param_settings){.lr_scale = 1.0F, .weight_decay = -1.0F};
@@ -153,8 +152,6 @@ static void place(charl_params *set, charl_param *p)
 
 charl_status charl__params_layout(charl_params *set, const int *order, int n_order)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
                   "the parameters are already laid out");
     for (int i = 0; i < n_order; i++) {
@@ -169,8 +166,7 @@ charl_status charl__params_layout(charl_params *set, const int *order, int n_ord
     }
     set->elements = charl__params_pages(set->elements);
     set->gradient_elements = set->elements;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__params_free_values(charl_params *set)
@@ -189,14 +185,15 @@ charl_status charl__params_allocate(charl_params *set, charl_device *dev)
     charl_status st = CHARL_OK;
 
     CHARL_INVARIANT(charl__params_is_laid_out(set) && !set->dev);
-    CHARL_TRY(charl__buffer_create(dev, (size_t)set->elements * 4, "parameters", &set->value));
-    CHARL_TRY(charl__buffer_create(dev, (size_t)set->buffer_elements * 4, "running statistics",
-                                   &set->buffers));
+    CHARL_TRY_CLEANUP(
+        charl__buffer_create(dev, (size_t)set->elements * 4, "parameters", &set->value));
+    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)set->buffer_elements * 4,
+                                           "running statistics", &set->buffers));
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
-        CHARL_TRY(charl__tensor_view(p->spec.trainable ? set->value : set->buffers, CHARL_F32,
-                                     &p->spec.shape, p->offset, &p->value));
+        CHARL_TRY_CLEANUP(charl__tensor_view(p->spec.trainable ? set->value : set->buffers,
+                                             CHARL_F32, &p->spec.shape, p->offset, &p->value));
     }
     set->dev = dev;
 cleanup:
@@ -212,10 +209,10 @@ static charl_status copy_values(charl_params *set, charl_buffer *to)
     const charl_shape all = {1, {set->elements}};
     charl_tensor *src = NULL, *dst = NULL;
 
-    CHARL_TRY(charl__tensor_view(set->value, CHARL_F32, &all, 0, &src));
-    CHARL_TRY(charl__tensor_view(to, CHARL_F32, &all, 0, &dst));
-    CHARL_TRY(charl__tensor_copy(src, dst));
-    CHARL_TRY(charl_device_sync(set->dev));
+    CHARL_TRY_CLEANUP(charl__tensor_view(set->value, CHARL_F32, &all, 0, &src));
+    CHARL_TRY_CLEANUP(charl__tensor_view(to, CHARL_F32, &all, 0, &dst));
+    CHARL_TRY_CLEANUP(charl__tensor_copy(src, dst));
+    CHARL_TRY_CLEANUP(charl_device_sync(set->dev));
 cleanup:
     charl_tensor_release(src);
     charl_tensor_release(dst);
@@ -232,17 +229,17 @@ charl_status charl__params_move(charl_params *set, float *memory)
         goto cleanup;
     }
     if (memory) {
-        CHARL_TRY(charl__buffer_wrap(set->dev, memory, bytes, &to));
+        CHARL_TRY_CLEANUP(charl__buffer_wrap(set->dev, memory, bytes, &to));
     } else {
-        CHARL_TRY(charl__buffer_create(set->dev, bytes, "parameters", &to));
+        CHARL_TRY_CLEANUP(charl__buffer_create(set->dev, bytes, "parameters", &to));
     }
-    CHARL_TRY(copy_values(set, to));
+    CHARL_TRY_CLEANUP(copy_values(set, to));
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
         charl_tensor *view;
 
         if (p->spec.trainable) {
-            CHARL_TRY(charl__tensor_view(to, CHARL_F32, &p->spec.shape, p->offset, &view));
+            CHARL_TRY_CLEANUP(charl__tensor_view(to, CHARL_F32, &p->spec.shape, p->offset, &view));
             charl_tensor_release(p->value);
             p->value = view;
         }
@@ -262,8 +259,6 @@ bool charl__param_is_halved(const charl_param *p)
 
 static charl_status view_half(charl_params *set)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
@@ -272,14 +267,11 @@ static charl_status view_half(charl_params *set)
                 charl__tensor_view(set->half, set->half_type, &p->spec.shape, p->offset, &p->half));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__params_use_half(charl_params *set, charl_dtype dtype)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_INVARIANT(set->dev);
     if (!set->half) {
         set->half_type = dtype;
@@ -291,8 +283,7 @@ charl_status charl__params_use_half(charl_params *set, charl_dtype dtype)
     CHARL_REQUIRE(set->half_type == dtype, CHARL_ERR_INVALID,
                   "the working copy of these parameters is %s, not %s",
                   charl_dtype_name(set->half_type), charl_dtype_name(dtype));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__params_refresh(charl_params *set)
@@ -304,9 +295,9 @@ charl_status charl__params_refresh(charl_params *set)
     if (!set->half || set->elements == 0) {
         goto cleanup;
     }
-    CHARL_TRY(charl__tensor_view(set->value, CHARL_F32, &all, 0, &value));
-    CHARL_TRY(charl__tensor_view(set->half, set->half_type, &all, 0, &half));
-    CHARL_TRY(charl__tensor_convert(value, half));
+    CHARL_TRY_CLEANUP(charl__tensor_view(set->value, CHARL_F32, &all, 0, &value));
+    CHARL_TRY_CLEANUP(charl__tensor_view(set->half, set->half_type, &all, 0, &half));
+    CHARL_TRY_CLEANUP(charl__tensor_convert(value, half));
 cleanup:
     charl_tensor_release(value);
     charl_tensor_release(half);
@@ -332,12 +323,13 @@ charl_status charl__params_allocate_gradients(charl_params *set, int n_lanes, bo
     const charl_gradient_memory m = memory ? *memory : (charl_gradient_memory){.lanes = NULL};
 
     CHARL_INVARIANT(set->dev && !set->grad && n_lanes >= 1);
-    CHARL_TRY(
+    CHARL_TRY_CLEANUP(
         arena_get(set, bytes * (size_t)n_lanes, "gradients", m.lanes, m.lanes_buffer, &set->grad));
     if (whole) {
         set->sum = charl__buffer_retain(set->grad);
     } else {
-        CHARL_TRY(arena_get(set, bytes, "summed gradients", m.sum, m.sum_buffer, &set->sum));
+        CHARL_TRY_CLEANUP(
+            arena_get(set, bytes, "summed gradients", m.sum, m.sum_buffer, &set->sum));
     }
     set->n_lanes = n_lanes;
 cleanup:
@@ -399,14 +391,14 @@ charl_status charl_params_initialize(charl_params *set, uint64_t seed)
     charl_status st = CHARL_OK;
     float *v = NULL;
 
-    CHARL_REQUIRE(set->dev || set->count == 0, CHARL_ERR_INVALID,
-                  "parameters are initialised after a graph of the set has been compiled");
+    CHARL_REQUIRE_CLEANUP(set->dev || set->count == 0, CHARL_ERR_INVALID,
+                          "parameters are initialised after a graph of the set has been compiled");
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
-        CHARL_TRY(charl_alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
+        CHARL_TRY_CLEANUP(charl_alloc_array(charl_shape_count(&p->spec.shape), sizeof *v, &v));
         draw(&p->spec, seed, v);
-        CHARL_TRY(charl_param_write(p, v));
+        CHARL_TRY_CLEANUP(charl_param_write(p, v));
         charl_free(v);
         v = NULL;
     }
@@ -417,25 +409,19 @@ cleanup:
 
 charl_status charl_param_write(charl_param *p, const float *src)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling",
                   p->spec.name);
     CHARL_TRY(charl_tensor_write(p->value, src, charl__tensor_bytes(p->value)));
     if (p->half) {
         CHARL_TRY(charl__tensor_convert(p->value, p->half));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_param_read(const charl_param *p, float *dst)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(p->value, CHARL_ERR_INVALID, "parameter %s has no memory before compiling",
                   p->spec.name);
     CHARL_TRY(charl_tensor_read(p->value, dst, charl__tensor_bytes(p->value)));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

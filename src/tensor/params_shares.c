@@ -4,13 +4,12 @@
 
 charl_status charl__params_share(charl_param *p, int n)
 {
-    charl_status st = CHARL_OK;
     charl_params *set = p->set;
     const int64_t each = charl__param_blocks(p) * CHARL_PARAM_ALIGN;
 
     CHARL_INVARIANT(charl__params_is_laid_out(set));
     if (p->n_shares == n) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_REQUIRE(p->n_shares == 0 && !set->grad, CHARL_ERR_INVALID,
                   "%s is used %d times in this graph, and %d times in another", p->spec.name, n + 1,
@@ -18,8 +17,7 @@ charl_status charl__params_share(charl_param *p, int n)
     p->n_shares = n;
     p->shares = set->gradient_elements;
     set->gradient_elements = charl__params_pages(p->shares + n * each);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 int64_t charl__param_gradient_at(const charl_param *p, int k)
@@ -73,8 +71,6 @@ int64_t charl__params_range(const charl_params *set, int64_t *begin, int64_t lea
 
 charl_status charl__params_join(charl_params *set)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < set->count; i++) {
         const charl_param *p = set->param[i];
 
@@ -92,6 +88,5 @@ charl_status charl__params_join(charl_params *set)
             CHARL_TRY(charl__launch(set->dev, &l));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

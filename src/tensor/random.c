@@ -25,9 +25,9 @@ static charl_status repeat(charl_tensor *block, charl_tensor *t)
     for (int64_t at = 0; at < n; at += step) {
         const int64_t count = n - at < step ? n - at : step;
 
-        CHARL_TRY(charl_tensor_range(block, 0, count, &from));
-        CHARL_TRY(charl_tensor_range(t, at, count, &to));
-        CHARL_TRY(charl__tensor_convert(from, to));
+        CHARL_TRY_CLEANUP(charl_tensor_range(block, 0, count, &from));
+        CHARL_TRY_CLEANUP(charl_tensor_range(t, at, count, &to));
+        CHARL_TRY_CLEANUP(charl__tensor_convert(from, to));
         charl_tensor_release(from);
         charl_tensor_release(to);
         from = to = NULL;
@@ -47,14 +47,14 @@ charl_status charl__tensor_random(charl_device *dev, charl_dtype dtype, charl_sh
     float *x = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc_array(drawn, sizeof *x, &x));
+    CHARL_TRY_CLEANUP(charl_alloc_array(drawn, sizeof *x, &x));
     draw(x, drawn);
-    CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {drawn}}, &block));
-    CHARL_TRY(charl_tensor_write(block, x, (size_t)drawn * sizeof *x));
-    CHARL_TRY(charl_tensor_create(dev, dtype, &shape, &t));
-    CHARL_TRY(charl_tensor_reshape(t, &(charl_shape){1, {n}}, &flat));
-    CHARL_TRY(repeat(block, flat));
-    CHARL_TRY(charl_device_sync(dev));
+    CHARL_TRY_CLEANUP(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {drawn}}, &block));
+    CHARL_TRY_CLEANUP(charl_tensor_write(block, x, (size_t)drawn * sizeof *x));
+    CHARL_TRY_CLEANUP(charl_tensor_create(dev, dtype, &shape, &t));
+    CHARL_TRY_CLEANUP(charl_tensor_reshape(t, &(charl_shape){1, {n}}, &flat));
+    CHARL_TRY_CLEANUP(repeat(block, flat));
+    CHARL_TRY_CLEANUP(charl_device_sync(dev));
     *out = t;
     t = NULL;
 cleanup:

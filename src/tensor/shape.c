@@ -50,7 +50,6 @@ bool charl_shape_equal(const charl_shape *a, const charl_shape *b)
 
 charl_status charl_shape_check(const charl_shape *s)
 {
-    charl_status st = CHARL_OK;
     int64_t n = 1;
 
     CHARL_REQUIRE(s->ndim >= 0 && s->ndim <= CHARL_MAX_DIMS, CHARL_ERR_SHAPE,
@@ -63,8 +62,7 @@ charl_status charl_shape_check(const charl_shape *s)
                       (long long)s->dim[i]);
         n *= s->dim[i] ? s->dim[i] : 1;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 const char *charl_shape_format(const charl_shape *s, char *text)

@@ -39,14 +39,15 @@ charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t byte
     charl_steps *s = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *s, &s));
-    CHARL_TRY(charl_alloc(sizeof(charl_step) + (size_t)bytes, &s->next));
-    CHARL_TRY(charl__ring_create(dev, sizeof(charl_step) + (size_t)bytes, depth, &s->ring));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof(charl_step) + (size_t)bytes, &s->next));
+    CHARL_TRY_CLEANUP(charl__ring_create(dev, sizeof(charl_step) + (size_t)bytes, depth, &s->ring));
     s->room = bytes;
-    CHARL_TRY(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_U32, &shape, 0, &s->tensor));
-    CHARL_TRY(charl__tensor_view(charl__ring_buffer(s->ring), CHARL_F32, &(charl_shape){0, {0}},
-                                 (int64_t)(offsetof(charl_step, loss_seed) / sizeof(float)),
-                                 &s->loss_seed));
+    CHARL_TRY_CLEANUP(
+        charl__tensor_view(charl__ring_buffer(s->ring), CHARL_U32, &shape, 0, &s->tensor));
+    CHARL_TRY_CLEANUP(charl__tensor_view(
+        charl__ring_buffer(s->ring), CHARL_F32, &(charl_shape){0, {0}},
+        (int64_t)(offsetof(charl_step, loss_seed) / sizeof(float)), &s->loss_seed));
     *out = s;
     s = NULL;
 cleanup:
@@ -75,15 +76,13 @@ charl_status charl__steps_push(charl_steps *s, const charl_step *record)
 
 charl_status charl__steps_use_scale(charl_steps *s, float scale, bool dynamic)
 {
-    charl_status st = CHARL_OK;
     charl_device *dev = charl_tensor_get_device(s->tensor);
 
     CHARL_INVARIANT(!s->scale);
     CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &(charl_shape){0, {0}}, &s->scale));
     CHARL_TRY(charl_tensor_write(s->scale, &scale, sizeof scale));
     s->dynamic = dynamic;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_tensor *charl__steps_scale(const charl_steps *s)

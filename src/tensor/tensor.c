@@ -10,7 +10,6 @@
 charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const charl_shape *shape,
                                 int64_t offset, charl_tensor **out)
 {
-    charl_status st = CHARL_OK;
     const size_t size = charl_dtype_size(dtype);
     uint64_t elements = 0;
     charl_tensor *t = NULL;
@@ -32,8 +31,7 @@ charl_status charl__tensor_view(charl_buffer *buffer, charl_dtype dtype, const c
     t->buffer = charl__buffer_retain(buffer);
     t->offset = offset;
     *out = t;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const charl_shape *shape,
@@ -43,12 +41,12 @@ charl_status charl_tensor_create(charl_device *dev, charl_dtype dtype, const cha
     charl_buffer *buffer = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_shape_check(shape));
-    CHARL_REQUIRE(charl_dtype_size(dtype) > 0, CHARL_ERR_DTYPE, "unknown element type %d",
-                  (int)dtype);
-    CHARL_TRY(charl__buffer_create(dev, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype),
-                                   "tensor", &buffer));
-    CHARL_TRY(charl__tensor_view(buffer, dtype, shape, 0, out));
+    CHARL_TRY_CLEANUP(charl_shape_check(shape));
+    CHARL_REQUIRE_CLEANUP(charl_dtype_size(dtype) > 0, CHARL_ERR_DTYPE, "unknown element type %d",
+                          (int)dtype);
+    CHARL_TRY_CLEANUP(charl__buffer_create(
+        dev, (size_t)charl_shape_count(shape) * charl_dtype_size(dtype), "tensor", &buffer));
+    CHARL_TRY_CLEANUP(charl__tensor_view(buffer, dtype, shape, 0, out));
 cleanup:
     charl__buffer_release(buffer);
     return st;
@@ -85,40 +83,30 @@ charl_device *charl_tensor_get_device(const charl_tensor *t)
 
 static charl_status check_bytes(const charl_tensor *t, size_t bytes)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(bytes == charl__tensor_bytes(t), CHARL_ERR_INVALID,
                   "%zu bytes for a tensor of %zu", bytes, charl__tensor_bytes(t));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_tensor_write(charl_tensor *t, const void *src, size_t bytes)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check_bytes(t, bytes));
     CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, t->buffer,
                                   (size_t)t->offset * charl_dtype_size(t->dtype), src, bytes,
                                   true));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_tensor_read(const charl_tensor *t, void *dst, size_t bytes)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check_bytes(t, bytes));
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, t->buffer,
                                  (size_t)t->offset * charl_dtype_size(t->dtype), dst, bytes, true));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape, charl_tensor **out)
 {
-    charl_status st = CHARL_OK;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     *out = NULL;
@@ -127,13 +115,11 @@ charl_status charl_tensor_reshape(charl_tensor *t, const charl_shape *shape, cha
                   "%s does not reshape to %s", charl_shape_format(&t->shape, a),
                   charl_shape_format(shape, b));
     CHARL_TRY(charl__tensor_view(t->buffer, t->dtype, shape, t->offset, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count, charl_tensor **out)
 {
-    charl_status st = CHARL_OK;
     charl_shape shape = t->shape;
 
     *out = NULL;
@@ -145,8 +131,7 @@ charl_status charl_tensor_range(charl_tensor *t, int64_t first, int64_t count, c
     CHARL_TRY(charl__tensor_view(
         t->buffer, t->dtype, &shape,
         t->offset + (t->shape.dim[0] ? charl__tensor_count(t) / t->shape.dim[0] * first : 0), out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Round to nearest even. */
@@ -247,12 +232,9 @@ static charl_status launch_copy(charl_tensor *dst, const char *entry, charl_arg 
 
 charl_status charl__tensor_fill(charl_tensor *t, double value)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(launch_copy(t, "charl_fill", charl__i64(bits_of(t->dtype, value)),
                           charl_dtype_size(t->dtype)));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Bytes that a work-item copies: 16 where everything is a multiple of them. */
@@ -269,7 +251,6 @@ static size_t copy_width(const charl_tensor *src, const charl_tensor *dst)
 
 charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst)
 {
-    charl_status st = CHARL_OK;
     charl_arg from = charl__in(src);
     size_t width;
 
@@ -283,13 +264,11 @@ charl_status charl__tensor_copy(const charl_tensor *src, charl_tensor *dst)
     from.count /= (int64_t)(width / from.size);
     from.size = width;
     CHARL_TRY(launch_copy(dst, "charl_copy", from, width));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
 {
-    charl_status st = CHARL_OK;
     const bool cpu = charl__device_facts(dst->dev)->group <= 1;
     const int64_t n = charl__tensor_count(dst), span = cpu ? 4096 : 8;
     char defines[96];
@@ -313,6 +292,5 @@ charl_status charl__tensor_convert(const charl_tensor *src, charl_tensor *dst)
                                charl__i64(n), charl__i64(span), charl__f32(0), charl__f32(0)},
                       .label = "convert",
                   }));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

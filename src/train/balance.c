@@ -32,7 +32,6 @@ static const double GAIN = 0.9; /* a step must become shorter than this part of 
 /* "1:3,2:1.5": the factor of `rank`, 1 when it is not named. */
 static charl_status read_slowness(const char *text, int rank, double *out)
 {
-    charl_status st = CHARL_OK;
     const char *p = text;
 
     *out = 1.0;
@@ -52,13 +51,11 @@ static charl_status read_slowness(const char *text, int rank, double *out)
         *out = r == rank ? factor : *out;
         p = *end ? end + 1 : end;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__balance_init(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     charl__balance *b = &t->balance;
     const int size = charl_comm_size(t->comm);
     charl_slices block;
@@ -70,8 +67,7 @@ charl_status charl__balance_init(charl__trainer *t)
         CHARL_TRY(charl_slices_block(t->slices.total, r, size, &block));
         b->count[r] = block.count;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_measured(const charl__balance *b)
@@ -85,8 +81,8 @@ static charl_status wait_computed(const charl__trainer *t)
     charl_status st = CHARL_OK;
     charl_event *e = NULL;
 
-    CHARL_TRY(charl__event_record(t->dev, CHARL_QUEUE_COMPUTE, &e));
-    CHARL_TRY(charl__event_wait(e));
+    CHARL_TRY_CLEANUP(charl__event_record(t->dev, CHARL_QUEUE_COMPUTE, &e));
+    CHARL_TRY_CLEANUP(charl__event_wait(e));
 cleanup:
     charl__event_release(e);
     return st;
@@ -94,7 +90,6 @@ cleanup:
 
 charl_status charl__balance_begin(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     charl__balance *b = &t->balance;
 
     if (is_measured(b) || b->slowness > 1.0) {
@@ -102,13 +97,11 @@ charl_status charl__balance_begin(charl__trainer *t)
         b->begin_s = charl__clock_s();
         b->waited_s = charl__sync_waited_s(t->sync);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__balance_end(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     charl__balance *b = &t->balance;
     double busy;
 
@@ -121,8 +114,7 @@ charl_status charl__balance_end(charl__trainer *t)
         }
     }
     b->skip -= b->skip > 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__balance_is_due(const charl__trainer *t)
@@ -164,13 +156,11 @@ static charl_status exchange(charl__trainer *t, const int *count)
     CHARL_TRY(st);
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
     memcpy(t->balance.count, count, (size_t)charl_comm_size(t->comm) * sizeof *count);
-cleanup:
     return st;
 }
 
 charl_status charl__balance_divide(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     charl__balance *b = &t->balance;
     const int size = charl_comm_size(t->comm);
     const int least = t->config->train.passes > 1 ? (int)t->config->train.passes : 1;
@@ -191,7 +181,7 @@ charl_status charl__balance_divide(charl__trainer *t)
     b->skip = STEADY;
     if (charl__apportion_time(size, b->cost, count) >
         GAIN * charl__apportion_time(size, b->cost, b->count)) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(exchange(t, count));
     b->skip = b->settle;
@@ -200,6 +190,5 @@ charl_status charl__balance_divide(charl__trainer *t)
     if (t->options->events.balanced) {
         CHARL_TRY(t->options->events.balanced(t->options->events.ctx, &row));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -24,15 +24,12 @@ static int64_t bucket_elements(const charl_params *params,
 
 static charl_status compile(charl_data_parallel *dp, charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     if (dp->sync) {
         charl__graph_on_collective(g, charl__sync_collective, dp->sync);
     }
     CHARL_TRY(charl_graph_compile(g));
     CHARL_TRY(charl_graph_warm_up(g)); /* no rank compiles kernels while others wait in a sum */
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mine,
@@ -50,14 +47,14 @@ charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mi
     if (st == CHARL_OK) {
         st = charl__graph_prepare(g); /* lays the parameters out */
     }
-    CHARL_TRY(charl_comm_agree(comm, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
     *dp = (charl_data_parallel){.comm = comm, .params = params, .slices = *mine};
-    CHARL_TRY(charl__sync_create(comm, &wanted, mine, params, &dp->sync));
+    CHARL_TRY_CLEANUP(charl__sync_create(comm, &wanted, mine, params, &dp->sync));
     if (dp->sync) {
         charl__graph_on_ready(g, charl__sync_ready, dp->sync, bucket_elements(params, options));
     }
-    CHARL_TRY(charl_comm_agree(comm, compile(dp, g)));
-    CHARL_TRY(charl__sync_check(dp->sync, g));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, compile(dp, g)));
+    CHARL_TRY_CLEANUP(charl__sync_check(dp->sync, g));
     *out = dp;
     dp = NULL;
 cleanup:
@@ -72,12 +69,9 @@ charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *g
 
 charl_status charl_data_parallel_reduce(charl_data_parallel *dp)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__sync_begin(dp->sync));
     CHARL_TRY(charl__sync_finish(dp->sync));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 const char *charl_data_parallel_algorithm(const charl_data_parallel *dp)

@@ -13,26 +13,22 @@
 /* The metrics of one batch, completed over ranks. */
 static charl_status read_metrics(charl__trainer *t, float *lanes, int n, float *out)
 {
-    charl_status st = CHARL_OK;
     charl_tensor *v = charl_var_get_tensor(t->eval.metrics);
 
     CHARL_TRY(charl_tensor_read(v, lanes, (size_t)(n * t->slices.n_lanes) * sizeof *lanes));
     CHARL_TRY(charl__sync_sum(t->sync, lanes, n, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__trainer_run_eval(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const charl_step idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_TRY(charl__steps_push(t->steps, &idle));
     CHARL_TRY(charl__feed_next(t->eval_feed));
     CHARL_TRY(charl_graph_run(t->eval.g));
     CHARL_TRY(charl__feed_used(t->eval_feed));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_regression(const charl_config *config)
@@ -42,7 +38,6 @@ static bool is_regression(const charl_config *config)
 
 charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches, charl_val_row *out)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = charl__feed_rows(t->eval_feed), batch = t->config->train.batch_size;
     const int count = (int)charl_var_get_type(t->eval.metrics).shape.dim[0];
     int64_t batches = (n + batch - 1) / batch;
@@ -77,8 +72,7 @@ charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches, cha
         out->top5 = sum[CHARL__METRIC_TOP5] / sum[CHARL__METRIC_WEIGHT];
     }
     out->elapsed_s = charl__clock_s() - t->started_s;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static double monitored(const charl__trainer *t, const charl_val_row *row)

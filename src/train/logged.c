@@ -10,15 +10,13 @@ enum { LAG = 2 }; /* steps behind a logged one: less than may be under way */
 
 charl_status charl__logged_open(charl__trainer *t, charl__logged *log)
 {
-    charl_status st = CHARL_OK;
     const size_t lanes = CHARL_MAX_SLICES * sizeof(float); /* of all passes: one each at most */
     void *host = NULL;
 
     CHARL_TRY(charl__pinned_create(t->dev, lanes + sizeof(charl_norm_record), &log->pinned, &host));
     log->lanes = host;
     log->norm = (charl_norm_record *)((char *)host + lanes);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__logged_close(charl__logged *log)
@@ -30,7 +28,6 @@ void charl__logged_close(charl__logged *log)
 
 charl_status charl__logged_begin(charl__trainer *t, charl__logged *log, charl__meter *m)
 {
-    charl_status st = CHARL_OK;
     const charl_tensor *loss = charl__steps_loss(t->steps);
 
     log->steps = m->steps;
@@ -47,8 +44,7 @@ charl_status charl__logged_begin(charl__trainer *t, charl__logged *log, charl__m
                                  (size_t)charl__tensor_count(loss) * sizeof *log->lanes, false));
     CHARL_TRY(charl__optimizer_read_norm(t->optimizer, log->norm));
     CHARL_TRY(charl__event_record(t->dev, CHARL_QUEUE_COMPUTE, &log->arrived));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__logged_is_due(const charl__trainer *t, const charl__logged *log)
@@ -59,7 +55,6 @@ bool charl__logged_is_due(const charl__trainer *t, const charl__logged *log)
 /* Loss of the batch, from the lanes that the step left. */
 static charl_status add_lanes(charl__trainer *t, const float *lanes, double *loss)
 {
-    charl_status st = CHARL_OK;
     float sum;
 
     for (int i = 0; t->passes && i < charl__passes_count(t->passes); i++) {
@@ -69,8 +64,7 @@ static charl_status add_lanes(charl__trainer *t, const float *lanes, double *los
     CHARL_TRY(
         charl__sync_sum(t->sync, t->passes ? charl__passes_number(t->passes) : lanes, 1, &sum));
     *loss = (double)(sum / (float)t->config->train.batch_size);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The times of the row are those of its steps: others have been enqueued since. */
@@ -89,7 +83,7 @@ charl_status charl__logged_end(charl__trainer *t, charl__logged *log, charl__met
     charl_train_row *row = &log->row;
 
     if (!log->arrived) {
-        goto cleanup;
+        return st;
     }
     CHARL_TRY(charl__event_wait(log->arrived));
     charl__event_release(log->arrived);
@@ -112,6 +106,5 @@ charl_status charl__logged_end(charl__trainer *t, charl__logged *log, charl__met
         st = st == CHARL_OK ? written : st;
     }
     CHARL_TRY(st);
-cleanup:
     return st;
 }

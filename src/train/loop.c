@@ -59,7 +59,6 @@ static void local_requests(charl__trainer *t, float *stop, float *save)
 /* Agree on requests and on whether every rank is well; `mine` is this rank's status so far. */
 static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
 {
-    charl_status st = CHARL_OK;
     float v[4];
 
     local_requests(t, &v[0], &v[1]);
@@ -75,8 +74,7 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
     out->stop = v[0] > 0.0F;
     out->save = v[1] > 0.0F;
     out->look = v[3] > 0.0F;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status push_record(charl__trainer *t)
@@ -96,8 +94,6 @@ static charl_status push_record(charl__trainer *t)
 /* Forward and backward. */
 static charl_status run_graphs(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_graph_run(t->train.g));
     for (int i = 0; t->passes && i < charl__passes_count(t->passes); i++) {
         if (i > 0) {
@@ -108,8 +104,7 @@ static charl_status run_graphs(charl__trainer *t)
     if (t->passes && t->sync) {
         CHARL_TRY(charl__sync_ready_all(t->sync));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_logged(const charl__trainer *t, int64_t step)
@@ -125,18 +120,13 @@ static charl_status enter(charl__trainer *t, charl__phase phase)
 
 static charl_status next_batch(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(enter(t, CHARL__PHASE_DATA));
     CHARL_TRY(charl__feed_next(t->train_feed));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status run_step(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(enter(t, CHARL__PHASE_BACKWARD));
     CHARL_TRY(push_record(t));
     CHARL_TRY(charl__optimizer_begin(t->optimizer));
@@ -153,27 +143,22 @@ static charl_status run_step(charl__trainer *t)
     CHARL_TRY(charl__shard_publish(t));
     CHARL_TRY(charl__mixed_step(t));
     t->step++;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Weights and their moving average, where there is one. */
 static charl_status exchange_ema(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
-
     if (charl_optimizer_has_ema(t->optimizer)) {
         CHARL_TRY(charl__shard_pause(t));
         CHARL_TRY(charl_optimizer_exchange_ema(t->optimizer));
         CHARL_TRY(charl__shard_publish(t));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status evaluate_now(charl__trainer *t, bool *best)
 {
-    charl_status st = CHARL_OK;
     const int64_t limit =
         t->options->fast_dev_run > 0 ? t->options->fast_dev_run : t->config->eval.max_batches;
     charl_val_row row;
@@ -188,8 +173,7 @@ static charl_status evaluate_now(charl__trainer *t, bool *best)
         CHARL_TRY(t->options->events.evaluated(t->options->events.ctx, &row));
     }
     CHARL_TRY(charl__nonfinite_evaluation(t, row.loss));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__trainer_is_over(const charl__trainer *t)
@@ -209,32 +193,27 @@ static bool due(const charl__trainer *t, charl_interval interval, double last_s)
 static charl_status due_together(charl__trainer *t, charl_interval interval, double last_s,
                                  bool *out)
 {
-    charl_status st = CHARL_OK;
     float v = charl_comm_rank(t->comm) == 0 && due(t, interval, last_s) ? 1.0F : 0.0F;
 
     if (interval.unit != CHARL_INTERVAL_SECONDS) {
         *out = due(t, interval, last_s);
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__sync_control(t->sync, &v, 1));
     *out = v > 0.0F;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Save now, in the middle of training. */
 static charl_status save_between(charl__trainer *t, charl__meter *m, bool last)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
     charl__meter_pause(t, m);
     if (t->writes) {
         CHARL_TRY(charl__trainer_save(t, last));
     }
     charl__meter_go_on(t, m);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Evaluation and checkpoint after a step, where they are due. An interval of 0 is never, but the
@@ -242,7 +221,6 @@ cleanup:
 static charl_status after_step(charl__trainer *t, charl__logged *log, charl__meter *m,
                                bool *ordinary)
 {
-    charl_status st = CHARL_OK;
     const bool last = t->step == t->end_step;
     const bool saves = t->writes && t->config->checkpoint.interval.unit != CHARL_INTERVAL_OFF;
     const bool evaluates = t->eval.g && t->config->eval.interval.unit != CHARL_INTERVAL_OFF;
@@ -257,7 +235,7 @@ static charl_status after_step(charl__trainer *t, charl__logged *log, charl__met
     }
     save = save || (last && t->writes);
     if (!evaluate && !save) {
-        goto cleanup;
+        return CHARL_OK;
     }
     *ordinary = false;
     CHARL_TRY(charl__logged_end(t, log, m));
@@ -270,17 +248,14 @@ static charl_status after_step(charl__trainer *t, charl__logged *log, charl__met
         CHARL_TRY(charl__trainer_save(t, last || charl__trainer_is_over(t)));
     }
     charl__meter_go_on(t, m);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status divide_anew(charl__trainer *t, charl__logged *log, charl__meter *m,
                                 bool *ordinary)
 {
-    charl_status st = CHARL_OK;
-
     if (t->step == t->end_step || !charl__balance_is_due(t)) {
-        goto cleanup;
+        return CHARL_OK;
     }
     *ordinary = false;
     CHARL_TRY(charl__logged_end(t, log, m));
@@ -288,15 +263,13 @@ static charl_status divide_anew(charl__trainer *t, charl__logged *log, charl__me
     charl__meter_pause(t, m);
     CHARL_TRY(charl__balance_divide(t));
     charl__meter_go_on(t, m);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Log the step just run, where it is to be logged, and one before it whose numbers are there.
  * *loss: of the step logged, else NaN. */
 static charl_status log_steps(charl__trainer *t, charl__logged *log, charl__meter *m, double *loss)
 {
-    charl_status st = CHARL_OK;
     const int64_t rows = log->rows;
 
     *loss = (double)NAN;
@@ -309,15 +282,13 @@ static charl_status log_steps(charl__trainer *t, charl__logged *log, charl__mete
         CHARL_TRY(charl__logged_end(t, log, m));
         *loss = log->row.loss;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* All that follows the launches of a step. */
 static charl_status finish_step(charl__trainer *t, charl__logged *log, charl__meter *m,
                                 bool *ordinary)
 {
-    charl_status st = CHARL_OK;
     const int64_t rows = log->rows;
     double loss;
 
@@ -335,8 +306,7 @@ static charl_status finish_step(charl__trainer *t, charl__logged *log, charl__me
     }
     CHARL_TRY(after_step(t, log, m, ordinary));
     CHARL_TRY(divide_anew(t, log, m, ordinary));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
@@ -348,8 +318,8 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
 
     st = charl__logged_open(t, &log);
     st = st == CHARL_OK ? charl__nonfinite_open(t) : st;
-    CHARL_TRY(charl_comm_agree(t->comm, st));
-    CHARL_TRY(charl__feed_seek(t->train_feed, t->step));
+    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
+    CHARL_TRY_CLEANUP(charl__feed_seek(t->train_feed, t->step));
     charl__meter_start(t, &m);
     while (t->step < t->end_step && !charl__trainer_is_over(t)) {
         decision d;
@@ -357,25 +327,25 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
 
         charl__tally_begin(t, &tally);
         st = next_batch(t);
-        CHARL_TRY(decide(t, st, &d));
+        CHARL_TRY_CLEANUP(decide(t, st, &d));
         if (d.look) {
-            CHARL_TRY(charl__logged_end(t, &log, &m));
-            CHARL_TRY(charl__trainer_check_finite(t));
+            CHARL_TRY_CLEANUP(charl__logged_end(t, &log, &m));
+            CHARL_TRY_CLEANUP(charl__trainer_check_finite(t));
         }
         if (d.stop || d.save) {
-            CHARL_TRY(charl__logged_end(t, &log, &m));
-            CHARL_TRY(save_between(t, &m, d.stop));
+            CHARL_TRY_CLEANUP(charl__logged_end(t, &log, &m));
+            CHARL_TRY_CLEANUP(save_between(t, &m, d.stop));
         }
         if (d.stop) {
             result->stopped = true;
             break;
         }
-        CHARL_TRY(run_step(t));
-        CHARL_TRY(finish_step(t, &log, &m, &ordinary));
+        CHARL_TRY_CLEANUP(run_step(t));
+        CHARL_TRY_CLEANUP(finish_step(t, &log, &m, &ordinary));
         charl__tally_end(t, &tally, ordinary);
     }
-    CHARL_TRY(charl__logged_end(t, &log, &m));
-    CHARL_TRY(charl__trainer_check_finite(t));
+    CHARL_TRY_CLEANUP(charl__logged_end(t, &log, &m));
+    CHARL_TRY_CLEANUP(charl__trainer_check_finite(t));
     charl__tally_report(&tally);
     result->loss = log.rows > 0 ? log.row.loss : result->loss;
     if (t->step > m.first_step && m.first_step > 0) {

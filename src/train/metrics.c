@@ -26,23 +26,18 @@ struct charl__metrics {
 
 static charl_status join(const char *dir, const char *name, char *out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(snprintf(out, PATH_BYTES, "%s/%s", dir, name) < PATH_BYTES, CHARL_ERR_DISK,
                   "the path %s/%s is too long", dir, name);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__metrics_write_file(const char *dir, const char *name, const char *text)
 {
-    charl_status st = CHARL_OK;
     char path[PATH_BYTES];
 
     CHARL_TRY(join(dir, name, path));
     CHARL_TRY(charl__commit_bytes(path, text, strlen(text)));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Step of a row: "step":N of JSON, or the second field of CSV; -1 if it is neither. */
@@ -66,16 +61,16 @@ static charl_status keep_rows(const char *path, int64_t keep_step, const char *h
     char line[LINE_BYTES];
     FILE *in = fopen(path, "r");
 
-    CHARL_TRY(charl__commit_begin(path, &c));
-    CHARL_TRY(charl__commit_write(&c, header, strlen(header)));
+    CHARL_TRY_CLEANUP(charl__commit_begin(path, &c));
+    CHARL_TRY_CLEANUP(charl__commit_write(&c, header, strlen(header)));
     while (in && fgets(line, sizeof line, in)) {
         const int64_t step = step_of(line);
 
         if (step >= 0 && step <= keep_step && strchr(line, '\n')) {
-            CHARL_TRY(charl__commit_write(&c, line, strlen(line)));
+            CHARL_TRY_CLEANUP(charl__commit_write(&c, line, strlen(line)));
         }
     }
-    CHARL_TRY(charl__commit_end(&c, NULL, NULL));
+    CHARL_TRY_CLEANUP(charl__commit_end(&c, NULL, NULL));
 cleanup:
     charl__commit_fini(&c);
     if (in) {
@@ -87,14 +82,12 @@ cleanup:
 static charl_status open_one(const char *dir, const char *name, const char *header,
                              int64_t keep_step, FILE **out)
 {
-    charl_status st = CHARL_OK;
     char path[PATH_BYTES];
 
     CHARL_TRY(join(dir, name, path));
     CHARL_TRY(keep_rows(path, keep_step > 0 ? keep_step : -1, header));
     CHARL_TRY(charl__log_open(path, false, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__metrics_open(const char *dir, unsigned formats, int64_t keep_step,
@@ -104,13 +97,13 @@ charl_status charl__metrics_open(const char *dir, unsigned formats, int64_t keep
     charl__metrics *m = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *m, &m));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *m, &m));
     snprintf(m->dir, sizeof m->dir, "%s", dir);
     if (formats & CHARL_LOG_JSONL) {
-        CHARL_TRY(open_one(dir, "metrics.jsonl", "", keep_step, &m->jsonl));
+        CHARL_TRY_CLEANUP(open_one(dir, "metrics.jsonl", "", keep_step, &m->jsonl));
     }
     if (formats & CHARL_LOG_CSV) {
-        CHARL_TRY(open_one(dir, "metrics.csv", csv_header, keep_step, &m->csv));
+        CHARL_TRY_CLEANUP(open_one(dir, "metrics.csv", csv_header, keep_step, &m->csv));
     }
     *out = m;
     m = NULL;
@@ -155,17 +148,13 @@ static const char *rounded(double v, const char *none, char *text)
 
 static charl_status flush(const charl__metrics *m, FILE *f, const char *name)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(!f || (fflush(f) == 0 && !ferror(f)), CHARL_ERR_DISK, "cannot write %s/%s: %s",
                   m->dir, name, strerror(errno));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__metrics_train(charl__metrics *m, const charl_train_row *r)
 {
-    charl_status st = CHARL_OK;
     char loss[32], norm[32], rate[32], tokens[64] = "", skipped[96] = "";
     const bool finite = isfinite(r->loss) && isfinite(r->grad_norm);
     int n = 0;
@@ -201,13 +190,11 @@ charl_status charl__metrics_train(charl__metrics *m, const charl_train_row *r)
                 (double)r->mem_bytes / 1073741824.0, r->comm_ms, r->comm_exposed_ms);
         CHARL_TRY(flush(m, m->csv, "metrics.csv"));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *r)
 {
-    charl_status st = CHARL_OK;
     char loss[32], accuracy[64] = "", top5[64] = "", perplexity[64] = "", mae[64] = "", value[32],
                    exponential[32], error[32];
 
@@ -241,16 +228,13 @@ charl_status charl__metrics_val(charl__metrics *m, const charl_val_row *r)
                 isnan(r->mae) ? "" : number(r->mae, "nan", error));
         CHARL_TRY(flush(m, m->csv, "metrics.csv"));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__metrics_balance(charl__metrics *m, const charl_balance_row *r)
 {
-    charl_status st = CHARL_OK;
-
     if (!m->jsonl) {
-        goto cleanup;
+        return CHARL_OK;
     }
     fprintf(m->jsonl, "{\"event\":\"balance\",\"step\":%" PRId64 ",\"slices\":[", r->step);
     for (int i = 0; i < r->size; i++) {
@@ -262,6 +246,5 @@ charl_status charl__metrics_balance(charl__metrics *m, const charl_balance_row *
     }
     fprintf(m->jsonl, "],\"ms\":%.0f,\"time\":%.3f}\n", r->ms, charl__clock_wall_s());
     CHARL_TRY(flush(m, m->jsonl, "metrics.jsonl"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

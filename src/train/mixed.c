@@ -48,13 +48,13 @@ charl_status charl__mixed_init(charl__trainer *t)
              d->name);
     snprintf(mine.driver, sizeof mine.driver, "%s", d->driver);
     st = charl_alloc_array(size, sizeof *all, &all);
-    CHARL_TRY(charl__trainer_agree(t, st));
-    CHARL_TRY(charl_comm_allgather(t->comm, &mine, sizeof mine, all));
+    CHARL_TRY_CLEANUP(charl__trainer_agree(t, st));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(t->comm, &mine, sizeof mine, all));
     list_models(all, size, &t->mixed);
     if (t->mixed.on && !t->infers) {
         st = charl_alloc_array(t->params->elements + t->params->buffer_elements,
                                sizeof *t->mixed.copy, &t->mixed.copy);
-        CHARL_TRY(charl__trainer_agree(t, st));
+        CHARL_TRY_CLEANUP(charl__trainer_agree(t, st));
     }
 cleanup:
     charl_free(all);
@@ -70,7 +70,6 @@ void charl__mixed_fini(charl__trainer *t)
 static charl_status take_over(const charl__trainer *t, charl_buffer *arena, int64_t elements,
                               float *copy)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = (size_t)elements * sizeof *copy;
     const bool leads = charl_comm_rank(t->comm) == 0;
 
@@ -81,25 +80,22 @@ static charl_status take_over(const charl__trainer *t, charl_buffer *arena, int6
     if (!leads) {
         CHARL_TRY(charl__buffer_write(CHARL_QUEUE_COMPUTE, arena, 0, copy, bytes, true));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__mixed_follow(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const charl_params *p = t->params;
 
     if (!t->mixed.on) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(take_over(t, p->value, p->elements, t->mixed.copy));
     CHARL_TRY(take_over(t, p->buffers, p->buffer_elements, t->mixed.copy + p->elements));
     if (charl_comm_rank(t->comm) != 0) {
         CHARL_TRY(charl__params_refresh(t->params));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__mixed_step(charl__trainer *t)

@@ -11,10 +11,10 @@ static charl_status convert(charl_buffer *from, charl_dtype type, int64_t at, ch
     const charl_shape shape = {1, {count}};
     charl_tensor *src = NULL, *dst = NULL;
 
-    CHARL_TRY(charl__tensor_view(from, type, &shape, at, &src));
-    CHARL_TRY(
+    CHARL_TRY_CLEANUP(charl__tensor_view(from, type, &shape, at, &src));
+    CHARL_TRY_CLEANUP(
         charl__tensor_view(to, type == CHARL_F32 ? CHARL_BF16 : CHARL_F32, &shape, to_at, &dst));
-    CHARL_TRY(charl__tensor_convert(src, dst));
+    CHARL_TRY_CLEANUP(charl__tensor_convert(src, dst));
 cleanup:
     charl_tensor_release(src);
     charl_tensor_release(dst);
@@ -23,14 +23,11 @@ cleanup:
 
 charl_status charl__narrow_lanes(const charl__narrow *n, int64_t begin, int64_t count)
 {
-    charl_status st = CHARL_OK;
-
     for (int j = 0; j < n->n_lanes; j++) {
         CHARL_TRY(convert(n->set->grad, CHARL_F32, j * n->set->gradient_elements + begin, n->lanes,
                           j * n->stride + begin, count));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__narrow_sum(const charl__narrow *n, int64_t begin, int64_t count)
@@ -49,7 +46,6 @@ static charl_status buffer(charl_device *dev, void *host, int64_t elements, char
 
 static charl_status create(charl__narrow *n, const charl_allreduce *ar)
 {
-    charl_status st = CHARL_OK;
     charl_device *dev = n->set->dev;
     void *lanes = charl_allreduce_lanes(ar), *sum = charl_allreduce_sum(ar);
 
@@ -63,8 +59,7 @@ static charl_status create(charl__narrow *n, const charl_allreduce *ar)
     CHARL_TRY(charl__narrow_lanes(n, 0, n->set->gradient_elements));
     CHARL_TRY(charl__narrow_sum(n, 0, 1)); /* nothing, or what other ranks write: zeros */
     CHARL_TRY(charl_device_sync(dev));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__narrow_create(charl_params *set, int n_lanes, const charl_allreduce *ar,
@@ -74,10 +69,10 @@ charl_status charl__narrow_create(charl_params *set, int n_lanes, const charl_al
     charl__narrow *n = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *n, &n));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *n, &n));
     n->set = set;
     n->n_lanes = n_lanes;
-    CHARL_TRY(create(n, ar));
+    CHARL_TRY_CLEANUP(create(n, ar));
     *out = n;
     n = NULL;
 cleanup:

@@ -21,14 +21,12 @@ charl_status charl__nonfinite_open(charl__trainer *t)
 {
     charl__nonfinite *n = &t->nonfinite;
     void *host = NULL;
-    charl_status st = CHARL_OK;
 
     CHARL_TRY(charl__pinned_create(t->dev, sizeof *n->record, &n->pinned, &host));
     n->record = host;
     n->judged = n->polled = t->step;
     n->polled_s = charl__clock_s();
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__nonfinite_close(charl__trainer *t)
@@ -61,13 +59,12 @@ charl_status charl__nonfinite_poll(charl__trainer *t)
 {
     charl__nonfinite *n = &t->nonfinite;
     const double now = charl__clock_s();
-    charl_status st = CHARL_OK;
     bool done;
 
     if (n->arrived) {
         CHARL_TRY(charl__event_is_done(n->arrived, &done));
         if (!done) {
-            goto cleanup;
+            return CHARL_OK;
         }
         charl__event_release(n->arrived);
         n->arrived = NULL;
@@ -80,8 +77,7 @@ charl_status charl__nonfinite_poll(charl__trainer *t)
         CHARL_TRY(charl__optimizer_read_norm(t->optimizer, n->record));
         CHARL_TRY(charl__event_record(t->dev, CHARL_QUEUE_COMPUTE, &n->arrived));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int compare(const void *a, const void *b)
@@ -99,7 +95,7 @@ static charl_status describe_samples(const charl__trainer *t, int64_t step, char
     int64_t *rows = NULL, i = 0, end;
     int used;
 
-    CHARL_TRY(charl_alloc_array(batch, sizeof *rows, &rows));
+    CHARL_TRY_CLEANUP(charl_alloc_array(batch, sizeof *rows, &rows));
     charl__feed_samples(t->train_feed, step - 1, rows);
     qsort(rows, (size_t)batch, sizeof *rows, compare);
     used = snprintf(text, size, "%s",
@@ -164,7 +160,6 @@ static const char *advice(const charl__trainer *t)
 static charl_status fail(charl__trainer *t, const charl__bad_step *v,
                          const charl_norm_record *record)
 {
-    charl_status st = CHARL_OK;
     char what[TEXT_BYTES], samples[TEXT_BYTES];
 
     describe(t, v, record, what, sizeof what);
@@ -184,8 +179,7 @@ static charl_status fail(charl__trainer *t, const charl__bad_step *v,
                v->gradient ? "the weights are those before this step"
                            : "no checkpoint has been written since",
                samples, advice(t));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether to warn at the nth time: 1, 2, 4, 8, ... */
@@ -197,7 +191,6 @@ static bool is_worth_it(int64_t n)
 static charl_status warn(charl__trainer *t, const charl__bad_step *v,
                          const charl_norm_record *record)
 {
-    charl_status st = CHARL_OK;
     char what[TEXT_BYTES], samples[TEXT_BYTES], text[2 * TEXT_BYTES + 128];
 
     if (!is_worth_it(t->nonfinite.bad) || charl_comm_rank(t->comm) != 0) {
@@ -209,13 +202,11 @@ static charl_status warn(charl__trainer *t, const charl__bad_step *v,
              "step %" PRId64 " was %s: %s; its samples: %s (%" PRId64 " skipped so far)", v->step,
              v->gradient ? "skipped" : "taken", what, samples, t->nonfinite.skipped);
     charl__trainer_warn(t, text);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__nonfinite_evaluation(charl__trainer *t, double loss)
 {
-    charl_status st = CHARL_OK;
     const char *split = charl_split_name(t->eval_split);
     char text[160];
 
@@ -240,14 +231,12 @@ charl_status charl__nonfinite_evaluation(charl__trainer *t, double loss)
                t->config->train.precision == CHARL_PRECISION_F16
                    ? "; numbers in f16 end at 65504, those of train.precision = bf16 do not"
                    : "");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Bits of any rank. */
 static charl_status unite(charl__trainer *t, uint64_t *mask)
 {
-    charl_status st = CHARL_OK;
     int64_t bit[MASK];
 
     for (int k = 0; k < MASK; k++) {
@@ -258,8 +247,7 @@ static charl_status unite(charl__trainer *t, uint64_t *mask)
     for (int k = 0; k < MASK; k++) {
         *mask |= (uint64_t)bit[k] << k;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step,
@@ -271,7 +259,6 @@ charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step,
                               : 1;
     const uint64_t left_out = mask_of(record->left_out), overflowed = mask_of(record->overflowed);
     uint64_t bad_loss = mask_of(record->bad_loss);
-    charl_status st = CHARL_OK;
 
     n->found = false;
     if (n->judged >= step) {
@@ -304,19 +291,16 @@ charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step,
             n->in_row = 0;
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__trainer_check_finite(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     charl_norm_record record;
 
     charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
     CHARL_TRY(charl__sync_verify(t->sync)); /* with a deadline; reading waits without one */
     CHARL_TRY(charl__optimizer_fetch_norm(t->optimizer, &record));
     CHARL_TRY(charl__nonfinite_judge(t, t->step, &record));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -7,7 +7,6 @@
 
 charl_status charl__part_take(charl__trainer *t, int first, int count)
 {
-    charl_status st = CHARL_OK;
     const int slices = charl_config_slices(t->config);
     const int64_t batch = t->config->train.batch_size;
 
@@ -17,8 +16,7 @@ charl_status charl__part_take(charl__trainer *t, int first, int count)
     CHARL_TRY(charl_slices_range(slices, first, count, &t->slices));
     t->rows = batch / slices * t->slices.count;
     t->row0 = batch / slices * t->slices.first;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* auto keeps a split on the device when it takes at most a quarter of what is free. */
@@ -88,7 +86,6 @@ static charl_status build_graph(charl__trainer *t, const charl_slices *slices, b
         st = CHARL_ERR_CONFIG;
     }
     CHARL_TRY(st);
-cleanup:
     return st;
 }
 
@@ -108,7 +105,6 @@ static bool has_room(const charl__trainer *t, int64_t activations)
  * have no room. */
 static charl_status build_first(charl__trainer *t, bool *room)
 {
-    charl_status st = CHARL_OK;
     const charl_slices *first = t->passes ? charl__passes_slices(t->passes, 0) : &t->slices;
     const int mode = t->config->train.recompute;
     int64_t kept, again;
@@ -117,7 +113,7 @@ static charl_status build_first(charl__trainer *t, bool *room)
     CHARL_TRY(charl__graph_measure(t->train.g, &kept));
     *room = has_room(t, kept);
     if (mode == CHARL_RECOMPUTE_NO || (mode == CHARL_RECOMPUTE_AUTO && *room)) {
-        goto cleanup;
+        return CHARL_OK;
     }
     charl_graph_destroy(t->train.g);
     t->train = (charl__task){0};
@@ -126,8 +122,7 @@ static charl_status build_first(charl__trainer *t, bool *room)
     CHARL_TRY(charl__graph_measure(t->train.g, &again));
     t->recompute_saves = kept - again;
     *room = has_room(t, again);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void discard_training(charl__trainer *t)
@@ -151,7 +146,6 @@ static void discard_training(charl__trainer *t)
  * gradients of a pass added up, even those of one. */
 static charl_status build_training(charl__trainer *t, int passes, bool several, bool *room)
 {
-    charl_status st = CHARL_OK;
     const char *name;
 
     discard_training(t);
@@ -167,14 +161,12 @@ static charl_status build_training(charl__trainer *t, int passes, bool several, 
                   "train.passes = %d: %s is a sum over the whole batch in the middle of a step, as "
                   "batch norm needs it; HINT train.recompute saves memory too",
                   passes, name);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* As many passes as are asked for, or the fewest that have room. */
 static charl_status choose_passes(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const int given = (int)t->config->train.passes;
     bool room;
     int n = given > 0 ? given : 1;
@@ -185,14 +177,11 @@ static charl_status choose_passes(charl__trainer *t)
         CHARL_TRY(build_training(t, n, true, &room));
     }
     t->n_passes = n;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__part_build(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
-
     if (!t->infers) {
         CHARL_TRY(provide_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_feed));
         CHARL_TRY(choose_passes(t));
@@ -201,8 +190,7 @@ charl_status charl__part_build(charl__trainer *t)
         CHARL_TRY(provide_feed(t, t->eval_split, false, &t->eval_feed));
         CHARL_TRY(build_graph(t, &t->slices, false, &t->eval));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The ranks may have chosen differently. */
@@ -216,8 +204,8 @@ static charl_status settle_passes(charl__trainer *t)
         goto cleanup;
     }
     st = charl_alloc_array(charl_comm_size(t->comm), sizeof *all, &all);
-    CHARL_TRY(charl__trainer_agree(t, st));
-    CHARL_TRY(charl_comm_allgather(t->comm, &t->n_passes, sizeof *all, all));
+    CHARL_TRY_CLEANUP(charl__trainer_agree(t, st));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(t->comm, &t->n_passes, sizeof *all, all));
     for (int r = 0; r < charl_comm_size(t->comm); r++) {
         most = all[r] > most ? all[r] : most;
     }
@@ -225,7 +213,7 @@ static charl_status settle_passes(charl__trainer *t)
         t->n_passes = most < t->slices.count ? most : t->slices.count;
         st = build_training(t, t->n_passes, true, &room);
     }
-    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY_CLEANUP(charl__trainer_agree(t, st));
 cleanup:
     charl_free(all);
     return st;
@@ -246,7 +234,6 @@ charl_status charl__part_connect(charl__trainer *t)
     if (charl__shard_is_on(t)) {
         CHARL_TRY(charl__trainer_agree(t, charl__shard_create(t)));
     }
-cleanup:
     return st;
 }
 
@@ -259,10 +246,8 @@ int64_t charl__part_bucket(const charl__trainer *t)
 
 static charl_status compile(charl__trainer *t, charl__task *task, bool training)
 {
-    charl_status st = CHARL_OK;
-
     if (!task->g) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (t->sync) {
         charl__graph_on_collective(task->g, charl__sync_collective, t->sync);
@@ -272,8 +257,7 @@ static charl_status compile(charl__trainer *t, charl__task *task, bool training)
     }
     CHARL_TRY(charl_graph_compile(task->g));
     CHARL_TRY(charl_graph_warm_up(task->g));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Where a step leaves its loss, for the log and for the optimizer to look at. */
@@ -292,10 +276,10 @@ static charl_status watch_loss(charl__trainer *t)
         for (int i = 1; i < charl__passes_count(t->passes); i++) {
             metrics[i] = charl_var_get_tensor(t->more[i - 1].metrics);
         }
-        CHARL_TRY(charl__passes_keep_loss(t->passes, metrics, &loss));
+        CHARL_TRY_CLEANUP(charl__passes_keep_loss(t->passes, metrics, &loss));
         charl_tensor_retain(loss);
     } else {
-        CHARL_TRY(
+        CHARL_TRY_CLEANUP(
             charl__tensor_view(metrics[0]->buffer, CHARL_F32, &lanes, metrics[0]->offset, &loss));
     }
     charl__steps_watch_loss(t->steps, loss);
@@ -308,7 +292,6 @@ cleanup:
  * last. */
 static charl_status compile_training(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const int n = t->passes ? charl__passes_count(t->passes) : 1;
     const charl_graph *largest = n > 1 ? t->more[n - 2].g : NULL;
 
@@ -325,18 +308,14 @@ static charl_status compile_training(charl__trainer *t)
         CHARL_TRY(compile(t, task, true));
     }
     CHARL_TRY(watch_loss(t));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__part_compile(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(compile_training(t));
     CHARL_TRY(compile(t, &t->eval, false));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__part_check(charl__trainer *t)
@@ -348,7 +327,6 @@ charl_status charl__part_check(charl__trainer *t)
         t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
         CHARL_TRY(st);
     }
-cleanup:
     return st;
 }
 
@@ -362,24 +340,18 @@ void charl__part_discard(charl__trainer *t)
 /* What a rank does alone for other slices. */
 static charl_status rebuild(charl__trainer *t, int first, int count)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(!charl__fault("train.divide"), CHARL_ERR_DEVICE, "the division fails on purpose");
     CHARL_TRY(charl__part_take(t, first, count));
     CHARL_TRY(charl__part_build(t));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status compile_again(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__part_compile(t));
     CHARL_TRY(charl__optimizer_rebind(t->optimizer));
     CHARL_TRY(charl__feed_seek(t->train_feed, t->options->overfit_batch ? 0 : t->step));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__part_exchange(charl__trainer *t, int first, int count)
@@ -406,6 +378,5 @@ charl_status charl__part_exchange(charl__trainer *t, int first, int count)
     CHARL_TRY(charl__part_connect(t));
     CHARL_TRY(charl__trainer_agree(t, compile_again(t)));
     CHARL_TRY(charl__part_check(t));
-cleanup:
     return st;
 }

@@ -80,18 +80,18 @@ charl_status charl__passes_create(const charl_slices *mine, int n, charl__passes
     int depth = 0;
 
     *out = NULL;
-    CHARL_REQUIRE(
+    CHARL_REQUIRE_CLEANUP(
         n >= 1 && n <= mine->count, CHARL_ERR_CONFIG,
         "train.passes = %d, but a rank here has %d of the %d slices; a pass takes at least one", n,
         mine->count, mine->total);
-    CHARL_TRY(charl_alloc(sizeof *p, &p));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
     p->mine = *mine;
     p->n = n;
     for (int i = 0; i < n; i++) {
         const int first = mine->first + mine->count * i / n,
                   end = mine->first + mine->count * (i + 1) / n;
 
-        CHARL_TRY(charl_slices_range(mine->total, first, end - first, &p->pass[i].slices));
+        CHARL_TRY_CLEANUP(charl_slices_range(mine->total, first, end - first, &p->pass[i].slices));
         plan_pass(p, &p->pass[i], stack, &depth);
         p->most_lanes =
             p->pass[i].slices.n_lanes > p->most_lanes ? p->pass[i].slices.n_lanes : p->most_lanes;
@@ -174,13 +174,11 @@ static charl_status record(charl__passes *p, pass *q)
         st = enqueue_step(p, &p->step[k]);
     }
     CHARL_TRY(charl__record_end(p->set->dev, st));
-cleanup:
     return st;
 }
 
 charl_status charl__passes_prepare(charl__passes *p, charl_params *set)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = (size_t)set->gradient_elements * 4;
     const int more = p->depth - p->mine.n_lanes;
 
@@ -194,8 +192,7 @@ charl_status charl__passes_prepare(charl__passes *p, charl_params *set)
     for (int i = 0; i < p->n; i++) {
         CHARL_TRY(record(p, &p->pass[i]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Record the copy of n floats, of a pass, to element `at` of the loss. */
@@ -206,11 +203,12 @@ static charl_status record_copy(const charl__passes *p, const charl_tensor *metr
     const charl_shape shape = {1, {n}};
     charl_tensor *from = NULL, *to = NULL;
 
-    CHARL_TRY(charl__tensor_view(metrics->buffer, CHARL_F32, &shape, metrics->offset, &from));
-    CHARL_TRY(charl__tensor_view(p->loss->buffer, CHARL_F32, &shape, at, &to));
-    CHARL_TRY(charl__record_begin(p->set->dev, out));
+    CHARL_TRY_CLEANUP(
+        charl__tensor_view(metrics->buffer, CHARL_F32, &shape, metrics->offset, &from));
+    CHARL_TRY_CLEANUP(charl__tensor_view(p->loss->buffer, CHARL_F32, &shape, at, &to));
+    CHARL_TRY_CLEANUP(charl__record_begin(p->set->dev, out));
     st = charl__tensor_copy(from, to);
-    CHARL_TRY(charl__record_end(p->set->dev, st));
+    CHARL_TRY_CLEANUP(charl__record_end(p->set->dev, st));
 cleanup:
     charl_tensor_release(from);
     charl_tensor_release(to);
@@ -220,7 +218,6 @@ cleanup:
 charl_status charl__passes_keep_loss(charl__passes *p, const charl_tensor *const *metrics,
                                      charl_tensor **out)
 {
-    charl_status st = CHARL_OK;
     charl_shape shape = {1, {0}};
     int64_t at = 0;
 
@@ -235,8 +232,7 @@ charl_status charl__passes_keep_loss(charl__passes *p, const charl_tensor *const
         at += n;
     }
     *out = p->loss;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status replay(charl_recording *r)
@@ -246,12 +242,9 @@ static charl_status replay(charl_recording *r)
 
 charl_status charl__passes_fold(charl__passes *p, int i)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(replay(p->pass[i].keep_loss));
     CHARL_TRY(replay(p->pass[i].recording));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__passes_fold_number(charl__passes *p, int i, const float *lanes)

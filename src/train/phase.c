@@ -82,13 +82,13 @@ static charl_status way_flip(int64_t arg, charl_params *params)
 
     (void)arg;
     if (p) {
-        CHARL_TRY(
+        CHARL_TRY_CLEANUP(
             charl_alloc_array(charl_shape_count(&charl_param_get_spec(p)->shape), sizeof *v, &v));
-        CHARL_TRY(charl_param_read(p, v));
+        CHARL_TRY_CLEANUP(charl_param_read(p, v));
         memcpy(&bits, v, sizeof bits);
         bits ^= 1U << 22;
         memcpy(v, &bits, sizeof bits);
-        CHARL_TRY(charl_param_write(p, v));
+        CHARL_TRY_CLEANUP(charl_param_write(p, v));
     }
 cleanup:
     charl_free(v);
@@ -116,7 +116,6 @@ static const struct {
 
 charl_status charl__phase_mishap(const char *word, charl_params *params)
 {
-    charl_status st = CHARL_OK;
     char point[48];
 
     for (size_t i = 0; charl__fault_any() && i < sizeof ways / sizeof ways[0]; i++) {
@@ -127,8 +126,7 @@ charl_status charl__phase_mishap(const char *word, charl_params *params)
             CHARL_TRY(ways[i].lose(arg, params));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static const struct {

@@ -53,7 +53,6 @@ static charl_status take_setting(void *ctx, const char *name, const char *value)
 
 static charl_status add_options(const charl__trainer *t, charl__consensus *facts)
 {
-    charl_status st = CHARL_OK;
     const charl_train_options *o = t->options;
     char steps[32];
 
@@ -69,8 +68,7 @@ static charl_status add_options(const charl__trainer *t, charl__consensus *facts
                            o->ema == CHARL_EMA_AUTO  ? "auto"
                            : o->ema == CHARL_EMA_YES ? "yes"
                                                      : "no"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Of the sources that this program was built with. */
@@ -94,15 +92,15 @@ charl_status charl__rank_check_settings(charl__trainer *t, charl_status mine)
     charl_status st = mine;
     charl__consensus facts = {0};
 
-    CHARL_TRY(st);
-    CHARL_TRY(add_kernels(&facts));
-    CHARL_TRY(add_options(t, &facts));
-    CHARL_TRY(charl__config_each_shared(t->config, take_setting, &facts));
+    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(add_kernels(&facts));
+    CHARL_TRY_CLEANUP(add_options(t, &facts));
+    CHARL_TRY_CLEANUP(charl__config_each_shared(t->config, take_setting, &facts));
     for (int i = 0; i < CHARL_ENV_COUNT; i++) {
         const char *value = charl__env_shared((charl__env_id)i);
 
         if (value) {
-            CHARL_TRY(take_setting(&facts, charl__env_name((charl__env_id)i), value));
+            CHARL_TRY_CLEANUP(take_setting(&facts, charl__env_name((charl__env_id)i), value));
         }
     }
 cleanup:
@@ -118,7 +116,6 @@ static charl_status add_names(charl__consensus *facts, charl__fact fact, const c
 
 static charl_status add_data(const charl__trainer *t, charl__consensus *facts)
 {
-    charl_status st = CHARL_OK;
     const charl_dataset_info *d = &t->data;
     const size_t stats = (size_t)d->n_stats * sizeof(float);
     charl__fact fact = {.status = CHARL_ERR_DATA, .note = d->path, .hint = data_hint};
@@ -140,8 +137,7 @@ static charl_status add_data(const charl__trainer *t, charl__consensus *facts)
                   stats ? charl__crc32c(charl__crc32c(0, d->mean, stats), d->std, stats) : 0));
     fact.label = "tokenizer of the data";
     CHARL_TRY(add(facts, fact, "%.60s", d->tokenizer));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__rank_check_data(charl__trainer *t, charl_status mine)
@@ -149,8 +145,8 @@ charl_status charl__rank_check_data(charl__trainer *t, charl_status mine)
     charl_status st = mine;
     charl__consensus facts = {0};
 
-    CHARL_TRY(st);
-    CHARL_TRY(add_data(t, &facts));
+    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(add_data(t, &facts));
 cleanup:
     return reach(t, &facts, st);
 }
@@ -158,7 +154,6 @@ cleanup:
 static charl_status add_counters(const charl__trainer *t, charl__consensus *facts,
                                  const charl__fact *form)
 {
-    charl_status st = CHARL_OK;
     charl__fact fact = *form;
     float scale = 1.0F;
 
@@ -184,8 +179,7 @@ static charl_status add_counters(const charl__trainer *t, charl__consensus *fact
         fact.label = "loss scale";
         CHARL_TRY(add(facts, fact, "%.9g", (double)scale));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static uint32_t add_text(uint32_t crc, const char *text)
@@ -221,15 +215,15 @@ charl_status charl__rank_check_state(charl__trainer *t, const char *path, charl_
                        "one that all nodes share"
                      : "ranks that draw different weights run different builds or libraries"};
 
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
     if (charl_comm_size(t->comm) == 1) {
         goto cleanup;
     }
-    CHARL_TRY(add_counters(t, &facts, &form));
-    CHARL_TRY(add_schema(t, &facts, &form));
+    CHARL_TRY_CLEANUP(add_counters(t, &facts, &form));
+    CHARL_TRY_CLEANUP(add_schema(t, &facts, &form));
     if (!t->options->dry_run || path) { /* of what is only planned nothing was drawn */
-        CHARL_TRY(charl__snapshot_take_model(t, &s));
-        CHARL_TRY(charl__snapshot_facts(&s, NULL, &form, &facts));
+        CHARL_TRY_CLEANUP(charl__snapshot_take_model(t, &s));
+        CHARL_TRY_CLEANUP(charl__snapshot_facts(&s, NULL, &form, &facts));
     }
 cleanup:
     charl__snapshot_fini(&s);

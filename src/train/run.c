@@ -101,12 +101,9 @@ static void leave_alone(const charl__trainer *t, charl_status st)
  * what is freed together is freed without a deadline. */
 static charl_status end_together(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__phase_enter(t->comm, t->step, CHARL__PHASE_END, t->params));
     CHARL_TRY(charl_comm_barrier(t->comm));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_train_run(const charl_config *config, const charl_train_options *options,
@@ -118,13 +115,13 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
 
     *result =
         (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1};
-    CHARL_TRY(charl__trainer_init(&t, config, options, CHARL_SPLIT_VAL));
-    CHARL_TRY(charl__trainer_resume(&t));
-    CHARL_TRY(charl__trainer_report(&t));
+    CHARL_TRY_CLEANUP(charl__trainer_init(&t, config, options, CHARL_SPLIT_VAL));
+    CHARL_TRY_CLEANUP(charl__trainer_resume(&t));
+    CHARL_TRY_CLEANUP(charl__trainer_report(&t));
     if (!options->dry_run) {
-        CHARL_TRY(charl__trainer_loop(&t, result));
+        CHARL_TRY_CLEANUP(charl__trainer_loop(&t, result));
     }
-    CHARL_TRY(end_together(&t));
+    CHARL_TRY_CLEANUP(end_together(&t));
 cleanup:
     result->step = t.step;
     result->epoch = t.ds ? charl__trainer_epoch(&t) : 0.0;
@@ -156,14 +153,14 @@ charl_status charl_train_evaluate(const charl_config *config, const charl_train_
     charl__trainer t = {.infers = true, .origin = checkpoint};
     const int which = charl__split_of(split);
 
-    CHARL_REQUIRE(which >= 0, CHARL_ERR_CONFIG,
-                  "there is no split %s; there are train, val and test", split);
-    CHARL_TRY(charl__trainer_init(&t, config, options, (charl_split)which));
-    CHARL_TRY(charl__trainer_report(&t));
+    CHARL_REQUIRE_CLEANUP(which >= 0, CHARL_ERR_CONFIG,
+                          "there is no split %s; there are train, val and test", split);
+    CHARL_TRY_CLEANUP(charl__trainer_init(&t, config, options, (charl_split)which));
+    CHARL_TRY_CLEANUP(charl__trainer_report(&t));
     st = charl__trainer_load(&t, checkpoint, false);
-    CHARL_TRY(charl__rank_check_state(&t, checkpoint, st));
-    CHARL_TRY(charl__trainer_evaluate(&t, 0, out));
-    CHARL_TRY(end_together(&t));
+    CHARL_TRY_CLEANUP(charl__rank_check_state(&t, checkpoint, st));
+    CHARL_TRY_CLEANUP(charl__trainer_evaluate(&t, 0, out));
+    CHARL_TRY_CLEANUP(end_together(&t));
 cleanup:
     leave_alone(&t, st);
     charl__trainer_fini(&t);

@@ -30,20 +30,17 @@ static bool is_checkpoint(const char *name)
 
 static charl_status remove_one(const char *dir, const char *name)
 {
-    charl_status st = CHARL_OK;
     char path[PATH_BYTES];
 
     CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/%s", dir, name) < sizeof path,
                   CHARL_ERR_DISK, "the path %s/%s is too long", dir, name);
     CHARL_REQUIRE(unlink(path) == 0 || errno == ENOENT, CHARL_ERR_DISK, "cannot remove %s: %s",
                   path, strerror(errno));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status remove_link(const char *dir, const char *name)
 {
-    charl_status st = CHARL_OK;
     char path[PATH_BYTES];
     struct stat info;
 
@@ -51,8 +48,7 @@ static charl_status remove_link(const char *dir, const char *name)
         lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) {
         CHARL_TRY(remove_one(dir, name));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Call visit for every checkpoint of dir; a directory without checkpoints is fine. */
@@ -65,18 +61,19 @@ each_checkpoint(const char *dir,
     const struct dirent *entry;
     DIR *d = NULL;
 
-    CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/checkpoints", dir) < sizeof path,
-                  CHARL_ERR_DISK, "the path %s/checkpoints is too long", dir);
-    CHARL_TRY(charl__acquire("directory"));
+    CHARL_REQUIRE_CLEANUP((size_t)snprintf(path, sizeof path, "%s/checkpoints", dir) < sizeof path,
+                          CHARL_ERR_DISK, "the path %s/checkpoints is too long", dir);
+    CHARL_TRY_CLEANUP(charl__acquire("directory"));
     d = opendir(path);
     if (!d) {
         charl__drop();
-        CHARL_REQUIRE(errno == ENOENT, CHARL_ERR_DISK, "cannot read %s: %s", path, strerror(errno));
+        CHARL_REQUIRE_CLEANUP(errno == ENOENT, CHARL_ERR_DISK, "cannot read %s: %s", path,
+                              strerror(errno));
         goto cleanup;
     }
     while ((entry = readdir(d)) != NULL) {
         if (is_checkpoint(entry->d_name)) {
-            CHARL_TRY(visit(ctx, path, entry->d_name));
+            CHARL_TRY_CLEANUP(visit(ctx, path, entry->d_name));
         }
     }
 cleanup:
@@ -95,13 +92,10 @@ static charl_status visit_to_remove(void *ctx, const char *dir, const char *name
 
 charl_status charl__rundir_clear(const char *dir)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(remove_link(dir, "last.h5"));
     CHARL_TRY(remove_link(dir, "best.h5"));
     CHARL_TRY(each_checkpoint(dir, visit_to_remove, NULL));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__rundir_forget_best(const char *dir)
@@ -116,13 +110,12 @@ typedef struct history {
 
 static charl_status visit_to_supersede(void *ctx, const char *dir, const char *name)
 {
-    charl_status st = CHARL_OK;
     history *h = ctx;
     const int64_t step = strtoll(name + strlen("step-"), NULL, 10);
     char from[PATH_BYTES], to[PATH_BYTES];
 
     if (step <= h->after || step == h->except) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_REQUIRE((size_t)snprintf(from, sizeof from, "%s/%s", dir, name) < sizeof from &&
                       (size_t)snprintf(to, sizeof to, "%s/%s.superseded", dir, name) < sizeof to,
@@ -130,8 +123,7 @@ static charl_status visit_to_supersede(void *ctx, const char *dir, const char *n
     CHARL_REQUIRE(rename(from, to) == 0, CHARL_ERR_DISK, "cannot rename %s: %s", from,
                   strerror(errno));
     h->moved++;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__rundir_supersede(const char *dir, int64_t after, int64_t except, int *moved)
@@ -141,9 +133,9 @@ charl_status charl__rundir_supersede(const char *dir, int64_t after, int64_t exc
     const int64_t best = charl__rundir_best(dir);
 
     if (best > after) {
-        CHARL_TRY(remove_link(dir, "best.h5"));
+        CHARL_TRY_CLEANUP(remove_link(dir, "best.h5"));
     }
-    CHARL_TRY(each_checkpoint(dir, visit_to_supersede, &h));
+    CHARL_TRY_CLEANUP(each_checkpoint(dir, visit_to_supersede, &h));
 cleanup:
     *moved = h.moved;
     return st;

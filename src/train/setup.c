@@ -42,7 +42,6 @@ double charl__trainer_epoch(const charl__trainer *t)
 
 static charl_status open_data(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const charl_config *c = t->config;
     const charl_dataset_options o = charl__task_dataset_options(c);
 
@@ -59,8 +58,7 @@ static charl_status open_data(charl__trainer *t)
     CHARL_REQUIRE(t->infers || c->train.batch_size <= t->data.rows[CHARL_SPLIT_TRAIN],
                   CHARL_ERR_CONFIG, "train.batch_size = %lld is more than the %lld training rows",
                   (long long)c->train.batch_size, (long long)t->data.rows[CHARL_SPLIT_TRAIN]);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* A rank that compiles is not silent, however long it takes. */
@@ -77,7 +75,6 @@ static void on_compiling(void *ctx, const charl_compile_progress *p)
 
 static charl_status open_device(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const bool is_team =
         charl_comm_is_team(t->comm); /* simulated: all on the devices of this node */
     charl_device_request r = {
@@ -104,14 +101,12 @@ static charl_status open_device(charl__trainer *t)
 
         CHARL_TRY(charl__steps_use_scale(t->steps, fixed ? (float)fixed : FIRST_SCALE, fixed == 0));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Everything up to the graphs. */
 static charl_status build(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     int64_t outputs;
 
     CHARL_TRY(charl__task_outputs(t->config, &t->data, &outputs));
@@ -127,8 +122,7 @@ static charl_status build(charl__trainer *t)
                   t->data.path);
     CHARL_REQUIRE(charl_params_get_elements(t->params) > 0, CHARL_ERR_CONFIG,
                   "the model has nothing to train");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static double given(double value, double own)
@@ -138,7 +132,6 @@ static double given(double value, double own)
 
 static charl_status create_optimizer(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const charl_config *c = t->config;
     charl_optimizer_config o = charl_optimizer_defaults(t->optimizer_kind);
     int64_t outputs;
@@ -158,13 +151,11 @@ static charl_status create_optimizer(charl__trainer *t)
     CHARL_TRY(charl__optimizer_create(t->params, &o, t->steps, charl__shard_ranges(t->shard),
                                       &t->optimizer));
     CHARL_TRY(charl__optimizer_warm_up(t->optimizer));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status plan_steps(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const charl_config *c = t->config;
     const int64_t n = t->data.rows[CHARL_SPLIT_TRAIN], batch = c->train.batch_size;
 
@@ -199,14 +190,12 @@ static charl_status plan_steps(charl__trainer *t)
     if (!t->infers) {
         CHARL_TRY(charl_schedule_check(&t->schedule));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* What this rank can know before it is decided where to begin. */
 static charl_status open_alone(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     charl_slices even;
 
     CHARL_REQUIRE(!charl_comm_is_team(t->comm) || charl_dataset_is_thread_safe(), CHARL_ERR_CONFIG,
@@ -222,35 +211,28 @@ static charl_status open_alone(charl__trainer *t)
     }
     CHARL_TRY(open_data(t));
     CHARL_TRY(plan_steps(t));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status prepare_alone(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
-
     if (!t->infers) {
         CHARL_TRY(charl__trainer_read_schema(t));
     }
     CHARL_TRY(charl__trainer_match_data(t));
     CHARL_TRY(open_device(t));
     CHARL_TRY(build(t));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status finish_alone(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__phase_enter(t->comm, 0, CHARL__PHASE_KERNELS, NULL));
     CHARL_TRY(charl__part_compile(t));
     if (!t->infers) {
         CHARL_TRY(create_optimizer(t));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
@@ -284,7 +266,6 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
     st = finish_alone(t);
     CHARL_TRY(charl__trainer_agree(t, st));
     CHARL_TRY(charl__part_check(t));
-cleanup:
     return st;
 }
 

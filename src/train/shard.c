@@ -24,13 +24,10 @@ bool charl__shard_is_on(const charl__trainer *t)
 
 static charl_status reserve(charl__shard *s, int n)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc_array(n, sizeof *s->ticket, &s->ticket));
     CHARL_TRY(charl_alloc_array(n, sizeof *s->bucket, &s->bucket));
     CHARL_TRY(charl_alloc_array(n, sizeof *s->own, &s->own));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Buckets of gradients that are parameters': shares come behind. */
@@ -56,10 +53,10 @@ charl_status charl__shard_create(charl__trainer *t)
     charl_status st = CHARL_OK;
     charl__shard *s = NULL;
 
-    CHARL_TRY(charl_alloc(sizeof *s, &s));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
     s->ar = charl__sync_allreduce(t->sync);
     s->n = buckets(t, NULL);
-    CHARL_TRY(reserve(s, s->n));
+    CHARL_TRY_CLEANUP(reserve(s, s->n));
     buckets(t, s->bucket);
     for (int i = 0; i < s->n; i++) {
         int64_t from, to;
@@ -106,24 +103,21 @@ static charl_status transfer(const charl__trainer *t, charl_param_range r, bool 
 /* What the others own of bucket i. */
 static charl_status take(const charl__trainer *t, int i)
 {
-    charl_status st = CHARL_OK;
     const charl_param_range b = t->shard->bucket[i], own = t->shard->own[i];
     const int64_t end = own.begin + own.count;
 
     CHARL_TRY(transfer(t, (charl_param_range){b.begin, own.begin - b.begin}, true));
     CHARL_TRY(transfer(t, (charl_param_range){end, b.begin + b.count - end}, true));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__shard_publish(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     charl__shard *s = t->shard;
     const bool copies = !charl__sync_shares_values(t->sync);
 
     if (!s) {
-        goto cleanup;
+        return CHARL_OK;
     }
     for (int i = 0; copies && i < s->n; i++) {
         CHARL_TRY(transfer(t, s->own[i], false));
@@ -140,8 +134,7 @@ charl_status charl__shard_publish(charl__trainer *t)
         }
     }
     CHARL_TRY(charl__params_refresh(t->params));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__shard_pause(charl__trainer *t)
@@ -188,7 +181,6 @@ typedef struct collection {
 
 static charl_status collection_begin(const charl__trainer *t, int k, collection *c, float **all)
 {
-    charl_status st = CHARL_OK;
     const int size = charl_comm_size(t->comm);
     int64_t chunk;
 
@@ -206,8 +198,7 @@ static charl_status collection_begin(const charl__trainer *t, int k, collection 
         CHARL_TRY(charl_alloc_array(t->params->elements, sizeof **all, all));
     }
     CHARL_TRY(charl__optimizer_read_own(t->optimizer, k, c->mine));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__shard_collect(const charl__trainer *t, charl_status mine, int k, float **out)
@@ -218,11 +209,11 @@ charl_status charl__shard_collect(const charl__trainer *t, charl_status mine, in
 
     *out = NULL;
     st = st == CHARL_OK ? collection_begin(t, k, &c, out) : st;
-    CHARL_TRY(charl_comm_agree(t->comm, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
     for (int64_t at = 0; at < c.most; at += CHUNK) {
         const int64_t left = c.most - at < CHUNK ? c.most - at : CHUNK;
 
-        CHARL_TRY(
+        CHARL_TRY_CLEANUP(
             charl_comm_allgather(t->comm, c.mine + at, (size_t)left * sizeof(float), c.chunks));
         for (int r = 0; *out && r < size; r++) {
             scatter(t->shard, r, at, left, c.chunks + r * left, *out);

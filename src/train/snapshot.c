@@ -23,16 +23,13 @@ void charl__snapshot_fini(charl__snapshot *s)
 static charl_status add(charl__snapshot *s, const char *group, const char *name,
                         const charl_shape *shape, float **data)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc_array(charl_shape_count(shape), sizeof(float), &s->data[s->n]));
     *data = s->data[s->n];
     snprintf(s->group[s->n], sizeof s->group[0], "%s", group);
     s->tensor[s->n] = (charl_checkpoint_tensor){
         .group = s->group[s->n], .name = name, .dtype = CHARL_F32, .shape = *shape, .data = *data};
     s->n++;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The values of the last tensor are there. */
@@ -66,8 +63,6 @@ static void take_collected(const charl_param *p, const float *arena, float *data
 
 static charl_status add_ema(charl__snapshot *s, const charl__trainer *t, const float *collected)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < charl_params_get_count(t->params); i++) {
         const charl_param *p = charl_params_get(t->params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
@@ -83,14 +78,12 @@ static charl_status add_ema(charl__snapshot *s, const charl__trainer *t, const f
             seal(s);
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_states(charl__snapshot *s, const charl__trainer *t, int k,
                                const float *collected)
 {
-    charl_status st = CHARL_OK;
     char group[48];
 
     state_group(t->optimizer, k, group);
@@ -109,8 +102,7 @@ static charl_status add_states(charl__snapshot *s, const charl__trainer *t, int 
             seal(s);
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* State k, or for k = number of states the average, after `mine`, the status so far. Collective
@@ -120,9 +112,10 @@ static charl_status add_kept(charl__snapshot *s, const charl__trainer *t, charl_
     charl_status st = mine;
     float *collected = NULL;
 
-    CHARL_TRY(t->shard ? charl__shard_collect(t, mine, k, &collected) : mine);
-    CHARL_TRY(k < charl_optimizer_get_state_count(t->optimizer) ? add_states(s, t, k, collected)
-                                                                : add_ema(s, t, collected));
+    CHARL_TRY_CLEANUP(t->shard ? charl__shard_collect(t, mine, k, &collected) : mine);
+    CHARL_TRY_CLEANUP(k < charl_optimizer_get_state_count(t->optimizer)
+                          ? add_states(s, t, k, collected)
+                          : add_ema(s, t, collected));
 cleanup:
     charl_free(collected);
     return st;
@@ -130,7 +123,6 @@ cleanup:
 
 static charl_status add_model(charl__snapshot *s, const charl__trainer *t, int n_states)
 {
-    charl_status st = CHARL_OK;
     const int n_params = charl_params_get_count(t->params);
 
     s->capacity = (int64_t)n_params * (2 + n_states);
@@ -149,8 +141,7 @@ static charl_status add_model(charl__snapshot *s, const charl__trainer *t, int n
         CHARL_TRY(charl_param_read(p, data));
         seal(s);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__snapshot_take_model(const charl__trainer *t, charl__snapshot *s)
@@ -175,7 +166,6 @@ charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
 charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group,
                                    const charl__fact *form, charl__consensus *facts)
 {
-    charl_status st = CHARL_OK;
     charl__fact fact = *form;
     char name[512], crc[32];
 
@@ -188,8 +178,7 @@ charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group,
             CHARL_TRY(charl__consensus_add(facts, &fact));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The average goes on where there was one, and else begins with the weights. */
@@ -203,8 +192,8 @@ static charl_status restore_ema(charl__trainer *t, charl_checkpoint_reader *r, c
         const charl_param_spec *spec = charl_param_get_spec(p);
 
         if (spec->trainable) {
-            CHARL_TRY(charl__weights_read(r, path, "ema", spec->name, &spec->shape, &v));
-            CHARL_TRY(charl_optimizer_write_ema(t->optimizer, p, v));
+            CHARL_TRY_CLEANUP(charl__weights_read(r, path, "ema", spec->name, &spec->shape, &v));
+            CHARL_TRY_CLEANUP(charl_optimizer_write_ema(t->optimizer, p, v));
             charl_free(v);
             v = NULL;
         }
@@ -224,8 +213,9 @@ static charl_status restore_state(charl_optimizer *o, int k, const charl_param *
 
     if (charl_optimizer_get_state_shape(o, k, p, &shape)) {
         state_group(o, k, group);
-        CHARL_TRY(charl__weights_read(r, path, group, charl_param_get_spec(p)->name, &shape, &v));
-        CHARL_TRY(charl_optimizer_write_state(o, k, p, v));
+        CHARL_TRY_CLEANUP(
+            charl__weights_read(r, path, group, charl_param_get_spec(p)->name, &shape, &v));
+        CHARL_TRY_CLEANUP(charl_optimizer_write_state(o, k, p, v));
     }
 cleanup:
     charl_free(v);
@@ -235,7 +225,6 @@ cleanup:
 charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader *r,
                                      const char *path, bool all)
 {
-    charl_status st = CHARL_OK;
     const char *group;
 
     CHARL_TRY(charl__weights_group(r, path, t->infers ? t->options->ema : CHARL_EMA_NO, &group));
@@ -250,6 +239,5 @@ charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader 
     } else if (!t->infers) {
         CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

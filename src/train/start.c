@@ -38,7 +38,6 @@ static charl_status check_newest(const charl__trainer *t, const charl_run_found 
     const int64_t last = charl__rundir_linked(dir, "last.h5");
     const bool is_missing = last > found->step && found->n_refused == 0;
     char text[1200] = "";
-    charl_status st = CHARL_OK;
 
     if (is_missing) {
         snprintf(text, sizeof text,
@@ -49,8 +48,7 @@ static charl_status check_newest(const charl__trainer *t, const charl_run_found 
                   is_missing ? text : found->warning);
     charl__trainer_warn(t, found->warning);
     charl__trainer_warn(t, text);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The newest checkpoint before step `before` that rank 0 can read. */
@@ -60,23 +58,23 @@ static charl_status propose(charl__trainer *t, int64_t before, proposal *out)
     const char *resume = t->config->run.resume, *dir = t->config->run.output_dir;
     charl_run_found found = {0};
 
-    CHARL_TRY(charl_run_find(dir, before, &found));
+    CHARL_TRY_CLEANUP(charl_run_find(dir, before, &found));
     if (before == INT64_MAX && !t->options->overwrite && strcmp(resume, "never") != 0) {
-        CHARL_TRY(check_newest(t, &found));
+        CHARL_TRY_CLEANUP(check_newest(t, &found));
     } else {
         charl__trainer_warn(t, found.warning);
     }
-    CHARL_REQUIRE(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
-                  "run.resume = must, but %s holds no usable checkpoint", dir);
-    CHARL_REQUIRE(!found.path || t->options->overwrite || strcmp(resume, "never") != 0,
-                  CHARL_ERR_CONFIG,
-                  "run.resume = never, but %s holds a run at step %" PRId64
-                  "; use another run.output_dir, or --overwrite",
-                  dir, found.step);
+    CHARL_REQUIRE_CLEANUP(found.path || strcmp(resume, "must") != 0, CHARL_ERR_CHECKPOINT,
+                          "run.resume = must, but %s holds no usable checkpoint", dir);
+    CHARL_REQUIRE_CLEANUP(!found.path || t->options->overwrite || strcmp(resume, "never") != 0,
+                          CHARL_ERR_CONFIG,
+                          "run.resume = never, but %s holds a run at step %" PRId64
+                          "; use another run.output_dir, or --overwrite",
+                          dir, found.step);
     if (found.path && strcmp(resume, "never") != 0 && !t->options->overwrite) {
-        CHARL_REQUIRE((size_t)snprintf(out->path, sizeof out->path, "%s", found.path) <
-                          sizeof out->path,
-                      CHARL_ERR_CONFIG, "the path %s is too long", found.path);
+        CHARL_REQUIRE_CLEANUP((size_t)snprintf(out->path, sizeof out->path, "%s", found.path) <
+                                  sizeof out->path,
+                              CHARL_ERR_CONFIG, "the path %s is too long", found.path);
         out->step = found.step;
     }
 cleanup:
@@ -125,7 +123,7 @@ static charl_status choose(charl__trainer *t, proposal *p)
                           "run.output_dir of rank 0, which must be a directory that all nodes "
                           "share; to start afresh use --overwrite or another run.output_dir",
                           why);
-            goto cleanup;
+            return st;
         }
         CHARL_TRY(test(t, p, &is_usable, why, sizeof why));
         t->agreed = !is_usable;
@@ -140,14 +138,12 @@ static charl_status choose(charl__trainer *t, proposal *p)
         /* Rank 0 can read the later ones and would find them again. */
         t->supersedes = t->supersedes || !is_usable;
     }
-cleanup:
     return st;
 }
 
 /* 128 random bits as hexadecimal digits. */
 static charl_status draw_run_id(char out[33])
 {
-    charl_status st = CHARL_OK;
     unsigned char bits[16];
 
     CHARL_REQUIRE(getrandom(bits, sizeof bits, 0) == (ssize_t)sizeof bits, CHARL_ERR_IO,
@@ -155,23 +151,19 @@ static charl_status draw_run_id(char out[33])
     for (size_t i = 0; i < sizeof bits; i++) {
         snprintf(out + 2 * i, 3, "%02x", bits[i]);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* What rank 0 does alone. */
 static charl_status begin_run(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
-
     if (t->writes) {
         CHARL_TRY(charl_run_open(t->config->run.output_dir, &t->run));
         charl__trainer_warn(t, charl_run_get_note(t->run));
         charl__rundir_read_id(t->config->run.output_dir, t->run_dir_id);
     }
     CHARL_TRY(draw_run_id(t->run_id));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__trainer_begin(charl__trainer *t)
@@ -197,7 +189,6 @@ charl_status charl__trainer_begin(charl__trainer *t)
     memcpy(t->start, p.path, sizeof t->start);
     t->resumes = t->start[0] != '\0';
     t->origin = t->resumes ? t->start : t->options->init_from;
-cleanup:
     return st;
 }
 
@@ -207,9 +198,9 @@ static charl_status read_safetensors(charl__trainer *t)
     charl_status st = CHARL_OK;
     charl_safetensors *s = NULL;
 
-    CHARL_TRY(charl_safetensors_open(t->origin, &s));
+    CHARL_TRY_CLEANUP(charl_safetensors_open(t->origin, &s));
     if (charl_safetensors_get_schema(s)) {
-        CHARL_TRY(
+        CHARL_TRY_CLEANUP(
             charl__task_schema_continue(t->config, charl_safetensors_get_schema(s), &t->schema));
     }
 cleanup:
@@ -229,13 +220,13 @@ charl_status charl__trainer_read_schema(charl__trainer *t)
     if (charl__is_safetensors(t->origin) && !t->infers) {
         return read_safetensors(t);
     }
-    CHARL_TRY(charl_checkpoint_open(t->origin, &r));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(t->origin, &r));
     s = charl_checkpoint_get_schema(r);
     if (s) {
-        CHARL_TRY(t->infers ? charl_data_schema_copy(s, &t->schema)
-                            : charl__task_schema_continue(t->config, s, &t->schema));
+        CHARL_TRY_CLEANUP(t->infers ? charl_data_schema_copy(s, &t->schema)
+                                    : charl__task_schema_continue(t->config, s, &t->schema));
     } else if (t->infers) {
-        CHARL_TRY(charl__weights_classes(t->config, r, &t->classes));
+        CHARL_TRY_CLEANUP(charl__weights_classes(t->config, r, &t->classes));
     }
     if (t->resumes && charl_checkpoint_get_state(r)->run_id[0]) {
         snprintf(t->run_id, sizeof t->run_id, "%s", charl_checkpoint_get_state(r)->run_id);
@@ -281,7 +272,7 @@ charl_status charl__trainer_match_data(charl__trainer *t)
     char text[1200], *notes = NULL;
 
     if (t->schema) {
-        CHARL_TRY(charl_dataset_map(t->ds, t->schema, t->origin, !t->infers, &notes));
+        CHARL_TRY_CLEANUP(charl_dataset_map(t->ds, t->schema, t->origin, !t->infers, &notes));
         warn_lines(t, notes);
         charl_dataset_get_info(t->ds, &t->data);
     }
@@ -297,7 +288,7 @@ charl_status charl__trainer_match_data(charl__trainer *t)
             warn_of_version_1(t);
         }
         t->data.classes = t->classes > t->data.classes ? t->classes : t->data.classes;
-        CHARL_TRY(charl__task_schema(t->config, t->ds, &t->schema));
+        CHARL_TRY_CLEANUP(charl__task_schema(t->config, t->ds, &t->schema));
         t->schema->classes = t->data.classes;
     }
 cleanup:

@@ -61,13 +61,13 @@ static charl_status write_file(charl__trainer *t, const charl__snapshot *s, cons
     charl_checkpoint c = {.tensors = s->tensor, .n_tensors = s->n, .schema = t->schema};
 
     if (charl__steps_scale(t->steps)) {
-        CHARL_TRY(charl_tensor_read(charl__steps_scale(t->steps), &scale, sizeof scale));
+        CHARL_TRY_CLEANUP(charl_tensor_read(charl__steps_scale(t->steps), &scale, sizeof scale));
     }
     c.state = state_of(t, (double)scale);
-    CHARL_TRY(charl_config_print(t->config, false, &resolved));
+    CHARL_TRY_CLEANUP(charl_config_print(t->config, false, &resolved));
     c.config_text = charl_config_source(t->config, &(size_t){0});
     c.config_resolved = resolved;
-    CHARL_TRY(charl_checkpoint_save(path, &c));
+    CHARL_TRY_CLEANUP(charl_checkpoint_save(path, &c));
 cleanup:
     charl_free(resolved);
     return st;
@@ -157,10 +157,10 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
         st = charl_dataset_check(t->ds);
     }
     if (t->mixed.on || t->shard) { /* what follows is done together */
-        CHARL_TRY(agree_before_save(t, st));
+        CHARL_TRY_CLEANUP(agree_before_save(t, st));
     }
     if (t->mixed.on) {
-        CHARL_TRY(charl__mixed_follow(t));
+        CHARL_TRY_CLEANUP(charl__mixed_follow(t));
     }
     if (st == CHARL_OK) {
         st = charl__snapshot_take(t, s);
@@ -168,17 +168,18 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     if (st == CHARL_OK) {
         st = charl__snapshot_facts(s, t->mixed.on || t->shard ? "model" : NULL, &form, &facts);
     }
-    CHARL_TRY(agree_before_save(t, st));
+    CHARL_TRY_CLEANUP(agree_before_save(t, st));
     st = charl__consensus_reach(&facts, st, t->comm);
     t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     if (t->agreed) {
-        CHARL_FAIL(st,
-                   "step %" PRId64 ": the ranks no longer train the same model: %s; nothing was "
-                   "saved. HINT run the same command to continue from the last checkpoint; a rank "
-                   "that differs again has a device or memory that fails",
-                   t->step, charl_error_message());
+        CHARL_FAIL_CLEANUP(
+            st,
+            "step %" PRId64 ": the ranks no longer train the same model: %s; nothing was "
+            "saved. HINT run the same command to continue from the last checkpoint; a rank "
+            "that differs again has a device or memory that fails",
+            t->step, charl_error_message());
     }
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
 cleanup:
     charl__consensus_fini(&facts);
     return st;
@@ -196,11 +197,11 @@ static charl_status save_alone(charl__trainer *t, const charl__snapshot *s, char
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(charl__phase_enter(t->comm, t->step, CHARL__PHASE_WRITE, t->params));
-    CHARL_TRY(charl_run_path(t->config->run.output_dir, t->step, path));
+    CHARL_TRY_CLEANUP(charl__phase_enter(t->comm, t->step, CHARL__PHASE_WRITE, t->params));
+    CHARL_TRY_CLEANUP(charl_run_path(t->config->run.output_dir, t->step, path));
     if (charl_comm_rank(t->comm) == 0) {
         charl__progress_set(on_progress, t);
-        CHARL_TRY(write_file(t, s, *path));
+        CHARL_TRY_CLEANUP(write_file(t, s, *path));
         supersede(t);
         tidy(t);
         export_model(t, *path);
@@ -214,13 +215,12 @@ cleanup:
  * it was the last chance or the disk does not recover. The status is the same on every rank. */
 static charl_status forgive(charl__trainer *t, charl_status failed, bool last)
 {
-    charl_status st = CHARL_OK;
     char text[1200];
 
     if (failed == CHARL_OK) {
         t->save_failures = 0;
         t->saved_step = t->step;
-        goto cleanup;
+        return CHARL_OK;
     }
     t->save_failures++;
     if (failed != CHARL_ERR_DISK || last || t->save_failures >= MAX_SAVE_FAILURES) {
@@ -236,8 +236,7 @@ static charl_status forgive(charl__trainer *t, charl_status failed, bool last)
     if (charl_comm_rank(t->comm) == 0) {
         charl__trainer_warn(t, text);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__trainer_save(charl__trainer *t, bool last)
@@ -251,13 +250,13 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
         goto cleanup;
     }
     charl_comm_timeout_set(t->comm, t->config->checkpoint.timeout_s);
-    CHARL_TRY(take_alike(t, &s));
+    CHARL_TRY_CLEANUP(take_alike(t, &s));
     st = save_alone(t, &s, &path);
-    CHARL_TRY(forgive(t, charl__trainer_agree(t, st), last));
+    CHARL_TRY_CLEANUP(forgive(t, charl__trainer_agree(t, st), last));
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
     t->last_save_s = charl__clock_s();
     if (t->options->events.saved && t->saved_step == t->step) {
-        CHARL_TRY(t->options->events.saved(
+        CHARL_TRY_CLEANUP(t->options->events.saved(
             t->options->events.ctx,
             &(charl_saved_row){t->step, path, (t->last_save_s - begin) * 1e3}));
     }
@@ -290,37 +289,40 @@ static charl_status check_strict(const charl__trainer *t, const charl_checkpoint
     bool model;
 
     st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), &model, &changes);
-    CHARL_TRY(st == CHARL_ERR_CONFIG ? CHARL_OK : st);
-    CHARL_TRY(charl__text_printf(&text, "%s",
-                                 !changes ? "\nits settings, by another version of charl, cannot "
-                                            "be compared"
-                                 : changes[0] ? "\n"
-                                              : ""));
-    CHARL_TRY(charl__text_printf(&text, "%s", changes ? changes : ""));
+    CHARL_TRY_CLEANUP(st == CHARL_ERR_CONFIG ? CHARL_OK : st);
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&text, "%s",
+                           !changes     ? "\nits settings, by another version of charl, cannot "
+                                          "be compared"
+                           : changes[0] ? "\n"
+                                        : ""));
+    CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", changes ? changes : ""));
     if (strcmp(s->data_content_id, t->data.content_id) != 0) {
-        CHARL_TRY(charl__text_printf(&text,
-                                     "\ndata: content %.16s, %" PRId64 " samples of %s (was "
-                                     "%.16s, %" PRId64 " samples of %s)",
-                                     t->data.content_id, t->data.rows[CHARL_SPLIT_TRAIN],
-                                     t->data.path, s->data_content_id, s->data_n_samples,
-                                     s->data_path));
+        CHARL_TRY_CLEANUP(
+            charl__text_printf(&text,
+                               "\ndata: content %.16s, %" PRId64 " samples of %s (was "
+                               "%.16s, %" PRId64 " samples of %s)",
+                               t->data.content_id, t->data.rows[CHARL_SPLIT_TRAIN], t->data.path,
+                               s->data_content_id, s->data_n_samples, s->data_path));
     }
     if (strcmp(s->rng, rng_name) != 0) {
-        CHARL_TRY(charl__text_printf(&text, "\nrandom numbers: %s (was %s)", rng_name, s->rng));
+        CHARL_TRY_CLEANUP(
+            charl__text_printf(&text, "\nrandom numbers: %s (was %s)", rng_name, s->rng));
     }
     if (strcmp(s->data_shuffle, shuffle) != 0) {
-        CHARL_TRY(charl__text_printf(&text, "\norder of the samples: %s (was %s)", shuffle,
-                                     s->data_shuffle));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, "\norder of the samples: %s (was %s)", shuffle,
+                                             s->data_shuffle));
     }
     if (is_other_run(t, s)) {
-        CHARL_TRY(charl__text_printf(&text, "\nrun: %.16s, of this run.output_dir (was %.16s)",
-                                     t->run_dir_id, s->run_id));
+        CHARL_TRY_CLEANUP(charl__text_printf(
+            &text, "\nrun: %.16s, of this run.output_dir (was %.16s)", t->run_dir_id, s->run_id));
     }
-    CHARL_REQUIRE(text.length == 0, CHARL_ERR_CHECKPOINT,
-                  "run.strict = yes: %s was trained with other settings or data:%.1800s\nHINT set "
-                  "these back, start afresh in another run.output_dir (--init-from keeps the "
-                  "weights), or accept them with run.strict = no",
-                  path, charl__text_string(&text));
+    CHARL_REQUIRE_CLEANUP(
+        text.length == 0, CHARL_ERR_CHECKPOINT,
+        "run.strict = yes: %s was trained with other settings or data:%.1800s\nHINT set "
+        "these back, start afresh in another run.output_dir (--init-from keeps the "
+        "weights), or accept them with run.strict = no",
+        path, charl__text_string(&text));
 cleanup:
     charl__text_fini(&text);
     charl_free(changes);
@@ -341,11 +343,12 @@ static charl_status check_config(const charl__trainer *t, const charl_checkpoint
         st = CHARL_OK;
         goto cleanup;
     }
-    CHARL_TRY(st);
-    CHARL_REQUIRE(!model, CHARL_ERR_CHECKPOINT,
-                  "%s belongs to another model:\n%.1500s\nset the model back, or start afresh in "
-                  "another run.output_dir",
-                  path, changes);
+    CHARL_TRY_CLEANUP(st);
+    CHARL_REQUIRE_CLEANUP(
+        !model, CHARL_ERR_CHECKPOINT,
+        "%s belongs to another model:\n%.1500s\nset the model back, or start afresh in "
+        "another run.output_dir",
+        path, changes);
     if (changes[0] && charl_comm_rank(t->comm) == 0) {
         int used = snprintf(text, sizeof text, "changed since %s:", path);
 
@@ -367,7 +370,6 @@ cleanup:
 static charl_status check_state(const charl__trainer *t, const charl_checkpoint_state *s,
                                 const char *path)
 {
-    charl_status st = CHARL_OK;
     const charl_device_info *d = charl_device_get_info(t->dev);
     char text[1600];
 
@@ -385,7 +387,7 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
                   "; HINT set data.path back, " AFRESH,
                   path, s->data_n_samples, t->data.path, t->data.rows[CHARL_SPLIT_TRAIN]);
     if (charl_comm_rank(t->comm) != 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (strcmp(s->data_content_id, t->data.content_id) != 0) {
         snprintf(text, sizeof text,
@@ -407,8 +409,7 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
             t->mixed.models, d->driver, s->device, s->driver);
         charl__trainer_warn(t, text);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Evaluations of other data or of another kind say nothing of the best one so far. */
@@ -424,7 +425,7 @@ static charl_status check_best(charl__trainer *t, const charl_checkpoint_reader 
     if (st == CHARL_ERR_CONFIG) { /* of another version: only the data tell */
         return CHARL_OK;
     }
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
     t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 ||
                   strcmp(was->data.y, now->data.y) != 0 ||
                   memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
@@ -440,14 +441,12 @@ cleanup:
 /* A dynamic scale goes on; 1 is that of a run that used none. */
 static charl_status restore_scale(charl__trainer *t, double stored)
 {
-    charl_status st = CHARL_OK;
     const float scale = (float)stored;
 
     if (charl__steps_scale_is_dynamic(t->steps) && scale > 1.0F) {
         CHARL_TRY(charl_tensor_write(charl__steps_scale(t->steps), &scale, sizeof scale));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Of all tensors, by their checksums: ranks compare it. */
@@ -471,40 +470,41 @@ charl_status charl__trainer_load(charl__trainer *t, const char *path, bool all)
     charl_checkpoint_reader *r = NULL;
     const charl_checkpoint_state *s;
 
-    CHARL_TRY(charl_checkpoint_open(path, &r));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
     s = charl_checkpoint_get_state(r);
     if (all) {
-        CHARL_REQUIRE(strcmp(s->optim_kind, CHARL_CHECKPOINT_NO_OPTIMIZER) != 0,
-                      CHARL_ERR_CHECKPOINT,
-                      "%s holds weights only and cannot be resumed; HINT start from it with "
-                      "--init-from, in another run.output_dir",
-                      path);
+        CHARL_REQUIRE_CLEANUP(
+            strcmp(s->optim_kind, CHARL_CHECKPOINT_NO_OPTIMIZER) != 0, CHARL_ERR_CHECKPOINT,
+            "%s holds weights only and cannot be resumed; HINT start from it with "
+            "--init-from, in another run.output_dir",
+            path);
         if (t->config->run.strict) {
-            CHARL_TRY(check_strict(t, r, path));
+            CHARL_TRY_CLEANUP(check_strict(t, r, path));
         }
-        CHARL_TRY(check_config(t, r, path));
-        CHARL_TRY(check_state(t, s, path));
-        CHARL_REQUIRE(strcmp(s->optim_kind, t->optimizer_kind) == 0, CHARL_ERR_CHECKPOINT,
-                      "%s was trained with %s, now optimizer.type is %s; HINT set it back, " AFRESH,
-                      path, s->optim_kind, t->optimizer_kind);
+        CHARL_TRY_CLEANUP(check_config(t, r, path));
+        CHARL_TRY_CLEANUP(check_state(t, s, path));
+        CHARL_REQUIRE_CLEANUP(
+            strcmp(s->optim_kind, t->optimizer_kind) == 0, CHARL_ERR_CHECKPOINT,
+            "%s was trained with %s, now optimizer.type is %s; HINT set it back, " AFRESH, path,
+            s->optim_kind, t->optimizer_kind);
     }
-    CHARL_TRY(charl__snapshot_restore(t, r, path, all));
+    CHARL_TRY_CLEANUP(charl__snapshot_restore(t, r, path, all));
     if (all) {
-        CHARL_TRY(check_best(t, r));
+        CHARL_TRY_CLEANUP(check_best(t, r));
         t->step = s->step;
         t->best_metric = t->new_best ? (double)NAN : s->best_metric;
         t->stale_evals = t->new_best ? 0 : s->stale_evals;
         t->nonfinite.skipped = s->skipped_steps;
         t->nonfinite.overflowed = s->overflowed_steps;
         charl_optimizer_set_steps(t->optimizer, s->optim_t);
-        CHARL_TRY(restore_scale(t, s->loss_scale));
+        CHARL_TRY_CLEANUP(restore_scale(t, s->loss_scale));
         t->resumed_step = t->saved_step = s->step;
         t->resumed_digest = digest_of(r);
         t->best_step = charl__rundir_best(t->config->run.output_dir);
         t->best_step = t->best_step <= t->step && !isnan(t->best_metric) ? t->best_step : -1;
         charl_free(t->resumed);
         t->resumed = NULL;
-        CHARL_TRY(charl_strdup(path, &t->resumed));
+        CHARL_TRY_CLEANUP(charl_strdup(path, &t->resumed));
     }
 cleanup:
     charl_checkpoint_close(r);
@@ -514,12 +514,11 @@ cleanup:
 /* Weights of another run, or drawn: what is only planned needs none. */
 static charl_status start_afresh(charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const char *path = t->origin;
 
     if (path && !charl__is_safetensors(path)) {
         CHARL_TRY(charl__trainer_load(t, path, false));
-        goto cleanup;
+        return CHARL_OK;
     }
     if (path) {
         CHARL_TRY(charl__import_safetensors(path, t->model, t->params));
@@ -527,14 +526,12 @@ static charl_status start_afresh(charl__trainer *t)
         CHARL_TRY(charl_params_initialize(t->params, (uint64_t)t->config->run.seed));
     }
     CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The run directory is this run's from now on. */
 static charl_status claim_rundir(const charl__trainer *t)
 {
-    charl_status st = CHARL_OK;
     const char *dir = t->config->run.output_dir;
 
     if (!t->resumes && t->options->overwrite) {
@@ -543,8 +540,7 @@ static charl_status claim_rundir(const charl__trainer *t)
     if (strcmp(t->run_id, t->run_dir_id) != 0) {
         CHARL_TRY(charl__rundir_write_id(dir, t->run_id));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__trainer_resume(charl__trainer *t)
@@ -561,6 +557,5 @@ charl_status charl__trainer_resume(charl__trainer *t)
     }
     CHARL_TRY(charl__trainer_agree(t, st));
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
-cleanup:
     return st;
 }

@@ -56,19 +56,15 @@ static charl_status place_f32(charl__sync *s)
 /* They are the rank's own: what travels is narrowed from them and widened to them. */
 static charl_status place_bf16(charl__sync *s)
 {
-    charl_status st = CHARL_OK;
-
     s->in_place = s->sum_in_place = charl__device_facts(s->dev)->zero_copy;
     CHARL_TRY(
         charl__params_allocate_gradients(s->set, s->n_lanes, charl_comm_size(s->comm) == 1, NULL));
     CHARL_TRY(charl__narrow_create(s->set, s->n_lanes, s->ar, &s->narrow));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status place(charl__sync *s)
 {
-    charl_status st = CHARL_OK;
     const int64_t stride = charl_allreduce_stride(s->ar);
 
     s->element = charl_dtype_size(s->set->reduce_dtype);
@@ -91,8 +87,7 @@ static charl_status place(charl__sync *s)
     }
     s->longest = s->set->gradient_elements / CUTS + 1;
     s->longest = s->longest > CHUNK_VALUES ? s->longest : CHUNK_VALUES;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__sync_create(charl_comm *comm, const charl_allreduce_options *options,
@@ -106,20 +101,21 @@ charl_status charl__sync_create(charl_comm *comm, const charl_allreduce_options 
     wanted.device = set->dev;
     CHARL_INVARIANT(options->reduce_dtype == set->reduce_dtype);
     if (charl_comm_size(comm) == 1 && set->reduce_dtype == CHARL_F32) {
-        CHARL_TRY(charl__params_allocate_gradients(set, slices->n_lanes, true, NULL));
+        CHARL_TRY_CLEANUP(charl__params_allocate_gradients(set, slices->n_lanes, true, NULL));
         goto cleanup;
     }
     /* What one rank may fail at is agreed: the rest is freed by all ranks together. */
     st = charl_alloc(sizeof *s, &s);
-    CHARL_TRY(charl_comm_agree(comm, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
     s->comm = comm;
     s->set = set;
     s->dev = set->dev;
     s->n_lanes = slices->n_lanes;
     s->last_ticket = -1;
-    CHARL_TRY(charl_allreduce_create(comm, set->gradient_elements, slices, &wanted, &s->ar));
-    CHARL_TRY(charl_reducer_create(comm, slices, &s->reducer));
-    CHARL_TRY(charl_comm_agree(comm, place(s)));
+    CHARL_TRY_CLEANUP(
+        charl_allreduce_create(comm, set->gradient_elements, slices, &wanted, &s->ar));
+    CHARL_TRY_CLEANUP(charl_reducer_create(comm, slices, &s->reducer));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, place(s)));
     *out = s;
     s = NULL;
 cleanup:
@@ -165,8 +161,9 @@ charl_status charl__sync_check(charl__sync *s, const charl_graph *g)
     if (!s) {
         goto cleanup;
     }
-    CHARL_REQUIRE((n > 0 ? n : count_ranges(s->set)) <= MAX_BUCKETS, CHARL_ERR_CONFIG,
-                  "gradients in more than %d ranges: a weight is used too many times", MAX_BUCKETS);
+    CHARL_REQUIRE_CLEANUP((n > 0 ? n : count_ranges(s->set)) <= MAX_BUCKETS, CHARL_ERR_CONFIG,
+                          "gradients in more than %d ranges: a weight is used too many times",
+                          MAX_BUCKETS);
     for (int i = 0; i < n; i++) {
         charl__graph_bucket(g, i, &range[i][0], &range[i][1]);
     }
@@ -175,13 +172,13 @@ charl_status charl__sync_check(charl__sync *s, const charl_graph *g)
     st = charl__consensus_add(
         &facts,
         &(charl__fact){.status = CHARL_ERR_CONFIG, .label = "buckets of gradients", .value = text});
-    CHARL_TRY(charl__consensus_reach(&facts, st, s->comm));
+    CHARL_TRY_CLEANUP(charl__consensus_reach(&facts, st, s->comm));
     /* One rank decides: with other slices or another device a graph has other launches. */
     for (int i = 0; i < n; i++) {
         s->is_beside[i] = (double)range[i][1] <=
                           charl__graph_bucket_left(g, i) * (double)s->set->gradient_elements;
     }
-    CHARL_TRY(charl_comm_broadcast(s->comm, s->is_beside, sizeof s->is_beside, 0));
+    CHARL_TRY_CLEANUP(charl_comm_broadcast(s->comm, s->is_beside, sizeof s->is_beside, 0));
 cleanup:
     charl__consensus_fini(&facts);
     return st;
@@ -204,7 +201,6 @@ void charl__sync_destroy(charl__sync *s)
 /* The host may be ahead of the device by more ranges than can be on their way. */
 static charl_status enqueue(charl__sync *s, int64_t begin, int64_t count)
 {
-    charl_status st = CHARL_OK;
     int64_t completed = 0;
 
     CHARL_TRY(charl_allreduce_progress(s->ar, &completed));
@@ -212,13 +208,11 @@ static charl_status enqueue(charl__sync *s, int64_t begin, int64_t count)
         CHARL_TRY(charl_allreduce_wait(s->ar, completed));
     }
     CHARL_TRY(charl_allreduce_begin(s->ar, begin, count, &s->last_ticket));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count)
 {
-    charl_status st = CHARL_OK;
     charl__sync *s = ctx;
 
     if (s->on_device) {
@@ -227,26 +221,22 @@ charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count)
         return enqueue(s, begin, count);
     }
     CHARL_TRY(charl__chunks_ready(s, begin, count));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__sync_ready_all(charl__sync *s)
 {
-    charl_status st = CHARL_OK;
     int64_t begin = 0, end;
 
     while ((end = charl__params_range(s->set, &begin, s->set->elements)) > begin) {
         CHARL_TRY(charl__sync_ready(s, begin, end - begin));
         begin = end;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__sync_wait(charl__sync *s, int64_t ticket)
 {
-    charl_status st = CHARL_OK;
     const double begin = charl__clock_s();
     double waited;
 
@@ -254,8 +244,7 @@ charl_status charl__sync_wait(charl__sync *s, int64_t ticket)
     waited = charl__clock_s() - begin;
     s->waited_s += waited;
     s->busy_s += waited;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__sync_finish(charl__sync *s)
@@ -263,18 +252,17 @@ charl_status charl__sync_finish(charl__sync *s)
     charl_status st = CHARL_OK;
 
     if (!s) {
-        goto cleanup;
+        return st;
     }
     if (s->on_device) {
         s->n_ready = 0;
         CHARL_TRY(charl__allreduce_join(s->ar));
         s->n_unseen++;
-        goto cleanup;
+        return st;
     }
     st = charl__chunks_finish(s);
     charl__chunks_forget(s);
     CHARL_TRY(st);
-cleanup:
     return st;
 }
 
@@ -282,7 +270,6 @@ cleanup:
  * sees events in the order in which commands were enqueued, whatever their queues. */
 charl_status charl__sync_verify(charl__sync *s)
 {
-    charl_status st = CHARL_OK;
     double begin, waited;
 
     if (s && s->n_unseen > 0) { /* computing may take its time, what is left then has a deadline */
@@ -298,13 +285,11 @@ charl_status charl__sync_verify(charl__sync *s)
         s->busy_s += waited;
         s->n_unseen = 0;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__sync_collective(void *ctx, charl_tensor *lanes, charl_tensor *sum)
 {
-    charl_status st = CHARL_OK;
     charl__sync *s = ctx;
     const int64_t n = charl__tensor_count(sum), all = n * s->n_lanes;
     double begin, waited;
@@ -320,26 +305,21 @@ charl_status charl__sync_collective(void *ctx, charl_tensor *lanes, charl_tensor
     s->waited_s += waited;
     s->busy_s += waited;
     CHARL_TRY(charl_tensor_write(sum, s->small, (size_t)n * sizeof *s->small));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__sync_sum(charl__sync *s, const float *lanes, int64_t count, float *out)
 {
-    charl_status st = CHARL_OK;
-
     if (!s) {
         memcpy(out, lanes, (size_t)count * sizeof *out);
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl_reducer_sum(s->reducer, lanes, count, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__sync_control(charl__sync *s, float *v, int count)
 {
-    charl_status st = CHARL_OK;
     float lanes[CHARL_MAX_LANES * 8] = {0}; /* the value in the first lane, nothing in the others */
 
     CHARL_INVARIANT(count <= 8);
@@ -347,8 +327,7 @@ charl_status charl__sync_control(charl__sync *s, float *v, int count)
         memcpy(lanes, v, (size_t)count * sizeof *v);
         CHARL_TRY(charl_reducer_sum(s->reducer, lanes, count, v));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 double charl__sync_busy_s(const charl__sync *s)

@@ -24,8 +24,6 @@ void charl__chunks_forget(charl__sync *s)
 /* Copy the lanes of a chunk to the host. */
 static charl_status download(charl__sync *s, charl__chunk *c)
 {
-    charl_status st = CHARL_OK;
-
     for (int j = 0; j < s->n_lanes; j++) {
         CHARL_TRY(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, s->lanes.device,
                                      (size_t)(j * s->lanes.device_stride + c->begin) * s->element,
@@ -34,13 +32,11 @@ static charl_status download(charl__sync *s, charl__chunk *c)
                                      (size_t)c->count * s->element, false));
     }
     CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_DOWNLOAD, &c->copied));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__chunks_ready(charl__sync *s, int64_t begin, int64_t count)
 {
-    charl_status st = CHARL_OK;
     const int first = s->n_chunks;
 
     if (s->narrow) {
@@ -62,15 +58,12 @@ charl_status charl__chunks_ready(charl__sync *s, int64_t begin, int64_t count)
             CHARL_TRY(download(s, c));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Bring complete sums to the device: those of ranges before `completed`. */
 static charl_status upload(charl__sync *s, int64_t completed)
 {
-    charl_status st = CHARL_OK;
-
     for (; s->n_summed < s->n_begun && s->chunk[s->n_summed].ticket < completed; s->n_summed++) {
         const charl__chunk *c = &s->chunk[s->n_summed];
 
@@ -81,26 +74,22 @@ static charl_status upload(charl__sync *s, int64_t completed)
                                           (size_t)c->count * s->element, false));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Do for the ranges on their way what can be done without waiting. */
 static charl_status help(charl__sync *s)
 {
-    charl_status st = CHARL_OK;
     int64_t completed = 0;
 
     CHARL_TRY(charl_allreduce_progress(s->ar, &completed));
     CHARL_TRY(upload(s, completed));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Wait for the device; help while ranges are on their way. */
 static charl_status wait_helping(charl__sync *s, const charl_event *e)
 {
-    charl_status st = CHARL_OK;
     bool done = false;
 
     for (int polls = 0; s->n_summed < s->n_begun; polls++) {
@@ -112,14 +101,11 @@ static charl_status wait_helping(charl__sync *s, const charl_event *e)
         charl__sleep_s(polls < POLLS ? 0 : nap_s);
     }
     CHARL_TRY(charl__event_wait(e));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__sync_begin(charl__sync *s)
 {
-    charl_status st = CHARL_OK;
-
     if (s && charl__fault("train.allreduce.skip")) {
         charl__chunks_forget(s);
     }
@@ -141,8 +127,7 @@ charl_status charl__sync_begin(charl__sync *s)
         s->n_begun++;
         CHARL_TRY(help(s));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The device computes with the sums next; the host waits too, or it would not know for how long. */
@@ -152,9 +137,9 @@ static charl_status end_uploads(charl__sync *s)
     charl_event *uploaded = NULL;
 
     if (!s->sum_in_place) {
-        CHARL_TRY(charl__event_record(s->dev, CHARL_QUEUE_UPLOAD, &uploaded));
-        CHARL_TRY(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE, uploaded));
-        CHARL_TRY(charl__event_wait(uploaded));
+        CHARL_TRY_CLEANUP(charl__event_record(s->dev, CHARL_QUEUE_UPLOAD, &uploaded));
+        CHARL_TRY_CLEANUP(charl__queue_wait(s->dev, CHARL_QUEUE_COMPUTE, uploaded));
+        CHARL_TRY_CLEANUP(charl__event_wait(uploaded));
     }
 cleanup:
     charl__event_release(uploaded);
@@ -164,7 +149,6 @@ cleanup:
 /* Communication is waited for from the moment when the device has computed the last bucket. */
 charl_status charl__chunks_finish(charl__sync *s)
 {
-    charl_status st = CHARL_OK;
     double now;
 
     while (s->n_summed < s->n_begun) {
@@ -182,6 +166,5 @@ charl_status charl__chunks_finish(charl__sync *s)
     now = charl__clock_s();
     s->busy_s += s->n_chunks > 0 ? now - s->begun_s : 0;
     s->waited_s += s->n_chunks > 0 ? now - s->computed_s : 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }

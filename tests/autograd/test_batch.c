@@ -183,7 +183,6 @@ typedef struct bucket_log {
 
 static charl_status log_bucket(void *ctx, int64_t begin, int64_t count)
 {
-    charl_status st = CHARL_OK;
     bucket_log *log = ctx;
 
     CHARL_INVARIANT(log->n < 32);
@@ -191,8 +190,7 @@ static charl_status log_bucket(void *ctx, int64_t begin, int64_t count)
     log->count[log->n++] = count;
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, log->params->grad, (size_t)begin * 4,
                                  log->seen + begin, (size_t)count * 4, true));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status refuse_bucket(void *ctx, int64_t begin, int64_t count)

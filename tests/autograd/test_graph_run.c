@@ -51,22 +51,19 @@ enum { ROWS = 4, CLASSES = 3 };
 
 static charl_status add_param(net *n, const char *name, charl_shape shape, charl_var **out)
 {
-    charl_status st = CHARL_OK;
     charl_param *p = NULL;
     const charl_param_spec spec = {
         .name = name, .shape = shape, .init = {CHARL_INIT_UNIFORM, -0.4F, 0.4F}, .trainable = true};
 
     CHARL_TRY(charl_params_add(n->params, &spec, &p));
     *out = charl_parameter(n->g, p);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status build_net(net *n, bool batch_norm)
 {
     static const charl_window same = {{3, 3}, {1, 1}, {1, 1}, {1, 1}};
     static const charl_window half = {{2, 2}, {2, 2}, {0, 0}, {1, 1}};
-    charl_status st = CHARL_OK;
     charl_var *w = NULL, *b = NULL, *w1 = NULL, *b1 = NULL, *w2 = NULL, *h;
 
     CHARL_TRY(add_param(n, "conv.weight", (charl_shape){4, {2, 1, 3, 3}}, &w));
@@ -97,13 +94,11 @@ static charl_status build_net(net *n, bool batch_norm)
     charl_graph_keep(n->g, n->loss);
     charl_graph_backward(n->g, n->loss,
                          n->distort != 0.0F ? charl_constant(n->g, n->distort) : NULL);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status net_open(net *n, bool batch_norm)
 {
-    charl_status st = CHARL_OK;
     float x[ROWS * 16];
 
     charl_test_fill(x, ROWS * 16, -1.0F, 1.0F, 2);
@@ -117,8 +112,7 @@ static charl_status net_open(net *n, bool batch_norm)
     CHARL_TRY(charl_tensor_write(charl_var_get_tensor(n->x), x, sizeof x));
     CHARL_TRY(charl_tensor_write(charl_var_get_tensor(n->y), (int32_t[]){0, 2, 1, 2},
                                  ROWS * sizeof(int32_t)));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void net_close(net *n)
@@ -444,11 +438,11 @@ static charl_status life_of_a_graph(void *ctx)
     float loss;
 
     (void)ctx;
-    CHARL_TRY(net_open(&n, true));
-    CHARL_TRY(charl_graph_warm_up(n.g));
-    CHARL_TRY(charl_graph_run(n.g));
-    CHARL_TRY(charl_tensor_read(charl_var_get_tensor(n.loss), &loss, sizeof loss));
-    CHARL_TRY(charl_graph_print(n.g, true, &text));
+    CHARL_TRY_CLEANUP(net_open(&n, true));
+    CHARL_TRY_CLEANUP(charl_graph_warm_up(n.g));
+    CHARL_TRY_CLEANUP(charl_graph_run(n.g));
+    CHARL_TRY_CLEANUP(charl_tensor_read(charl_var_get_tensor(n.loss), &loss, sizeof loss));
+    CHARL_TRY_CLEANUP(charl_graph_print(n.g, true, &text));
 cleanup:
     charl_free(text);
     net_close(&n);
@@ -461,8 +455,8 @@ static charl_status life_of_an_eager_tensor(void *ctx)
     charl_tensor *t = NULL, *out[CHARL_OP_MAX_OUT] = {0};
 
     (void)ctx;
-    CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {3, 4}}, &t));
-    CHARL_TRY(charl_apply(dev, "softmax", &t, 1, out));
+    CHARL_TRY_CLEANUP(charl_tensor_create(dev, CHARL_F32, &(charl_shape){2, {3, 4}}, &t));
+    CHARL_TRY_CLEANUP(charl_apply(dev, "softmax", &t, 1, out));
 cleanup:
     charl_tensor_release(t);
     charl_tensor_release(out[0]);
@@ -489,13 +483,13 @@ static charl_status compile_again(void *ctx)
     charl_graph_destroy(n.g);
     n.g = NULL;
     if (first != CHARL_OK && n.params && n.params->count > 0) {
-        CHARL_TRY(charl_graph_create(dev, NULL, &second));
+        CHARL_TRY_CLEANUP(charl_graph_create(dev, NULL, &second));
         w = charl_parameter(second, n.params->param[0]);
         charl_graph_backward(second, sum_all(second, w), NULL);
-        CHARL_TRY(charl_graph_compile(second));
-        CHARL_TRY(charl_graph_run(second));
+        CHARL_TRY_CLEANUP(charl_graph_compile(second));
+        CHARL_TRY_CLEANUP(charl_graph_run(second));
     }
-    CHARL_TRY(first);
+    CHARL_TRY_CLEANUP(first);
 cleanup:
     charl_graph_destroy(second);
     net_close(&n);

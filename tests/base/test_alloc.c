@@ -69,11 +69,11 @@ static charl_status scenario(void *ctx)
     char *c = NULL;
 
     (void)ctx;
-    CHARL_TRY(charl_alloc(10, &a));
-    CHARL_TRY(charl_alloc_aligned(64, 10, &b));
-    CHARL_TRY(charl_strdup("x", &c));
-    CHARL_TRY(charl_realloc(100, &c));
-    CHARL_TRY(charl__acquire("a handle"));
+    CHARL_TRY_CLEANUP(charl_alloc(10, &a));
+    CHARL_TRY_CLEANUP(charl_alloc_aligned(64, 10, &b));
+    CHARL_TRY_CLEANUP(charl_strdup("x", &c));
+    CHARL_TRY_CLEANUP(charl_realloc(100, &c));
+    CHARL_TRY_CLEANUP(charl__acquire("a handle"));
     charl__drop();
 cleanup:
     charl_free(a);

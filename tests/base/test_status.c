@@ -11,20 +11,14 @@
 
 static charl_status inner(int a, int b)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(a == b, CHARL_ERR_SHAPE, "inner extents %d and %d differ", a, b);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status outer(int a, int b)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(inner(a, b));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void test_message_and_path(void **state)

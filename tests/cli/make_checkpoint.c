@@ -30,26 +30,26 @@ static charl_status write_version_1(const char *from, const char *to)
     charl_checkpoint_tensor *tensors = NULL;
     charl_checkpoint c = {{0}};
 
-    CHARL_TRY(charl_checkpoint_open(from, &r));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(from, &r));
     c.state = *charl_checkpoint_get_state(r);
     c.state.run_id = NULL;
     c.config_text = charl_checkpoint_get_config_text(r);
     c.config_resolved = charl_checkpoint_get_config_resolved(r);
-    CHARL_TRY(charl_alloc_array(charl_checkpoint_get_count(r), sizeof *tensors, &tensors));
+    CHARL_TRY_CLEANUP(charl_alloc_array(charl_checkpoint_get_count(r), sizeof *tensors, &tensors));
     for (; c.n_tensors < charl_checkpoint_get_count(r); c.n_tensors++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(r, c.n_tensors);
         void *data = NULL;
 
-        CHARL_TRY(
+        CHARL_TRY_CLEANUP(
             charl_alloc_array(charl_shape_count(&t->shape), charl_dtype_size(t->dtype), &data));
         tensors[c.n_tensors] = *t;
         tensors[c.n_tensors].data = data; /* until the process ends */
-        CHARL_TRY(charl_checkpoint_read(r, t, data));
+        CHARL_TRY_CLEANUP(charl_checkpoint_read(r, t, data));
     }
     c.tensors = tensors;
-    CHARL_TRY(charl_checkpoint_save(to, &c));
-    CHARL_TRY(set_version(to, 1));
-    CHARL_TRY(charl_checkpoint_verify(to));
+    CHARL_TRY_CLEANUP(charl_checkpoint_save(to, &c));
+    CHARL_TRY_CLEANUP(set_version(to, 1));
+    CHARL_TRY_CLEANUP(charl_checkpoint_verify(to));
 cleanup:
     charl_checkpoint_close(r);
     charl_free(tensors);

@@ -12,9 +12,9 @@ static charl_status scenario(void *ctx)
     charl_export *e = NULL;
     charl_buffer *a = NULL, *b = NULL;
 
-    CHARL_TRY(charl__export_create(dev, BYTES, "a test", &e));
-    CHARL_TRY(charl__buffer_import(dev, charl__export_fd(e), BYTES, &a));
-    CHARL_TRY(charl__buffer_import(dev, charl__export_fd(e), BYTES, &b));
+    CHARL_TRY_CLEANUP(charl__export_create(dev, BYTES, "a test", &e));
+    CHARL_TRY_CLEANUP(charl__buffer_import(dev, charl__export_fd(e), BYTES, &a));
+    CHARL_TRY_CLEANUP(charl__buffer_import(dev, charl__export_fd(e), BYTES, &b));
 cleanup:
     charl__buffer_release(a);
     charl__buffer_release(b);

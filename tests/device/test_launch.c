@@ -68,7 +68,7 @@ static charl_status record(void *ctx)
     charl_status st = CHARL_OK;
     charl_event *e = NULL;
 
-    CHARL_TRY(charl__event_record(ctx, CHARL_QUEUE_COMM, &e));
+    CHARL_TRY_CLEANUP(charl__event_record(ctx, CHARL_QUEUE_COMM, &e));
 cleanup:
     charl__event_release(e);
     return st;

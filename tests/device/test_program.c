@@ -18,10 +18,10 @@ static charl_status run_once(charl_device *dev, uint32_t value, uint32_t *got)
     charl_buffer *b = NULL;
     charl_launch l;
 
-    CHARL_TRY(charl__buffer_create(dev, 4 * WORDS, "words", &b));
+    CHARL_TRY_CLEANUP(charl__buffer_create(dev, 4 * WORDS, "words", &b));
     l = charl_test_fill_launch(b, 0, value, WORDS);
-    CHARL_TRY(charl__launch(dev, &l));
-    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, 4 * WORDS, true));
+    CHARL_TRY_CLEANUP(charl__launch(dev, &l));
+    CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, got, 4 * WORDS, true));
 cleanup:
     charl__buffer_release(b);
     return st;
@@ -523,18 +523,18 @@ static charl_status life(void *ctx)
     uint32_t got[WORDS];
     charl_launch l;
 
-    CHARL_TRY(charl_device_open(ctx, &dev));
-    CHARL_TRY(run_once(dev, 1, got));
-    CHARL_TRY(charl__buffer_create(dev, 4 * WORDS, "words", &b));
-    CHARL_TRY(charl__ring_create(dev, sizeof record, 2, &ring));
+    CHARL_TRY_CLEANUP(charl_device_open(ctx, &dev));
+    CHARL_TRY_CLEANUP(run_once(dev, 1, got));
+    CHARL_TRY_CLEANUP(charl__buffer_create(dev, 4 * WORDS, "words", &b));
+    CHARL_TRY_CLEANUP(charl__ring_create(dev, sizeof record, 2, &ring));
     l = charl_test_copy_launch(charl__ring_buffer(ring), 0, b, 0, 4);
-    CHARL_TRY(charl__record_begin(dev, &r));
-    CHARL_TRY(charl__launch(dev, &l));
-    CHARL_TRY(charl__record_end(dev, CHARL_OK));
-    CHARL_TRY(charl__ring_push(ring, record));
-    CHARL_TRY(charl__recording_replay(r, 0, 1));
-    CHARL_TRY(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e));
-    CHARL_TRY(charl__event_wait(e));
+    CHARL_TRY_CLEANUP(charl__record_begin(dev, &r));
+    CHARL_TRY_CLEANUP(charl__launch(dev, &l));
+    CHARL_TRY_CLEANUP(charl__record_end(dev, CHARL_OK));
+    CHARL_TRY_CLEANUP(charl__ring_push(ring, record));
+    CHARL_TRY_CLEANUP(charl__recording_replay(r, 0, 1));
+    CHARL_TRY_CLEANUP(charl__event_record(dev, CHARL_QUEUE_COMPUTE, &e));
+    CHARL_TRY_CLEANUP(charl__event_wait(e));
 cleanup:
     charl__event_release(e);
     charl__recording_destroy(r);

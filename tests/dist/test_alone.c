@@ -16,15 +16,15 @@ static charl_status scenario(void *ctx)
     float one[1] = {1};
     int64_t ticket = 0;
 
-    CHARL_TRY(charl_comm_create(NULL, &c));
-    CHARL_TRY(charl_comm_watch_begin(c, NULL, NULL));
-    CHARL_TRY(charl_slices_block(8, 0, 1, &mine));
-    CHARL_TRY(
+    CHARL_TRY_CLEANUP(charl_comm_create(NULL, &c));
+    CHARL_TRY_CLEANUP(charl_comm_watch_begin(c, NULL, NULL));
+    CHARL_TRY_CLEANUP(charl_slices_block(8, 0, 1, &mine));
+    CHARL_TRY_CLEANUP(
         charl_allreduce_create(c, 100, &mine, &(charl_allreduce_options){.algorithm = name}, &ar));
-    CHARL_TRY(charl_allreduce_begin(ar, 0, 100, &ticket));
-    CHARL_TRY(charl_allreduce_wait(ar, ticket));
-    CHARL_TRY(charl_reducer_create(c, &mine, &r));
-    CHARL_TRY(charl_reducer_sum(r, one, 1, one));
+    CHARL_TRY_CLEANUP(charl_allreduce_begin(ar, 0, 100, &ticket));
+    CHARL_TRY_CLEANUP(charl_allreduce_wait(ar, ticket));
+    CHARL_TRY_CLEANUP(charl_reducer_create(c, &mine, &r));
+    CHARL_TRY_CLEANUP(charl_reducer_sum(r, one, 1, one));
 cleanup:
     charl_reducer_destroy(r);
     charl_allreduce_destroy(ar);

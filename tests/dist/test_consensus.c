@@ -224,7 +224,8 @@ static charl_status scenario(void *ctx)
     charl__consensus facts = {0};
 
     (void)ctx;
-    CHARL_TRY(charl__consensus_add(&facts, &(charl__fact){CHARL_ERR_DATA, "a", "b", NULL, NULL}));
+    CHARL_TRY_CLEANUP(
+        charl__consensus_add(&facts, &(charl__fact){CHARL_ERR_DATA, "a", "b", NULL, NULL}));
 cleanup:
     charl__consensus_fini(&facts);
     return st;

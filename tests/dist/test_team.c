@@ -59,10 +59,10 @@ static charl_status scenario(void *ctx)
     charl_allreduce *ar = NULL;
     charl_slices mine;
 
-    CHARL_TRY(charl_team_create(1, &team));
-    CHARL_TRY(charl_comm_create(&(charl_comm_options){.team = team}, &c));
-    CHARL_TRY(charl_slices_block(8, 0, 1, &mine));
-    CHARL_TRY(charl_allreduce_create(c, 100, &mine, &algorithm, &ar));
+    CHARL_TRY_CLEANUP(charl_team_create(1, &team));
+    CHARL_TRY_CLEANUP(charl_comm_create(&(charl_comm_options){.team = team}, &c));
+    CHARL_TRY_CLEANUP(charl_slices_block(8, 0, 1, &mine));
+    CHARL_TRY_CLEANUP(charl_allreduce_create(c, 100, &mine, &algorithm, &ar));
 cleanup:
     charl_allreduce_destroy(ar);
     charl_comm_destroy(c);

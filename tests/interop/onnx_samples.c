@@ -21,7 +21,8 @@ static charl_status write_file(const char *stem, const char *ending, const void 
 
     snprintf(path, sizeof path, "%s/%s.%s", dir, stem, ending);
     f = fopen(path, "wb");
-    CHARL_REQUIRE(f && fwrite(data, 1, bytes, f) == bytes, CHARL_ERR_DISK, "cannot write %s", path);
+    CHARL_REQUIRE_CLEANUP(f && fwrite(data, 1, bytes, f) == bytes, CHARL_ERR_DISK,
+                          "cannot write %s", path);
 cleanup:
     if (f) {
         fclose(f);
@@ -39,9 +40,9 @@ static charl_status write_input(const charl_op_case *c, const char *stem, int i)
     char ending[16];
 
     snprintf(ending, sizeof ending, "in%d", i);
-    CHARL_TRY(charl_alloc_array(n, charl_dtype_size(dtype), &raw));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, charl_dtype_size(dtype), &raw));
     charl__encode(dtype, c->in[i], n, raw);
-    CHARL_TRY(write_file(stem, ending, raw, (size_t)n * charl_dtype_size(dtype)));
+    CHARL_TRY_CLEANUP(write_file(stem, ending, raw, (size_t)n * charl_dtype_size(dtype)));
 cleanup:
     charl_free(raw);
     return st;
@@ -68,7 +69,7 @@ static charl_status write_model(const charl_op_case *c, int output, const char *
                            .n_outputs = 1,
                            .read = no_params};
 
-    CHARL_TRY(charl_graph_create(NULL, NULL, &g));
+    CHARL_TRY_CLEANUP(charl_graph_create(NULL, NULL, &g));
     charl_graph_set_training(g, false);
     for (int i = 0; i < c->n_in; i++) {
         char name[16];
@@ -77,10 +78,10 @@ static charl_status write_model(const charl_op_case *c, int output, const char *
         in[i] = charl_input(g, name, c->in_type[i].dtype, c->in_type[i].shape, c->in_type[i].batch);
     }
     charl__apply(g, c->op, c->sample->attr, in, c->n_in, out);
-    CHARL_TRY(charl_graph_status(g));
-    CHARL_TRY(charl__graph_onnx(g, &e, &model));
-    CHARL_TRY(charl__text_append(&model.head, model.graph.data, model.graph.length));
-    CHARL_TRY(write_file(stem, "onnx", model.head.data, model.head.length));
+    CHARL_TRY_CLEANUP(charl_graph_status(g));
+    CHARL_TRY_CLEANUP(charl__graph_onnx(g, &e, &model));
+    CHARL_TRY_CLEANUP(charl__text_append(&model.head, model.graph.data, model.graph.length));
+    CHARL_TRY_CLEANUP(write_file(stem, "onnx", model.head.data, model.head.length));
 cleanup:
     charl__text_fini(&model.head);
     charl__text_fini(&model.graph);
@@ -110,7 +111,7 @@ static charl_status write_output(const charl_op_case *c, int j, const char *stem
     charl_status st = CHARL_OK;
 
     if (is_left_out(c, j)) {
-        goto cleanup;
+        return st;
     }
     st = write_model(c, j, stem);
     if (st == CHARL_ERR_CONFIG) {
@@ -118,7 +119,7 @@ static charl_status write_output(const charl_op_case *c, int j, const char *stem
             printf("refused %s: %s\n", stem, charl_error_message());
         }
         st = CHARL_OK;
-        goto cleanup;
+        return st;
     }
     CHARL_TRY(st);
     for (int i = 0; i < c->n_in; i++) {
@@ -127,7 +128,6 @@ static charl_status write_output(const charl_op_case *c, int j, const char *stem
     CHARL_TRY(write_file(stem, "out", c->want[j],
                          (size_t)charl_shape_count(&c->out_type[j].shape) * sizeof(double)));
     printf("model %s\n", stem);
-cleanup:
     return st;
 }
 
@@ -137,10 +137,10 @@ static charl_status write_sample(const charl_op *op, int k)
     charl_op_case c;
     char stem[128];
 
-    CHARL_TRY(charl__op_case_create(op, &op->samples[k], CHARL_F32, 1, &c));
+    CHARL_TRY_CLEANUP(charl__op_case_create(op, &op->samples[k], CHARL_F32, 1, &c));
     for (int j = 0; j < c.n_out; j++) {
         snprintf(stem, sizeof stem, "%s-%d.%d", op->name, k, j);
-        CHARL_TRY(write_output(&c, j, stem));
+        CHARL_TRY_CLEANUP(write_output(&c, j, stem));
     }
 cleanup:
     charl__op_case_destroy(&c);

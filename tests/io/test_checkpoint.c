@@ -470,10 +470,10 @@ static charl_status save_open_read(void *ctx)
     charl_checkpoint_reader *r = NULL;
     static float got[SAMPLE_LARGE];
 
-    CHARL_TRY(charl_checkpoint_save(path, &s.c));
-    CHARL_TRY(charl_checkpoint_verify(path));
-    CHARL_TRY(charl_checkpoint_open(path, &r));
-    CHARL_TRY(charl_checkpoint_read(r, charl_checkpoint_get_tensor(r, 1), got));
+    CHARL_TRY_CLEANUP(charl_checkpoint_save(path, &s.c));
+    CHARL_TRY_CLEANUP(charl_checkpoint_verify(path));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
+    CHARL_TRY_CLEANUP(charl_checkpoint_read(r, charl_checkpoint_get_tensor(r, 1), got));
 cleanup:
     charl_checkpoint_close(r);
     return st;
@@ -486,7 +486,7 @@ static charl_status diff_once(void *ctx)
     bool same = false;
     char *report = NULL;
 
-    CHARL_TRY(charl_checkpoint_diff(paths[0], paths[1], &same, &report));
+    CHARL_TRY_CLEANUP(charl_checkpoint_diff(paths[0], paths[1], &same, &report));
 cleanup:
     charl_free(report);
     return st;

@@ -143,9 +143,9 @@ static charl_status scenario(void *ctx)
     charl_checkpoint_writer *w = NULL;
 
     (void)ctx;
-    CHARL_TRY(charl_checkpoint_writer_create(true, &w));
-    CHARL_TRY(charl_checkpoint_writer_begin(w, path, &s.c));
-    CHARL_TRY(charl_checkpoint_writer_wait(w));
+    CHARL_TRY_CLEANUP(charl_checkpoint_writer_create(true, &w));
+    CHARL_TRY_CLEANUP(charl_checkpoint_writer_begin(w, path, &s.c));
+    CHARL_TRY_CLEANUP(charl_checkpoint_writer_wait(w));
 cleanup:
     charl_checkpoint_writer_destroy(w);
     return st;

@@ -94,13 +94,10 @@ static void test_every_step_can_fail(void **state)
 
 static charl_status refuse(const char *temp, void *user)
 {
-    charl_status st = CHARL_OK;
-
     assert_int_equal(access(temp, R_OK), 0);
     assert_string_equal(contents(), "old");
     CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s", (const char *)user);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void test_verify_decides(void **state)
@@ -245,14 +242,11 @@ static void test_crash_at_every_step(void **state)
 
 static charl_status scenario(void *ctx)
 {
-    charl_status st = CHARL_OK;
-
     (void)ctx;
     CHARL_TRY(charl__commit_bytes(path, "x", 1));
     CHARL_TRY(charl__commit_probe(dir));
     CHARL_TRY(charl__commit_sweep(dir, true, NULL));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void test_every_acquisition(void **state)

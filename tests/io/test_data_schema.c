@@ -358,9 +358,9 @@ static charl_status json_once(void *ctx)
     charl_data_schema *back = NULL;
     char *json = NULL;
 
-    CHARL_TRY(charl_data_schema_print(ctx, &json));
+    CHARL_TRY_CLEANUP(charl_data_schema_print(ctx, &json));
     if (charl_safetensors_can_read()) {
-        CHARL_TRY(charl_data_schema_parse("m", json, &back));
+        CHARL_TRY_CLEANUP(charl_data_schema_parse("m", json, &back));
     }
 cleanup:
     charl_data_schema_destroy(back);
@@ -403,10 +403,10 @@ static charl_status map_once(void *ctx)
     float x[3];
     int32_t y;
 
-    CHARL_TRY(charl_dataset_open(in("other.h5"), NULL, &ds));
-    CHARL_TRY(charl_dataset_map(ds, s, "model.h5", false, &notes));
-    CHARL_TRY(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, &y));
-    CHARL_TRY(charl_data_schema_copy(s, &copy));
+    CHARL_TRY_CLEANUP(charl_dataset_open(in("other.h5"), NULL, &ds));
+    CHARL_TRY_CLEANUP(charl_dataset_map(ds, s, "model.h5", false, &notes));
+    CHARL_TRY_CLEANUP(charl_dataset_read(ds, CHARL_SPLIT_TRAIN, &row, 1, x, &y));
+    CHARL_TRY_CLEANUP(charl_data_schema_copy(s, &copy));
 cleanup:
     charl_data_schema_destroy(copy);
     charl_free(notes);

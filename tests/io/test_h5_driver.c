@@ -26,22 +26,23 @@ static charl_status write_one(const char *path, charl__h5_io *io)
     for (int i = 0; i < COUNT; i++) {
         data[i] = i;
     }
-    CHARL_TRY(charl__h5_driver_fapl(io, &fapl));
-    CHARL_H5_OPEN(CHARL_ERR_DISK, file, H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl), "file");
-    CHARL_H5_OPEN(CHARL_ERR_DISK, space, H5Screate_simple(1, &n, NULL), "space");
-    CHARL_H5_OPEN(
+    CHARL_TRY_CLEANUP(charl__h5_driver_fapl(io, &fapl));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, file, H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
+                          "file");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, space, H5Screate_simple(1, &n, NULL), "space");
+    CHARL_H5_OPEN_CLEANUP(
         CHARL_ERR_DISK, set,
         H5Dcreate2(file, "x", H5T_STD_I32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
         "dataset");
-    CHARL_H5(CHARL_ERR_DISK, H5Dwrite(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, data),
-             "write");
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK,
+                     H5Dwrite(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "write");
     /* allocated at the end of the file and never written: the file must be extended */
-    CHARL_H5_OPEN(CHARL_ERR_DISK, dcpl, H5Pcreate(H5P_DATASET_CREATE), "properties");
-    CHARL_H5(CHARL_ERR_DISK, H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_EARLY), "properties");
-    CHARL_H5(CHARL_ERR_DISK, H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER), "properties");
-    CHARL_H5_OPEN(CHARL_ERR_DISK, tail,
-                  H5Dcreate2(file, "tail", H5T_STD_I32LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT),
-                  "dataset");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, dcpl, H5Pcreate(H5P_DATASET_CREATE), "properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_EARLY), "properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER), "properties");
+    CHARL_H5_OPEN_CLEANUP(
+        CHARL_ERR_DISK, tail,
+        H5Dcreate2(file, "tail", H5T_STD_I32LE, space, H5P_DEFAULT, dcpl, H5P_DEFAULT), "dataset");
 cleanup:
     charl__h5_close(&tail);
     charl__h5_close(&dcpl);
@@ -59,11 +60,11 @@ static int32_t read_last(const char *path, charl__h5_io *io)
     charl_status st = CHARL_OK;
 
     data[COUNT - 1] = -1;
-    CHARL_TRY(charl__h5_driver_fapl(io, &fapl));
-    CHARL_H5_OPEN(CHARL_ERR_IO, file, H5Fopen(path, H5F_ACC_RDONLY, fapl), "open");
-    CHARL_H5_OPEN(CHARL_ERR_IO, set, H5Dopen2(file, "x", H5P_DEFAULT), "dataset");
-    CHARL_H5(CHARL_ERR_IO, H5Dread(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, data),
-             "read");
+    CHARL_TRY_CLEANUP(charl__h5_driver_fapl(io, &fapl));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_IO, file, H5Fopen(path, H5F_ACC_RDONLY, fapl), "open");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_IO, set, H5Dopen2(file, "x", H5P_DEFAULT), "dataset");
+    CHARL_H5_CLEANUP(CHARL_ERR_IO,
+                     H5Dread(set, H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "read");
 cleanup:
     charl__h5_close(&set);
     charl__h5_close(&file);

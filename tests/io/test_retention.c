@@ -159,7 +159,7 @@ static charl_status find_scenario(void *ctx)
     charl_run_found found;
 
     (void)ctx;
-    CHARL_TRY(charl_run_find(dir, INT64_MAX, &found));
+    CHARL_TRY_CLEANUP(charl_run_find(dir, INT64_MAX, &found));
 cleanup:
     charl_run_found_fini(&found);
     return st;
@@ -398,8 +398,8 @@ static charl_status open_scenario(void *ctx)
     charl_status st = CHARL_OK;
     charl_run *run = NULL;
 
-    CHARL_TRY(charl_run_open(ctx, &run));
-    CHARL_TRY(charl_run_link(ctx, "last.h5", 1));
+    CHARL_TRY_CLEANUP(charl_run_open(ctx, &run));
+    CHARL_TRY_CLEANUP(charl_run_link(ctx, "last.h5", 1));
 cleanup:
     charl_run_close(run);
     return st;

@@ -301,10 +301,10 @@ static charl_status read_all(void *ctx)
     charl__rows *r = NULL;
 
     for (int i = 0; i < 3; i++) {
-        CHARL_TRY(open_path(&s, paths[i], i == 0 ? "who" : NULL, &r));
-        CHARL_TRY(charl__rows_count(r, &n));
+        CHARL_TRY_CLEANUP(open_path(&s, paths[i], i == 0 ? "who" : NULL, &r));
+        CHARL_TRY_CLEANUP(charl__rows_count(r, &n));
         for (n = 1; n > 0;) {
-            CHARL_TRY(charl__rows_next(r, 1, x, y, &n));
+            CHARL_TRY_CLEANUP(charl__rows_next(r, 1, x, y, &n));
         }
         charl__rows_close(r);
         r = NULL;

@@ -524,10 +524,11 @@ static charl_status there_and_back(void *ctx)
     size_t length;
     int64_t count;
 
-    CHARL_TRY(charl_import_text(&path, 1, &how, file, &(charl_import_options){.overwrite = true}));
-    CHARL_TRY(charl_tokenizer_load(file, &t));
-    CHARL_TRY(charl_tokenizer_encode(t, text, n, &tokens, &count));
-    CHARL_TRY(charl_tokenizer_decode(t, tokens, count, &back, &length));
+    CHARL_TRY_CLEANUP(
+        charl_import_text(&path, 1, &how, file, &(charl_import_options){.overwrite = true}));
+    CHARL_TRY_CLEANUP(charl_tokenizer_load(file, &t));
+    CHARL_TRY_CLEANUP(charl_tokenizer_encode(t, text, n, &tokens, &count));
+    CHARL_TRY_CLEANUP(charl_tokenizer_decode(t, tokens, count, &back, &length));
 cleanup:
     charl_free(back);
     charl_free(tokens);

@@ -77,7 +77,7 @@ expect() {
 }
 
 clean_tree
-for check in layers headers kernels builtins docs paths words env format; do
+for check in layers headers kernels builtins docs paths words env format cleanup; do
     expect $check
 done
 
@@ -112,6 +112,11 @@ printf '#ifndef CHARL_NN_B_H\n#define CHARL_NN_B_H\nsize_t b(void);\n#endif\n' >
 expect headers 'src/nn/b.h: does not compile alone'
 printf '#ifndef B_H\n#define B_H\n#endif\n' >"$tree/src/nn/b.h"
 expect headers 'src/nn/b.h: expected the guard CHARL_NN_B_H'
+
+printf '\nint c(void)\n{\n    CHARL_TRY(a());\ncleanup:\n    b();\n    return st;\n}\n' >>"$tree/src/base/a.c"
+expect cleanup 'src/base/a.c:9: returns past cleanup:'
+printf '\nint c(void)\n{\n    CHARL_TRY_CLEANUP(a());\ncleanup:\n    return st;\n}\n' >>"$tree/src/base/a.c"
+expect cleanup 'src/base/a.c:10: cleanup: releases nothing'
 
 printf '__kernel void k(__global int *y)\n{\n    y[0] = nothing();\n}\n' >"$tree/kernels/bad.cl"
 expect kernels 'kernels/bad.cl: does not compile'

@@ -93,9 +93,9 @@ static charl_status job(const char *how, int rank)
     float one[2 * CHARL_MAX_LANES] = {0};
     int64_t ticket = 0;
 
-    CHARL_TRY(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
-    CHARL_TRY(charl_allreduce_create(comm, 100000, &mine, NULL, &ar));
-    CHARL_TRY(charl_reducer_create(comm, &mine, &sums));
+    CHARL_TRY_CLEANUP(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    CHARL_TRY_CLEANUP(charl_allreduce_create(comm, 100000, &mine, NULL, &ar));
+    CHARL_TRY_CLEANUP(charl_reducer_create(comm, &mine, &sums));
     for (int64_t step = 1; step <= 10; step++) {
         const bool is_odd = step == 5 && charl_comm_rank(comm) == rank;
 
@@ -112,13 +112,14 @@ static charl_status job(const char *how, int rank)
                 dawdle(step);
             }
         }
-        CHARL_TRY(charl_allreduce_begin(ar, 0, range_count(how, step), &ticket));
-        CHARL_TRY(charl_allreduce_wait(ar, ticket));
+        CHARL_TRY_CLEANUP(charl_allreduce_begin(ar, 0, range_count(how, step), &ticket));
+        CHARL_TRY_CLEANUP(charl_allreduce_wait(ar, ticket));
         for (int j = 0; j < mine.n_lanes; j++) {
             one[j] = 1;
         }
-        CHARL_TRY(charl_reducer_sum(sums, one, is_odd && strcmp(how, "unequal") == 0 ? 2 : 1, one));
-        CHARL_TRY(charl_comm_agree(comm, CHARL_OK));
+        CHARL_TRY_CLEANUP(
+            charl_reducer_sum(sums, one, is_odd && strcmp(how, "unequal") == 0 ? 2 : 1, one));
+        CHARL_TRY_CLEANUP(charl_comm_agree(comm, CHARL_OK));
     }
 cleanup:
     charl_reducer_destroy(sums);

@@ -291,11 +291,11 @@ static charl_status compare(const char *value, const char *more)
     charl_status st = CHARL_OK;
     charl__consensus facts = {0};
 
-    CHARL_TRY(charl__consensus_add(
+    CHARL_TRY_CLEANUP(charl__consensus_add(
         &facts, &(charl__fact){CHARL_ERR_DEVICE, "parameters", value, "a note", "look"}));
     if (more) {
-        CHARL_TRY(charl__consensus_add(&facts,
-                                       &(charl__fact){CHARL_ERR_DATA, more, "there", NULL, NULL}));
+        CHARL_TRY_CLEANUP(charl__consensus_add(
+            &facts, &(charl__fact){CHARL_ERR_DATA, more, "there", NULL, NULL}));
     }
 cleanup:
     st = charl__consensus_reach(&facts, st, comm);

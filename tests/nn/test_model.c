@@ -228,12 +228,12 @@ static charl_status life_of_a_model(void *ctx)
     net n = {0};
 
     (void)ctx;
-    CHARL_TRY(charl_model_create(&n.model));
-    CHARL_TRY(charl_params_create(&n.params));
-    CHARL_TRY(charl_graph_create(dev, NULL, &n.g));
-    CHARL_TRY(charl_model_add_cnn(n.model, &c));
+    CHARL_TRY_CLEANUP(charl_model_create(&n.model));
+    CHARL_TRY_CLEANUP(charl_params_create(&n.params));
+    CHARL_TRY_CLEANUP(charl_graph_create(dev, NULL, &n.g));
+    CHARL_TRY_CLEANUP(charl_model_add_cnn(n.model, &c));
     net_build(&n, (charl_shape){3, {1, 4, 4}});
-    CHARL_TRY(charl_graph_status(n.g));
+    CHARL_TRY_CLEANUP(charl_graph_status(n.g));
 cleanup:
     net_fini(&n);
     return st;

@@ -26,7 +26,6 @@ typedef struct training {
 
 static charl_status build(training *t, const char *optimizer)
 {
-    charl_status st = CHARL_OK;
     const charl_mlp_config config = {.hidden = (int64_t[]){16},
                                      .n_hidden = 1,
                                      .outputs = CLASSES,
@@ -58,13 +57,11 @@ static charl_status build(training *t, const char *optimizer)
                                   .weight_decay = 1e-3F,
                                   .grad_clip = 5.0F},
         t->steps, NULL, &t->o));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status training_open(training *t, const char *optimizer)
 {
-    charl_status st = CHARL_OK;
     float x[ROWS * FEATURES];
     int32_t y[ROWS];
 
@@ -78,8 +75,7 @@ static charl_status training_open(training *t, const char *optimizer)
     CHARL_TRY(build(t, optimizer));
     CHARL_TRY(charl_tensor_write(charl_var_get_tensor(t->x), x, sizeof x));
     CHARL_TRY(charl_tensor_write(charl_var_get_tensor(t->y), y, sizeof y));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void training_close(training *t)
@@ -93,7 +89,6 @@ static void training_close(training *t)
 
 static charl_status step(training *t)
 {
-    charl_status st = CHARL_OK;
     charl_step record = {
         .seed_lo = 5, .step_lo = (uint32_t)charl_optimizer_get_steps(t->o), .commit = 1};
 
@@ -101,8 +96,7 @@ static charl_status step(training *t)
     CHARL_TRY(charl__steps_push(t->steps, &record));
     CHARL_TRY(charl_graph_run(t->g));
     CHARL_TRY(charl_optimizer_step(t->o, 0.02F));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static float loss_of(const training *t)
@@ -230,10 +224,10 @@ static charl_status two_steps(void *ctx)
     charl_status st = CHARL_OK;
     training t = {0};
 
-    CHARL_TRY(training_open(&t, ctx));
-    CHARL_TRY(step(&t));
-    CHARL_TRY(step(&t));
-    CHARL_TRY(charl_device_sync(dev));
+    CHARL_TRY_CLEANUP(training_open(&t, ctx));
+    CHARL_TRY_CLEANUP(step(&t));
+    CHARL_TRY_CLEANUP(step(&t));
+    CHARL_TRY_CLEANUP(charl_device_sync(dev));
 cleanup:
     training_close(&t);
     return st;

@@ -42,7 +42,6 @@ static const charl_param_spec specs[] = {
 
 static inline charl_status open_set(charl_params **out)
 {
-    charl_status st = CHARL_OK;
     charl_param *p;
 
     CHARL_TRY(charl_params_create(out));
@@ -55,8 +54,7 @@ static inline charl_status open_set(charl_params **out)
     CHARL_TRY(charl__params_allocate(*out, dev));
     CHARL_TRY(charl__params_allocate_gradients(*out, 1, true, NULL));
     CHARL_TRY(charl_params_initialize(*out, 2));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static inline void read_arena(charl_buffer *b, float *out, int64_t n)

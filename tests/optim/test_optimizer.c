@@ -357,12 +357,12 @@ static charl_status life(void *ctx)
     charl_params *set = NULL;
     charl_optimizer *o = NULL;
 
-    CHARL_TRY(open_set(&set));
-    CHARL_TRY(charl_optimizer_create(set, &config, &o));
-    CHARL_TRY(charl__optimizer_warm_up(o));
-    CHARL_TRY(charl_optimizer_step(o, 0.1F));
-    CHARL_TRY(charl_optimizer_step(o, 0.1F));
-    CHARL_TRY(charl_device_sync(dev));
+    CHARL_TRY_CLEANUP(open_set(&set));
+    CHARL_TRY_CLEANUP(charl_optimizer_create(set, &config, &o));
+    CHARL_TRY_CLEANUP(charl__optimizer_warm_up(o));
+    CHARL_TRY_CLEANUP(charl_optimizer_step(o, 0.1F));
+    CHARL_TRY_CLEANUP(charl_optimizer_step(o, 0.1F));
+    CHARL_TRY_CLEANUP(charl_device_sync(dev));
 cleanup:
     charl_optimizer_destroy(o);
     charl_params_destroy(set);

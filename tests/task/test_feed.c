@@ -56,7 +56,6 @@ typedef struct bench {
 
 static charl_status attach(bench *b, int64_t rows)
 {
-    charl_status st = CHARL_OK;
     charl__feed_vars in;
 
     b->rows = rows;
@@ -69,31 +68,24 @@ static charl_status attach(bench *b, int64_t rows)
     charl_graph_keep(b->g, b->y);
     charl_graph_keep(b->g, b->weight);
     CHARL_TRY(charl_graph_compile(b->g));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status start(bench *b, const charl__feed_options *o)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__feed_create(o, &b->feed));
     CHARL_TRY(attach(b, o->rows));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Another part of every batch. */
 static charl_status divide(bench *b, int64_t row0, int64_t rows)
 {
-    charl_status st = CHARL_OK;
-
     charl_graph_destroy(b->g);
     b->g = NULL;
     CHARL_TRY(charl__feed_divide(b->feed, row0, rows));
     CHARL_TRY(attach(b, rows));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void stop(bench *b)
@@ -119,7 +111,6 @@ static charl__feed_options options(charl_dataset *ds, charl_split split, bool on
 
 static charl_status step(bench *b, int32_t *x, int32_t *y, float *weight)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = (size_t)(b->rows * WINDOW) * 4;
 
     CHARL_TRY(charl__feed_next(b->feed));
@@ -128,8 +119,7 @@ static charl_status step(bench *b, int32_t *x, int32_t *y, float *weight)
     CHARL_TRY(charl_tensor_read(charl_var_get_tensor(b->x), x, bytes));
     CHARL_TRY(charl_tensor_read(charl_var_get_tensor(b->y), y, bytes));
     CHARL_TRY(charl_tensor_read(charl_var_get_tensor(b->weight), weight, (size_t)b->rows * 4));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Row r of x and y is the window that begins at token `at`. */

@@ -35,15 +35,12 @@ enum { N = (int)(sizeof specs / sizeof specs[0]) };
 
 static charl_status declare(charl_params *set, const int *order)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < N; i++) {
         charl_param *p;
 
         CHARL_TRY(charl_params_add(set, &specs[order ? order[i] : i], &p));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void test_declaration(void **state)
@@ -363,23 +360,23 @@ static charl_status life(void *ctx)
     charl_params *set = NULL;
 
     (void)ctx;
-    CHARL_TRY(charl_params_create(&set));
-    CHARL_TRY(declare(set, NULL));
-    CHARL_TRY(charl__params_layout(set, NULL, 0));
+    CHARL_TRY_CLEANUP(charl_params_create(&set));
+    CHARL_TRY_CLEANUP(declare(set, NULL));
+    CHARL_TRY_CLEANUP(charl__params_layout(set, NULL, 0));
     st = charl__params_allocate(set, dev);
     if (st != CHARL_OK) {
         assert_null(set->dev); /* and a second try starts from nothing */
-        CHARL_TRY(charl__params_allocate(set, dev));
-        CHARL_FAIL(CHARL_ERR_NOMEM, "the first try failed");
+        CHARL_TRY_CLEANUP(charl__params_allocate(set, dev));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "the first try failed");
     }
     st = charl__params_allocate_gradients(set, 2, false, NULL);
     if (st != CHARL_OK) {
         assert_true(!set->grad && !set->sum);
-        CHARL_TRY(charl__params_allocate_gradients(set, 2, false, NULL));
-        CHARL_FAIL(CHARL_ERR_NOMEM, "the first try failed");
+        CHARL_TRY_CLEANUP(charl__params_allocate_gradients(set, 2, false, NULL));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "the first try failed");
     }
-    CHARL_TRY(charl_params_initialize(set, 1));
-    CHARL_TRY(charl__params_move(set, NULL));
+    CHARL_TRY_CLEANUP(charl_params_initialize(set, 1));
+    CHARL_TRY_CLEANUP(charl__params_move(set, NULL));
 cleanup:
     charl_params_destroy(set);
     return st;

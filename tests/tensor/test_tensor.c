@@ -273,11 +273,11 @@ static charl_status life(void *ctx)
     charl_tensor *t = NULL, *a = NULL, *b = NULL;
     float x[6] = {1, 2, 3, 4, 5, 6};
 
-    CHARL_TRY(charl_tensor_create(ctx, CHARL_F32, &(charl_shape){2, {3, 2}}, &t));
-    CHARL_TRY(charl_tensor_write(t, x, sizeof x));
-    CHARL_TRY(charl_tensor_range(t, 1, 2, &a));
-    CHARL_TRY(charl_tensor_reshape(a, &(charl_shape){1, {4}}, &b));
-    CHARL_TRY(charl_tensor_read(b, x, 16));
+    CHARL_TRY_CLEANUP(charl_tensor_create(ctx, CHARL_F32, &(charl_shape){2, {3, 2}}, &t));
+    CHARL_TRY_CLEANUP(charl_tensor_write(t, x, sizeof x));
+    CHARL_TRY_CLEANUP(charl_tensor_range(t, 1, 2, &a));
+    CHARL_TRY_CLEANUP(charl_tensor_reshape(a, &(charl_shape){1, {4}}, &b));
+    CHARL_TRY_CLEANUP(charl_tensor_read(b, x, 16));
 cleanup:
     charl_tensor_release(b);
     charl_tensor_release(a);

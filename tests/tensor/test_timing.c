@@ -42,18 +42,18 @@ static charl_status scenario(void *ctx)
     charl_recording *r = NULL;
 
     (void)ctx;
-    CHARL_TRY(charl_device_open(&request, &dev));
-    CHARL_TRY(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {1000}}, &t));
-    CHARL_TRY(charl__tensor_fill(t, 1.0));
-    CHARL_TRY(charl__record_begin(dev, &r));
+    CHARL_TRY_CLEANUP(charl_device_open(&request, &dev));
+    CHARL_TRY_CLEANUP(charl_tensor_create(dev, CHARL_F32, &(charl_shape){1, {1000}}, &t));
+    CHARL_TRY_CLEANUP(charl__tensor_fill(t, 1.0));
+    CHARL_TRY_CLEANUP(charl__record_begin(dev, &r));
     st = charl__tensor_fill(t, 2.0);
     charl_assert_ok(charl__record_end(dev, CHARL_OK));
-    CHARL_TRY(st);
-    CHARL_TRY(charl__recording_replay(r, 0, 1));
-    CHARL_TRY(charl__recording_replay(r, 0, 1));
-    CHARL_TRY(fill_as(t, "h.0.fc1.linear"));
-    CHARL_TRY(fill_as(t, "h.17.fc1.linear"));
-    CHARL_TRY(fill_as(t, "h2.linear"));
+    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(charl__recording_replay(r, 0, 1));
+    CHARL_TRY_CLEANUP(charl__recording_replay(r, 0, 1));
+    CHARL_TRY_CLEANUP(fill_as(t, "h.0.fc1.linear"));
+    CHARL_TRY_CLEANUP(fill_as(t, "h.17.fc1.linear"));
+    CHARL_TRY_CLEANUP(fill_as(t, "h2.linear"));
 cleanup:
     charl__recording_destroy(r);
     charl_tensor_release(t);

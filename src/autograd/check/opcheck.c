@@ -40,11 +40,11 @@ static charl_status draw_inputs(charl_op_case *c, uint64_t seed)
         const charl_type *t = &c->in_type[i];
         const int64_t n = charl_shape_count(&t->shape);
 
-        CHARL_TRY(charl_alloc_array(n, sizeof(double), &c->in[i]));
+        CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof(double), &c->in[i]));
         for (int64_t k = 0; k < n; k++) {
             c->in[i][k] = draw(c->sample, t->dtype, &rng, &position);
         }
-        CHARL_TRY(charl_alloc_array(n, charl_dtype_size(t->dtype), &raw));
+        CHARL_TRY_CLEANUP(charl_alloc_array(n, charl_dtype_size(t->dtype), &raw));
         charl__encode(t->dtype, c->in[i], n, raw);
         charl__decode(t->dtype, raw, n, c->in[i]);
         charl_free(raw);
@@ -73,7 +73,6 @@ void charl__op_case_reference(const charl_op_case *c)
 charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sample,
                                    charl_dtype half, uint64_t seed, charl_op_case *c)
 {
-    charl_status st = CHARL_OK;
     charl_infer inf = {.attr = sample->attr, .in = c->in_type, .n_slices = 1, .n_out = 1};
 
     *c = (charl_op_case){.op = op, .sample = sample};
@@ -96,8 +95,7 @@ charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sa
                                     &c->want[k]));
     }
     charl__op_case_reference(c);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__op_case_destroy(charl_op_case *c)
@@ -149,7 +147,6 @@ static void guarded_fini(guarded *v)
 static charl_status guarded_init(charl_device *dev, const charl_type *t, int lanes, int64_t shift,
                                  guarded *v)
 {
-    charl_status st = CHARL_OK;
     const size_t size = charl_dtype_size(t->dtype);
 
     v->payload = (size_t)charl_shape_count(&t->shape) * size * (size_t)lanes;
@@ -159,8 +156,7 @@ static charl_status guarded_init(charl_device *dev, const charl_type *t, int lan
     memset(v->image, POISON, v->bytes);
     CHARL_TRY(charl__buffer_create(dev, v->bytes, "operator check", &v->buffer));
     CHARL_TRY(charl__tensor_view(v->buffer, t->dtype, &t->shape, GUARD + shift, &v->tensor));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status upload(guarded *v)
@@ -175,13 +171,13 @@ static charl_status check_guards(const charl_op *op, guarded *v, bool whole, voi
     unsigned char *now = NULL;
     const size_t end = v->at + v->payload;
 
-    CHARL_TRY(charl_alloc(v->bytes, &now));
-    CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, v->buffer, 0, now, v->bytes, true));
-    CHARL_REQUIRE(memcmp(now, v->image, v->at) == 0 &&
-                      memcmp(now + end, v->image + end, v->bytes - end) == 0,
-                  CHARL_ERR_INVALID, "%s wrote outside its tensors", op->name);
-    CHARL_REQUIRE(!whole || memcmp(now + v->at, v->image + v->at, v->payload) == 0,
-                  CHARL_ERR_INVALID, "%s changed an input", op->name);
+    CHARL_TRY_CLEANUP(charl_alloc(v->bytes, &now));
+    CHARL_TRY_CLEANUP(charl__buffer_read(CHARL_QUEUE_COMPUTE, v->buffer, 0, now, v->bytes, true));
+    CHARL_REQUIRE_CLEANUP(memcmp(now, v->image, v->at) == 0 &&
+                              memcmp(now + end, v->image + end, v->bytes - end) == 0,
+                          CHARL_ERR_INVALID, "%s wrote outside its tensors", op->name);
+    CHARL_REQUIRE_CLEANUP(!whole || memcmp(now + v->at, v->image + v->at, v->payload) == 0,
+                          CHARL_ERR_INVALID, "%s changed an input", op->name);
     if (payload) {
         memcpy(payload, now + v->at, v->payload);
     }
@@ -204,7 +200,7 @@ static charl_status reorder(const charl_type *t, bool to_last, unsigned char *el
     const size_t size = charl_dtype_size(t->dtype);
     unsigned char *copy = NULL;
 
-    CHARL_TRY(charl_alloc_array(n, size, &copy));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, size, &copy));
     memcpy(copy, elements, (size_t)n * size);
     for (int64_t i = 0; i < n; i++) {
         const int64_t sample = i / (channels * pixels), c = i / pixels % channels, p = i % pixels;
@@ -237,8 +233,6 @@ static void op_run_fini(op_run *r)
 static charl_status set_up_inputs(charl_device *dev, const charl_op_case *c, const charl_slices *s,
                                   int64_t shift, op_run *r, charl_type *type)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < c->n_in; i++) {
         const int64_t n = charl_shape_count(&c->in_type[i].shape);
         int64_t first = 0;
@@ -256,14 +250,12 @@ static charl_status set_up_inputs(charl_device *dev, const charl_op_case *c, con
         }
         CHARL_TRY(upload(&r->in[i]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status set_up_outputs(charl_device *dev, const charl_infer *inf, const charl_slices *s,
                                    int64_t shift, op_run *r)
 {
-    charl_status st = CHARL_OK;
     const charl_type words = {CHARL_F32, {1, {(inf->workspace + 3) / 4}}, CHARL_REPLICATED};
     const charl_type record = {CHARL_U32, {1, {CHARL_STEP_WORDS}}, CHARL_REPLICATED};
     const charl_step step = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
@@ -279,8 +271,7 @@ static charl_status set_up_outputs(charl_device *dev, const charl_infer *inf, co
     CHARL_TRY(guarded_init(dev, &record, 1, 0, &r->step));
     memcpy(r->step.image + r->step.at, &step, sizeof step);
     CHARL_TRY(upload(&r->step));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(charl_device *dev, const charl_op_case *c, const charl_infer *inf,
@@ -326,24 +317,24 @@ charl_status charl__op_case_run(charl_device *dev, const charl_op_case *c,
     op_run r = {0};
 
     memset(raw, 0, CHARL_OP_MAX_OUT * sizeof *raw);
-    CHARL_TRY(set_up_inputs(dev, c, slices, shift, &r, type));
-    CHARL_TRY(charl__infer(c->op, &inf));
-    CHARL_TRY(set_up_outputs(dev, &inf, slices, shift, &r));
+    CHARL_TRY_CLEANUP(set_up_inputs(dev, c, slices, shift, &r, type));
+    CHARL_TRY_CLEANUP(charl__infer(c->op, &inf));
+    CHARL_TRY_CLEANUP(set_up_outputs(dev, &inf, slices, shift, &r));
     for (int k = 0; k < inf.n_out; k++) {
         r.out[k].tensor->channels_last = is_last(c, &inf.out[k]);
     }
-    CHARL_TRY(enqueue(dev, c, &inf, slices, &r));
+    CHARL_TRY_CLEANUP(enqueue(dev, c, &inf, slices, &r));
     for (int k = 0; k < inf.n_out; k++) {
-        CHARL_TRY(charl_alloc(r.out[k].payload, &raw[k]));
-        CHARL_TRY(check_guards(c->op, &r.out[k], false, raw[k]));
+        CHARL_TRY_CLEANUP(charl_alloc(r.out[k].payload, &raw[k]));
+        CHARL_TRY_CLEANUP(check_guards(c->op, &r.out[k], false, raw[k]));
         if (is_last(c, &inf.out[k])) {
-            CHARL_TRY(reorder(&inf.out[k], false, raw[k]));
+            CHARL_TRY_CLEANUP(reorder(&inf.out[k], false, raw[k]));
         }
     }
     for (int i = 0; i < c->n_in; i++) {
-        CHARL_TRY(check_guards(c->op, &r.in[i], !c->op->effect, NULL));
+        CHARL_TRY_CLEANUP(check_guards(c->op, &r.in[i], !c->op->effect, NULL));
     }
-    CHARL_TRY(check_guards(c->op, &r.workspace, false, NULL));
+    CHARL_TRY_CLEANUP(check_guards(c->op, &r.workspace, false, NULL));
 cleanup:
     op_run_fini(&r);
     if (st != CHARL_OK) {

@@ -24,7 +24,6 @@ int charl__chain_args(const charl_chain *c, int n_in, int n_out)
 
 static charl_status write_input(writer *w, int i)
 {
-    charl_status st = CHARL_OK;
     charl_tensor *x = w->e->in[i];
 
     charl__launch_add(w->l, charl__in(x));
@@ -34,7 +33,7 @@ static charl_status write_input(writer *w, int i)
         CHARL_TRY(charl__text_printf(
             &w->body, "const charl_real v%d = charl_read(WHOLE > 0, x%d + x%d_at + i, left); ", i,
             i, i));
-        goto cleanup;
+        return CHARL_OK;
     }
     charl__launch_add(w->l, charl__i64(w->c->inner[i]));
     charl__launch_add(w->l, charl__i64(w->c->count[i]));
@@ -43,13 +42,11 @@ static charl_status write_input(writer *w, int i)
         w->period > 0 ? &w->before : &w->body,
         "const charl_real v%d = broadcast(x%d + x%d_at, %s, x%d_inner, x%d_count); ", i, i, i,
         w->period > 0 ? "first" : "i", i, i));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status write_numbers(writer *w, const charl_expr *x)
 {
-    charl_status st = CHARL_OK;
     const float value[2] = {x->p, x->q};
 
     for (int j = 0; j < x->numbers; j++) {
@@ -58,13 +55,11 @@ static charl_status write_numbers(writer *w, const charl_expr *x)
         charl__launch_add(w->l, charl__f32(value[j]));
         w->n_numbers++;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status write_draw(writer *w, const charl_expr *x)
 {
-    charl_status st = CHARL_OK;
     const charl_slices *s = w->e->slices;
     const int k = w->n_draws++;
 
@@ -76,13 +71,11 @@ static charl_status write_draw(writer *w, const charl_expr *x)
     CHARL_TRY(charl__text_printf(&w->body, "DRAW(%d, key%d, base%d); ", k, k, k));
     charl__launch_add(w->l, charl__i64((int64_t)x->key));
     charl__launch_add(w->l, charl__i64(x->batched ? w->c->n / s->count * s->first : 0));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status write_step(writer *w, int k)
 {
-    charl_status st = CHARL_OK;
     const charl_chain_step *s = &w->c->step[k];
 
     if (s->x.extra) {
@@ -100,19 +93,15 @@ static charl_status write_step(writer *w, int k)
     }
     CHARL_TRY(charl__text_printf(&w->body, "t%d = CHARL_KEPT(%s, CHARL_SPLAT(%s)); } ", k,
                                  charl__kernel_type(s->dtype), s->x.text));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__chain_write_steps(charl__chain_text *w)
 {
-    charl_status st = CHARL_OK;
-
     for (int k = 0; k < w->c->n_steps; k++) {
         CHARL_TRY(write_step(w, k));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__chain_text_fini(charl__chain_text *w)
@@ -125,8 +114,6 @@ void charl__chain_text_fini(charl__chain_text *w)
 
 static charl_status write_all(writer *w)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < w->e->n_in; i++) {
         CHARL_TRY(write_input(w, i));
     }
@@ -142,8 +129,7 @@ static charl_status write_all(writer *w)
             charl__launch_add(w->l, charl__out(w->e->out[o]));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl__whole how_whole(const charl_enqueue *e, const charl_chain *c, int vec)
@@ -210,17 +196,17 @@ static charl_status launch(const charl_enqueue *e, const charl_chain *c)
     int64_t span = charl__span(e->dev, c->n, vec);
     charl__text defines = {0};
 
-    CHARL_TRY(write_all(&w));
-    CHARL_TRY(charl__text_printf(&defines,
-                                 "%s#define CHARL_VEC %d\n#define INDEX %s\n#define DRAWS %d\n"
-                                 "#define WHOLE %d\n#define STRIDED %d\n",
-                                 charl__text_string(&w.extra), vec,
-                                 c->n < INT32_MAX ? "uint" : "ulong", w.n_draws, whole,
-                                 w.period > 0));
-    CHARL_TRY(charl__text_printf(&defines,
-                                 "#define OPERANDS %s\n#define BEFORE %s\n#define BODY %s\n",
-                                 charl__text_string(&w.operands), charl__text_string(&w.before),
-                                 charl__text_string(&w.body)));
+    CHARL_TRY_CLEANUP(write_all(&w));
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&defines,
+                           "%s#define CHARL_VEC %d\n#define INDEX %s\n#define DRAWS %d\n"
+                           "#define WHOLE %d\n#define STRIDED %d\n",
+                           charl__text_string(&w.extra), vec, c->n < INT32_MAX ? "uint" : "ulong",
+                           w.n_draws, whole, w.period > 0));
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&defines, "#define OPERANDS %s\n#define BEFORE %s\n#define BODY %s\n",
+                           charl__text_string(&w.operands), charl__text_string(&w.before),
+                           charl__text_string(&w.body)));
     if (w.period > 0) {
         span = launch_strided(e, c->n, w.period, vec, &l);
     } else {
@@ -229,7 +215,7 @@ static charl_status launch(const charl_enqueue *e, const charl_chain *c)
     l.defines = charl__text_string(&defines);
     charl__launch_add(&l, charl__i64(c->n));
     charl__launch_add(&l, charl__i64(span));
-    CHARL_TRY(charl__launch(e->dev, &l));
+    CHARL_TRY_CLEANUP(charl__launch(e->dev, &l));
 cleanup:
     charl__text_fini(&defines);
     charl__chain_text_fini(&w);
@@ -243,7 +229,6 @@ static charl_status enqueue(const charl_enqueue *e)
 
 charl_status charl__chain_run(const charl_enqueue *e, const charl_expr *x)
 {
-    charl_status st = CHARL_OK;
     charl_chain c = {.n = charl__tensor_count(e->out[0]),
                      .n_steps = 1,
                      .step = {{.x = *x, .dtype = e->out[0]->dtype, .n_in = e->n_in}}};
@@ -254,8 +239,7 @@ charl_status charl__chain_run(const charl_enqueue *e, const charl_expr *x)
         c.step[0].in[i] = i;
     }
     CHARL_TRY(c.n > 0 ? launch(e, &c) : CHARL_OK);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 const charl_op charl__op_chain = {

@@ -264,7 +264,7 @@ static charl_status name_of(const fusion *f, const group *s, char **out)
     for (int k = 0; k < s->count; k++) {
         const charl_node *n = member(f, s, k);
 
-        CHARL_TRY(charl__text_printf(&t, "%s%s", k ? "+" : "", k ? n->op->name : n->name));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s", k ? "+" : "", k ? n->op->name : n->name));
     }
     *out = charl__text_steal(&t);
 cleanup:
@@ -282,8 +282,8 @@ static charl_status replace(const fusion *f, const group *s)
     fused d;
 
     CHARL_INVARIANT(describe(f, s, &d));
-    CHARL_TRY(charl_alloc(sizeof *chain, &chain));
-    CHARL_TRY(name_of(f, s, &name));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *chain, &chain));
+    CHARL_TRY_CLEANUP(name_of(f, s, &name));
     for (int k = 0; k + 1 < s->count; k++) {
         member(f, s, k)->n_out = 0;
     }
@@ -311,13 +311,13 @@ charl_status charl__fuse_chains(charl_graph *g)
     charl_status st = CHARL_OK;
     fusion f = {.g = g};
 
-    CHARL_TRY(charl_alloc_array(g->nodes.count, sizeof *f.groups, &f.groups));
-    CHARL_TRY(charl_alloc_array(g->nodes.count, sizeof *f.group_of, &f.group_of));
-    CHARL_TRY(charl__uses_find(g, &f.uses));
+    CHARL_TRY_CLEANUP(charl_alloc_array(g->nodes.count, sizeof *f.groups, &f.groups));
+    CHARL_TRY_CLEANUP(charl_alloc_array(g->nodes.count, sizeof *f.group_of, &f.group_of));
+    CHARL_TRY_CLEANUP(charl__uses_find(g, &f.uses));
     find_groups(&f);
     for (int i = 0; i < g->nodes.count; i++) {
         if (f.groups[i].count > 1) {
-            CHARL_TRY(replace(&f, &f.groups[i]));
+            CHARL_TRY_CLEANUP(replace(&f, &f.groups[i]));
         }
     }
 cleanup:

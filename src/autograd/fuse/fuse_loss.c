@@ -84,7 +84,7 @@ static charl_status move_ahead(charl_graph *g, int first, const bool *moves)
     void **order = NULL;
     int at = first, backward = 0;
 
-    CHARL_TRY(charl_alloc_array(n, sizeof *order, &order));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *order, &order));
     for (int pass = 0; pass < 2; pass++) {
         for (int i = first; i < n; i++) {
             if (moves[i] == (pass == 0)) {
@@ -110,7 +110,7 @@ static charl_status join(charl_node *loss, charl_node *n)
     charl_status st = CHARL_OK;
     charl__text name = {0};
 
-    CHARL_TRY(charl__text_printf(&name, "%s+grad", loss->name));
+    CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s+grad", loss->name));
     charl_free(loss->name);
     loss->name = charl__text_steal(&name);
     loss->op = &charl_op_cross_entropy_with_grad;
@@ -140,12 +140,12 @@ charl_status charl__fuse_losses(charl_graph *g)
         }
         charl_free(moves);
         moves = NULL;
-        CHARL_TRY(charl_alloc_array(g->nodes.count, sizeof *moves, &moves));
+        CHARL_TRY_CLEANUP(charl_alloc_array(g->nodes.count, sizeof *moves, &moves));
         if (find_sources(g, n->in[0], loss, i, moves)) {
             memset(moves, 0, (size_t)loss->position * sizeof *moves);
             count_logits(g, loss, moves);
-            CHARL_TRY(move_ahead(g, loss->position, moves));
-            CHARL_TRY(join(loss, n));
+            CHARL_TRY_CLEANUP(move_ahead(g, loss->position, moves));
+            CHARL_TRY_CLEANUP(join(loss, n));
         }
     }
 cleanup:

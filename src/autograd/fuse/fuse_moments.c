@@ -59,8 +59,8 @@ static charl_status join(charl_graph *g, charl_node *sum, charl_node *squares)
     const charl_type type = {CHARL_F32, {3, {blocks, 2, x.dim[1]}}, CHARL_BATCHED};
     charl_shape *attr = NULL;
 
-    CHARL_TRY(charl_alloc(sizeof *attr, &attr));
-    CHARL_TRY(charl__var_new(g, type, &sum->out[1]));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *attr, &attr));
+    CHARL_TRY_CLEANUP(charl__var_new(g, type, &sum->out[1]));
     *attr = x;
     sum->out[1]->node = sum;
     sum->n_out = 2;
@@ -77,8 +77,6 @@ cleanup:
 
 charl_status charl__fuse_moments(charl_graph *g)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < g->nodes.count; i++) {
         charl_node *n = charl__node(g, i), *sum = NULL;
 
@@ -89,6 +87,5 @@ charl_status charl__fuse_moments(charl_graph *g)
             CHARL_TRY(join(g, sum, n));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

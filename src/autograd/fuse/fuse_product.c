@@ -173,8 +173,8 @@ static charl_status replace(const charl_product *p, charl_node *head, charl_node
     charl_product *attr = NULL;
     charl__text name = {0};
 
-    CHARL_TRY(charl__text_printf(&name, "%s+%s", head->name, n->op->name));
-    CHARL_TRY(charl_alloc(sizeof *attr, &attr));
+    CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s+%s", head->name, n->op->name));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *attr, &attr));
     *attr = *p;
     charl_free(n->attr);
     n->attr = head->attr;
@@ -199,7 +199,7 @@ charl_status charl__fuse_products(charl_graph *g)
     charl_status st = CHARL_OK;
     charl__uses uses;
 
-    CHARL_TRY(charl__uses_find(g, &uses));
+    CHARL_TRY_CLEANUP(charl__uses_find(g, &uses));
     for (int i = 0; i < g->nodes.count; i++) {
         charl_node *n = charl__node(g, i), *head = last_producer(n);
         charl_var *in[CHARL_GEMM_EPILOGUE_IN];
@@ -209,7 +209,7 @@ charl_status charl__fuse_products(charl_graph *g)
         if (describe(g, &uses, n, head, &p, in, &n_in)) {
             memcpy(head->in + p.n_in, in, (size_t)n_in * sizeof in[0]);
             head->n_in = p.n_in + n_in;
-            CHARL_TRY(replace(&p, head, n));
+            CHARL_TRY_CLEANUP(replace(&p, head, n));
         }
     }
 cleanup:

@@ -215,7 +215,6 @@ static bool is_formed_by_all(const charl_graph *g, const charl__uses *u, const c
 /* Make reader the fused node, with a copy of its own attribute behind the new one. */
 static charl_status replace(const formed *f, charl_node *reader)
 {
-    charl_status st = CHARL_OK;
     const size_t own = reader->op->attr_size;
     charl_prologue *attr = NULL;
 
@@ -229,8 +228,7 @@ static charl_status replace(const formed *f, charl_node *reader)
     reader->op = &charl__op_prologue;
     reader->n_in = f->n_in;
     memcpy(reader->in, f->in, sizeof reader->in);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__fuse_prologues(charl_graph *g)
@@ -239,7 +237,7 @@ charl_status charl__fuse_prologues(charl_graph *g)
     charl__uses uses;
     formed f;
 
-    CHARL_TRY(charl__uses_find(g, &uses));
+    CHARL_TRY_CLEANUP(charl__uses_find(g, &uses));
     for (int i = 0; i < g->nodes.count; i++) {
         const charl_node *n = charl__node(g, i);
 
@@ -250,7 +248,7 @@ charl_status charl__fuse_prologues(charl_graph *g)
             charl_node *reader = charl__node(g, uses.at[k]);
 
             CHARL_INVARIANT(describe(g, reader, &f));
-            CHARL_TRY(replace(&f, reader));
+            CHARL_TRY_CLEANUP(replace(&f, reader));
         }
     }
 cleanup:

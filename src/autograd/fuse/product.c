@@ -7,7 +7,6 @@
 static charl_status write_step(const charl_product_step *s, const char *name, charl__text *macro,
                                charl__text *call)
 {
-    charl_status st = CHARL_OK;
     const float number[2] = {s->x.p, s->x.q};
 
     CHARL_TRY(charl__text_printf(macro, "%s#define %s(", s->x.extra ? s->x.extra : "", name));
@@ -22,8 +21,7 @@ static charl_status write_step(const charl_product_step *s, const char *name, ch
     }
     CHARL_TRY(charl__text_printf(macro, ") (%s)\n", s->x.text));
     CHARL_TRY(charl__text_printf(call, ")"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* What the one step that draws is to know. */
@@ -48,7 +46,7 @@ static charl_status enqueue(const charl_enqueue *e)
     charl__text macro = {0}, call[CHARL_PRODUCT_STEPS] = {{0}};
 
     for (int k = 0; k < p->n_steps; k++) {
-        CHARL_TRY(write_step(&p->step[k], k ? "AFTERWARDS" : "AFTER", &macro, &call[k]));
+        CHARL_TRY_CLEANUP(write_step(&p->step[k], k ? "AFTERWARDS" : "AFTER", &macro, &call[k]));
         if (p->step[k].x.draws) {
             use_draws(e, &p->step[k].x, &after);
         }
@@ -63,7 +61,7 @@ static charl_status enqueue(const charl_enqueue *e)
     own.n_in = p->n_in;
     own.n_out = 1;
     own.epilogue = &after;
-    CHARL_TRY(p->op->enqueue(&own));
+    CHARL_TRY_CLEANUP(p->op->enqueue(&own));
 cleanup:
     charl__text_fini(&macro);
     for (int k = 0; k < CHARL_PRODUCT_STEPS; k++) {

@@ -23,7 +23,6 @@ static bool is_read(const charl_chain *c, int i)
 
 static charl_status write_input(charl__chain_text *w, int i, sources *s)
 {
-    charl_status st = CHARL_OK;
     const charl_tensor *x = w->e->in[i];
     const char *type = charl__kernel_type(x->dtype);
 
@@ -43,8 +42,7 @@ static charl_status write_input(charl__chain_text *w, int i, sources *s)
             &s->channels, "const charl_real v%d = CHARL_SPLAT(charl_get(y%d + y%d_at)); ", i, i,
             i));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__prologue_write(const charl_enqueue *e, const char *const known[CHARL_OP_MAX_IN],
@@ -62,13 +60,13 @@ charl_status charl__prologue_write(const charl_enqueue *e, const char *const kno
         const char *name = i + 1 < p->n_in ? known[i + 1] : NULL;
 
         if (is_read(&p->chain, i) && name) {
-            CHARL_TRY(charl__text_printf(&w.body, "const charl_real v%d = %s; ", i, name));
+            CHARL_TRY_CLEANUP(charl__text_printf(&w.body, "const charl_real v%d = %s; ", i, name));
         } else if (is_read(&p->chain, i)) {
-            CHARL_TRY(write_input(&w, i, &s));
+            CHARL_TRY_CLEANUP(write_input(&w, i, &s));
         }
     }
-    CHARL_TRY(charl__chain_write_steps(&w));
-    CHARL_TRY(charl__text_printf(
+    CHARL_TRY_CLEANUP(charl__chain_write_steps(&w));
+    CHARL_TRY_CLEANUP(charl__text_printf(
         defines,
         "%s#define FORMED %d\n#define FORMED_ARGS %s\n#define FORMED_CHANNELS(AT) %s\n"
         "#define FORMED_FETCH(GOT, AT) %s\n"

@@ -6,7 +6,6 @@
 /* Counted first; then every list is filled from its end, so positions ascend. */
 charl_status charl__uses_find(const charl_graph *g, charl__uses *u)
 {
-    charl_status st = CHARL_OK;
     int total = 0;
 
     *u = (charl__uses){0};
@@ -33,8 +32,7 @@ charl_status charl__uses_find(const charl_graph *g, charl__uses *u)
             CHARL_TRY(charl_alloc_array(total, sizeof *u->at, &u->at));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__uses_fini(charl__uses *u)

@@ -78,8 +78,6 @@ static charl_status fold_lane(const charl_enqueue *e, const charl__fold_input *i
 
 charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input *in, int n_in)
 {
-    charl_status st = CHARL_OK;
-
     const int each = e->rounds[in[0].k] == e->rounds[in[n_in - 1].k] ? n_in : 1; /* to a launch */
 
     CHARL_INVARIANT(!charl__fold_is_direct(e) || in[0].move);
@@ -88,8 +86,7 @@ charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input 
             CHARL_TRY(fold_lane(e, &in[i], each, j));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n, int k)

@@ -90,8 +90,6 @@ charl_slices charl__cut_slices(const charl_slices *s, int parts)
 static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int k,
                                 bool with_a_sums)
 {
-    charl_status st = CHARL_OK;
-
     for (int j = 0; j < e->slices->n_lanes; j++) {
         const int first = e->slices->lane_lo[j] - e->slices->first;
         charl_gemm q = *p;
@@ -107,15 +105,13 @@ static charl_status fold_inside(const charl_enqueue *e, const charl_gemm *p, int
         q.count = p->inner;
         CHARL_TRY(charl__gemm(e->dev, &q));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The products of `leaves`, then the fold; sums of A, where wanted, likewise into output 1. */
 static charl_status fold_after(const charl_enqueue *leaves, const charl_gemm *p, int64_t elements,
                                int k, bool with_a_sums)
 {
-    charl_status st = CHARL_OK;
     const int64_t behind = leaves->slices->count * elements;
     charl_gemm q = *p;
 
@@ -132,13 +128,11 @@ static charl_status fold_after(const charl_enqueue *leaves, const charl_gemm *p,
 
         CHARL_TRY(charl__fold_inputs(leaves, in, with_a_sums ? 2 : 1));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status run(const charl_enqueue *e, const charl_gemm *p, int k, bool with_a_sums)
 {
-    charl_status st = CHARL_OK;
     const int parts = charl__gemm_has_slices(e, k) ? parts_of(p, p->a->dtype) : 1;
     const charl_slices slices = charl__cut_slices(e->slices, parts);
     charl_gemm q = cut_products(p, parts);
@@ -155,8 +149,7 @@ static charl_status run(const charl_enqueue *e, const charl_gemm *p, int k, bool
     } else {
         CHARL_TRY(fold_after(&leaves, &q, p->out_outer, k, with_a_sums));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__gemm_slices(const charl_enqueue *e, const charl_gemm *p, int k)

@@ -88,7 +88,6 @@ int charl__whole_define(const charl__whole *w)
 
 charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = charl__tensor_count(m->out);
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     const int64_t span = charl__span(e->dev, n, vec);
@@ -100,7 +99,7 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
 
     CHARL_INVARIANT(m->n_in >= 1 && m->n_in <= CHARL_MAP_MAX_IN);
     if (n == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     used =
         snprintf(defines, sizeof defines,
@@ -136,8 +135,7 @@ charl_status charl__map_run(const charl_enqueue *e, const charl_map *m)
     l.args[a++] = charl__f32(m->q);
     charl__span_launch(e->dev, n, span, &l);
     CHARL_TRY(charl__launch(e->dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__map_expr(const charl_enqueue *e, const charl_expr *x)

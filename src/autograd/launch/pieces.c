@@ -32,7 +32,7 @@ charl_status charl__pieces_launch(const charl_enqueue *e, charl_launch *l, int n
     l->args[n_args + 1] = charl__i64(columns);
     l->args[n_args + 2] = charl__i64(span);
     charl__span_launch(e->dev, pieces, span, l);
-    CHARL_TRY(charl__launch(e->dev, l));
+    CHARL_TRY_CLEANUP(charl__launch(e->dev, l));
 cleanup:
     l->defines = given;
     return st;

@@ -40,7 +40,6 @@ int charl__rows_width(int64_t n)
 charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, const char *extra,
                               charl_rows *out)
 {
-    charl_status st = CHARL_OK;
     const bool one_item = charl__rows_have_one_item(dev);
     const int width = charl__rows_width(n);
     int used;
@@ -65,8 +64,7 @@ charl_status charl__rows_plan(const charl_device *dev, int64_t rows, int64_t n, 
                         CHARL_GPU_VEC, items);
     }
     CHARL_INVARIANT(used > 0 && used < CHARL_ROWS_DEFINES);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__rows_store(charl_rows *plan, charl_dtype act)
@@ -145,7 +143,6 @@ static int add_operands(const charl_reduce *r, charl_launch *l)
 static charl_status launch_rows(const charl_enqueue *e, const charl_reduce *r, const char *extra,
                                 int64_t chunks)
 {
-    charl_status st = CHARL_OK;
     charl_rows plan;
     charl_launch l = {.file = "reduce/reduce",
                       .entry = "charl_reduce_rows",
@@ -165,8 +162,7 @@ static charl_status launch_rows(const charl_enqueue *e, const charl_reduce *r, c
     l.global[0] = plan.global;
     l.local[0] = plan.local;
     CHARL_TRY(charl__launch(e->dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status launch_columns(const charl_enqueue *e, const charl_reduce *r, const char *extra,
@@ -212,12 +208,11 @@ static void define_operands(const charl_reduce *r, char *text, size_t bytes)
 
 charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
 {
-    charl_status st = CHARL_OK;
     charl_reduce level = *r;
     int64_t scratch = r->scratch;
 
     if (r->outer * r->inner == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     for (bool last = false; !last;) {
         const int64_t chunks = chunks_of(level.n, r->inner);
@@ -237,8 +232,7 @@ charl_status charl__reduce_sum(const charl_enqueue *e, const charl_reduce *r)
         level.n = chunks;
         scratch += r->outer * chunks * r->inner;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* How columns of a fold, `width` of each output, go to work-items: where there are few, leaves and
@@ -281,7 +275,6 @@ static charl_arg lane_arg(const charl_enqueue *e, int k, int j)
 static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, int k, int j,
                                 int first, int leaves)
 {
-    charl_status st = CHARL_OK;
     const bool rounds = e->rounds[k] && !charl__fold_is_direct(e);
     const int64_t skipped = first * r->n * r->inner;
     char extra[320];
@@ -317,13 +310,11 @@ static charl_status launch_fold(const charl_enqueue *e, const charl_reduce *r, i
     charl__launch_add(&l, charl__f32(r->p));
     charl__launch_add(&l, charl__f32(r->q));
     CHARL_TRY(charl__launch(e->dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r, int k)
 {
-    charl_status st = CHARL_OK;
     const bool partial = charl__is_partial(e, k);
     charl_reduce sums = *r;
 
@@ -335,13 +326,12 @@ charl_status charl__reduce_slices(const charl_enqueue *e, const charl_reduce *r,
 
             CHARL_TRY(launch_fold(e, &sums, k, j, partial ? lo - e->slices->first : 0, hi - lo));
         }
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_INVARIANT(partial && sums.outputs == 1);
     sums.out = charl__fold_is_direct(e) ? charl__out(e->out[k])
                                         : charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0);
     CHARL_TRY(charl__reduce_sum(e, &sums));
     CHARL_TRY(charl__fold(e, charl__fold_target(e, k), r->inner, k));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -51,8 +51,8 @@ static charl_status new_name(const charl_onnx_node *n, const char **out)
     char *name = NULL;
 
     snprintf(text, sizeof text, "%s/%d", n->name, n->x->temporaries++);
-    CHARL_TRY(charl_strdup(text, &name));
-    CHARL_TRY(charl__list_add(&n->x->names, name));
+    CHARL_TRY_CLEANUP(charl_strdup(text, &name));
+    CHARL_TRY_CLEANUP(charl__list_add(&n->x->names, name));
     *out = name;
     name = NULL;
 cleanup:
@@ -65,20 +65,20 @@ static charl_status put_attr(charl__text *node, const charl_onnx_attr *a)
     charl_status st = CHARL_OK;
     charl__text t = {0};
 
-    CHARL_TRY(charl__wire_string(&t, ATTR_NAME, a->name));
+    CHARL_TRY_CLEANUP(charl__wire_string(&t, ATTR_NAME, a->name));
     if (a->is_float) {
-        CHARL_TRY(charl__wire_float(&t, ATTR_F, a->f));
+        CHARL_TRY_CLEANUP(charl__wire_float(&t, ATTR_F, a->f));
     } else if (a->n == 0) {
-        CHARL_TRY(charl__wire_int(&t, ATTR_I, a->i));
+        CHARL_TRY_CLEANUP(charl__wire_int(&t, ATTR_I, a->i));
     }
     for (int i = 0; i < a->n; i++) {
-        CHARL_TRY(charl__wire_int(&t, ATTR_INTS, a->ints[i]));
+        CHARL_TRY_CLEANUP(charl__wire_int(&t, ATTR_INTS, a->ints[i]));
     }
-    CHARL_TRY(charl__wire_int(&t, ATTR_TYPE,
-                              a->is_float ? ATTR_IS_FLOAT
-                              : a->n      ? ATTR_IS_INTS
-                                          : ATTR_IS_INT));
-    CHARL_TRY(charl__wire_text(node, NODE_ATTRIBUTE, &t));
+    CHARL_TRY_CLEANUP(charl__wire_int(&t, ATTR_TYPE,
+                                      a->is_float ? ATTR_IS_FLOAT
+                                      : a->n      ? ATTR_IS_INTS
+                                                  : ATTR_IS_INT));
+    CHARL_TRY_CLEANUP(charl__wire_text(node, NODE_ATTRIBUTE, &t));
 cleanup:
     charl__text_fini(&t);
     return st;
@@ -86,7 +86,6 @@ cleanup:
 
 static charl_status put_call(const charl_onnx_node *n, const charl_onnx_call *c, const char **out)
 {
-    charl_status st = CHARL_OK;
     charl__text *t = &n->x->scratch;
 
     *out = c->out;
@@ -107,8 +106,7 @@ static charl_status put_call(const charl_onnx_node *n, const charl_onnx_call *c,
         CHARL_TRY(put_attr(t, &c->attr[i]));
     }
     CHARL_TRY(charl__wire_text(&n->x->graph, ONNX_GRAPH_NODE, t));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 const char *charl__onnx_call(const charl_onnx_node *n, const charl_onnx_call *c)
@@ -132,7 +130,6 @@ const char *charl__onnx_op(const charl_onnx_node *n, const char *type, const cha
 charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type,
                                 const charl_shape *shape, const void *data, size_t bytes)
 {
-    charl_status st = CHARL_OK;
     charl__text *t = &x->scratch;
 
     charl__text_clear(t);
@@ -143,8 +140,7 @@ charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type,
     CHARL_TRY(charl__wire_string(t, ONNX_TENSOR_NAME, name));
     CHARL_TRY(charl__wire_bytes(t, ONNX_TENSOR_RAW, data, bytes)); /* little-endian, as memory */
     CHARL_TRY(charl__wire_text(&x->graph, ONNX_GRAPH_INITIALIZER, t));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static const char *constant(const charl_onnx_node *n, int type, charl_shape shape, const void *data,
@@ -156,8 +152,8 @@ static const char *constant(const charl_onnx_node *n, int type, charl_shape shap
     if (n->x->status != CHARL_OK) {
         return NULL;
     }
-    CHARL_TRY(new_name(n, &name));
-    CHARL_TRY(charl__onnx_tensor(n->x, name, type, &shape, data, bytes));
+    CHARL_TRY_CLEANUP(new_name(n, &name));
+    CHARL_TRY_CLEANUP(charl__onnx_tensor(n->x, name, type, &shape, data, bytes));
 cleanup:
     return st == CHARL_OK ? name : charl__onnx_keep_error(n->x, st);
 }
@@ -187,7 +183,7 @@ const char *charl__onnx_fill(const charl_onnx_node *n, float value, int64_t coun
     const char *name = NULL;
     float *values = NULL;
 
-    CHARL_TRY(charl_alloc_array(count + 1, sizeof *values, &values));
+    CHARL_TRY_CLEANUP(charl_alloc_array(count + 1, sizeof *values, &values));
     for (int64_t i = 0; i < count; i++) {
         values[i] = value;
     }

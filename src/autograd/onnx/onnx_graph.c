@@ -64,9 +64,9 @@ static charl_status put_dim(charl__text *shape, bool symbol, int64_t value)
     charl_status st = CHARL_OK;
     charl__text t = {0};
 
-    CHARL_TRY(symbol ? charl__wire_string(&t, DIM_SYMBOL, "N")
-                     : charl__wire_int(&t, DIM_VALUE, value));
-    CHARL_TRY(charl__wire_text(shape, SHAPE_DIM, &t));
+    CHARL_TRY_CLEANUP(symbol ? charl__wire_string(&t, DIM_SYMBOL, "N")
+                             : charl__wire_int(&t, DIM_VALUE, value));
+    CHARL_TRY_CLEANUP(charl__wire_text(shape, SHAPE_DIM, &t));
 cleanup:
     charl__text_fini(&t);
     return st;
@@ -79,18 +79,19 @@ static charl_status put_value(charl__text *graph, int field, const char *name, c
     const charl_type *type = &v->type;
     charl__text shape = {0}, tensor = {0}, wrapped = {0}, value = {0};
 
-    CHARL_REQUIRE(charl__onnx_dtype(type->dtype), CHARL_ERR_CONFIG,
-                  "ONNX: %s: element type %s cannot be exported", name,
-                  charl_dtype_name(type->dtype));
+    CHARL_REQUIRE_CLEANUP(charl__onnx_dtype(type->dtype), CHARL_ERR_CONFIG,
+                          "ONNX: %s: element type %s cannot be exported", name,
+                          charl_dtype_name(type->dtype));
     for (int i = 0; i < type->shape.ndim; i++) {
-        CHARL_TRY(put_dim(&shape, i == 0 && type->batch == CHARL_BATCHED, type->shape.dim[i]));
+        CHARL_TRY_CLEANUP(
+            put_dim(&shape, i == 0 && type->batch == CHARL_BATCHED, type->shape.dim[i]));
     }
-    CHARL_TRY(charl__wire_int(&tensor, TENSOR_ELEMENT, charl__onnx_dtype(type->dtype)));
-    CHARL_TRY(charl__wire_text(&tensor, TENSOR_SHAPE, &shape));
-    CHARL_TRY(charl__wire_text(&wrapped, TYPE_TENSOR, &tensor));
-    CHARL_TRY(charl__wire_string(&value, VALUE_NAME, name));
-    CHARL_TRY(charl__wire_text(&value, VALUE_TYPE, &wrapped));
-    CHARL_TRY(charl__wire_text(graph, field, &value));
+    CHARL_TRY_CLEANUP(charl__wire_int(&tensor, TENSOR_ELEMENT, charl__onnx_dtype(type->dtype)));
+    CHARL_TRY_CLEANUP(charl__wire_text(&tensor, TENSOR_SHAPE, &shape));
+    CHARL_TRY_CLEANUP(charl__wire_text(&wrapped, TYPE_TENSOR, &tensor));
+    CHARL_TRY_CLEANUP(charl__wire_string(&value, VALUE_NAME, name));
+    CHARL_TRY_CLEANUP(charl__wire_text(&value, VALUE_TYPE, &wrapped));
+    CHARL_TRY_CLEANUP(charl__wire_text(graph, field, &value));
 cleanup:
     charl__text_fini(&shape);
     charl__text_fini(&tensor);
@@ -106,10 +107,10 @@ static charl_status put_param(walk *w, const charl_var *v)
     const int64_t n = charl_shape_count(&spec->shape);
     float *value = NULL;
 
-    CHARL_TRY(charl_alloc_array(n + 1, sizeof *value, &value));
-    CHARL_TRY(w->e->read(w->e->ctx, spec, value));
-    CHARL_TRY(charl__onnx_tensor(&w->x, spec->name, ONNX_FLOAT, &spec->shape, value,
-                                 (size_t)n * sizeof *value));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n + 1, sizeof *value, &value));
+    CHARL_TRY_CLEANUP(w->e->read(w->e->ctx, spec, value));
+    CHARL_TRY_CLEANUP(charl__onnx_tensor(&w->x, spec->name, ONNX_FLOAT, &spec->shape, value,
+                                         (size_t)n * sizeof *value));
 cleanup:
     charl_free(value);
     return st;
@@ -118,8 +119,6 @@ cleanup:
 /* Name every var that is needed; declare those that no node computes. */
 static charl_status put_leaves(walk *w)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < w->g->vars.count; i++) {
         const charl_var *v = charl__var(w->g, i);
         char text[384];
@@ -145,8 +144,7 @@ static charl_status put_leaves(walk *w)
                                          sizeof v->constant));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status translate(charl__onnx *x, const charl_op *op, const charl_onnx_node *n)
@@ -165,7 +163,6 @@ static charl_status translate(charl__onnx *x, const charl_op *op, const charl_on
 
 static charl_status put_node(walk *w, const charl_node *node)
 {
-    charl_status st = CHARL_OK;
     const char *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT] = {NULL};
     charl_type in_type[CHARL_OP_MAX_IN];
     const charl_onnx_node n = {.x = &w->x,
@@ -194,8 +191,7 @@ static charl_status put_node(walk *w, const charl_node *node)
                       "ONNX: %s: output %d of operator %s cannot be exported", node->name, k,
                       node->op->name);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static size_t weight_bytes(const walk *w)
@@ -214,8 +210,6 @@ static size_t weight_bytes(const walk *w)
 
 static charl_status put_graph(walk *w)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__text_reserve(&w->x.graph, weight_bytes(w) + SPARE));
     CHARL_TRY(charl__wire_string(&w->x.graph, ONNX_GRAPH_NAME, w->e->name));
     CHARL_TRY(put_leaves(w));
@@ -243,8 +237,7 @@ static charl_status put_graph(walk *w)
                   CHARL_ERR_CONFIG,
                   "ONNX: the model takes %zu bytes; a file of this format holds less than 2 GiB",
                   w->x.graph.length);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The model's last field is the graph, which follows. */
@@ -253,18 +246,18 @@ static charl_status put_head(const charl_onnx_export *e, size_t graph_bytes, cha
     charl_status st = CHARL_OK;
     charl__text opset = {0}, entry = {0};
 
-    CHARL_TRY(charl__wire_string(&opset, OPSET_DOMAIN, ""));
-    CHARL_TRY(charl__wire_int(&opset, OPSET_VERSION, CHARL_ONNX_OPSET));
-    CHARL_TRY(charl__wire_int(out, MODEL_IR, CHARL_ONNX_IR));
-    CHARL_TRY(charl__wire_string(out, MODEL_PRODUCER, "charl"));
-    CHARL_TRY(charl__wire_string(out, MODEL_VERSION, CHARL_VERSION));
-    CHARL_TRY(charl__wire_text(out, MODEL_OPSET, &opset));
+    CHARL_TRY_CLEANUP(charl__wire_string(&opset, OPSET_DOMAIN, ""));
+    CHARL_TRY_CLEANUP(charl__wire_int(&opset, OPSET_VERSION, CHARL_ONNX_OPSET));
+    CHARL_TRY_CLEANUP(charl__wire_int(out, MODEL_IR, CHARL_ONNX_IR));
+    CHARL_TRY_CLEANUP(charl__wire_string(out, MODEL_PRODUCER, "charl"));
+    CHARL_TRY_CLEANUP(charl__wire_string(out, MODEL_VERSION, CHARL_VERSION));
+    CHARL_TRY_CLEANUP(charl__wire_text(out, MODEL_OPSET, &opset));
     if (e->metadata) {
-        CHARL_TRY(charl__wire_string(&entry, ENTRY_KEY, e->metadata_key));
-        CHARL_TRY(charl__wire_string(&entry, ENTRY_VALUE, e->metadata));
-        CHARL_TRY(charl__wire_text(out, MODEL_METADATA, &entry));
+        CHARL_TRY_CLEANUP(charl__wire_string(&entry, ENTRY_KEY, e->metadata_key));
+        CHARL_TRY_CLEANUP(charl__wire_string(&entry, ENTRY_VALUE, e->metadata));
+        CHARL_TRY_CLEANUP(charl__wire_text(out, MODEL_METADATA, &entry));
     }
-    CHARL_TRY(charl__wire_begin(out, MODEL_GRAPH, graph_bytes));
+    CHARL_TRY_CLEANUP(charl__wire_begin(out, MODEL_GRAPH, graph_bytes));
 cleanup:
     charl__text_fini(&entry);
     charl__text_fini(&opset);
@@ -294,14 +287,14 @@ charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e,
     charl_status st = CHARL_OK;
     walk w = {.g = g, .e = e};
 
-    CHARL_TRY(charl_graph_status(g));
-    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *w.needed, &w.needed));
-    CHARL_TRY(charl_alloc_array(g->vars.count, sizeof *w.name, &w.name));
+    CHARL_TRY_CLEANUP(charl_graph_status(g));
+    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *w.needed, &w.needed));
+    CHARL_TRY_CLEANUP(charl_alloc_array(g->vars.count, sizeof *w.name, &w.name));
     mark(&w);
     st = put_graph(&w);
     out->graph = w.x.graph; /* the caller's, also after failure */
-    CHARL_TRY(st);
-    CHARL_TRY(put_head(e, out->graph.length, &out->head));
+    CHARL_TRY_CLEANUP(st);
+    CHARL_TRY_CLEANUP(put_head(e, out->graph.length, &out->head));
 cleanup:
     walk_fini(&w);
     return st;

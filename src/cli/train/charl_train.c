@@ -116,13 +116,11 @@ static int inform(const charl__train_args *args)
 /* Why a training that wrote nothing stopped: 128 + the signal that any rank got, or 0. */
 static charl_status stop_code(charl_comm *comm, int *out)
 {
-    charl_status st = CHARL_OK;
     int64_t sig = charl__train_first_signal();
 
     CHARL_TRY(charl_comm_reduce_i64(comm, CHARL_COMM_MAX, &sig, 1));
     *out = sig > 0 ? 128 + (int)sig : 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* What every rank of a run is given. */
@@ -153,13 +151,13 @@ static int train(const job *j, charl_comm *comm, bool *leave)
     options.events = charl__output_events(&output);
     options.events.lost = on_lost;
     charl__output_begin(&output);
-    CHARL_TRY(charl_train_run(j->config, &options, &result));
+    CHARL_TRY_CLEANUP(charl_train_run(j->config, &options, &result));
     charl__output_done(&output, &result);
     *leave = result.stopped;
     if (result.stopped && output.files) {
         code = CHARL__EXIT_STOPPED;
     } else if (result.stopped) {
-        CHARL_TRY(stop_code(comm, &code));
+        CHARL_TRY_CLEANUP(stop_code(comm, &code));
     }
 cleanup:
     charl__output_fini(&output);
@@ -193,16 +191,17 @@ static charl_status start(const job *j, charl_comm *comm)
     charl_status st = CHARL_OK;
     int cpus;
 
-    CHARL_TRY(charl__phase_mishap("start", NULL));
-    CHARL_REQUIRE(j->args->simulate_ranks == 0 || charl_comm_size(comm) == 1, CHARL_ERR_CONFIG,
-                  "--simulate-ranks=%d: all ranks are in one process, but the launcher has started "
-                  "%d; HINT leave away mpirun, or --simulate-ranks",
-                  j->args->simulate_ranks, charl_comm_size(comm));
+    CHARL_TRY_CLEANUP(charl__phase_mishap("start", NULL));
+    CHARL_REQUIRE_CLEANUP(
+        j->args->simulate_ranks == 0 || charl_comm_size(comm) == 1, CHARL_ERR_CONFIG,
+        "--simulate-ranks=%d: all ranks are in one process, but the launcher has started "
+        "%d; HINT leave away mpirun, or --simulate-ranks",
+        j->args->simulate_ranks, charl_comm_size(comm));
     if (strcmp(j->config->device.cpu_bind, "none") != 0) {
-        CHARL_TRY(charl_comm_bind(comm, &cpus));
+        CHARL_TRY_CLEANUP(charl_comm_bind(comm, &cpus));
     }
     if (charl_comm_size(comm) > 1) {
-        CHARL_TRY(charl_comm_watch_begin(comm, on_death, NULL));
+        CHARL_TRY_CLEANUP(charl_comm_watch_begin(comm, on_death, NULL));
     }
 cleanup:
     return charl_comm_agree(comm, st);

@@ -103,14 +103,14 @@ static charl_status open_files(charl__output *o, const charl_train_info *i)
     char path[4096], *text = NULL;
     charl__text env = {0};
 
-    CHARL_TRY(charl__metrics_open(dir, o->config->log.metrics, i->start_step, &o->metrics));
-    CHARL_REQUIRE((size_t)snprintf(path, sizeof path, "%s/train.log", dir) < sizeof path,
-                  CHARL_ERR_DISK, "the path %s is too long", dir);
-    CHARL_TRY(charl__log_open(path, i->start_step == 0, &o->log));
-    CHARL_TRY(charl_config_print(o->config, false, &text));
-    CHARL_TRY(charl__metrics_write_file(dir, "config.ini", text));
-    CHARL_TRY(charl__train_env_json(&env));
-    CHARL_TRY(charl__metrics_write_file(dir, "env.json", charl__text_string(&env)));
+    CHARL_TRY_CLEANUP(charl__metrics_open(dir, o->config->log.metrics, i->start_step, &o->metrics));
+    CHARL_REQUIRE_CLEANUP((size_t)snprintf(path, sizeof path, "%s/train.log", dir) < sizeof path,
+                          CHARL_ERR_DISK, "the path %s is too long", dir);
+    CHARL_TRY_CLEANUP(charl__log_open(path, i->start_step == 0, &o->log));
+    CHARL_TRY_CLEANUP(charl_config_print(o->config, false, &text));
+    CHARL_TRY_CLEANUP(charl__metrics_write_file(dir, "config.ini", text));
+    CHARL_TRY_CLEANUP(charl__train_env_json(&env));
+    CHARL_TRY_CLEANUP(charl__metrics_write_file(dir, "env.json", charl__text_string(&env)));
 cleanup:
     charl__text_fini(&env);
     charl_free(text);
@@ -157,8 +157,8 @@ static charl_status on_built(void *ctx, const charl_train_info *i)
 
     snprintf(mine.name, sizeof mine.name, "%.63s", i->device->name);
     snprintf(mine.pci, sizeof mine.pci, "%s", i->device->pci);
-    CHARL_TRY(charl_alloc_array(o->size, sizeof mine, &devices));
-    CHARL_TRY(charl_comm_allgather(o->comm, &mine, sizeof mine, devices));
+    CHARL_TRY_CLEANUP(charl_alloc_array(o->size, sizeof mine, &devices));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(o->comm, &mine, sizeof mine, devices));
     if (o->rank == 0 && prints_plan(o)) {
         erase_bar(o);
         charl__train_print_model(o, i, devices);
@@ -170,7 +170,6 @@ cleanup:
 
 static charl_status on_started(void *ctx, const charl_train_info *i)
 {
-    charl_status st = CHARL_OK;
     charl__output *o = ctx;
     const double compiled_s = charl__cli_compiling_end(&o->compiling, &o->compiled);
     const bool compiled_long = compiled_s >= CHARL__COMPILE_LONG_S;
@@ -178,7 +177,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
 
     CHARL_TRY(charl_comm_reduce_i64(o->comm, CHARL_COMM_SUM, &all_bytes, 1));
     if (o->rank != 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     o->steps = i->steps;
     o->window = i->window;
@@ -211,8 +210,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
         charl__cli_say("note", i->data_note);
     }
     o->epoch_s = charl__clock_s();
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* NaN has a sign bit that printf shows and nobody means. */
@@ -223,12 +221,11 @@ static double unsigned_nan(double v)
 
 static charl_status on_trained(void *ctx, const charl_train_row *r)
 {
-    charl_status st = CHARL_OK;
     charl__output *o = ctx;
     char eta[32], tokens[48] = "";
 
     if (o->rank != 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     o->rate = r->samples_per_s;
     if (r->tokens_per_s > 0) {
@@ -248,8 +245,7 @@ static charl_status on_trained(void *ctx, const charl_train_row *r)
     if (o->metrics) {
         CHARL_TRY(charl__metrics_train(o->metrics, r));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* 1180234 as "1.18M". */
@@ -363,13 +359,12 @@ static charl_status on_progressed(void *ctx, int64_t step, double loss)
 
 static charl_status on_evaluated(void *ctx, const charl_val_row *r)
 {
-    charl_status st = CHARL_OK;
     charl__output *o = ctx;
     char accuracy[48] = "", percent[48] = "", perplexity[64] = "", exponential[64] = "",
          mae[64] = "";
 
     if (o->rank != 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (!isnan(r->accuracy)) {
         snprintf(accuracy, sizeof accuracy, " accuracy=%.4f", r->accuracy);
@@ -392,8 +387,7 @@ static charl_status on_evaluated(void *ctx, const charl_val_row *r)
     if (o->metrics) {
         CHARL_TRY(charl__metrics_val(o->metrics, r));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status on_balanced(void *ctx, const charl_balance_row *r)
@@ -406,13 +400,13 @@ static charl_status on_balanced(void *ctx, const charl_balance_row *r)
         goto cleanup;
     }
     for (int i = 0; i < r->size; i++) {
-        CHARL_TRY(charl__text_printf(&slices, "%s%d", i > 0 ? "," : "", r->slices[i]));
-        CHARL_TRY(charl__text_printf(&times, "%s%.3f", i > 0 ? "," : "", r->step_ms[i]));
+        CHARL_TRY_CLEANUP(charl__text_printf(&slices, "%s%d", i > 0 ? "," : "", r->slices[i]));
+        CHARL_TRY_CLEANUP(charl__text_printf(&times, "%s%.3f", i > 0 ? "," : "", r->step_ms[i]));
     }
     say_line(o, "balance step=%" PRId64 " slices=%s step_ms=%s ms=%.0f", r->step,
              charl__text_string(&slices), charl__text_string(&times), r->ms);
     if (o->metrics) {
-        CHARL_TRY(charl__metrics_balance(o->metrics, r));
+        CHARL_TRY_CLEANUP(charl__metrics_balance(o->metrics, r));
     }
 cleanup:
     charl__text_fini(&slices);

@@ -89,8 +89,6 @@ int charl__train_print_devices(void)
 
 static charl_status device_json(charl__text *t, const charl_device_info *d)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__text_printf(t, "{\"index\":%d,\"kind\":\"%s\",\"name\":", d->index,
                                  kind_name(d->kind)));
     CHARL_TRY(charl__text_json(t, d->name));
@@ -102,8 +100,7 @@ static charl_status device_json(charl__text *t, const charl_device_info *d)
     CHARL_TRY(charl__text_json(t, d->pci));
     CHARL_TRY(charl__text_printf(t, ",\"compute_units\":%d,\"bytes\":%" PRId64 "}",
                                  d->compute_units, d->global_bytes));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* "model name : AMD EPYC ..." of /proc/cpuinfo; "" where there is none. */
@@ -128,7 +125,6 @@ static void cpu_model(char *out, size_t size)
 
 static charl_status machine_json(charl__text *t)
 {
-    charl_status st = CHARL_OK;
     struct utsname u = {0};
     char cpu[256];
 
@@ -147,8 +143,7 @@ static charl_status machine_json(charl__text *t)
     CHARL_TRY(charl__text_printf(t, ",\"processors\":%ld,\"memory_bytes\":%lld,\"environment\":{",
                                  sysconf(_SC_NPROCESSORS_ONLN),
                                  (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE)));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Variables that change what a run does: all of charl, and some of what it runs on. */
@@ -158,7 +153,6 @@ static charl_status variables_json(charl__text *t)
         "SLURM_JOB_ID",           "SLURM_NTASKS",          "OMPI_COMM_WORLD_SIZE", "PMIX_RANK",
         "POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "CUDA_VISIBLE_DEVICES",
     };
-    charl_status st = CHARL_OK;
     const int n_others = (int)(sizeof others / sizeof *others);
     const char *comma = "";
 
@@ -174,14 +168,12 @@ static charl_status variables_json(charl__text *t)
         }
     }
     CHARL_TRY(charl__text_printf(t, "},\"devices\":["));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__train_env_json(charl__text *t)
 {
     charl_device_info d[MAX_DEVICES];
-    charl_status st = CHARL_OK;
     int n = 0;
 
     /* A machine without devices still has an environment. */
@@ -195,8 +187,7 @@ charl_status charl__train_env_json(charl__text *t)
         CHARL_TRY(device_json(t, &d[i]));
     }
     CHARL_TRY(charl__text_printf(t, "]}\n"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int print_env_json(void)

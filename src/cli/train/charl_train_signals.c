@@ -143,14 +143,12 @@ static void *take_signals(void *ctx)
 
 charl_status charl__train_watch_signals(atomic_int *stop)
 {
-    charl_status st = CHARL_OK;
     pthread_t thread;
 
     CHARL_REQUIRE(pthread_create(&thread, NULL, take_signals, stop) == 0, CHARL_ERR_NOMEM,
                   "cannot start the signal thread");
     pthread_detach(thread);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 int charl__train_first_signal(void)

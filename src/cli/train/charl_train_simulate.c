@@ -40,8 +40,8 @@ int charl__train_simulate(const charl__train_args *args, charl_comm *alone,
     pthread_t threads[CHARL_MAX_SLICES];
     charl_team *team = NULL;
 
-    CHARL_TRY(charl_comm_cpu_limit(alone)); /* they share what this process may use */
-    CHARL_TRY(charl_team_create(n, &team));
+    CHARL_TRY_CLEANUP(charl_comm_cpu_limit(alone)); /* they share what this process may use */
+    CHARL_TRY_CLEANUP(charl_team_create(n, &team));
     for (int r = 0; r < n; r++) {
         ranks[r] = (simulated_rank){
             .options = {.team = team, .rank = r, .ranks_per_node = {args->simulate_ranks_per_node}},

@@ -35,7 +35,6 @@ static int64_t count_weights(const charl_checkpoint_reader *r)
 /* The weights of file k must be those of the first file, by name and shape. */
 static charl_status check_same(const average *a, int k, int64_t weights)
 {
-    charl_status st = CHARL_OK;
     char first[CHARL_SHAPE_TEXT], other[CHARL_SHAPE_TEXT];
 
     for (int64_t i = 0; i < charl_checkpoint_get_count(a->reader[k]); i++) {
@@ -60,8 +59,7 @@ static charl_status check_same(const average *a, int k, int64_t weights)
     CHARL_REQUIRE(weights == 0, CHARL_ERR_CHECKPOINT,
                   "%s lacks weights that %s has: they are of different models", a->path[k],
                   a->path[0]);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Weights for other classes, columns or units have no mean. Files of version 1 do not tell. */
@@ -73,9 +71,9 @@ static charl_status check_schema(const average *a, int k)
     charl__text text = {0};
 
     if (first && other) {
-        CHARL_TRY(charl__schema_diff(first, other, &text));
+        CHARL_TRY_CLEANUP(charl__schema_diff(first, other, &text));
     }
-    CHARL_REQUIRE(
+    CHARL_REQUIRE_CLEANUP(
         text.length == 0, CHARL_ERR_CHECKPOINT,
         "%s and %s were trained on data with other classes, columns or normalization:\n%s",
         a->path[0], a->path[k], charl__text_string(&text));
@@ -86,8 +84,6 @@ cleanup:
 
 static charl_status open_all(average *a)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc_array(a->n, sizeof(charl_checkpoint_reader *), &a->reader));
     for (int k = 0; k < a->n; k++) {
         CHARL_TRY(charl_checkpoint_open(a->path[k], &a->reader[k]));
@@ -97,13 +93,11 @@ static charl_status open_all(average *a)
         CHARL_TRY(check_same(a, k, a->capacity));
         CHARL_TRY(check_schema(a, k));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_mean(average *a, const charl_checkpoint_tensor *first)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = charl_shape_count(&first->shape);
     float *mean = NULL;
 
@@ -123,14 +117,11 @@ static charl_status add_mean(average *a, const charl_checkpoint_tensor *first)
     for (int64_t i = 0; i < n; i++) {
         mean[i] = (float)(a->sum[i] / a->n);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_all(average *a)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc_array(a->capacity, sizeof *a->tensor, &a->tensor));
     for (int64_t i = 0; i < charl_checkpoint_get_count(a->reader[0]); i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(a->reader[0], i);
@@ -139,14 +130,12 @@ static charl_status add_all(average *a)
             CHARL_TRY(add_mean(a, t));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* State and configuration are those of the checkpoint that saw most steps. */
 static charl_status save(const average *a, const char *out)
 {
-    charl_status st = CHARL_OK;
     const charl_checkpoint_reader *newest = a->reader[0];
     charl_checkpoint c = {.tensors = a->tensor, .n_tensors = a->count};
 
@@ -166,8 +155,7 @@ static charl_status save(const average *a, const char *out)
     c.config_resolved = charl_checkpoint_get_config_resolved(newest);
     c.schema = charl_checkpoint_get_schema(newest);
     CHARL_TRY(charl_checkpoint_save(out, &c));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void average_fini(average *a)
@@ -192,10 +180,10 @@ charl_status charl_checkpoint_average(const char *const *paths, int n, const cha
     charl_status st = CHARL_OK;
     average a = {.path = paths, .n = n};
 
-    CHARL_REQUIRE(n >= 1, CHARL_ERR_INVALID, "a mean of %d checkpoints", n);
-    CHARL_TRY(open_all(&a));
-    CHARL_TRY(add_all(&a));
-    CHARL_TRY(save(&a, out));
+    CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "a mean of %d checkpoints", n);
+    CHARL_TRY_CLEANUP(open_all(&a));
+    CHARL_TRY_CLEANUP(add_all(&a));
+    CHARL_TRY_CLEANUP(save(&a, out));
 cleanup:
     average_fini(&a);
     return st;

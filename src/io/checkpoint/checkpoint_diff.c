@@ -17,7 +17,6 @@ typedef struct diff {
 
 static charl_status diff_state(diff *d)
 {
-    charl_status st = CHARL_OK;
     const charl_checkpoint_state *a = charl_checkpoint_get_state(d->a);
     const charl_checkpoint_state *b = charl_checkpoint_get_state(d->b);
 
@@ -54,8 +53,7 @@ static charl_status diff_state(diff *d)
     }
     CHARL_TRY(charl__schema_diff(charl_checkpoint_get_schema(d->a),
                                  charl_checkpoint_get_schema(d->b), &d->out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Elements of `size` bytes that differ among the first n, and the largest difference of f32 ones.
@@ -88,7 +86,6 @@ static void compare(const diff *d, int64_t n, const charl_checkpoint_tensor *t, 
 static charl_status diff_contents(diff *d, const charl_checkpoint_tensor *a,
                                   const charl_checkpoint_tensor *b)
 {
-    charl_status st = CHARL_OK;
     const int64_t bytes = charl__ckpt_bytes(a->dtype, &a->shape);
     int64_t count = 0;
     double largest = 0;
@@ -111,13 +108,11 @@ static charl_status diff_contents(diff *d, const charl_checkpoint_tensor *a,
         }
         CHARL_TRY(charl__text_printf(&d->out, "\n"));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status diff_tensor(diff *d, const charl_checkpoint_tensor *a)
 {
-    charl_status st = CHARL_OK;
     const charl_checkpoint_tensor *b = charl_checkpoint_find(d->b, a->group, a->name);
     char shape_a[CHARL_SHAPE_TEXT], shape_b[CHARL_SHAPE_TEXT];
 
@@ -131,8 +126,7 @@ static charl_status diff_tensor(diff *d, const charl_checkpoint_tensor *a)
     } else {
         CHARL_TRY(diff_contents(d, a, b));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool *same,
@@ -143,25 +137,26 @@ charl_status charl_checkpoint_diff(const char *path_a, const char *path_b, bool 
 
     *same = false;
     *report = NULL;
-    CHARL_TRY(charl_checkpoint_open(path_a, &d.a));
-    CHARL_TRY(charl_checkpoint_open(path_b, &d.b));
-    CHARL_TRY(charl_alloc(CHARL__CKPT_BLOCK, &d.block_a));
-    CHARL_TRY(charl_alloc(CHARL__CKPT_BLOCK, &d.block_b));
-    CHARL_TRY(diff_state(&d));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path_a, &d.a));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path_b, &d.b));
+    CHARL_TRY_CLEANUP(charl_alloc(CHARL__CKPT_BLOCK, &d.block_a));
+    CHARL_TRY_CLEANUP(charl_alloc(CHARL__CKPT_BLOCK, &d.block_b));
+    CHARL_TRY_CLEANUP(diff_state(&d));
     for (int64_t i = 0; i < charl_checkpoint_get_count(d.a); i++) {
-        CHARL_TRY(diff_tensor(&d, charl_checkpoint_get_tensor(d.a, i)));
+        CHARL_TRY_CLEANUP(diff_tensor(&d, charl_checkpoint_get_tensor(d.a, i)));
     }
     for (int64_t i = 0; i < charl_checkpoint_get_count(d.b); i++) {
         const charl_checkpoint_tensor *t = charl_checkpoint_get_tensor(d.b, i);
 
         if (!charl_checkpoint_find(d.a, t->group, t->name)) {
-            CHARL_TRY(charl__text_printf(&d.out, "%s/%s: only in the second\n", t->group, t->name));
+            CHARL_TRY_CLEANUP(
+                charl__text_printf(&d.out, "%s/%s: only in the second\n", t->group, t->name));
         }
     }
     *same = d.out.length == 0;
     *report = charl__text_steal(&d.out);
     if (!*report) {
-        CHARL_TRY(charl_strdup("", report));
+        CHARL_TRY_CLEANUP(charl_strdup("", report));
     }
 cleanup:
     charl__text_fini(&d.out);

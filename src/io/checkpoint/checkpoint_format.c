@@ -119,9 +119,10 @@ charl_status charl__ckpt_type(charl_dtype dtype, hid_t *out)
     case CHARL_DTYPE_COUNT:
         break;
     }
-    CHARL_H5_OPEN(CHARL_ERR_NOMEM, type, H5Tcopy(base), "HDF5 type of %s", charl_dtype_name(dtype));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, type, H5Tcopy(base), "HDF5 type of %s",
+                          charl_dtype_name(dtype));
     if (dtype == CHARL_F16) {
-        CHARL_H5(CHARL_ERR_NOMEM, make_f16(type), "HDF5 type of f16");
+        CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, make_f16(type), "HDF5 type of f16");
     }
     *out = type;
     type = H5I_INVALID_HID;
@@ -177,29 +178,23 @@ int64_t charl__ckpt_bytes(charl_dtype dtype, const charl_shape *shape)
 
 charl_status charl__ckpt_shape_format(charl__text *out, const charl_shape *shape)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < shape->ndim; i++) {
         CHARL_TRY(charl__text_printf(out, "%s%lld", i ? "x" : "", (long long)shape->dim[i]));
     }
     if (shape->ndim == 0) {
         CHARL_TRY(charl__text_printf(out, "scalar"));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__ckpt_line_format(charl__text *out, const charl_checkpoint_tensor *t)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__text_printf(out, "/%s/%s %s ", t->group, t->name, charl_dtype_name(t->dtype)));
     CHARL_TRY(charl__ckpt_shape_format(out, &t->shape));
     CHARL_TRY(charl__text_printf(out, " %lld %08lx\n",
                                  (long long)charl__ckpt_bytes(t->dtype, &t->shape),
                                  (unsigned long)t->crc32c));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* A decimal count without sign or leading zero, up to `stop`; false otherwise. */

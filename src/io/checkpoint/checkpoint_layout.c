@@ -40,7 +40,6 @@ typedef struct extent {
  * that is NULL. */
 static charl_status check_link(loader *l, const char *path, bool *exists)
 {
-    charl_status st = CHARL_OK;
     H5L_info_t info;
     const bool found = H5Lget_info(l->file, path, &info, H5P_DEFAULT) >= 0;
 
@@ -50,8 +49,7 @@ static charl_status check_link(loader *l, const char *path, bool *exists)
     if (exists) {
         *exists = found;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* `path` must be a group with exactly `count` links. */
@@ -63,15 +61,15 @@ static charl_status check_group(loader *l, const char *path, int64_t count)
     H5G_info_t info;
 
     if (slash[0]) {
-        CHARL_TRY(check_link(l, path, NULL));
+        CHARL_TRY_CLEANUP(check_link(l, path, NULL));
     }
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, path, H5P_DEFAULT),
-                  "%s: %s%s is not a readable group", l->path, slash, path);
-    CHARL_H5(CHARL_ERR_CHECKPOINT, H5Gget_info(group, &info), "%s: group %s%s", l->path, slash,
-             path);
-    CHARL_REQUIRE(info.nlinks == (hsize_t)count, CHARL_ERR_CHECKPOINT,
-                  "%s: group %s%s holds %llu objects, %lld are expected", l->path, slash, path,
-                  (unsigned long long)info.nlinks, (long long)count);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, path, H5P_DEFAULT),
+                          "%s: %s%s is not a readable group", l->path, slash, path);
+    CHARL_H5_CLEANUP(CHARL_ERR_CHECKPOINT, H5Gget_info(group, &info), "%s: group %s%s", l->path,
+                     slash, path);
+    CHARL_REQUIRE_CLEANUP(info.nlinks == (hsize_t)count, CHARL_ERR_CHECKPOINT,
+                          "%s: group %s%s holds %llu objects, %lld are expected", l->path, slash,
+                          path, (unsigned long long)info.nlinks, (long long)count);
 cleanup:
     charl__h5_close(&group);
     return st;
@@ -79,7 +77,6 @@ cleanup:
 
 static charl_status check_root(loader *l)
 {
-    charl_status st = CHARL_OK;
     char format[64];
     int64_t value = 0;
 
@@ -98,8 +95,7 @@ static charl_status check_root(loader *l)
                   "%s: is incomplete: it was not written to its end", l->path);
     CHARL_TRY(charl__h5_get_i64(&l->site, l->file, "complete", &value));
     CHARL_REQUIRE(value == 1, CHARL_ERR_CHECKPOINT, "%s: is incomplete", l->path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_storage(loader *l, hid_t dataset, const char *path)
@@ -107,14 +103,14 @@ static charl_status check_storage(loader *l, hid_t dataset, const char *path)
     charl_status st = CHARL_OK;
     hid_t dcpl = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, dcpl, H5Dget_create_plist(dataset),
-                  "%s: /%s: storage properties", l->path, path);
-    CHARL_REQUIRE(H5Pget_layout(dcpl) == H5D_CONTIGUOUS, CHARL_ERR_CHECKPOINT,
-                  "%s: /%s is not stored contiguously", l->path, path);
-    CHARL_REQUIRE(H5Pget_nfilters(dcpl) == 0, CHARL_ERR_CHECKPOINT, "%s: /%s has a filter", l->path,
-                  path);
-    CHARL_REQUIRE(H5Pget_external_count(dcpl) == 0, CHARL_ERR_CHECKPOINT,
-                  "%s: /%s is stored in another file, which is not allowed", l->path, path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, dcpl, H5Dget_create_plist(dataset),
+                          "%s: /%s: storage properties", l->path, path);
+    CHARL_REQUIRE_CLEANUP(H5Pget_layout(dcpl) == H5D_CONTIGUOUS, CHARL_ERR_CHECKPOINT,
+                          "%s: /%s is not stored contiguously", l->path, path);
+    CHARL_REQUIRE_CLEANUP(H5Pget_nfilters(dcpl) == 0, CHARL_ERR_CHECKPOINT, "%s: /%s has a filter",
+                          l->path, path);
+    CHARL_REQUIRE_CLEANUP(H5Pget_external_count(dcpl) == 0, CHARL_ERR_CHECKPOINT,
+                          "%s: /%s is stored in another file, which is not allowed", l->path, path);
 cleanup:
     charl__h5_close(&dcpl);
     return st;
@@ -126,11 +122,12 @@ static charl_status check_type(loader *l, hid_t dataset, const char *path, charl
     hid_t stored = H5I_INVALID_HID;
     hid_t expected = H5I_INVALID_HID;
 
-    CHARL_TRY(charl__ckpt_type(dtype, &expected));
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, stored, H5Dget_type(dataset), "%s: /%s: element type",
-                  l->path, path);
-    CHARL_REQUIRE(H5Tequal(stored, expected) > 0, CHARL_ERR_CHECKPOINT,
-                  "%s: /%s: the element type is not %s", l->path, path, charl_dtype_name(dtype));
+    CHARL_TRY_CLEANUP(charl__ckpt_type(dtype, &expected));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, stored, H5Dget_type(dataset),
+                          "%s: /%s: element type", l->path, path);
+    CHARL_REQUIRE_CLEANUP(H5Tequal(stored, expected) > 0, CHARL_ERR_CHECKPOINT,
+                          "%s: /%s: the element type is not %s", l->path, path,
+                          charl_dtype_name(dtype));
 cleanup:
     charl__h5_close(&stored);
     charl__h5_close(&expected);
@@ -145,18 +142,18 @@ static charl_status get_shape(loader *l, hid_t dataset, const char *path, charl_
     int ndim;
 
     *out = (charl_shape){0};
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, space, H5Dget_space(dataset), "%s: /%s: shape", l->path,
-                  path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, space, H5Dget_space(dataset), "%s: /%s: shape",
+                          l->path, path);
     ndim = H5Sget_simple_extent_ndims(space);
-    CHARL_REQUIRE(H5Sget_simple_extent_type(space) != H5S_NULL && ndim >= 0 &&
-                      ndim <= CHARL_MAX_DIMS,
-                  CHARL_ERR_CHECKPOINT, "%s: /%s: the shape is not one of a tensor", l->path, path);
-    CHARL_H5(CHARL_ERR_CHECKPOINT, H5Sget_simple_extent_dims(space, dims, NULL), "%s: /%s: shape",
-             l->path, path);
+    CHARL_REQUIRE_CLEANUP(
+        H5Sget_simple_extent_type(space) != H5S_NULL && ndim >= 0 && ndim <= CHARL_MAX_DIMS,
+        CHARL_ERR_CHECKPOINT, "%s: /%s: the shape is not one of a tensor", l->path, path);
+    CHARL_H5_CLEANUP(CHARL_ERR_CHECKPOINT, H5Sget_simple_extent_dims(space, dims, NULL),
+                     "%s: /%s: shape", l->path, path);
     out->ndim = ndim;
     for (int i = 0; i < ndim; i++) {
-        CHARL_REQUIRE(dims[i] <= (hsize_t)INT64_MAX, CHARL_ERR_CHECKPOINT,
-                      "%s: /%s: impossible extent", l->path, path);
+        CHARL_REQUIRE_CLEANUP(dims[i] <= (hsize_t)INT64_MAX, CHARL_ERR_CHECKPOINT,
+                              "%s: /%s: impossible extent", l->path, path);
         out->dim[i] = (int64_t)dims[i];
     }
 cleanup:
@@ -167,7 +164,6 @@ cleanup:
 /* e->offset: where the bytes of `dataset` begin. They must all lie in the file. */
 static charl_status locate(loader *l, hid_t dataset, const char *path, charl__ckpt_entry *e)
 {
-    charl_status st = CHARL_OK;
     haddr_t offset;
 
     e->offset = 0;
@@ -181,22 +177,18 @@ static charl_status locate(loader *l, hid_t dataset, const char *path, charl__ck
                       CHARL_ERR_CHECKPOINT, "%s: /%s does not lie inside the file", l->path, path);
         e->offset = (int64_t)offset;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Open dataset `path` (without its leading '/') and check everything but shape and attributes. */
 static charl_status open_dataset(loader *l, const char *path, charl_dtype dtype, hid_t *out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check_link(l, path, NULL));
     CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, *out, H5Dopen2(l->file, path, H5P_DEFAULT),
                   "%s: /%s is not a readable dataset", l->path, path);
     CHARL_TRY(check_storage(l, *out, path));
     CHARL_TRY(check_type(l, *out, path, dtype));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_manifest(loader *l, size_t *length)
@@ -206,20 +198,22 @@ static charl_status read_manifest(loader *l, size_t *length)
     charl__ckpt_entry e = {.tensor = {.dtype = CHARL_U8}};
     char want[CHARL__SHA256_TEXT];
 
-    CHARL_TRY(open_dataset(l, "manifest", CHARL_U8, &dataset));
-    CHARL_TRY(get_shape(l, dataset, "manifest", &e.tensor.shape));
+    CHARL_TRY_CLEANUP(open_dataset(l, "manifest", CHARL_U8, &dataset));
+    CHARL_TRY_CLEANUP(get_shape(l, dataset, "manifest", &e.tensor.shape));
     e.bytes = charl__ckpt_bytes(CHARL_U8, &e.tensor.shape);
-    CHARL_REQUIRE(e.tensor.shape.ndim == 1 && e.bytes > 0 && e.bytes <= CHARL__CKPT_MANIFEST,
-                  CHARL_ERR_CHECKPOINT, "%s: the manifest has an impossible size", l->path);
-    CHARL_TRY(locate(l, dataset, "manifest", &e));
-    CHARL_TRY(charl_alloc((size_t)e.bytes + 1, &l->out->manifest));
-    CHARL_H5(CHARL_ERR_CHECKPOINT,
-             H5Dread(dataset, H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, l->out->manifest),
-             "%s: the manifest cannot be read", l->path);
+    CHARL_REQUIRE_CLEANUP(e.tensor.shape.ndim == 1 && e.bytes > 0 &&
+                              e.bytes <= CHARL__CKPT_MANIFEST,
+                          CHARL_ERR_CHECKPOINT, "%s: the manifest has an impossible size", l->path);
+    CHARL_TRY_CLEANUP(locate(l, dataset, "manifest", &e));
+    CHARL_TRY_CLEANUP(charl_alloc((size_t)e.bytes + 1, &l->out->manifest));
+    CHARL_H5_CLEANUP(
+        CHARL_ERR_CHECKPOINT,
+        H5Dread(dataset, H5T_STD_U8LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, l->out->manifest),
+        "%s: the manifest cannot be read", l->path);
     charl__sha256_text(l->out->manifest, (size_t)e.bytes, l->out->manifest_sha256);
-    CHARL_TRY(charl__h5_get_text(&l->site, dataset, "sha256", want, sizeof want));
-    CHARL_REQUIRE(strcmp(want, l->out->manifest_sha256) == 0, CHARL_ERR_CHECKPOINT,
-                  "%s: the manifest is damaged: its SHA-256 differs", l->path);
+    CHARL_TRY_CLEANUP(charl__h5_get_text(&l->site, dataset, "sha256", want, sizeof want));
+    CHARL_REQUIRE_CLEANUP(strcmp(want, l->out->manifest_sha256) == 0, CHARL_ERR_CHECKPOINT,
+                          "%s: the manifest is damaged: its SHA-256 differs", l->path);
     *length = (size_t)e.bytes;
 cleanup:
     charl__h5_close(&dataset);
@@ -243,7 +237,6 @@ static bool is_schema(const loader *l, int64_t line, const charl_checkpoint_tens
 /* Cut the manifest into entries. */
 static charl_status parse_manifest(loader *l, size_t length)
 {
-    charl_status st = CHARL_OK;
     charl__ckpt_layout *out = l->out;
     char *line = out->manifest;
     int64_t lines = 0;
@@ -273,8 +266,7 @@ static charl_status parse_manifest(loader *l, size_t length)
         line = end + 1;
     }
     out->n_entries = lines;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int compare_names(const char *group_a, const char *name_a, const char *group_b,
@@ -296,7 +288,6 @@ static int by_name(const void *a, const void *b)
 /* Sort the entries by name and refuse one that comes twice. */
 static charl_status sort_entries(loader *l)
 {
-    charl_status st = CHARL_OK;
     charl__ckpt_layout *out = l->out;
 
     CHARL_TRY(charl_alloc_array(out->n_entries, sizeof *out->sorted, &out->sorted));
@@ -309,15 +300,13 @@ static charl_status sort_entries(loader *l)
                       "%s: /%s/%s stands twice in the manifest", l->path,
                       out->sorted[i]->tensor.group, out->sorted[i]->tensor.name);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* All groups exist and hold exactly what the manifest lists. */
 static charl_status check_groups(loader *l)
 {
     static const char *const fixed[] = {"optim", "state", "data", "manifest"};
-    charl_status st = CHARL_OK;
     group_count groups[CHARL__CKPT_GROUPS] = {{"config", 0}, {"model", 0}};
     int n = 2, n_optim = 0;
     bool ema = false;
@@ -351,8 +340,7 @@ static charl_status check_groups(loader *l)
         ema = ema && strcmp(groups[g].group, "ema") != 0;
     }
     CHARL_REQUIRE(!ema, CHARL_ERR_CHECKPOINT, "%s: group /ema is not in the manifest", l->path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_entry(loader *l, int64_t index)
@@ -367,15 +355,16 @@ static charl_status check_entry(loader *l, int64_t index)
 
     snprintf(path, sizeof path, "%s/%s", e->tensor.group, e->tensor.name);
     snprintf(where, sizeof where, "%s: /%s", l->path, path);
-    CHARL_TRY(open_dataset(l, path, e->tensor.dtype, &dataset));
-    CHARL_TRY(get_shape(l, dataset, path, &shape));
-    CHARL_REQUIRE(charl_shape_equal(&shape, &e->tensor.shape), CHARL_ERR_CHECKPOINT,
-                  "%s: the shape is not the one in the manifest", where);
-    CHARL_TRY(locate(l, dataset, path, e));
-    CHARL_TRY(charl__h5_get_i64(&site, dataset, "crc32c", &crc));
-    CHARL_TRY(charl__h5_get_i64(&site, dataset, "index", &position));
-    CHARL_REQUIRE(crc == (int64_t)e->tensor.crc32c && position == index, CHARL_ERR_CHECKPOINT,
-                  "%s: attributes crc32c and index do not agree with the manifest", where);
+    CHARL_TRY_CLEANUP(open_dataset(l, path, e->tensor.dtype, &dataset));
+    CHARL_TRY_CLEANUP(get_shape(l, dataset, path, &shape));
+    CHARL_REQUIRE_CLEANUP(charl_shape_equal(&shape, &e->tensor.shape), CHARL_ERR_CHECKPOINT,
+                          "%s: the shape is not the one in the manifest", where);
+    CHARL_TRY_CLEANUP(locate(l, dataset, path, e));
+    CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, dataset, "crc32c", &crc));
+    CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, dataset, "index", &position));
+    CHARL_REQUIRE_CLEANUP(crc == (int64_t)e->tensor.crc32c && position == index,
+                          CHARL_ERR_CHECKPOINT,
+                          "%s: attributes crc32c and index do not agree with the manifest", where);
 cleanup:
     charl__h5_close(&dataset);
     return st;
@@ -395,7 +384,7 @@ static charl_status check_overlap(loader *l)
     extent *extents = NULL;
     size_t n = 0;
 
-    CHARL_TRY(charl_alloc_array(l->out->n_entries, sizeof *extents, &extents));
+    CHARL_TRY_CLEANUP(charl_alloc_array(l->out->n_entries, sizeof *extents, &extents));
     for (int64_t i = 0; i < l->out->n_entries; i++) {
         const charl__ckpt_entry *e = &l->out->entries[i];
 
@@ -407,9 +396,9 @@ static charl_status check_overlap(loader *l)
     for (size_t i = 1; i < n; i++) {
         const charl_checkpoint_tensor *t = &l->out->entries[extents[i].index].tensor;
 
-        CHARL_REQUIRE(extents[i - 1].offset + extents[i - 1].bytes <= extents[i].offset,
-                      CHARL_ERR_CHECKPOINT, "%s: /%s/%s overlaps another tensor", l->path, t->group,
-                      t->name);
+        CHARL_REQUIRE_CLEANUP(extents[i - 1].offset + extents[i - 1].bytes <= extents[i].offset,
+                              CHARL_ERR_CHECKPOINT, "%s: /%s/%s overlaps another tensor", l->path,
+                              t->group, t->name);
     }
 cleanup:
     charl_free(extents);
@@ -425,30 +414,30 @@ static charl_status read_field(loader *l, const charl__ckpt_field *f, char *text
     int64_t integer = 0;
     double number = 0;
 
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, f->group, H5P_DEFAULT),
-                  "%s: group %s", l->path, f->group);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, group, H5Gopen2(l->file, f->group, H5P_DEFAULT),
+                          "%s: group %s", l->path, f->group);
     if (f->optional && H5Aexists(group, f->name) <= 0) {
         if (f->kind == CHARL__CKPT_STRING) {
-            CHARL_TRY(charl_strdup("", &copy));
+            CHARL_TRY_CLEANUP(charl_strdup("", &copy));
             memcpy(at, &copy, sizeof copy);
         }
         goto cleanup; /* numbers are 0, as *out was cleared */
     }
     switch (f->kind) {
     case CHARL__CKPT_I64:
-        CHARL_TRY(charl__h5_get_i64(&l->site, group, f->name, &integer));
-        CHARL_REQUIRE(integer >= f->lowest, CHARL_ERR_CHECKPOINT,
-                      "%s: attribute %s is %lld, must be at least %lld", l->path, f->name,
-                      (long long)integer, (long long)f->lowest);
+        CHARL_TRY_CLEANUP(charl__h5_get_i64(&l->site, group, f->name, &integer));
+        CHARL_REQUIRE_CLEANUP(integer >= f->lowest, CHARL_ERR_CHECKPOINT,
+                              "%s: attribute %s is %lld, must be at least %lld", l->path, f->name,
+                              (long long)integer, (long long)f->lowest);
         memcpy(at, &integer, sizeof integer);
         break;
     case CHARL__CKPT_F64:
-        CHARL_TRY(charl__h5_get_f64(&l->site, group, f->name, &number));
+        CHARL_TRY_CLEANUP(charl__h5_get_f64(&l->site, group, f->name, &number));
         memcpy(at, &number, sizeof number);
         break;
     case CHARL__CKPT_STRING:
-        CHARL_TRY(charl__h5_get_text(&l->site, group, f->name, text, CHARL__CKPT_TEXT));
-        CHARL_TRY(charl_strdup(text, &copy));
+        CHARL_TRY_CLEANUP(charl__h5_get_text(&l->site, group, f->name, text, CHARL__CKPT_TEXT));
+        CHARL_TRY_CLEANUP(charl_strdup(text, &copy));
         memcpy(at, &copy, sizeof copy);
         break;
     }
@@ -463,18 +452,18 @@ static charl_status load_structure(loader *l)
     size_t length = 0;
     char *text = NULL;
 
-    CHARL_TRY(check_root(l));
-    CHARL_TRY(read_manifest(l, &length));
-    CHARL_TRY(parse_manifest(l, length));
-    CHARL_TRY(sort_entries(l));
-    CHARL_TRY(check_groups(l));
+    CHARL_TRY_CLEANUP(check_root(l));
+    CHARL_TRY_CLEANUP(read_manifest(l, &length));
+    CHARL_TRY_CLEANUP(parse_manifest(l, length));
+    CHARL_TRY_CLEANUP(sort_entries(l));
+    CHARL_TRY_CLEANUP(check_groups(l));
     for (int64_t i = 0; i < l->out->n_entries; i++) {
-        CHARL_TRY(check_entry(l, i));
+        CHARL_TRY_CLEANUP(check_entry(l, i));
     }
-    CHARL_TRY(check_overlap(l));
-    CHARL_TRY(charl_alloc(CHARL__CKPT_TEXT, &text));
+    CHARL_TRY_CLEANUP(check_overlap(l));
+    CHARL_TRY_CLEANUP(charl_alloc(CHARL__CKPT_TEXT, &text));
     for (int i = 0; i < charl__ckpt_n_fields; i++) {
-        CHARL_TRY(read_field(l, &charl__ckpt_fields[i], text));
+        CHARL_TRY_CLEANUP(read_field(l, &charl__ckpt_fields[i], text));
     }
 cleanup:
     charl_free(text);
@@ -494,10 +483,10 @@ charl_status charl__ckpt_layout_load(const char *path, int fd, int64_t file_byte
                 .out = out};
 
     *out = (charl__ckpt_layout){0};
-    CHARL_TRY(charl__h5_driver_fapl(&l.io, &fapl));
-    CHARL_H5_OPEN(CHARL_ERR_CHECKPOINT, l.file, H5Fopen(path, H5F_ACC_RDONLY, fapl),
-                  "%s: is damaged, or not an HDF5 file", path);
-    CHARL_TRY(load_structure(&l));
+    CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&l.io, &fapl));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_CHECKPOINT, l.file, H5Fopen(path, H5F_ACC_RDONLY, fapl),
+                          "%s: is damaged, or not an HDF5 file", path);
+    CHARL_TRY_CLEANUP(load_structure(&l));
 cleanup:
     charl__h5_close(&l.file);
     charl__h5_close(&fapl);

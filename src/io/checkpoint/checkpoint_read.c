@@ -24,7 +24,6 @@ struct charl_checkpoint_reader {
 static charl_status read_at(const charl_checkpoint_reader *r, const charl__ckpt_entry *e,
                             int64_t from, int64_t bytes, void *dst)
 {
-    charl_status st = CHARL_OK;
     char *at = dst;
     const int64_t n = charl__regular_read(r->fd, dst, bytes, e->offset + from);
 
@@ -35,15 +34,13 @@ static charl_status read_at(const charl_checkpoint_reader *r, const charl__ckpt_
     if (bytes > 0 && charl__fault("io.readflip")) {
         at[bytes / 2] = (char)(at[bytes / 2] ^ 1);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Read entry e in blocks, into dst or through block, and compare the checksum. */
 static charl_status read_checked(const charl_checkpoint_reader *r, const charl__ckpt_entry *e,
                                  void *dst, void *block)
 {
-    charl_status st = CHARL_OK;
     uint32_t crc = 0;
 
     for (int64_t from = 0; from < e->bytes; from += CHARL__CKPT_BLOCK) {
@@ -58,15 +55,12 @@ static charl_status read_checked(const charl_checkpoint_reader *r, const charl__
                   "%s: /%s/%s is damaged: its checksum is %08lx, should be %08lx", r->path,
                   e->tensor.group, e->tensor.name, (unsigned long)crc,
                   (unsigned long)e->tensor.crc32c);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The configuration is small: read and checked at once, kept as a string. */
 static charl_status load_config(charl_checkpoint_reader *r)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < 2; i++) {
         const charl__ckpt_entry *e = &r->layout.entries[i];
 
@@ -75,8 +69,7 @@ static charl_status load_config(charl_checkpoint_reader *r)
         CHARL_REQUIRE(!memchr(r->config[i], '\0', (size_t)e->bytes), CHARL_ERR_CHECKPOINT,
                       "%s: /%s/%s is not text", r->path, e->tensor.group, e->tensor.name);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status load_schema(charl_checkpoint_reader *r)
@@ -92,12 +85,12 @@ static charl_status load_schema(charl_checkpoint_reader *r)
     for (int i = 0; i < n; i++) {
         const charl__ckpt_entry *e = &r->layout.entries[CHARL__CKPT_FIRST_TENSOR + i];
 
-        CHARL_TRY(charl_alloc((size_t)e->bytes + 1, &data[i])); /* texts end with a NUL */
-        CHARL_TRY(read_checked(r, e, data[i], NULL));
+        CHARL_TRY_CLEANUP(charl_alloc((size_t)e->bytes + 1, &data[i])); /* texts end with a NUL */
+        CHARL_TRY_CLEANUP(read_checked(r, e, data[i], NULL));
         part[i] = e->tensor;
         part[i].data = data[i];
     }
-    CHARL_TRY(charl__ckpt_schema_load(r->path, part, n, &r->schema));
+    CHARL_TRY_CLEANUP(charl__ckpt_schema_load(r->path, part, n, &r->schema));
 cleanup:
     for (int i = 0; i < n; i++) {
         charl_free(data[i]);
@@ -112,13 +105,13 @@ charl_status charl_checkpoint_open(const char *path, charl_checkpoint_reader **o
     int64_t bytes = 0;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *r, &r));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *r, &r));
     r->fd = -1;
-    CHARL_TRY(charl_strdup(path, &r->path));
-    CHARL_TRY(charl__regular_open(r->path, &r->fd, &bytes));
-    CHARL_TRY(charl__ckpt_layout_load(r->path, r->fd, bytes, &r->layout));
-    CHARL_TRY(load_config(r));
-    CHARL_TRY(load_schema(r));
+    CHARL_TRY_CLEANUP(charl_strdup(path, &r->path));
+    CHARL_TRY_CLEANUP(charl__regular_open(r->path, &r->fd, &bytes));
+    CHARL_TRY_CLEANUP(charl__ckpt_layout_load(r->path, r->fd, bytes, &r->layout));
+    CHARL_TRY_CLEANUP(load_config(r));
+    CHARL_TRY_CLEANUP(load_schema(r));
     *out = r;
     r = NULL;
 cleanup:
@@ -190,52 +183,43 @@ const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_read
 static charl_status entry_of(const charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
                              const charl__ckpt_entry **out)
 {
-    charl_status st = CHARL_OK;
-
     *out = t ? charl__ckpt_layout_find(&r->layout, t->group, t->name) : NULL;
     CHARL_REQUIRE(*out && &(*out)->tensor == t, CHARL_ERR_INVALID,
                   "%s: the tensor is not of this checkpoint", r->path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_checkpoint_read(charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
                                    void *dst)
 {
-    charl_status st = CHARL_OK;
     const charl__ckpt_entry *e = NULL;
 
     CHARL_TRY(entry_of(r, t, &e));
     CHARL_TRY(read_checked(r, e, dst, NULL));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__checkpoint_read_part(charl_checkpoint_reader *r,
                                          const charl_checkpoint_tensor *t, int64_t from,
                                          int64_t bytes, void *dst)
 {
-    charl_status st = CHARL_OK;
     const charl__ckpt_entry *e = NULL;
 
     CHARL_TRY(entry_of(r, t, &e));
     CHARL_REQUIRE(from >= 0 && bytes >= 0 && from <= e->bytes - bytes, CHARL_ERR_INVALID,
                   "%s: bytes outside /%s/%s", r->path, t->group, t->name);
     CHARL_TRY(read_at(r, e, from, bytes, dst));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__checkpoint_check_tensor(charl_checkpoint_reader *r,
                                             const charl_checkpoint_tensor *t, void *block)
 {
-    charl_status st = CHARL_OK;
     const charl__ckpt_entry *e = NULL;
 
     CHARL_TRY(entry_of(r, t, &e));
     CHARL_TRY(read_checked(r, e, NULL, block));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__checkpoint_verify(const char *path, const char *manifest_sha256)
@@ -244,12 +228,13 @@ charl_status charl__checkpoint_verify(const char *path, const char *manifest_sha
     charl_checkpoint_reader *r = NULL;
     void *block = NULL;
 
-    CHARL_TRY(charl_checkpoint_open(path, &r));
-    CHARL_REQUIRE(!manifest_sha256 || strcmp(manifest_sha256, r->layout.manifest_sha256) == 0,
-                  CHARL_ERR_CHECKPOINT, "%s: the manifest is not the one expected", path);
-    CHARL_TRY(charl_alloc(CHARL__CKPT_BLOCK, &block));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
+    CHARL_REQUIRE_CLEANUP(!manifest_sha256 ||
+                              strcmp(manifest_sha256, r->layout.manifest_sha256) == 0,
+                          CHARL_ERR_CHECKPOINT, "%s: the manifest is not the one expected", path);
+    CHARL_TRY_CLEANUP(charl_alloc(CHARL__CKPT_BLOCK, &block));
     for (int64_t i = 0; i < r->layout.n_entries; i++) {
-        CHARL_TRY(read_checked(r, &r->layout.entries[i], NULL, block));
+        CHARL_TRY_CLEANUP(read_checked(r, &r->layout.entries[i], NULL, block));
     }
 cleanup:
     charl_free(block);

@@ -35,8 +35,6 @@ typedef struct save {
 
 static charl_status check_state(const charl_checkpoint_state *s)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < charl__ckpt_n_fields; i++) {
         const charl__ckpt_field *f = &charl__ckpt_fields[i];
 
@@ -50,8 +48,7 @@ static charl_status check_state(const charl_checkpoint_state *s)
                           CHARL__CKPT_TEXT - 1);
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int by_name(const void *a, const void *b)
@@ -68,15 +65,15 @@ static charl_status check_unique(const charl_checkpoint *c)
     charl_status st = CHARL_OK;
     const charl_checkpoint_tensor **sorted = NULL;
 
-    CHARL_TRY(charl_alloc_array(c->n_tensors, sizeof *sorted, &sorted));
+    CHARL_TRY_CLEANUP(charl_alloc_array(c->n_tensors, sizeof *sorted, &sorted));
     for (int64_t i = 0; i < c->n_tensors; i++) {
         sorted[i] = &c->tensors[i];
     }
     qsort(sorted, (size_t)c->n_tensors, sizeof *sorted, by_name);
     for (int64_t i = 1; i < c->n_tensors; i++) {
-        CHARL_REQUIRE(by_name(&sorted[i - 1], &sorted[i]) != 0, CHARL_ERR_INVALID,
-                      "checkpoint: tensor /%s/%s is given twice", sorted[i]->group,
-                      sorted[i]->name);
+        CHARL_REQUIRE_CLEANUP(by_name(&sorted[i - 1], &sorted[i]) != 0, CHARL_ERR_INVALID,
+                              "checkpoint: tensor /%s/%s is given twice", sorted[i]->group,
+                              sorted[i]->name);
     }
 cleanup:
     charl_free(sorted);
@@ -85,8 +82,6 @@ cleanup:
 
 static charl_status check(const charl_checkpoint *c)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(c->n_tensors >= 0 && (c->tensors || c->n_tensors == 0), CHARL_ERR_INVALID,
                   "checkpoint: %lld tensors", (long long)c->n_tensors);
     CHARL_TRY(check_state(&c->state));
@@ -103,8 +98,7 @@ static charl_status check(const charl_checkpoint *c)
                       t->group, t->name);
     }
     CHARL_TRY(check_unique(c));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_checkpoint_tensor config_tensor(const char *name, const char *text)
@@ -153,7 +147,6 @@ static int64_t estimate(const save *s)
 
 static charl_status check_space(const char *path, int64_t needed)
 {
-    charl_status st = CHARL_OK;
     const int64_t left = charl__disk_free(path), most = charl__disk_largest();
 
     CHARL_REQUIRE(most < 0 || most >= needed, CHARL_ERR_DISK,
@@ -163,8 +156,7 @@ static charl_status check_space(const char *path, int64_t needed)
     CHARL_REQUIRE(left < 0 || left >= needed, CHARL_ERR_DISK,
                   "%s: not enough room on the disk: %lld bytes needed, %lld free", path,
                   (long long)needed, (long long)left);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status create_file(save *s)
@@ -173,21 +165,28 @@ static charl_status create_file(save *s)
     hid_t fapl = H5I_INVALID_HID;
     hid_t fcpl = H5I_INVALID_HID;
 
-    CHARL_TRY(charl__h5_driver_fapl(&s->io, &fapl));
-    CHARL_H5_OPEN(CHARL_ERR_NOMEM, fcpl, H5Pcreate(H5P_FILE_CREATE), "HDF5 creation properties");
-    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_obj_track_times(fcpl, false), "HDF5 creation properties");
-    CHARL_H5_OPEN(CHARL_ERR_NOMEM, s->gcpl, H5Pcreate(H5P_GROUP_CREATE), "HDF5 group properties");
-    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->gcpl, false), "HDF5 group properties");
+    CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&s->io, &fapl));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, fcpl, H5Pcreate(H5P_FILE_CREATE),
+                          "HDF5 creation properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(fcpl, false),
+                     "HDF5 creation properties");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, s->gcpl, H5Pcreate(H5P_GROUP_CREATE),
+                          "HDF5 group properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->gcpl, false),
+                     "HDF5 group properties");
     /* All attributes in the object header, which has a checksum and needs no heap. */
-    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_attr_phase_change(s->gcpl, 64, 32), "HDF5 group properties");
-    CHARL_H5_OPEN(CHARL_ERR_NOMEM, s->dcpl, H5Pcreate(H5P_DATASET_CREATE),
-                  "HDF5 dataset properties");
-    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->dcpl, false), "HDF5 dataset properties");
-    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_fill_time(s->dcpl, H5D_FILL_TIME_NEVER),
-             "HDF5 dataset properties");
-    CHARL_H5(CHARL_ERR_NOMEM, H5Pset_layout(s->dcpl, H5D_CONTIGUOUS), "HDF5 dataset properties");
-    CHARL_H5_OPEN(CHARL_ERR_DISK, s->file, H5Fcreate(s->temp, H5F_ACC_TRUNC, fcpl, fapl),
-                  "%s: cannot be created", s->site.path);
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_attr_phase_change(s->gcpl, 64, 32),
+                     "HDF5 group properties");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, s->dcpl, H5Pcreate(H5P_DATASET_CREATE),
+                          "HDF5 dataset properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_obj_track_times(s->dcpl, false),
+                     "HDF5 dataset properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_fill_time(s->dcpl, H5D_FILL_TIME_NEVER),
+                     "HDF5 dataset properties");
+    CHARL_H5_CLEANUP(CHARL_ERR_NOMEM, H5Pset_layout(s->dcpl, H5D_CONTIGUOUS),
+                     "HDF5 dataset properties");
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, s->file, H5Fcreate(s->temp, H5F_ACC_TRUNC, fcpl, fapl),
+                          "%s: cannot be created", s->site.path);
 cleanup:
     charl__h5_close(&fcpl);
     charl__h5_close(&fapl);
@@ -199,9 +198,9 @@ static charl_status make_group(save *s, const char *path)
     charl_status st = CHARL_OK;
     hid_t group = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN(CHARL_ERR_DISK, group,
-                  H5Gcreate2(s->file, path, H5P_DEFAULT, s->gcpl, H5P_DEFAULT),
-                  "%s: group %s cannot be created", s->site.path, path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, group,
+                          H5Gcreate2(s->file, path, H5P_DEFAULT, s->gcpl, H5P_DEFAULT),
+                          "%s: group %s cannot be created", s->site.path, path);
 cleanup:
     charl__h5_close(&group);
     return st;
@@ -210,7 +209,6 @@ cleanup:
 static charl_status make_groups(save *s)
 {
     static const char *const always[] = {"config", "model", "optim", "state", "data"};
-    charl_status st = CHARL_OK;
 
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
         CHARL_TRY(make_group(s, always[i]));
@@ -226,8 +224,7 @@ static charl_status make_groups(save *s)
             CHARL_TRY(make_group(s, group));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Create dataset `path`, write it, and leave it open in *out for its attributes. */
@@ -242,19 +239,20 @@ static charl_status write_data(save *s, const char *path, const charl_checkpoint
     for (int i = 0; i < t->shape.ndim; i++) {
         dims[i] = (hsize_t)t->shape.dim[i];
     }
-    CHARL_TRY(charl__ckpt_type(t->dtype, &type));
-    CHARL_H5_OPEN(CHARL_ERR_NOMEM, space,
-                  t->shape.ndim ? H5Screate_simple(t->shape.ndim, dims, NULL)
-                                : H5Screate(H5S_SCALAR),
-                  "%s: shape of %s", s->site.path, path);
-    CHARL_H5_OPEN(CHARL_ERR_DISK, *out,
-                  H5Dcreate2(s->file, path, type, space, H5P_DEFAULT, s->dcpl, H5P_DEFAULT),
-                  "%s: %s cannot be created", s->site.path, path);
+    CHARL_TRY_CLEANUP(charl__ckpt_type(t->dtype, &type));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_NOMEM, space,
+                          t->shape.ndim ? H5Screate_simple(t->shape.ndim, dims, NULL)
+                                        : H5Screate(H5S_SCALAR),
+                          "%s: shape of %s", s->site.path, path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, *out,
+                          H5Dcreate2(s->file, path, type, space, H5P_DEFAULT, s->dcpl, H5P_DEFAULT),
+                          "%s: %s cannot be created", s->site.path, path);
     if (charl__ckpt_bytes(t->dtype, &t->shape) > 0) {
-        CHARL_H5(CHARL_ERR_DISK, H5Dwrite(*out, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->data),
-                 "%s: %s cannot be written", s->site.path, path);
+        CHARL_H5_CLEANUP(CHARL_ERR_DISK,
+                         H5Dwrite(*out, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->data),
+                         "%s: %s cannot be written", s->site.path, path);
     }
-    CHARL_TRY(charl__h5_io_check(&s->io, s->site.path, s->needed));
+    CHARL_TRY_CLEANUP(charl__h5_io_check(&s->io, s->site.path, s->needed));
 cleanup:
     charl__h5_close(&space);
     charl__h5_close(&type);
@@ -272,14 +270,14 @@ static charl_status write_tensor(save *s, const charl_checkpoint_tensor *given, 
     char text[CHARL__SHA256_TEXT];
 
     t.crc32c = charl__crc32c(0, t.data, bytes);
-    CHARL_TRY(charl__ckpt_line_format(&s->manifest, &t));
-    CHARL_TRY(charl__text_printf(&path, "/%s/%s", t.group, t.name));
-    CHARL_TRY(write_data(s, charl__text_string(&path), &t, &dataset));
-    CHARL_TRY(charl__h5_set_u32(&s->site, dataset, "crc32c", t.crc32c));
-    CHARL_TRY(charl__h5_set_u32(&s->site, dataset, "index", s->line));
+    CHARL_TRY_CLEANUP(charl__ckpt_line_format(&s->manifest, &t));
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "/%s/%s", t.group, t.name));
+    CHARL_TRY_CLEANUP(write_data(s, charl__text_string(&path), &t, &dataset));
+    CHARL_TRY_CLEANUP(charl__h5_set_u32(&s->site, dataset, "crc32c", t.crc32c));
+    CHARL_TRY_CLEANUP(charl__h5_set_u32(&s->site, dataset, "index", s->line));
     if (digest) {
-        CHARL_TRY(charl__h5_set_text(&s->site, dataset, "sha256",
-                                     charl__sha256_text(t.data, bytes, text)));
+        CHARL_TRY_CLEANUP(charl__h5_set_text(&s->site, dataset, "sha256",
+                                             charl__sha256_text(t.data, bytes, text)));
     }
     s->line++;
 cleanup:
@@ -296,9 +294,10 @@ static charl_status write_manifest(save *s)
         .dtype = CHARL_U8, .shape = {1, {(int64_t)s->manifest.length}}, .data = s->manifest.data};
     char text[CHARL__SHA256_TEXT];
 
-    CHARL_TRY(write_data(s, "/manifest", &t, &dataset));
-    CHARL_TRY(charl__h5_set_text(&s->site, dataset, "sha256",
-                                 charl__sha256_text(s->manifest.data, s->manifest.length, text)));
+    CHARL_TRY_CLEANUP(write_data(s, "/manifest", &t, &dataset));
+    CHARL_TRY_CLEANUP(
+        charl__h5_set_text(&s->site, dataset, "sha256",
+                           charl__sha256_text(s->manifest.data, s->manifest.length, text)));
 cleanup:
     charl__h5_close(&dataset);
     return st;
@@ -310,17 +309,20 @@ static charl_status write_field(save *s, const charl__ckpt_field *f)
     const charl_checkpoint_state *state = &s->c->state;
     hid_t group = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN(CHARL_ERR_DISK, group, H5Gopen2(s->file, f->group, H5P_DEFAULT), "%s: group %s",
-                  s->site.path, f->group);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, group, H5Gopen2(s->file, f->group, H5P_DEFAULT),
+                          "%s: group %s", s->site.path, f->group);
     switch (f->kind) {
     case CHARL__CKPT_I64:
-        CHARL_TRY(charl__h5_set_i64(&s->site, group, f->name, charl__ckpt_get_i64(state, f)));
+        CHARL_TRY_CLEANUP(
+            charl__h5_set_i64(&s->site, group, f->name, charl__ckpt_get_i64(state, f)));
         break;
     case CHARL__CKPT_F64:
-        CHARL_TRY(charl__h5_set_f64(&s->site, group, f->name, charl__ckpt_get_f64(state, f)));
+        CHARL_TRY_CLEANUP(
+            charl__h5_set_f64(&s->site, group, f->name, charl__ckpt_get_f64(state, f)));
         break;
     case CHARL__CKPT_STRING:
-        CHARL_TRY(charl__h5_set_text(&s->site, group, f->name, charl__ckpt_get_string(state, f)));
+        CHARL_TRY_CLEANUP(
+            charl__h5_set_text(&s->site, group, f->name, charl__ckpt_get_string(state, f)));
         break;
     }
 cleanup:
@@ -336,8 +338,6 @@ static bool is_set(const charl_checkpoint_state *state, const charl__ckpt_field 
 
 static charl_status write_attributes(save *s)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__h5_set_text(&s->site, s->file, "charl_format", "checkpoint"));
     CHARL_TRY(charl__h5_set_u32(&s->site, s->file, "charl_version", CHARL_CHECKPOINT_VERSION));
     for (int i = 0; i < charl__ckpt_n_fields; i++) {
@@ -348,8 +348,7 @@ static charl_status write_attributes(save *s)
         }
     }
     CHARL_TRY(charl__h5_set_u32(&s->site, s->file, "complete", 1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Write the whole file and close it. The driver's error outranks what HDF5 made of it. */
@@ -360,18 +359,18 @@ static charl_status write_file(save *s)
     const charl_checkpoint_tensor resolved = config_tensor("resolved", s->c->config_resolved);
     bool closed;
 
-    CHARL_TRY(create_file(s));
-    CHARL_TRY(make_groups(s));
-    CHARL_TRY(write_tensor(s, &text, true));
-    CHARL_TRY(write_tensor(s, &resolved, true));
+    CHARL_TRY_CLEANUP(create_file(s));
+    CHARL_TRY_CLEANUP(make_groups(s));
+    CHARL_TRY_CLEANUP(write_tensor(s, &text, true));
+    CHARL_TRY_CLEANUP(write_tensor(s, &resolved, true));
     for (int i = 0; i < s->n_schema; i++) {
-        CHARL_TRY(write_tensor(s, &s->schema[i], false));
+        CHARL_TRY_CLEANUP(write_tensor(s, &s->schema[i], false));
     }
     for (int64_t i = 0; i < s->c->n_tensors; i++) {
-        CHARL_TRY(write_tensor(s, &s->c->tensors[i], false));
+        CHARL_TRY_CLEANUP(write_tensor(s, &s->c->tensors[i], false));
     }
-    CHARL_TRY(write_manifest(s));
-    CHARL_TRY(write_attributes(s));
+    CHARL_TRY_CLEANUP(write_manifest(s));
+    CHARL_TRY_CLEANUP(write_attributes(s));
 cleanup:
     charl__h5_close(&s->dcpl);
     charl__h5_close(&s->gcpl);
@@ -397,7 +396,6 @@ static charl_status verify_written(const char *temp, void *user)
         CHARL_FAIL(CHARL_ERR_DISK, "read back after writing: %s", charl_error_message());
     }
     CHARL_TRY(st);
-cleanup:
     return st;
 }
 
@@ -412,19 +410,20 @@ charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c)
     if (!copy.state.writer) {
         copy.state.writer = "charl " CHARL_VERSION;
     }
-    CHARL_TRY(check(&copy));
+    CHARL_TRY_CLEANUP(check(&copy));
     if (copy.schema) {
-        CHARL_TRY(charl__schema_check(copy.schema, path, CHARL_ERR_INVALID));
-        CHARL_TRY(charl__ckpt_schema_tensors(copy.schema, &s.description, s.schema, &s.n_schema));
+        CHARL_TRY_CLEANUP(charl__schema_check(copy.schema, path, CHARL_ERR_INVALID));
+        CHARL_TRY_CLEANUP(
+            charl__ckpt_schema_tensors(copy.schema, &s.description, s.schema, &s.n_schema));
     }
     s.needed = estimate(&s);
-    CHARL_TRY(check_space(path, s.needed));
-    CHARL_TRY(charl__commit_begin(path, &commit));
+    CHARL_TRY_CLEANUP(check_space(path, s.needed));
+    CHARL_TRY_CLEANUP(charl__commit_begin(path, &commit));
     s.io.fd = commit.fd;
     s.temp = commit.temp;
     s.site = (charl__h5_site){CHARL_ERR_DISK, path};
-    CHARL_TRY(write_file(&s));
-    CHARL_TRY(charl__commit_end(&commit, verify_written, &s));
+    CHARL_TRY_CLEANUP(write_file(&s));
+    CHARL_TRY_CLEANUP(charl__commit_end(&commit, verify_written, &s));
 cleanup:
     charl__commit_fini(&commit);
     charl__text_fini(&s.manifest);

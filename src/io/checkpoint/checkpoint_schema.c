@@ -21,8 +21,6 @@ enum { LISTS = sizeof lists / sizeof lists[0] };
 
 static charl_status describe(const charl_data_schema *s, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__text_printf(out, "kind %s\nx_dtype %s\nx_shape ",
                                  charl_dataset_kind_name(s->kind), charl_dtype_name(s->x_dtype)));
     CHARL_TRY(charl__ckpt_shape_format(out, &s->x_shape));
@@ -30,8 +28,7 @@ static charl_status describe(const charl_data_schema *s, charl__text *out)
     CHARL_TRY(charl__ckpt_shape_format(out, &s->y_shape));
     CHARL_TRY(charl__text_printf(out, "\nclasses %lld\nlayout %s\nfit %s\ntokenizer %s\n",
                                  (long long)s->classes, s->layout, s->fit, s->tokenizer_kind));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_checkpoint_tensor tensor(const char *name, charl_dtype dtype, int64_t n,
@@ -45,8 +42,6 @@ charl_status charl__ckpt_schema_tensors(const charl_data_schema *s, charl__text 
                                         charl_checkpoint_tensor out[CHARL__CKPT_SCHEMA_MOST],
                                         int *n)
 {
-    charl_status st = CHARL_OK;
-
     *n = 0;
     CHARL_TRY(describe(s, description));
     out[(*n)++] = tensor("description", CHARL_U8, (int64_t)description->length, description->data);
@@ -67,8 +62,7 @@ charl_status charl__ckpt_schema_tensors(const charl_data_schema *s, charl__text 
 
         out[(*n)++] = tensor("tokenizer", CHARL_U32, count, learnt);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The value of line "key value\n" at *at, which moves to the next line; NULL when there is no such
@@ -91,7 +85,6 @@ static charl_status parse_description(const char *path, char *text, charl_data_s
     static const char *const keys[] = {"kind",    "x_dtype", "x_shape", "y_dtype",  "y_shape",
                                        "classes", "layout",  "fit",     "tokenizer"};
     enum { KEYS = sizeof keys / sizeof keys[0] };
-    charl_status st = CHARL_OK;
     char *value[KEYS], *end = NULL;
 
     for (int i = 0; i < KEYS; i++) {
@@ -114,13 +107,11 @@ static charl_status parse_description(const char *path, char *text, charl_data_s
         *to = NULL;
         CHARL_TRY(charl_strdup(value[i], to));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status load_list(const char *path, const charl_checkpoint_tensor *t, char **out)
 {
-    charl_status st = CHARL_OK;
     const char *text = t->data;
     char *copy = NULL;
 
@@ -130,14 +121,12 @@ static charl_status load_list(const char *path, const charl_checkpoint_tensor *t
     CHARL_TRY(charl_strdup(text, &copy));
     charl_free(*out);
     *out = copy;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status load_stats(const char *path, const charl_checkpoint_tensor *t,
                                charl_data_schema *s, float **out)
 {
-    charl_status st = CHARL_OK;
     const float *other = out == &s->std ? s->mean : s->std;
 
     CHARL_REQUIRE(t->dtype == CHARL_F32 && t->shape.ndim == 1 && !*out &&
@@ -146,8 +135,7 @@ static charl_status load_stats(const char *path, const charl_checkpoint_tensor *
     s->n_stats = t->shape.dim[0];
     CHARL_TRY(charl_alloc_array(s->n_stats + 1, sizeof **out, out));
     memcpy(*out, t->data, (size_t)s->n_stats * sizeof **out);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status load_tokenizer(const char *path, const charl_checkpoint_tensor *t,
@@ -164,15 +152,12 @@ static charl_status load_tokenizer(const char *path, const charl_checkpoint_tens
     CHARL_REQUIRE(st != CHARL_ERR_DATA, CHARL_ERR_CHECKPOINT, "%s: /schema/tokenizer: %s", path,
                   charl_error_message());
     CHARL_TRY(st);
-cleanup:
     return st;
 }
 
 static charl_status load_one(const char *path, const charl_checkpoint_tensor *t,
                              charl_data_schema *s)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < LISTS; i++) {
         if (strcmp(t->name, lists[i].name) == 0) {
             return load_list(path, t, (char **)(void *)((char *)s + lists[i].offset));
@@ -189,8 +174,7 @@ static charl_status load_one(const char *path, const charl_checkpoint_tensor *t,
     }
     CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s: /schema/%s is not expected in a checkpoint", path,
                t->name);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__ckpt_schema_load(const char *path, const charl_checkpoint_tensor *tensors,
@@ -201,17 +185,17 @@ charl_status charl__ckpt_schema_load(const char *path, const charl_checkpoint_te
     char *description = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl__schema_new(&s));
-    CHARL_REQUIRE(strcmp(tensors[0].name, "description") == 0, CHARL_ERR_CHECKPOINT,
-                  "%s: /schema does not begin with its description", path);
-    CHARL_TRY(load_list(path, &tensors[0], &description));
-    CHARL_TRY(parse_description(path, description, s));
+    CHARL_TRY_CLEANUP(charl__schema_new(&s));
+    CHARL_REQUIRE_CLEANUP(strcmp(tensors[0].name, "description") == 0, CHARL_ERR_CHECKPOINT,
+                          "%s: /schema does not begin with its description", path);
+    CHARL_TRY_CLEANUP(load_list(path, &tensors[0], &description));
+    CHARL_TRY_CLEANUP(parse_description(path, description, s));
     for (int i = 1; i < n; i++) {
-        CHARL_TRY(load_one(path, &tensors[i], s));
+        CHARL_TRY_CLEANUP(load_one(path, &tensors[i], s));
     }
-    CHARL_REQUIRE(!s->mean == !s->std, CHARL_ERR_CHECKPOINT,
-                  "%s: /schema has a mean or a std without the other", path);
-    CHARL_TRY(charl__schema_check(s, path, CHARL_ERR_CHECKPOINT));
+    CHARL_REQUIRE_CLEANUP(!s->mean == !s->std, CHARL_ERR_CHECKPOINT,
+                          "%s: /schema has a mean or a std without the other", path);
+    CHARL_TRY_CLEANUP(charl__schema_check(s, path, CHARL_ERR_CHECKPOINT));
     *out = s;
     s = NULL;
 cleanup:

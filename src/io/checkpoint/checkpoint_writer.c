@@ -38,7 +38,6 @@ typedef struct bump {
 
 charl_status charl_checkpoint_writer_create(bool background, charl_checkpoint_writer **out)
 {
-    charl_status st = CHARL_OK;
     charl_checkpoint_writer *w = NULL;
 
     *out = NULL;
@@ -46,8 +45,7 @@ charl_status charl_checkpoint_writer_create(bool background, charl_checkpoint_wr
     w->background = background && charl__h5_is_thread_safe();
     atomic_init(&w->done, false);
     *out = w;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static const void *take(bump *b, const void *data, size_t bytes)
@@ -119,7 +117,6 @@ static void *run(void *user)
 /* Start run() in a thread that takes no signals: they belong to the thread that waits for them. */
 static charl_status start(charl_checkpoint_writer *w)
 {
-    charl_status st = CHARL_OK;
     sigset_t all, before;
     int err;
 
@@ -133,14 +130,12 @@ static charl_status start(charl_checkpoint_writer *w)
         CHARL_FAIL(CHARL_ERR_NOMEM, "no thread for saving a checkpoint (error %d)", err);
     }
     w->threaded = true;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_checkpoint_writer_begin(charl_checkpoint_writer *w, const char *path,
                                            const charl_checkpoint *c)
 {
-    charl_status st = CHARL_OK;
     bump b = {0};
 
     CHARL_REQUIRE(!w->busy, CHARL_ERR_INVALID, "the last save has not been collected");
@@ -152,7 +147,7 @@ charl_status charl_checkpoint_writer_begin(charl_checkpoint_writer *w, const cha
         w->copy = *c;
         run(w);
         w->busy = true;
-        goto cleanup;
+        return CHARL_OK;
     }
     charl_data_schema_destroy(w->schema);
     w->schema = NULL;
@@ -171,14 +166,11 @@ charl_status charl_checkpoint_writer_begin(charl_checkpoint_writer *w, const cha
     snapshot(&b, w, path, c);
     CHARL_TRY(start(w));
     w->busy = true;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_checkpoint_writer_wait(charl_checkpoint_writer *w)
 {
-    charl_status st = CHARL_OK;
-
     if (w->threaded) {
         pthread_join(w->thread, NULL);
         charl__drop();
@@ -188,20 +180,16 @@ charl_status charl_checkpoint_writer_wait(charl_checkpoint_writer *w)
         w->busy = false;
         CHARL_REQUIRE(w->result == CHARL_OK, w->result, "%s", w->message);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_checkpoint_writer_poll(charl_checkpoint_writer *w, bool *done)
 {
-    charl_status st = CHARL_OK;
-
     *done = !w->busy || atomic_load(&w->done);
     if (*done) {
         CHARL_TRY(charl_checkpoint_writer_wait(w));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl_checkpoint_writer_destroy(charl_checkpoint_writer *w)

@@ -21,13 +21,11 @@ typedef struct step_list {
 
 charl_status charl_run_path(const char *dir, int64_t step, char **out)
 {
-    charl_status st = CHARL_OK;
     char rest[64];
 
     snprintf(rest, sizeof rest, "checkpoints/step-%08lld.h5", (long long)step);
     CHARL_TRY(charl__commit_join(dir, rest, out));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The step of a file of exactly the name that charl_run_path gives, or -1. */
@@ -58,8 +56,6 @@ static int ascending(const void *a, const void *b)
 
 static charl_status add_step(step_list *list, int64_t step)
 {
-    charl_status st = CHARL_OK;
-
     if (list->count == list->capacity) {
         const int64_t capacity = list->capacity ? 2 * list->capacity : 32;
 
@@ -67,8 +63,7 @@ static charl_status add_step(step_list *list, int64_t step)
         list->capacity = capacity;
     }
     list->steps[list->count++] = step;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The steps of `dir`/checkpoints; none where there is no such directory. list->steps is the
@@ -80,23 +75,23 @@ static charl_status list_steps(const char *dir, step_list *list)
     DIR *d = NULL;
 
     *list = (step_list){0};
-    CHARL_TRY(charl__commit_join(dir, "checkpoints", &path));
-    CHARL_TRY(charl__acquire("directory"));
+    CHARL_TRY_CLEANUP(charl__commit_join(dir, "checkpoints", &path));
+    CHARL_TRY_CLEANUP(charl__acquire("directory"));
     d = opendir(path);
     if (!d) {
         const int err = errno;
 
         charl__drop();
-        CHARL_REQUIRE(err != EMFILE && err != ENFILE && err != ENOMEM, CHARL_ERR_NOMEM,
-                      "%s: cannot be listed: too many open files or no memory", path);
-        CHARL_REQUIRE(err == ENOENT, CHARL_ERR_CHECKPOINT, "%s: cannot be listed", path);
+        CHARL_REQUIRE_CLEANUP(err != EMFILE && err != ENFILE && err != ENOMEM, CHARL_ERR_NOMEM,
+                              "%s: cannot be listed: too many open files or no memory", path);
+        CHARL_REQUIRE_CLEANUP(err == ENOENT, CHARL_ERR_CHECKPOINT, "%s: cannot be listed", path);
         goto cleanup;
     }
     for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
         const int64_t step = parse_name(e->d_name);
 
         if (step >= 0) {
-            CHARL_TRY(add_step(list, step));
+            CHARL_TRY_CLEANUP(add_step(list, step));
         }
     }
     if (list->count > 0) {
@@ -120,11 +115,11 @@ charl_status charl_run_verify(const char *path, int64_t step)
     charl_status st = CHARL_OK;
     charl_checkpoint_reader *r = NULL;
 
-    CHARL_TRY(charl_checkpoint_verify(path));
-    CHARL_TRY(charl_checkpoint_open(path, &r));
-    CHARL_REQUIRE(charl_checkpoint_get_state(r)->step == step, CHARL_ERR_CHECKPOINT,
-                  "%s: holds step %lld, not the one of its name", path,
-                  (long long)charl_checkpoint_get_state(r)->step);
+    CHARL_TRY_CLEANUP(charl_checkpoint_verify(path));
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
+    CHARL_REQUIRE_CLEANUP(charl_checkpoint_get_state(r)->step == step, CHARL_ERR_CHECKPOINT,
+                          "%s: holds step %lld, not the one of its name", path,
+                          (long long)charl_checkpoint_get_state(r)->step);
 cleanup:
     charl_checkpoint_close(r);
     return st;
@@ -138,23 +133,23 @@ charl_status charl_run_find(const char *dir, int64_t before, charl_run_found *fo
     char *path = NULL;
 
     *found = (charl_run_found){.step = -1};
-    CHARL_TRY(list_steps(dir, &list));
+    CHARL_TRY_CLEANUP(list_steps(dir, &list));
     for (int64_t i = list.count - 1; i >= 0 && !found->path; i--) {
         if (list.steps[i] >= before) {
             continue;
         }
-        CHARL_TRY(charl_run_path(dir, list.steps[i], &path));
+        CHARL_TRY_CLEANUP(charl_run_path(dir, list.steps[i], &path));
         st = charl_run_verify(path, list.steps[i]);
         if (st == CHARL_ERR_CHECKPOINT) { /* damage; anything else says nothing about the file */
-            CHARL_TRY(charl__text_printf(&warning, "%s%s", warning.length ? "\n" : "",
-                                         charl_error_message()));
+            CHARL_TRY_CLEANUP(charl__text_printf(&warning, "%s%s", warning.length ? "\n" : "",
+                                                 charl_error_message()));
             found->n_refused++;
             charl_free(path);
             path = NULL;
             st = CHARL_OK;
             continue;
         }
-        CHARL_TRY(st);
+        CHARL_TRY_CLEANUP(st);
         found->step = list.steps[i];
         found->path = path;
         path = NULL;
@@ -194,15 +189,15 @@ charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, i
     int64_t newer = 0; /* kept or not, of this history */
     int count = 0;
 
-    CHARL_TRY(charl__commit_join(dir, "checkpoints", &folder));
-    CHARL_TRY(list_steps(dir, &list));
+    CHARL_TRY_CLEANUP(charl__commit_join(dir, "checkpoints", &folder));
+    CHARL_TRY_CLEANUP(list_steps(dir, &list));
     for (int64_t i = list.count - 1; i >= 0; i--) {
         const int64_t step = list.steps[i];
 
         if (!keeps(policy, step, newer)) {
-            CHARL_TRY(charl_run_path(dir, step, &path));
+            CHARL_TRY_CLEANUP(charl_run_path(dir, step, &path));
             if (unlink(path) != 0 && errno != ENOENT) {
-                CHARL_TRY(charl__disk_error(path, "unlink", errno, -1));
+                CHARL_TRY_CLEANUP(charl__disk_error(path, "unlink", errno, -1));
             }
             charl_free(path);
             path = NULL;
@@ -211,7 +206,7 @@ charl_status charl_run_retain(const char *dir, const charl_run_policy *policy, i
         newer += step <= policy->step ? 1 : 0;
     }
     if (count > 0) {
-        CHARL_TRY(charl__commit_sync_dir(folder));
+        CHARL_TRY_CLEANUP(charl__commit_sync_dir(folder));
     }
 cleanup:
     charl_free(list.steps);
@@ -232,26 +227,26 @@ charl_status charl_run_link(const char *dir, const char *name, int64_t step)
     char rest[96];
     struct stat s;
 
-    CHARL_TRY(charl__commit_join(dir, name, &path));
-    CHARL_REQUIRE(lstat(path, &s) != 0 || S_ISLNK(s.st_mode), CHARL_ERR_DISK,
-                  "%s: exists and is not a symbolic link", path);
+    CHARL_TRY_CLEANUP(charl__commit_join(dir, name, &path));
+    CHARL_REQUIRE_CLEANUP(lstat(path, &s) != 0 || S_ISLNK(s.st_mode), CHARL_ERR_DISK,
+                          "%s: exists and is not a symbolic link", path);
     snprintf(rest, sizeof rest, ".link.%ld", (long)getpid());
-    CHARL_TRY(charl__commit_join(dir, rest, &temp));
-    CHARL_TRY(charl_run_path(dir, step, &target));
+    CHARL_TRY_CLEANUP(charl__commit_join(dir, rest, &temp));
+    CHARL_TRY_CLEANUP(charl_run_path(dir, step, &target));
     if (unlink(temp) != 0 && errno != ENOENT) {
-        CHARL_TRY(charl__disk_error(temp, "unlink", errno, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(temp, "unlink", errno, -1));
     }
     /* relative to the run directory, so that it can be moved */
     if (symlink(target + strlen(dir) + 1, temp) != 0) {
-        CHARL_TRY(charl__disk_error(temp, "symlink", errno, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(temp, "symlink", errno, -1));
     }
     if (rename(temp, path) != 0) {
         const int err = errno;
 
         unlink(temp);
-        CHARL_TRY(charl__disk_error(path, "rename", err, -1));
+        CHARL_TRY_CLEANUP(charl__disk_error(path, "rename", err, -1));
     }
-    CHARL_TRY(charl__commit_sync_dir(dir));
+    CHARL_TRY_CLEANUP(charl__commit_sync_dir(dir));
 cleanup:
     charl_free(target);
     charl_free(temp);

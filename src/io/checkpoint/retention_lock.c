@@ -36,7 +36,7 @@ static charl_status make_dirs(const char *dir)
     char *parent = NULL;
     struct stat s;
 
-    CHARL_TRY(charl_strdup(dir, &path));
+    CHARL_TRY_CLEANUP(charl_strdup(dir, &path));
     for (char *p = path + 1; p[-1]; p++) {
         const char was = *p;
 
@@ -45,17 +45,17 @@ static charl_status make_dirs(const char *dir)
         }
         *p = '\0';
         if (mkdir(path, 0777) == 0) {
-            CHARL_TRY(charl__commit_dir(path, &parent));
-            CHARL_TRY(charl__commit_sync_dir(parent));
+            CHARL_TRY_CLEANUP(charl__commit_dir(path, &parent));
+            CHARL_TRY_CLEANUP(charl__commit_sync_dir(parent));
             charl_free(parent);
             parent = NULL;
         } else if (errno != EEXIST) {
-            CHARL_TRY(charl__disk_error(path, "mkdir", errno, -1));
+            CHARL_TRY_CLEANUP(charl__disk_error(path, "mkdir", errno, -1));
         }
         *p = was;
     }
-    CHARL_REQUIRE(stat(dir, &s) == 0 && S_ISDIR(s.st_mode), CHARL_ERR_DISK,
-                  "%s: is not a directory", dir);
+    CHARL_REQUIRE_CLEANUP(stat(dir, &s) == 0 && S_ISDIR(s.st_mode), CHARL_ERR_DISK,
+                          "%s: is not a directory", dir);
 cleanup:
     charl_free(parent);
     charl_free(path);
@@ -65,8 +65,6 @@ cleanup:
 /* Open and count a descriptor. errno says why not. */
 static charl_status open_counted(const char *path, int flags, int *fd)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__acquire("file descriptor"));
     *fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (*fd < 0) {
@@ -77,8 +75,7 @@ static charl_status open_counted(const char *path, int flags, int *fd)
                       "%s: is a symbolic link, which is not followed; HINT remove it", path);
         CHARL_TRY(charl__disk_error(path, "open", err, -1));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void close_counted(int *fd)
@@ -103,7 +100,6 @@ static int take_lock(int fd)
 /* Who holds the directory, from the text of .lock: "process 123 on host since ..." */
 static charl_status refuse(const charl_run *run)
 {
-    charl_status st = CHARL_OK;
     char text[HOLDER_BYTES];
     const int fd = open(run->lock_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
@@ -115,13 +111,11 @@ static charl_status refuse(const charl_run *run)
     text[strcspn(text, "\n")] = '\0';
     CHARL_FAIL(CHARL_ERR_DISK, "%s: is in use by another job: %s", run->dir,
                text[0] ? text : "it has not said which");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status sign(const charl_run *run)
 {
-    charl_status st = CHARL_OK;
     char host[256], since[CHARL__CLOCK_TEXT], text[HOLDER_BYTES];
     int n;
 
@@ -134,8 +128,7 @@ static charl_status sign(const charl_run *run)
     if (ftruncate(run->lock_fd, 0) != 0 || pwrite(run->lock_fd, text, (size_t)n, 0) != n) {
         CHARL_TRY(charl__disk_error(run->lock_path, "write", errno ? errno : ENOSPC, n));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether `path` itself, not what a link in its place leads to, is the open file. */
@@ -156,21 +149,21 @@ static charl_status lock_file(charl_run *run)
 
     do { /* again if a job that was just ending has removed it meanwhile */
         close_counted(&run->lock_fd);
-        CHARL_TRY(open_counted(run->lock_path, O_RDWR | O_CREAT, &run->lock_fd));
-        CHARL_REQUIRE(fstat(run->lock_fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink <= 1,
-                      CHARL_ERR_DISK,
-                      "%s: is not a file of its own, and would be overwritten; HINT remove it",
-                      run->lock_path);
+        CHARL_TRY_CLEANUP(open_counted(run->lock_path, O_RDWR | O_CREAT, &run->lock_fd));
+        CHARL_REQUIRE_CLEANUP(
+            fstat(run->lock_fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink <= 1, CHARL_ERR_DISK,
+            "%s: is not a file of its own, and would be overwritten; HINT remove it",
+            run->lock_path);
         err = take_lock(run->lock_fd);
         if (err == EWOULDBLOCK) {
-            CHARL_TRY(refuse(run));
+            CHARL_TRY_CLEANUP(refuse(run));
         }
     } while (!is_same(run->lock_path, run->lock_fd));
     if (err) {
         run->note = "the file system of the run directory has no locks: make sure that no other "
                     "job writes to it";
     }
-    CHARL_TRY(sign(run));
+    CHARL_TRY_CLEANUP(sign(run));
 cleanup:
     if (st != CHARL_OK) {
         close_counted(&run->lock_fd);
@@ -180,8 +173,6 @@ cleanup:
 
 static charl_status lock(charl_run *run)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__acquire("file descriptor"));
     run->dir_fd = open(run->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (run->dir_fd < 0) {
@@ -194,13 +185,11 @@ static charl_status lock(charl_run *run)
         CHARL_TRY(refuse(run));
     }
     CHARL_TRY(lock_file(run));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_run_check(charl_run *run)
 {
-    charl_status st = CHARL_OK;
     struct stat named, opened;
 
     CHARL_REQUIRE(stat(run->dir, &named) == 0 && fstat(run->dir_fd, &opened) == 0 &&
@@ -212,8 +201,7 @@ charl_status charl_run_check(charl_run *run)
     if (!is_same(run->lock_path, run->lock_fd)) {
         CHARL_TRY(lock_file(run));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_run_open(const char *dir, charl_run **out)
@@ -223,19 +211,19 @@ charl_status charl_run_open(const char *dir, charl_run **out)
     char *folder = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE(dir[0], CHARL_ERR_INVALID, "the run directory has no name");
-    CHARL_TRY(charl_alloc(sizeof *run, &run));
+    CHARL_REQUIRE_CLEANUP(dir[0], CHARL_ERR_INVALID, "the run directory has no name");
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *run, &run));
     run->dir_fd = run->lock_fd = -1;
     run->note = "";
-    CHARL_TRY(charl_strdup(dir, &run->dir));
-    CHARL_TRY(charl__commit_join(dir, ".lock", &run->lock_path));
-    CHARL_TRY(charl__commit_join(dir, "checkpoints", &folder));
-    CHARL_TRY(make_dirs(folder));
-    CHARL_TRY(lock(run));
-    CHARL_TRY(charl__commit_sweep(folder, !run->note[0], NULL));
-    CHARL_TRY(charl__commit_sweep(dir, !run->note[0], NULL));
-    CHARL_TRY(charl__commit_probe(folder));
-    CHARL_TRY(charl__commit_probe(dir));
+    CHARL_TRY_CLEANUP(charl_strdup(dir, &run->dir));
+    CHARL_TRY_CLEANUP(charl__commit_join(dir, ".lock", &run->lock_path));
+    CHARL_TRY_CLEANUP(charl__commit_join(dir, "checkpoints", &folder));
+    CHARL_TRY_CLEANUP(make_dirs(folder));
+    CHARL_TRY_CLEANUP(lock(run));
+    CHARL_TRY_CLEANUP(charl__commit_sweep(folder, !run->note[0], NULL));
+    CHARL_TRY_CLEANUP(charl__commit_sweep(dir, !run->note[0], NULL));
+    CHARL_TRY_CLEANUP(charl__commit_probe(folder));
+    CHARL_TRY_CLEANUP(charl__commit_probe(dir));
     *out = run;
     run = NULL;
 cleanup:

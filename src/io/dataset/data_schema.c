@@ -39,9 +39,9 @@ charl_status charl__schema_new(charl_data_schema **out)
     charl_data_schema *s = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *s, &s));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
     for (int i = 0; i < TEXTS; i++) {
-        CHARL_TRY(charl_strdup("", text_of(s, i)));
+        CHARL_TRY_CLEANUP(charl_strdup("", text_of(s, i)));
     }
     *out = s;
     s = NULL;
@@ -66,20 +66,16 @@ void charl_data_schema_destroy(charl_data_schema *s)
 
 static charl_status set_text(const char *text, char **out)
 {
-    charl_status st = CHARL_OK;
     char *copy = NULL;
 
     CHARL_TRY(charl_strdup(text, &copy));
     charl_free(*out);
     *out = copy;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status set_stats(charl_data_schema *s, int64_t n, const float *mean, const float *std)
 {
-    charl_status st = CHARL_OK;
-
     s->n_stats = n;
     if (n == 0) {
         return CHARL_OK;
@@ -88,8 +84,7 @@ static charl_status set_stats(charl_data_schema *s, int64_t n, const float *mean
     CHARL_TRY(charl_alloc_array(n, sizeof *s->std, &s->std));
     memcpy(s->mean, mean, (size_t)n * sizeof *mean);
     memcpy(s->std, std, (size_t)n * sizeof *std);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, const float *mean,
@@ -101,24 +96,24 @@ charl_status charl_data_schema_create(const charl_dataset *ds, int64_t n_stats, 
 
     *out = NULL;
     charl_dataset_get_info(ds, &info);
-    CHARL_TRY(charl__schema_new(&s));
+    CHARL_TRY_CLEANUP(charl__schema_new(&s));
     s->kind = info.kind;
     s->x_dtype = info.x_dtype;
     s->x_shape = info.x_shape;
     s->y_dtype = info.y_dtype;
     s->y_shape = info.y_shape;
     s->classes = info.classes;
-    CHARL_TRY(set_text(info.class_names, &s->class_names));
-    CHARL_TRY(set_text(info.columns, &s->columns));
-    CHARL_TRY(set_text(info.targets, &s->targets));
-    CHARL_TRY(set_text(info.layout, &s->layout));
-    CHARL_TRY(set_text(info.fit, &s->fit));
-    CHARL_TRY(set_text(info.tokenizer, &s->tokenizer_kind));
-    CHARL_TRY(set_stats(s, n_stats, mean, std));
+    CHARL_TRY_CLEANUP(set_text(info.class_names, &s->class_names));
+    CHARL_TRY_CLEANUP(set_text(info.columns, &s->columns));
+    CHARL_TRY_CLEANUP(set_text(info.targets, &s->targets));
+    CHARL_TRY_CLEANUP(set_text(info.layout, &s->layout));
+    CHARL_TRY_CLEANUP(set_text(info.fit, &s->fit));
+    CHARL_TRY_CLEANUP(set_text(info.tokenizer, &s->tokenizer_kind));
+    CHARL_TRY_CLEANUP(set_stats(s, n_stats, mean, std));
     if (info.kind == CHARL_DATASET_TOKENS && info.tokenizer[0]) {
-        CHARL_TRY(charl_tokenizer_load(info.path, &s->tokenizer));
+        CHARL_TRY_CLEANUP(charl_tokenizer_load(info.path, &s->tokenizer));
     }
-    CHARL_TRY(charl__schema_check(s, info.path, CHARL_ERR_DATA));
+    CHARL_TRY_CLEANUP(charl__schema_check(s, info.path, CHARL_ERR_DATA));
     *out = s;
     s = NULL;
 cleanup:
@@ -134,7 +129,7 @@ charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_
     charl_data_schema *c = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl__schema_new(&c));
+    CHARL_TRY_CLEANUP(charl__schema_new(&c));
     c->kind = s->kind;
     c->x_dtype = s->x_dtype;
     c->x_shape = s->x_shape;
@@ -142,11 +137,11 @@ charl_status charl_data_schema_normalized(const charl_data_schema *s, int64_t n_
     c->y_shape = s->y_shape;
     c->classes = s->classes;
     for (int i = 0; i < TEXTS; i++) {
-        CHARL_TRY(set_text(get_text(s, i), text_of(c, i)));
+        CHARL_TRY_CLEANUP(set_text(get_text(s, i), text_of(c, i)));
     }
-    CHARL_TRY(set_stats(c, n_stats, mean, std));
+    CHARL_TRY_CLEANUP(set_stats(c, n_stats, mean, std));
     if (s->tokenizer) {
-        CHARL_TRY(charl_tokenizer_copy(s->tokenizer, &c->tokenizer));
+        CHARL_TRY_CLEANUP(charl_tokenizer_copy(s->tokenizer, &c->tokenizer));
     }
     *out = c;
     c = NULL;
@@ -197,7 +192,6 @@ charl_dataset_kind charl__dataset_kind_of(const char *name)
 
 charl_status charl__schema_check(const charl_data_schema *s, const char *path, charl_status code)
 {
-    charl_status st = CHARL_OK;
     const bool tokens = s->kind == CHARL_DATASET_TOKENS;
     const int64_t channels = s->x_shape.ndim > 0 ? s->x_shape.dim[0] : 1;
 
@@ -222,8 +216,7 @@ charl_status charl__schema_check(const charl_data_schema *s, const char *path, c
     CHARL_REQUIRE(!s->tokenizer ||
                       (tokens && charl_tokenizer_get_vocab(s->tokenizer) <= s->classes),
                   code, "%s: schema: the tokenizer does not fit the data", path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool same_floats(const float *a, const float *b, int64_t n)
@@ -234,13 +227,11 @@ static bool same_floats(const float *a, const float *b, int64_t n)
 charl_status charl__schema_diff(const charl_data_schema *a, const charl_data_schema *b,
                                 charl__text *out)
 {
-    charl_status st = CHARL_OK;
-
     if (!a || !b) {
         if (a || b) {
             CHARL_TRY(charl__text_printf(out, "schema: only in the %s\n", a ? "first" : "second"));
         }
-        goto cleanup;
+        return CHARL_OK;
     }
     if (a->kind != b->kind || a->x_dtype != b->x_dtype || a->y_dtype != b->y_dtype ||
         !charl_shape_equal(&a->x_shape, &b->x_shape) ||
@@ -263,6 +254,5 @@ charl_status charl__schema_diff(const charl_data_schema *a, const charl_data_sch
     if (!charl__tokenizer_equal(a->tokenizer, b->tokenizer)) {
         CHARL_TRY(charl__text_printf(out, "schema: the tokenizer differs\n"));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

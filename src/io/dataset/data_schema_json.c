@@ -10,25 +10,19 @@ enum { MOST_TOKENS = 8192 };
 
 static charl_status put_shape(charl__text *t, const char *key, const charl_shape *shape)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__text_printf(t, ",\"%s\":[", key));
     for (int i = 0; i < shape->ndim; i++) {
         CHARL_TRY(charl__text_printf(t, "%s%lld", i ? "," : "", (long long)shape->dim[i]));
     }
     CHARL_TRY(charl__text_printf(t, "]"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status put_text(charl__text *t, const char *key, const char *text)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__text_printf(t, ",\"%s\":", key));
     CHARL_TRY(charl__text_json(t, text));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status put_names(charl__text *t, const char *key, const char *names)
@@ -37,17 +31,17 @@ static charl_status put_names(charl__text *t, const char *key, const char *names
     const int64_t n = charl_names_count(names);
     charl__text name = {0};
 
-    CHARL_TRY(charl__text_printf(t, ",\"%s\":[", key));
+    CHARL_TRY_CLEANUP(charl__text_printf(t, ",\"%s\":[", key));
     for (int64_t i = 0; i < n; i++) {
         const size_t length = strcspn(names, "\n");
 
         charl__text_clear(&name);
-        CHARL_TRY(charl__text_append(&name, names, length));
-        CHARL_TRY(charl__text_printf(t, "%s", i ? "," : ""));
-        CHARL_TRY(charl__text_json(t, charl__text_string(&name)));
+        CHARL_TRY_CLEANUP(charl__text_append(&name, names, length));
+        CHARL_TRY_CLEANUP(charl__text_printf(t, "%s", i ? "," : ""));
+        CHARL_TRY_CLEANUP(charl__text_json(t, charl__text_string(&name)));
         names += length + (names[length] == '\n');
     }
-    CHARL_TRY(charl__text_printf(t, "]"));
+    CHARL_TRY_CLEANUP(charl__text_printf(t, "]"));
 cleanup:
     charl__text_fini(&name);
     return st;
@@ -55,40 +49,35 @@ cleanup:
 
 static charl_status put_floats(charl__text *t, const char *key, const float *values, int64_t n)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__text_printf(t, ",\"%s\":[", key));
     for (int64_t i = 0; i < n; i++) {
         CHARL_TRY(charl__text_printf(t, "%s%.9g", i ? "," : "", (double)values[i]));
     }
     CHARL_TRY(charl__text_printf(t, "]"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status put_tokenizer(charl__text *t, const charl_data_schema *s)
 {
-    charl_status st = CHARL_OK;
     int64_t n = 0;
     const uint32_t *learnt = s->tokenizer ? charl__tokenizer_learnt(s->tokenizer, &n) : NULL;
 
     CHARL_TRY(put_text(t, "tokenizer", s->tokenizer_kind));
     if (!s->tokenizer) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (charl_tokenizer_get_vocab(s->tokenizer) > MOST_TOKENS) {
         CHARL_TRY(put_text(t, "tokenizer_note",
                            "too large to be repeated here: it is in the charl checkpoint, under "
                            "/schema/tokenizer, and in the data set, under /tokenizer"));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__text_printf(t, ",\"tokenizer_learnt\":["));
     for (int64_t i = 0; i < n; i++) {
         CHARL_TRY(charl__text_printf(t, "%s%u", i ? "," : "", learnt[i]));
     }
     CHARL_TRY(charl__text_printf(t, "]"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_data_schema_print(const charl_data_schema *s, char **out)
@@ -97,21 +86,22 @@ charl_status charl_data_schema_print(const charl_data_schema *s, char **out)
     charl__text t = {0};
 
     *out = NULL;
-    CHARL_TRY(charl__text_printf(&t, "{\"kind\":\"%s\",\"x_dtype\":\"%s\",\"y_dtype\":\"%s\"",
-                                 charl_dataset_kind_name(s->kind), charl_dtype_name(s->x_dtype),
-                                 charl_dtype_name(s->y_dtype)));
-    CHARL_TRY(put_shape(&t, "x_shape", &s->x_shape));
-    CHARL_TRY(put_shape(&t, "y_shape", &s->y_shape));
-    CHARL_TRY(charl__text_printf(&t, ",\"classes\":%lld", (long long)s->classes));
-    CHARL_TRY(put_names(&t, "class_names", s->class_names));
-    CHARL_TRY(put_names(&t, "columns", s->columns));
-    CHARL_TRY(put_names(&t, "targets", s->targets));
-    CHARL_TRY(put_text(&t, "layout", s->layout));
-    CHARL_TRY(put_text(&t, "fit", s->fit));
-    CHARL_TRY(put_floats(&t, "mean", s->mean, s->n_stats));
-    CHARL_TRY(put_floats(&t, "std", s->std, s->n_stats));
-    CHARL_TRY(put_tokenizer(&t, s));
-    CHARL_TRY(charl__text_printf(&t, "}"));
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&t, "{\"kind\":\"%s\",\"x_dtype\":\"%s\",\"y_dtype\":\"%s\"",
+                           charl_dataset_kind_name(s->kind), charl_dtype_name(s->x_dtype),
+                           charl_dtype_name(s->y_dtype)));
+    CHARL_TRY_CLEANUP(put_shape(&t, "x_shape", &s->x_shape));
+    CHARL_TRY_CLEANUP(put_shape(&t, "y_shape", &s->y_shape));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, ",\"classes\":%lld", (long long)s->classes));
+    CHARL_TRY_CLEANUP(put_names(&t, "class_names", s->class_names));
+    CHARL_TRY_CLEANUP(put_names(&t, "columns", s->columns));
+    CHARL_TRY_CLEANUP(put_names(&t, "targets", s->targets));
+    CHARL_TRY_CLEANUP(put_text(&t, "layout", s->layout));
+    CHARL_TRY_CLEANUP(put_text(&t, "fit", s->fit));
+    CHARL_TRY_CLEANUP(put_floats(&t, "mean", s->mean, s->n_stats));
+    CHARL_TRY_CLEANUP(put_floats(&t, "std", s->std, s->n_stats));
+    CHARL_TRY_CLEANUP(put_tokenizer(&t, s));
+    CHARL_TRY_CLEANUP(charl__text_printf(&t, "}"));
     *out = charl__text_steal(&t);
 cleanup:
     charl__text_fini(&t);
@@ -136,7 +126,6 @@ static charl_status bad(const source *o, const char *key)
 
 static charl_status get_text(const source *o, const char *key, char **out)
 {
-    charl_status st = CHARL_OK;
     const char *text = json_string_value(json_object_get(o->root, key));
     char *copy = NULL;
 
@@ -146,8 +135,7 @@ static charl_status get_text(const source *o, const char *key, char **out)
     CHARL_TRY(charl_strdup(text, &copy));
     charl_free(*out);
     *out = copy;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status get_names(const source *o, const char *key, char **out)
@@ -167,9 +155,9 @@ static charl_status get_names(const source *o, const char *key, char **out)
             st = bad(o, key);
             goto cleanup;
         }
-        CHARL_TRY(charl__text_printf(&t, "%s%s", i ? "\n" : "", name));
+        CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s%s", i ? "\n" : "", name));
     }
-    CHARL_TRY(charl_strdup(charl__text_string(&t), &text));
+    CHARL_TRY_CLEANUP(charl_strdup(charl__text_string(&t), &text));
     charl_free(*out);
     *out = text;
 cleanup:
@@ -211,7 +199,6 @@ static charl_status get_shape(const source *o, const char *key, charl_shape *out
 
 static charl_status get_floats(const source *o, const char *key, float **out, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     const json_t *list = json_object_get(o->root, key);
 
     if (!json_is_array(list)) {
@@ -227,8 +214,7 @@ static charl_status get_floats(const source *o, const char *key, float **out, in
         }
         (*out)[i] = (float)json_number_value(value);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status get_tokenizer(const source *o, charl_data_schema *s)
@@ -242,7 +228,7 @@ static charl_status get_tokenizer(const source *o, charl_data_schema *s)
     if (!list) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl_alloc_array((int64_t)n, sizeof *learnt, &learnt));
+    CHARL_TRY_CLEANUP(charl_alloc_array((int64_t)n, sizeof *learnt, &learnt));
     for (size_t i = 0; i < n; i++) {
         const json_int_t v = json_integer_value(json_array_get(list, i));
 
@@ -261,7 +247,6 @@ cleanup:
 
 static charl_status read_object(const source *o, charl_data_schema *s)
 {
-    charl_status st = CHARL_OK;
     const char *kind = json_string_value(json_object_get(o->root, "kind"));
     const json_t *classes = json_object_get(o->root, "classes");
     int64_t n = 0;
@@ -288,8 +273,7 @@ static charl_status read_object(const source *o, charl_data_schema *s)
     }
     CHARL_TRY(get_tokenizer(o, s));
     CHARL_TRY(charl__schema_check(s, o->path, CHARL_ERR_CHECKPOINT));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_data_schema_parse(const char *path, const char *json, charl_data_schema **out)
@@ -300,10 +284,10 @@ charl_status charl_data_schema_parse(const char *path, const char *json, charl_d
     charl_data_schema *s = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE(json_is_object(o.root), CHARL_ERR_CHECKPOINT,
-                  "%s: charl.schema is not a JSON object", path);
-    CHARL_TRY(charl__schema_new(&s));
-    CHARL_TRY(read_object(&o, s));
+    CHARL_REQUIRE_CLEANUP(json_is_object(o.root), CHARL_ERR_CHECKPOINT,
+                          "%s: charl.schema is not a JSON object", path);
+    CHARL_TRY_CLEANUP(charl__schema_new(&s));
+    CHARL_TRY_CLEANUP(read_object(&o, s));
     *out = s;
     s = NULL;
 cleanup:
@@ -316,15 +300,12 @@ cleanup:
 
 charl_status charl_data_schema_parse(const char *path, const char *json, charl_data_schema **out)
 {
-    charl_status st = CHARL_OK;
-
     (void)json;
     *out = NULL;
     CHARL_FAIL(CHARL_ERR_CONFIG,
                "%s: this build cannot read JSON; HINT install libjansson-dev and build again",
                path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 #endif

@@ -26,7 +26,6 @@ const char *charl_split_name(charl_split split)
 
 static charl_status read_kind(charl_dataset *ds, hid_t root)
 {
-    charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DATA, ds->file.path};
     char text[32];
     int64_t version = 0;
@@ -46,8 +45,7 @@ static charl_status read_kind(charl_dataset *ds, hid_t root)
     ds->kind = charl__dataset_kind_of(text);
     CHARL_REQUIRE(ds->kind < CHARL_DATASET_KIND_COUNT, CHARL_ERR_DATA,
                   "%s: unknown kind \"%s\" (images, tokens, table or regression)", site.path, text);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_attributes(charl_dataset *ds)
@@ -57,19 +55,20 @@ static charl_status read_attributes(charl_dataset *ds)
     const char *count = NULL;
     hid_t root = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN(CHARL_ERR_DATA, root, H5Gopen2(ds->file.h5, "/", H5P_DEFAULT), "%s", site.path);
-    CHARL_TRY(read_kind(ds, root));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, root, H5Gopen2(ds->file.h5, "/", H5P_DEFAULT), "%s",
+                          site.path);
+    CHARL_TRY_CLEANUP(read_kind(ds, root));
     count = ds->kind == CHARL_DATASET_TOKENS ? "vocab" : "classes";
     if (charl__h5_has(root, count)) {
-        CHARL_TRY(charl__h5_get_i64(&site, root, count, &ds->classes));
-        CHARL_REQUIRE(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA,
-                      "%s: attribute %s is %lld", site.path, count, (long long)ds->classes);
+        CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, count, &ds->classes));
+        CHARL_REQUIRE_CLEANUP(ds->classes >= 0 && ds->classes <= INT32_MAX, CHARL_ERR_DATA,
+                              "%s: attribute %s is %lld", site.path, count, (long long)ds->classes);
     }
-    CHARL_TRY(charl__file_text(&ds->file, "/", "fit", &ds->fit));
-    CHARL_TRY(charl__file_names(&ds->file, "class_names", &ds->class_names));
-    CHARL_TRY(charl__file_names(&ds->file, "columns", &ds->columns));
-    CHARL_TRY(charl__file_names(&ds->file, "targets", &ds->targets));
-    CHARL_TRY(charl__file_text(&ds->file, "/", "tokenizer", &ds->tokenizer));
+    CHARL_TRY_CLEANUP(charl__file_text(&ds->file, "/", "fit", &ds->fit));
+    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "class_names", &ds->class_names));
+    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "columns", &ds->columns));
+    CHARL_TRY_CLEANUP(charl__file_names(&ds->file, "targets", &ds->targets));
+    CHARL_TRY_CLEANUP(charl__file_text(&ds->file, "/", "tokenizer", &ds->tokenizer));
 cleanup:
     charl__h5_close(&root);
     return st;
@@ -80,14 +79,13 @@ cleanup:
 static charl_status open_pair(charl_dataset *ds, charl_split split, const char *x, const char *y,
                               bool must, bool unlabelled)
 {
-    charl_status st = CHARL_OK;
     charl__array *pair = &ds->arrays[2 * split];
     charl__view *v = &ds->views[split];
     bool found = false;
 
     CHARL_TRY(charl__file_find(&ds->file, x, &found));
     if (!found && !must) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__array_init(&pair[0], &ds->file, x, CHARL__ROLE_SAMPLES));
     v->x = &pair[0];
@@ -97,7 +95,7 @@ static charl_status open_pair(charl_dataset *ds, charl_split split, const char *
         y = found ? y : NULL;
     }
     if (!y) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__array_init(&pair[1], &ds->file, y, CHARL__ROLE_TARGETS));
     v->y = &pair[1];
@@ -107,14 +105,11 @@ static charl_status open_pair(charl_dataset *ds, charl_split split, const char *
     if (v->y->item.ndim == 1 && v->y->item.dim[0] == 1 && v->y->dtype != CHARL_F32) {
         v->y->item.ndim = 0;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_own(charl_dataset *ds, bool unlabelled)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(read_attributes(ds));
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         const char *split = charl_split_name((charl_split)s);
@@ -127,13 +122,11 @@ static charl_status open_own(charl_dataset *ds, bool unlabelled)
         CHARL_TRY(open_pair(ds, (charl_split)s, x, tokens ? NULL : y, s == CHARL_SPLIT_TRAIN,
                             unlabelled));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options *opt)
 {
-    charl_status st = CHARL_OK;
     const charl__array *x = &ds->arrays[0];
     char names[2][CHARL__ARRAY_NAME];
     const char *given[2] = {opt->x, opt->y};
@@ -164,13 +157,11 @@ static charl_status open_foreign(charl_dataset *ds, const charl_dataset_options 
                                      (long long)x->item.dim[0], (long long)x->item.dim[1],
                                      (long long)x->item.dim[2]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_stats(charl_dataset *ds)
 {
-    charl_status st = CHARL_OK;
     const charl__array *x = ds->views[CHARL_SPLIT_TRAIN].x;
     int n_std = 0;
 
@@ -187,15 +178,13 @@ static charl_status read_stats(charl_dataset *ds)
                       CHARL_ERR_DATA, "%s: %s: mean or std of channel %d is not usable",
                       ds->file.path, x->name, i);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The splits must look alike; a validation set is cut off the end of the training rows where there
  * is none. */
 static charl_status make_views(charl_dataset *ds, const charl_dataset_options *opt)
 {
-    charl_status st = CHARL_OK;
     charl__view *train = &ds->views[CHARL_SPLIT_TRAIN];
     charl__view *val = &ds->views[CHARL_SPLIT_VAL];
 
@@ -226,15 +215,12 @@ static charl_status make_views(charl_dataset *ds, const charl_dataset_options *o
         val->items = val->rows = n;
         train->items = train->rows = train->items - n;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Windows that fit whatever the epoch's shift (training), or that tile the tokens (evaluation). */
 static charl_status count_windows(charl_dataset *ds)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(ds->window >= 1, CHARL_ERR_CONFIG, "%s: tokens need a window (got %lld)",
                   ds->file.path, (long long)ds->window);
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
@@ -250,8 +236,7 @@ static charl_status count_windows(charl_dataset *ds)
                       "%s: %s: %lld tokens are too few for windows of %lld", ds->file.path,
                       charl_split_name((charl_split)s), (long long)v->items, (long long)ds->window);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status find_classes(charl_dataset *ds, const charl_dataset_options *opt)
@@ -266,8 +251,8 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
         goto cleanup;
     }
     ds->classes = opt->classes > 0 ? opt->classes : ds->classes;
-    CHARL_REQUIRE(ds->classes <= INT32_MAX, CHARL_ERR_CONFIG, "%s: too many classes",
-                  ds->file.path);
+    CHARL_REQUIRE_CLEANUP(ds->classes <= INT32_MAX, CHARL_ERR_CONFIG, "%s: too many classes",
+                          ds->file.path);
     if (ds->classes > 0) {
         goto cleanup; /* labels are compared with it whenever they are read */
     }
@@ -275,7 +260,7 @@ static charl_status find_classes(charl_dataset *ds, const charl_dataset_options 
         int64_t n = 0;
 
         if (ds->views[s].x) {
-            CHARL_TRY(charl__view_count_classes(ds, &ds->views[s], &n));
+            CHARL_TRY_CLEANUP(charl__view_count_classes(ds, &ds->views[s], &n));
         }
         most = n > most ? n : most;
     }
@@ -287,8 +272,6 @@ cleanup:
 
 static charl_status open_all(charl_dataset *ds, const char *path, const charl_dataset_options *opt)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__file_init(&ds->file, path));
     if (opt->x) {
         CHARL_TRY(open_foreign(ds, opt));
@@ -304,8 +287,7 @@ static charl_status open_all(charl_dataset *ds, const char *path, const charl_da
     charl__file_seal(&ds->file, ds->arrays, 2 * CHARL_SPLIT_COUNT);
     CHARL_TRY(find_classes(ds, opt));
     CHARL_TRY(charl__dataset_identify(ds));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_dataset_open(const char *path, const charl_dataset_options *opt,
@@ -317,17 +299,17 @@ charl_status charl_dataset_open(const char *path, const charl_dataset_options *o
 
     *out = NULL;
     opt = opt ? opt : &none;
-    CHARL_REQUIRE(opt->val_split >= 0 && opt->val_split < 1, CHARL_ERR_CONFIG,
-                  "val_split must be at least 0 and less than 1, not %g", opt->val_split);
-    CHARL_REQUIRE(opt->classes >= 0, CHARL_ERR_CONFIG, "classes must not be negative");
-    CHARL_TRY(charl_alloc(sizeof *ds, &ds));
+    CHARL_REQUIRE_CLEANUP(opt->val_split >= 0 && opt->val_split < 1, CHARL_ERR_CONFIG,
+                          "val_split must be at least 0 and less than 1, not %g", opt->val_split);
+    CHARL_REQUIRE_CLEANUP(opt->classes >= 0, CHARL_ERR_CONFIG, "classes must not be negative");
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *ds, &ds));
     ds->file.fd = -1;
     ds->file.h5 = H5I_INVALID_HID;
     for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
         ds->arrays[i].dataset = H5I_INVALID_HID;
     }
     ds->window = opt->window;
-    CHARL_TRY(open_all(ds, path, opt));
+    CHARL_TRY_CLEANUP(open_all(ds, path, opt));
     *out = ds;
     ds = NULL;
 cleanup:

@@ -18,7 +18,6 @@ enum { MOST_SUMMED = 1024, MOST_CONVERTED = 256 };
 static charl_status read_bytes(const charl__file *f, const charl__array *a, int64_t offset,
                                size_t bytes, void *dst)
 {
-    charl_status st = CHARL_OK;
     unsigned char *p = dst;
     int64_t at = a->offset + offset;
 
@@ -40,8 +39,7 @@ static charl_status read_bytes(const charl__file *f, const charl__array *a, int6
         at += got;
         bytes -= (size_t)got;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static size_t block_bytes(const charl__array *a, int64_t block)
@@ -54,8 +52,6 @@ static size_t block_bytes(const charl__array *a, int64_t block)
 
 static charl_status compare_block(charl__file *f, charl__array *a, int64_t block, uint32_t crc)
 {
-    charl_status st = CHARL_OK;
-
     const int64_t item = (int64_t)a->item_bytes;
     const int64_t first = block * CHARL__BLOCK_BYTES / item;
     const int64_t last = (block * CHARL__BLOCK_BYTES + (int64_t)block_bytes(a, block) - 1) / item;
@@ -70,8 +66,7 @@ static charl_status compare_block(charl__file *f, charl__array *a, int64_t block
     CHARL_REQUIRE(crc == a->block_crc[block], CHARL_ERR_DATA,
                   "%s: %s: damaged: checksum of rows %lld to %lld is %08x, stored is %08x", f->path,
                   a->name, (long long)first, (long long)last, crc, a->block_crc[block]);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__array_check_block(charl__file *f, charl__array *a, int64_t block)
@@ -79,12 +74,12 @@ charl_status charl__array_check_block(charl__file *f, charl__array *a, int64_t b
     charl_status st = CHARL_OK;
     unsigned char *buffer = NULL;
 
-    CHARL_TRY(charl_alloc(CHARL__BLOCK_BYTES, &buffer));
-    CHARL_TRY(read_bytes(f, a, block * CHARL__BLOCK_BYTES, block_bytes(a, block), buffer));
+    CHARL_TRY_CLEANUP(charl_alloc(CHARL__BLOCK_BYTES, &buffer));
+    CHARL_TRY_CLEANUP(read_bytes(f, a, block * CHARL__BLOCK_BYTES, block_bytes(a, block), buffer));
     if (charl__fault("data.flip")) {
         buffer[0] ^= 1;
     }
-    CHARL_TRY(compare_block(f, a, block, charl__crc32c(0, buffer, block_bytes(a, block))));
+    CHARL_TRY_CLEANUP(compare_block(f, a, block, charl__crc32c(0, buffer, block_bytes(a, block))));
 cleanup:
     charl_free(buffer);
     return st;
@@ -93,16 +88,13 @@ cleanup:
 /* Two threads may check the same block at once: both find the same. */
 static charl_status check_blocks(charl__file *f, charl__array *a, int64_t first, int64_t last)
 {
-    charl_status st = CHARL_OK;
-
     for (int64_t b = first; b <= last; b++) {
         if (atomic_load(&a->block_state[b]) == CHARL__BLOCK_UNKNOWN) {
             CHARL_TRY(charl__array_check_block(f, a, b));
             atomic_store(&a->block_state[b], CHARL__BLOCK_CHECKED);
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void set_blocks(charl__array *a, int64_t first, int64_t last, unsigned state)
@@ -117,7 +109,6 @@ static void set_blocks(charl__array *a, int64_t first, int64_t last, unsigned st
 static charl_status read_checked(charl__file *f, charl__array *a, int64_t offset, int64_t bytes,
                                  void *dst)
 {
-    charl_status st = CHARL_OK;
     const int64_t first = offset / CHARL__BLOCK_BYTES;
     const int64_t last = (offset + bytes - 1) / CHARL__BLOCK_BYTES;
     int generation;
@@ -132,8 +123,7 @@ static charl_status read_checked(charl__file *f, charl__array *a, int64_t offset
         }
         set_blocks(a, first, last, CHARL__BLOCK_UNKNOWN);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_hdf5(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
@@ -155,15 +145,18 @@ static charl_status read_hdf5(charl__file *f, charl__array *a, int64_t first, in
     for (int i = 0; i < a->item.ndim; i++) {
         count[i + 1] = (hsize_t)a->item.dim[i];
     }
-    CHARL_H5_OPEN(CHARL_ERR_DATA, file_space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
-    CHARL_H5_OPEN(CHARL_ERR_DATA, mem_space, H5Screate_simple(a->item.ndim + 1, count, NULL),
-                  "%s: %s", f->path, a->name);
-    CHARL_H5(CHARL_ERR_DATA,
-             H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL), "%s: %s",
-             f->path, a->name);
-    CHARL_H5(CHARL_ERR_DATA, H5Dread(a->dataset, type, mem_space, file_space, H5P_DEFAULT, dst),
-             "%s: %s: rows %lld to %lld cannot be read", f->path, a->name, (long long)first,
-             (long long)(first + n - 1));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, file_space, H5Dget_space(a->dataset), "%s: %s", f->path,
+                          a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, mem_space,
+                          H5Screate_simple(a->item.ndim + 1, count, NULL), "%s: %s", f->path,
+                          a->name);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA,
+                     H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start, NULL, count, NULL),
+                     "%s: %s", f->path, a->name);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA,
+                     H5Dread(a->dataset, type, mem_space, file_space, H5P_DEFAULT, dst),
+                     "%s: %s: rows %lld to %lld cannot be read", f->path, a->name, (long long)first,
+                     (long long)(first + n - 1));
 cleanup:
     charl__h5_close(&mem_space);
     charl__h5_close(&file_space);
@@ -191,20 +184,17 @@ static int64_t find_nonfinite(const void *data, int64_t n)
 static charl_status check_finite(const charl__file *f, const charl__array *a, int64_t first,
                                  int64_t n, const void *data)
 {
-    charl_status st = CHARL_OK;
     const int64_t per_item = (int64_t)(a->item_bytes / sizeof(uint32_t));
     const int64_t at = find_nonfinite(data, n * per_item);
 
     CHARL_REQUIRE(at == n * per_item, CHARL_ERR_DATA,
                   "%s: %s: row %lld holds a NaN or an infinity (element %lld)", f->path, a->name,
                   (long long)(first + at / per_item), (long long)(at % per_item));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, int64_t n, void *dst)
 {
-    charl_status st = CHARL_OK;
     const int64_t offset = first * (int64_t)a->item_bytes;
     const int64_t bytes = n * (int64_t)a->item_bytes;
 
@@ -212,7 +202,7 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
                   "%s: %s: rows [%lld, +%lld) of %lld", f->path, a->name, (long long)first,
                   (long long)n, (long long)a->rows);
     if (n == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (a->offset >= 0 && a->n_blocks > 0) {
         CHARL_TRY(read_checked(f, a, offset, bytes, dst));
@@ -227,16 +217,13 @@ charl_status charl__array_read(charl__file *f, charl__array *a, int64_t first, i
         CHARL_TRY(check_finite(f, a, first, n, dst));
     }
     CHARL_TRY(charl__file_look(f, false));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The CRC of a block is accumulated over rows, because through HDF5 only whole rows can be read. */
 static charl_status fold_checksums(charl__file *f, charl__array *a, const unsigned char *p,
                                    int64_t at, int64_t bytes, uint32_t *crc)
 {
-    charl_status st = CHARL_OK;
-
     while (bytes > 0) {
         const int64_t block = at / CHARL__BLOCK_BYTES;
         const int64_t end = block * CHARL__BLOCK_BYTES + (int64_t)block_bytes(a, block);
@@ -251,8 +238,7 @@ static charl_status fold_checksums(charl__file *f, charl__array *a, const unsign
             *crc = 0;
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__array_verify(charl__file *f, charl__array *a)
@@ -263,20 +249,20 @@ charl_status charl__array_verify(charl__file *f, charl__array *a)
     const int64_t step = item < CHARL__BLOCK_BYTES ? CHARL__BLOCK_BYTES / item : 1;
     uint32_t crc = 0;
 
-    CHARL_TRY(charl_alloc_array(step, a->item_bytes, &buffer));
+    CHARL_TRY_CLEANUP(charl_alloc_array(step, a->item_bytes, &buffer));
     for (int64_t row = 0; row < a->rows; row += step) {
         const int64_t n = a->rows - row < step ? a->rows - row : step;
 
         if (a->offset >= 0) {
-            CHARL_TRY(read_bytes(f, a, row * item, (size_t)(n * item), buffer));
+            CHARL_TRY_CLEANUP(read_bytes(f, a, row * item, (size_t)(n * item), buffer));
         } else {
-            CHARL_TRY(read_hdf5(f, a, row, n, buffer));
+            CHARL_TRY_CLEANUP(read_hdf5(f, a, row, n, buffer));
         }
         if (a->n_blocks > 0) {
-            CHARL_TRY(fold_checksums(f, a, buffer, row * item, n * item, &crc));
+            CHARL_TRY_CLEANUP(fold_checksums(f, a, buffer, row * item, n * item, &crc));
         }
         if (a->dtype == CHARL_F32) {
-            CHARL_TRY(check_finite(f, a, row, n, buffer));
+            CHARL_TRY_CLEANUP(check_finite(f, a, row, n, buffer));
         }
     }
 cleanup:
@@ -342,14 +328,15 @@ static charl_status find_failure(charl__file *f, charl__array *a, const block_su
     const int64_t item = (int64_t)a->item_bytes;
     void *rows = NULL;
 
-    CHARL_TRY(charl_alloc_array(CHARL__BLOCK_BYTES / item + 2, a->item_bytes, &rows));
+    CHARL_TRY_CLEANUP(charl_alloc_array(CHARL__BLOCK_BYTES / item + 2, a->item_bytes, &rows));
     for (int64_t i = 0; i < s->taken; i++) {
         const int64_t begin = taken_block(s, i) * CHARL__BLOCK_BYTES;
         const int64_t last = begin + (int64_t)block_bytes(a, taken_block(s, i)) - 1;
 
-        CHARL_TRY(charl__array_read(f, a, begin / item, last / item - begin / item + 1, rows));
+        CHARL_TRY_CLEANUP(
+            charl__array_read(f, a, begin / item, last / item - begin / item + 1, rows));
     }
-    CHARL_FAIL(CHARL_ERR_IO, "%s: %s: could not be read at first", f->path, a->name);
+    CHARL_FAIL_CLEANUP(CHARL_ERR_IO, "%s: %s: could not be read at first", f->path, a->name);
 cleanup:
     charl_free(rows);
     return st;
@@ -363,14 +350,14 @@ static charl_status sum_bytes(charl__file *f, charl__array *a, uint32_t *out)
 
     s.blocks = (a->rows * (int64_t)a->item_bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
     s.taken = s.blocks < MOST_SUMMED ? s.blocks : MOST_SUMMED;
-    CHARL_TRY(charl_alloc_array(s.taken, sizeof *s.crc, &s.crc));
+    CHARL_TRY_CLEANUP(charl_alloc_array(s.taken, sizeof *s.crc, &s.crc));
     charl__parallel(s.taken, sum_block, &s);
     if (atomic_load(&s.failed)) {
-        CHARL_TRY(find_failure(f, a, &s));
+        CHARL_TRY_CLEANUP(find_failure(f, a, &s));
     }
     *out = charl__crc32c(0, s.crc, (size_t)s.taken * sizeof *s.crc);
     if (s.taken == s.blocks) {
-        CHARL_TRY(charl_alloc_array(s.blocks, sizeof *a->block_state, &a->block_state));
+        CHARL_TRY_CLEANUP(charl_alloc_array(s.blocks, sizeof *a->block_state, &a->block_state));
         set_blocks(a, 0, s.blocks - 1, CHARL__BLOCK_CHECKED);
         a->block_crc = s.crc;
         a->n_blocks = s.blocks;
@@ -398,12 +385,12 @@ static charl_status sum_rows(charl__file *f, charl__array *a, uint32_t *out)
                 ? pieces
                 : MOST_CONVERTED * CHARL__BLOCK_BYTES / (step * item);
     taken = taken < 2 && pieces > 1 ? 2 : taken;
-    CHARL_TRY(charl_alloc_array(step, a->item_bytes, &buffer));
+    CHARL_TRY_CLEANUP(charl_alloc_array(step, a->item_bytes, &buffer));
     for (int64_t i = 0; i < taken; i++) {
         const int64_t row = (taken < pieces ? i * (pieces - 1) / (taken - 1) : i) * step;
         const int64_t n = a->rows - row < step ? a->rows - row : step;
 
-        CHARL_TRY(charl__array_read(f, a, row, n, buffer));
+        CHARL_TRY_CLEANUP(charl__array_read(f, a, row, n, buffer));
         crc = charl__crc32c(crc, buffer, (size_t)(n * item));
     }
 cleanup:

@@ -27,13 +27,11 @@ static int64_t now_ms(void)
 
 static charl_status read_stamp(const charl__file *f, charl__file_stamp *out)
 {
-    charl_status st = CHARL_OK;
     struct stat s;
 
     CHARL_REQUIRE(fstat(f->fd, &s) == 0, CHARL_ERR_IO, "%s: %s", f->path, strerror(errno));
     *out = (charl__file_stamp){s.st_size, s.st_mtim, s.st_ctim};
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__file_stamp_take(charl__file *f)
@@ -85,8 +83,6 @@ static bool has_all_checksums(const charl__file *f)
 /* Check what has been read lately, and have everything else checked when it is read. */
 static charl_status check_again(charl__file *f)
 {
-    charl_status st = CHARL_OK;
-
     atomic_fetch_add(&f->generation, 1);
     for (int i = 0; i < f->n_arrays; i++) {
         charl__array *a = &f->arrays[i];
@@ -97,13 +93,11 @@ static charl_status check_again(charl__file *f)
             }
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status look(charl__file *f)
 {
-    charl_status st = CHARL_OK;
     charl__file_stamp now;
     char before[CHARL__CLOCK_TEXT], after[CHARL__CLOCK_TEXT];
     const unsigned number = atomic_fetch_add(&f->looks, 1) + 1;
@@ -130,14 +124,13 @@ static charl_status look(charl__file *f)
             f->path, (long long)now.bytes, charl__clock_format((double)now.modified.tv_sec, after),
             (long long)f->stamp.bytes,
             charl__clock_format((double)f->stamp.modified.tv_sec, before));
-        goto cleanup;
+        return CHARL_OK;
     }
     f->stamp = now;
     f->good = number;
     charl__log(CHARL__LOG_INFO, "%s: size or times of the file have changed, its data have not",
                f->path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__file_look(charl__file *f, bool now)

@@ -23,8 +23,6 @@ static charl__h5_site site_of(const charl__file *f)
 /* O_NONBLOCK: opening a FIFO must not wait for a writer. It means nothing to a regular file. */
 static charl_status open_descriptor(charl__file *f, struct stat *info)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__acquire("file descriptor"));
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0) {
@@ -37,8 +35,7 @@ static charl_status open_descriptor(charl__file *f, struct stat *info)
     CHARL_REQUIRE(info->st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", f->path);
     f->bytes = info->st_size;
     CHARL_TRY(charl__file_stamp_take(f));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_hdf5(charl__file *f, const struct stat *info)
@@ -49,19 +46,21 @@ static charl_status open_hdf5(charl__file *f, const struct stat *info)
     void *handle = NULL;
     const htri_t is_hdf5 = H5Fis_hdf5(f->path);
 
-    CHARL_REQUIRE(is_hdf5 > 0, CHARL_ERR_DATA,
-                  "%s: not an HDF5 file; convert other formats with `charl data import`", f->path);
-    CHARL_H5_OPEN(CHARL_ERR_DATA, fapl, H5Pcreate(H5P_FILE_ACCESS), "%s", f->path);
+    CHARL_REQUIRE_CLEANUP(is_hdf5 > 0, CHARL_ERR_DATA,
+                          "%s: not an HDF5 file; convert other formats with `charl data import`",
+                          f->path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, fapl, H5Pcreate(H5P_FILE_ACCESS), "%s", f->path);
     /* Read-only and never shared with a writer: locks would only fail, as they do on some network
      * file systems. */
-    CHARL_H5(CHARL_ERR_DATA, H5Pset_file_locking(fapl, false, true), "%s", f->path);
-    CHARL_H5(CHARL_ERR_DATA, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "%s", f->path);
-    CHARL_H5_OPEN(CHARL_ERR_DATA, f->h5, H5Fopen(f->path, H5F_ACC_RDONLY, fapl),
-                  "%s: damaged or truncated", f->path);
-    CHARL_H5(CHARL_ERR_IO, H5Fget_vfd_handle(f->h5, H5P_DEFAULT, &handle), "%s", f->path);
-    CHARL_REQUIRE(fstat(*(int *)handle, &seen) == 0 && seen.st_dev == info->st_dev &&
-                      seen.st_ino == info->st_ino,
-                  CHARL_ERR_IO, "%s: the file was replaced while it was being opened", f->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_file_locking(fapl, false, true), "%s", f->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_fclose_degree(fapl, H5F_CLOSE_STRONG), "%s", f->path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, f->h5, H5Fopen(f->path, H5F_ACC_RDONLY, fapl),
+                          "%s: damaged or truncated", f->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_IO, H5Fget_vfd_handle(f->h5, H5P_DEFAULT, &handle), "%s", f->path);
+    CHARL_REQUIRE_CLEANUP(fstat(*(int *)handle, &seen) == 0 && seen.st_dev == info->st_dev &&
+                              seen.st_ino == info->st_ino,
+                          CHARL_ERR_IO, "%s: the file was replaced while it was being opened",
+                          f->path);
 cleanup:
     charl__h5_close(&fapl);
     return st;
@@ -69,7 +68,6 @@ cleanup:
 
 charl_status charl__file_init(charl__file *f, const char *path)
 {
-    charl_status st = CHARL_OK;
     struct stat info;
 
     *f = (charl__file){.fd = -1, .h5 = H5I_INVALID_HID};
@@ -81,8 +79,7 @@ charl_status charl__file_init(charl__file *f, const char *path)
     CHARL_TRY(charl_strdup(path, &f->path));
     CHARL_TRY(open_descriptor(f, &info));
     CHARL_TRY(open_hdf5(f, &info));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__file_fini(charl__file *f)
@@ -103,7 +100,6 @@ void charl__file_fini(charl__file *f)
 
 charl_status charl__file_find(charl__file *f, const char *name, bool *found)
 {
-    charl_status st = CHARL_OK;
     char prefix[CHARL__ARRAY_NAME];
     H5L_info_t link;
 
@@ -119,7 +115,7 @@ charl_status charl__file_find(charl__file *f, const char *name, bool *found)
         memcpy(prefix, name, (size_t)(end - name));
         prefix[end - name] = '\0';
         if (H5Lexists(f->h5, prefix, H5P_DEFAULT) <= 0) {
-            goto cleanup;
+            return CHARL_OK;
         }
         CHARL_H5(CHARL_ERR_DATA, H5Lget_info(f->h5, prefix, &link, H5P_DEFAULT), "%s: %s", f->path,
                  prefix);
@@ -128,8 +124,7 @@ charl_status charl__file_find(charl__file *f, const char *name, bool *found)
                       link.type == H5L_TYPE_SOFT ? "a soft" : "an external");
     }
     *found = true;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static hid_t memory_type(charl_dtype dtype)
@@ -155,7 +150,6 @@ static hid_t memory_type(charl_dtype dtype)
 static charl_status judge_type(const charl__file *f, charl__array *a, charl__role role, hid_t type,
                                bool *same)
 {
-    charl_status st = CHARL_OK;
     const H5T_class_t cls = H5Tget_class(type);
     const size_t bytes = H5Tget_size(type);
     const bool is_signed = cls == H5T_INTEGER && H5Tget_sign(type) != H5T_SGN_NONE;
@@ -182,13 +176,11 @@ static charl_status judge_type(const charl__file *f, charl__array *a, charl__rol
                                                : "samples are u8, u16, u32, f32 or f64");
     }
     *same = H5Tequal(type, memory_type(a->dtype)) > 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status judge_shape(const charl__file *f, charl__array *a, hid_t space)
 {
-    charl_status st = CHARL_OK;
     hsize_t dims[H5S_MAX_RANK];
     const int ndim = H5Sget_simple_extent_ndims(space);
     uint64_t bytes = charl_dtype_size(a->dtype);
@@ -213,13 +205,11 @@ static charl_status judge_shape(const charl__file *f, charl__array *a, hid_t spa
     CHARL_REQUIRE(dims[0] <= (uint64_t)(INT64_MAX / 2) / bytes, CHARL_ERR_DATA,
                   "%s: %s: the extents overflow", f->path, a->name);
     a->rows = (int64_t)dims[0];
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status judge_filters(const charl__file *f, const charl__array *a, hid_t plist)
 {
-    charl_status st = CHARL_OK;
     const int n = H5Pget_nfilters(plist);
 
     CHARL_REQUIRE(n >= 0, CHARL_ERR_DATA, "%s: %s: filters cannot be read", f->path, a->name);
@@ -241,8 +231,7 @@ static charl_status judge_filters(const charl__file *f, const charl__array *a, h
                       "%s: %s needs the filter %s, which this HDF5 library lacks", f->path, a->name,
                       name);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Every chunk must have been written. They are counted, because HDF5's space status calls
@@ -257,23 +246,25 @@ static charl_status judge_chunks(const charl__file *f, const charl__array *a, hi
     hid_t space = H5I_INVALID_HID;
     const int ndim = H5Pget_chunk(plist, H5S_MAX_RANK, dims);
 
-    CHARL_REQUIRE(ndim == a->item.ndim + 1, CHARL_ERR_DATA, "%s: %s: malformed chunks", f->path,
-                  a->name);
+    CHARL_REQUIRE_CLEANUP(ndim == a->item.ndim + 1, CHARL_ERR_DATA, "%s: %s: malformed chunks",
+                          f->path, a->name);
     for (int i = 0; i < ndim; i++) {
         const hsize_t extent = (hsize_t)(i == 0 ? a->rows : a->item.dim[i - 1]);
 
-        CHARL_REQUIRE(dims[i] > 0 && dims[i] <= MAX_CHUNK_BYTES / bytes, CHARL_ERR_DATA,
-                      "%s: %s: chunks larger than %d MiB", f->path, a->name, MAX_CHUNK_BYTES >> 20);
+        CHARL_REQUIRE_CLEANUP(dims[i] > 0 && dims[i] <= MAX_CHUNK_BYTES / bytes, CHARL_ERR_DATA,
+                              "%s: %s: chunks larger than %d MiB", f->path, a->name,
+                              MAX_CHUNK_BYTES >> 20);
         bytes *= dims[i];
         want *= (extent - 1) / dims[i] + 1;
     }
-    CHARL_TRY(judge_filters(f, a, plist));
-    CHARL_H5_OPEN(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
-    CHARL_H5(CHARL_ERR_DATA, H5Dget_num_chunks(a->dataset, space, &have), "%s: %s", f->path,
-             a->name);
-    CHARL_REQUIRE(have == want, CHARL_ERR_DATA,
-                  "%s: %s was %s written; unwritten parts would read as zeros", f->path, a->name,
-                  have ? "only partly" : "never");
+    CHARL_TRY_CLEANUP(judge_filters(f, a, plist));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path,
+                          a->name);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Dget_num_chunks(a->dataset, space, &have), "%s: %s", f->path,
+                     a->name);
+    CHARL_REQUIRE_CLEANUP(have == want, CHARL_ERR_DATA,
+                          "%s: %s was %s written; unwritten parts would read as zeros", f->path,
+                          a->name, have ? "only partly" : "never");
 cleanup:
     charl__h5_close(&space);
     return st;
@@ -282,7 +273,6 @@ cleanup:
 /* Where the bytes are. Sets a->offset when they can be read without HDF5. */
 static charl_status judge_storage(charl__file *f, charl__array *a, hid_t plist, bool same)
 {
-    charl_status st = CHARL_OK;
     const H5D_layout_t layout = H5Pget_layout(plist);
     H5D_space_status_t allocated = H5D_SPACE_STATUS_ERROR;
     haddr_t offset;
@@ -297,7 +287,7 @@ static charl_status judge_storage(charl__file *f, charl__array *a, hid_t plist, 
         CHARL_TRY(judge_chunks(f, a, plist));
     }
     if (layout != H5D_CONTIGUOUS) {
-        goto cleanup; /* compact data are part of the metadata */
+        return CHARL_OK; /* compact data are part of the metadata */
     }
     CHARL_H5(CHARL_ERR_DATA, H5Dget_space_status(a->dataset, &allocated), "%s: %s", f->path,
              a->name);
@@ -311,13 +301,11 @@ static charl_status judge_storage(charl__file *f, charl__array *a, hid_t plist, 
     if (same && H5Dget_storage_size(a->dataset) == (uint64_t)a->rows * a->item_bytes) {
         a->offset = (int64_t)offset;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status note_cost(charl__file *f, const charl__array *a, hid_t plist, bool same)
 {
-    charl_status st = CHARL_OK;
     const H5D_layout_t layout = H5Pget_layout(plist);
 
     CHARL_TRY(charl__text_printf(
@@ -332,8 +320,7 @@ static charl_status note_cost(charl__file *f, const charl__array *a, hid_t plist
         same ? "" : " and stored in another element type or byte order",
         same ? "repack it with `h5repack -f NONE -l CONTI IN OUT`"
              : "store it as native u8, u16, u32 or f32 (labels: u8, i32, i64)"));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_array(charl__array *a, charl__file *f, charl__role role)
@@ -345,21 +332,23 @@ static charl_status open_array(charl__array *a, charl__file *f, charl__role role
     hid_t access = H5I_INVALID_HID;
     bool same = false;
 
-    CHARL_H5_OPEN(CHARL_ERR_DATA, access, H5Pcreate(H5P_DATASET_ACCESS), "%s", f->path);
-    CHARL_H5(CHARL_ERR_DATA, H5Pset_chunk_cache(access, 10007, MAX_CHUNK_BYTES, 0.75), "%s",
-             f->path);
-    CHARL_H5_OPEN(CHARL_ERR_DATA, a->dataset, H5Dopen2(f->h5, a->name, access),
-                  "%s: %s is not a dataset", f->path, a->name);
-    CHARL_H5_OPEN(CHARL_ERR_DATA, type, H5Dget_type(a->dataset), "%s: %s", f->path, a->name);
-    CHARL_H5_OPEN(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path, a->name);
-    CHARL_H5_OPEN(CHARL_ERR_DATA, plist, H5Dget_create_plist(a->dataset), "%s: %s", f->path,
-                  a->name);
-    CHARL_TRY(judge_type(f, a, role, type, &same));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, access, H5Pcreate(H5P_DATASET_ACCESS), "%s", f->path);
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Pset_chunk_cache(access, 10007, MAX_CHUNK_BYTES, 0.75), "%s",
+                     f->path);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, a->dataset, H5Dopen2(f->h5, a->name, access),
+                          "%s: %s is not a dataset", f->path, a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, type, H5Dget_type(a->dataset), "%s: %s", f->path,
+                          a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Dget_space(a->dataset), "%s: %s", f->path,
+                          a->name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, plist, H5Dget_create_plist(a->dataset), "%s: %s", f->path,
+                          a->name);
+    CHARL_TRY_CLEANUP(judge_type(f, a, role, type, &same));
     a->converted = !same;
-    CHARL_TRY(judge_shape(f, a, space));
-    CHARL_TRY(judge_storage(f, a, plist, same));
+    CHARL_TRY_CLEANUP(judge_shape(f, a, space));
+    CHARL_TRY_CLEANUP(judge_storage(f, a, plist, same));
     if (a->offset < 0) {
-        CHARL_TRY(note_cost(f, a, plist, same));
+        CHARL_TRY_CLEANUP(note_cost(f, a, plist, same));
     }
 cleanup:
     charl__h5_close(&access);
@@ -384,19 +373,19 @@ static charl_status load_checksums(charl__array *a, charl__file *f)
     if (a->converted || strlen(name) >= CHARL__ARRAY_NAME) {
         goto cleanup;
     }
-    CHARL_TRY(charl__file_find(f, name, &found));
+    CHARL_TRY_CLEANUP(charl__file_find(f, name, &found));
     if (!found) {
         goto cleanup;
     }
     crc.offset = -1;
     memcpy(crc.name, name, strlen(name) + 1);
-    CHARL_TRY(open_array(&crc, f, CHARL__ROLE_SAMPLES));
-    CHARL_REQUIRE(crc.dtype == CHARL_U32 && crc.item.ndim == 0 && crc.rows == blocks,
-                  CHARL_ERR_DATA, "%s: %s must hold %lld checksums (u32) for %s", f->path, name,
-                  (long long)blocks, a->name);
-    CHARL_TRY(charl_alloc_array(blocks, sizeof *a->block_crc, &a->block_crc));
-    CHARL_TRY(charl_alloc_array(blocks, sizeof *a->block_state, &a->block_state));
-    CHARL_TRY(charl__array_read(f, &crc, 0, blocks, a->block_crc));
+    CHARL_TRY_CLEANUP(open_array(&crc, f, CHARL__ROLE_SAMPLES));
+    CHARL_REQUIRE_CLEANUP(crc.dtype == CHARL_U32 && crc.item.ndim == 0 && crc.rows == blocks,
+                          CHARL_ERR_DATA, "%s: %s must hold %lld checksums (u32) for %s", f->path,
+                          name, (long long)blocks, a->name);
+    CHARL_TRY_CLEANUP(charl_alloc_array(blocks, sizeof *a->block_crc, &a->block_crc));
+    CHARL_TRY_CLEANUP(charl_alloc_array(blocks, sizeof *a->block_state, &a->block_state));
+    CHARL_TRY_CLEANUP(charl__array_read(f, &crc, 0, blocks, a->block_crc));
     a->n_blocks = blocks;
 cleanup:
     charl__array_fini(&crc);
@@ -405,7 +394,6 @@ cleanup:
 
 charl_status charl__array_init(charl__array *a, charl__file *f, const char *name, charl__role role)
 {
-    charl_status st = CHARL_OK;
     bool found = false;
 
     *a = (charl__array){.offset = -1, .dataset = H5I_INVALID_HID};
@@ -414,8 +402,7 @@ charl_status charl__array_init(charl__array *a, charl__file *f, const char *name
     memcpy(a->name, name, strlen(name) + 1);
     CHARL_TRY(open_array(a, f, role));
     CHARL_TRY(load_checksums(a, f));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__array_fini(charl__array *a)
@@ -463,17 +450,20 @@ static charl_status read_floats(charl__file *f, const char *object, const char *
     if (H5Aexists_by_name(f->h5, object, name, H5P_DEFAULT) <= 0) {
         goto cleanup;
     }
-    CHARL_H5_OPEN(CHARL_ERR_DATA, attr,
-                  H5Aopen_by_name(f->h5, object, name, H5P_DEFAULT, H5P_DEFAULT),
-                  "%s: %s: attribute %s", f->path, object, name);
-    CHARL_H5_OPEN(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: attribute %s", f->path, name);
-    CHARL_H5_OPEN(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: attribute %s", f->path, name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, attr,
+                          H5Aopen_by_name(f->h5, object, name, H5P_DEFAULT, H5P_DEFAULT),
+                          "%s: %s: attribute %s", f->path, object, name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, type, H5Aget_type(attr), "%s: attribute %s", f->path,
+                          name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, space, H5Aget_space(attr), "%s: attribute %s", f->path,
+                          name);
     count = H5Sget_simple_extent_npoints(space);
-    CHARL_REQUIRE(H5Tget_class(type) == H5T_FLOAT && count > 0 && count <= MAX_TEXT, CHARL_ERR_DATA,
-                  "%s: %s: attribute %s is not a list of floats", f->path, object, name);
-    CHARL_TRY(charl_alloc_array(count, sizeof **out, out));
-    CHARL_H5(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_FLOAT, *out), "%s: %s: attribute %s", f->path,
-             object, name);
+    CHARL_REQUIRE_CLEANUP(H5Tget_class(type) == H5T_FLOAT && count > 0 && count <= MAX_TEXT,
+                          CHARL_ERR_DATA, "%s: %s: attribute %s is not a list of floats", f->path,
+                          object, name);
+    CHARL_TRY_CLEANUP(charl_alloc_array(count, sizeof **out, out));
+    CHARL_H5_CLEANUP(CHARL_ERR_DATA, H5Aread(attr, H5T_NATIVE_FLOAT, *out), "%s: %s: attribute %s",
+                     f->path, object, name);
     *n = (int)count;
 cleanup:
     charl__h5_close(&space);
@@ -492,15 +482,15 @@ static charl_status read_whole(charl__file *f, const char *name, charl_dtype dty
     void *data = NULL;
     bool found = false;
 
-    CHARL_TRY(charl__file_find(f, name, &found));
+    CHARL_TRY_CLEANUP(charl__file_find(f, name, &found));
     if (!found) {
         goto cleanup;
     }
-    CHARL_TRY(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
-    CHARL_REQUIRE(a.dtype == dtype && a.item.ndim == 0, CHARL_ERR_DATA,
-                  "%s: %s must be a list of %s", f->path, name, charl_dtype_name(dtype));
-    CHARL_TRY(charl_alloc_array(a.rows + spare, a.item_bytes, &data));
-    CHARL_TRY(charl__array_read(f, &a, 0, a.rows, data));
+    CHARL_TRY_CLEANUP(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
+    CHARL_REQUIRE_CLEANUP(a.dtype == dtype && a.item.ndim == 0, CHARL_ERR_DATA,
+                          "%s: %s must be a list of %s", f->path, name, charl_dtype_name(dtype));
+    CHARL_TRY_CLEANUP(charl_alloc_array(a.rows + spare, a.item_bytes, &data));
+    CHARL_TRY_CLEANUP(charl__array_read(f, &a, 0, a.rows, data));
     *n = a.rows;
     *(void **)out = data;
     data = NULL;
@@ -513,21 +503,19 @@ cleanup:
 charl_status charl__file_stats(charl__file *f, const char *object, const char *name, float **out,
                                int *n)
 {
-    charl_status st = CHARL_OK;
     char array[CHARL__ARRAY_NAME];
     int64_t count = 0;
 
     CHARL_TRY(read_floats(f, object, name, out, n));
     if (*out) {
-        goto cleanup;
+        return CHARL_OK;
     }
     snprintf(array, sizeof array, "/stats/%s", name);
     CHARL_TRY(read_whole(f, array, CHARL_F32, 0, out, &count));
     CHARL_REQUIRE(count <= INT_MAX, CHARL_ERR_DATA, "%s: %s has %lld values", f->path, array,
                   (long long)count);
     *n = (int)count;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__file_text(charl__file *f, const char *object, const char *name, char **out)
@@ -539,13 +527,13 @@ charl_status charl__file_text(charl__file *f, const char *object, const char *na
 
     *out = NULL;
     charl__h5_begin();
-    CHARL_TRY(charl_alloc(MAX_TEXT, &text));
-    CHARL_H5_OPEN(CHARL_ERR_DATA, id, H5Oopen(f->h5, object, H5P_DEFAULT), "%s: %s", f->path,
-                  object);
+    CHARL_TRY_CLEANUP(charl_alloc(MAX_TEXT, &text));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, id, H5Oopen(f->h5, object, H5P_DEFAULT), "%s: %s",
+                          f->path, object);
     if (charl__h5_has(id, name)) {
-        CHARL_TRY(charl__h5_get_text(&site, id, name, text, MAX_TEXT));
+        CHARL_TRY_CLEANUP(charl__h5_get_text(&site, id, name, text, MAX_TEXT));
     }
-    CHARL_TRY(charl_strdup(text, out));
+    CHARL_TRY_CLEANUP(charl_strdup(text, out));
 cleanup:
     charl__h5_close(&id);
     charl_free(text);
@@ -560,13 +548,13 @@ charl_status charl__file_names(charl__file *f, const char *name, char **out)
 
     *out = NULL;
     snprintf(array, sizeof array, "/names/%s", name);
-    CHARL_TRY(read_whole(f, array, CHARL_U8, 1, &text, &bytes));
+    CHARL_TRY_CLEANUP(read_whole(f, array, CHARL_U8, 1, &text, &bytes));
     if (!text) {
-        CHARL_TRY(charl__file_text(f, "/", name, &text));
+        CHARL_TRY_CLEANUP(charl__file_text(f, "/", name, &text));
         bytes = (int64_t)strlen(text);
     }
-    CHARL_REQUIRE(!memchr(text, '\0', (size_t)bytes), CHARL_ERR_DATA, "%s: %s is not text", f->path,
-                  array);
+    CHARL_REQUIRE_CLEANUP(!memchr(text, '\0', (size_t)bytes), CHARL_ERR_DATA, "%s: %s is not text",
+                          f->path, array);
     *out = text;
     text = NULL;
 cleanup:

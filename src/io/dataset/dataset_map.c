@@ -20,7 +20,6 @@ typedef struct mapping {
 
 static CHARL_PRINTF(2, 3) charl_status note(mapping *m, const char *fmt, ...)
 {
-    charl_status st = CHARL_OK;
     char line[1024];
     va_list ap;
 
@@ -28,15 +27,13 @@ static CHARL_PRINTF(2, 3) charl_status note(mapping *m, const char *fmt, ...)
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
     CHARL_TRY(charl__text_printf(&m->notes, "%s%s", m->notes.length ? "\n" : "", line));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether two lists of names are to be matched: where both are there and differ. */
 static charl_status is_named(mapping *m, const char *what, const char *how, const char *own,
                              const char *model, bool *out)
 {
-    charl_status st = CHARL_OK;
     const char *path = m->ds->file.path;
 
     *out = own[0] && model[0] && strcmp(own, model) != 0;
@@ -46,8 +43,7 @@ static charl_status is_named(mapping *m, const char *what, const char *how, cons
                        "the order is that of the training data",
                        own[0] ? m->model : path, what, own[0] ? path : m->model, how));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* charl_names_match with the list in which a name stands twice in the message. */
@@ -64,7 +60,6 @@ static charl_status match(const char *of, const char *in, const char *in_path, c
 
 static charl_status check_shape(const mapping *m)
 {
-    charl_status st = CHARL_OK;
     charl_dataset_info own;
     char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
 
@@ -76,13 +71,11 @@ static charl_status check_shape(const mapping *m)
                   m->s->kind == CHARL_DATASET_IMAGES && own.x_shape.ndim == 3
                       ? "; HINT import the images again with the --size of the model"
                       : "");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_samples(mapping *m)
 {
-    charl_status st = CHARL_OK;
     charl_dataset_info own;
     const bool tokens = m->s->kind == CHARL_DATASET_TOKENS;
 
@@ -91,7 +84,7 @@ static charl_status check_samples(mapping *m)
                   "%s holds %s, %s was trained on %s", own.path, charl_dataset_kind_name(own.kind),
                   m->model, charl_dataset_kind_name(m->s->kind));
     if (tokens) {
-        goto cleanup; /* of any window */
+        return CHARL_OK; /* of any window */
     }
     if (!own.columns[0] || !m->s->columns[0]) { /* else names tell more */
         CHARL_TRY(check_shape(m));
@@ -107,8 +100,7 @@ static charl_status check_samples(mapping *m)
         CHARL_TRY(note(m, "images of %s were imported with --fit %s, %s was trained with --fit %s",
                        own.path, own.fit, m->model, m->s->fit));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The place in the file of every name that the model has; nothing else may be there. *from stays
@@ -122,19 +114,21 @@ static charl_status map_places(mapping *m, const char *what, const char *own, co
     char *missing = NULL;
     bool named;
 
-    CHARL_TRY(is_named(m, what, "position", own, model, &named));
+    CHARL_TRY_CLEANUP(is_named(m, what, "position", own, model, &named));
     if (!named) {
         goto cleanup;
     }
-    CHARL_REQUIRE(charl_names_count(own) == places, CHARL_ERR_DATA, "%s has %lld names for %lld %s",
-                  path, (long long)charl_names_count(own), (long long)places, what);
-    CHARL_TRY(match(model, own, path, what, from, &missing));
-    CHARL_REQUIRE(!missing, CHARL_ERR_DATA, "%s has no %s %s, which %s was trained on", path, what,
-                  missing, m->model);
-    CHARL_TRY(match(own, model, m->model, what, &unused, &missing));
-    CHARL_REQUIRE(!missing, CHARL_ERR_DATA,
-                  "%s has %s that %s was not trained on: %s; HINT import it again without them",
-                  path, what, m->model, missing);
+    CHARL_REQUIRE_CLEANUP(charl_names_count(own) == places, CHARL_ERR_DATA,
+                          "%s has %lld names for %lld %s", path, (long long)charl_names_count(own),
+                          (long long)places, what);
+    CHARL_TRY_CLEANUP(match(model, own, path, what, from, &missing));
+    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA, "%s has no %s %s, which %s was trained on",
+                          path, what, missing, m->model);
+    CHARL_TRY_CLEANUP(match(own, model, m->model, what, &unused, &missing));
+    CHARL_REQUIRE_CLEANUP(
+        !missing, CHARL_ERR_DATA,
+        "%s has %s that %s was not trained on: %s; HINT import it again without them", path, what,
+        m->model, missing);
 cleanup:
     charl_free(unused);
     charl_free(missing);
@@ -153,7 +147,6 @@ static charl_status map_columns(mapping *m)
 /* Of a single label the name of its column means nothing. */
 static charl_status map_targets(mapping *m)
 {
-    charl_status st = CHARL_OK;
     const charl__array *y = m->ds->views[CHARL_SPLIT_TRAIN].y;
     char have[CHARL_SHAPE_TEXT], want[CHARL_SHAPE_TEXT];
 
@@ -165,13 +158,11 @@ static charl_status map_targets(mapping *m)
         CHARL_TRY(map_places(m, "targets", m->ds->targets, m->s->targets, y->item.dim[0],
                              &m->ds->target_map));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_class_count(const mapping *m)
 {
-    charl_status st = CHARL_OK;
     const charl_dataset *ds = m->ds;
 
     CHARL_REQUIRE(ds->stored_classes <= m->s->classes, CHARL_ERR_DATA,
@@ -181,8 +172,7 @@ static charl_status check_class_count(const mapping *m)
                   "%s has %lld classes, %s was trained on %lld; HINT for other classes train a new "
                   "model, without --init-from",
                   ds->file.path, (long long)ds->stored_classes, m->model, (long long)m->s->classes);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status map_classes(mapping *m)
@@ -193,26 +183,28 @@ static charl_status map_classes(mapping *m)
     char *missing = NULL;
     bool named;
 
-    CHARL_TRY(is_named(m, "classes", "number", ds->class_names, m->s->class_names, &named));
+    CHARL_TRY_CLEANUP(is_named(m, "classes", "number", ds->class_names, m->s->class_names, &named));
     if (!named) {
-        CHARL_TRY(check_class_count(m));
+        CHARL_TRY_CLEANUP(check_class_count(m));
         goto cleanup;
     }
-    CHARL_REQUIRE(charl_names_count(ds->class_names) == ds->stored_classes, CHARL_ERR_DATA,
-                  "%s has %lld names for %lld classes", ds->file.path,
-                  (long long)charl_names_count(ds->class_names), (long long)ds->stored_classes);
-    CHARL_TRY(
+    CHARL_REQUIRE_CLEANUP(charl_names_count(ds->class_names) == ds->stored_classes, CHARL_ERR_DATA,
+                          "%s has %lld names for %lld classes", ds->file.path,
+                          (long long)charl_names_count(ds->class_names),
+                          (long long)ds->stored_classes);
+    CHARL_TRY_CLEANUP(
         match(ds->class_names, m->s->class_names, m->model, "classes", &ds->class_map, &missing));
-    CHARL_REQUIRE(!missing, CHARL_ERR_DATA,
-                  "%s has classes that %s was not trained on: %s; HINT remove their rows%s",
-                  ds->file.path, m->model, missing,
-                  m->all ? ", or train a new model, without --init-from" : "");
-    CHARL_TRY(
+    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA,
+                          "%s has classes that %s was not trained on: %s; HINT remove their rows%s",
+                          ds->file.path, m->model, missing,
+                          m->all ? ", or train a new model, without --init-from" : "");
+    CHARL_TRY_CLEANUP(
         match(m->s->class_names, ds->class_names, ds->file.path, "classes", &unused, &missing));
-    CHARL_REQUIRE(!missing || !m->all, CHARL_ERR_DATA,
-                  "%s has no rows of classes that %s was trained on: %s; HINT add some, or train a "
-                  "new model, without --init-from",
-                  ds->file.path, m->model, missing);
+    CHARL_REQUIRE_CLEANUP(
+        !missing || !m->all, CHARL_ERR_DATA,
+        "%s has no rows of classes that %s was trained on: %s; HINT add some, or train a "
+        "new model, without --init-from",
+        ds->file.path, m->model, missing);
 cleanup:
     charl_free(unused);
     charl_free(missing);
@@ -226,19 +218,22 @@ static charl_status check_tokenizer(mapping *m)
     charl_tokenizer *own = NULL;
     bool named;
 
-    CHARL_REQUIRE(m->ds->stored_classes <= m->s->classes, CHARL_ERR_DATA,
-                  "%s has a vocabulary of %lld tokens, %s was trained on %lld", path,
-                  (long long)m->ds->stored_classes, m->model, (long long)m->s->classes);
-    CHARL_TRY(is_named(m, "tokenizer", "number", m->ds->tokenizer, m->s->tokenizer_kind, &named));
-    CHARL_REQUIRE(!named, CHARL_ERR_DATA,
-                  "%s holds tokens of a %s tokenizer, %s was trained on those of a %s tokenizer",
-                  path, m->ds->tokenizer, m->model, m->s->tokenizer_kind);
+    CHARL_REQUIRE_CLEANUP(m->ds->stored_classes <= m->s->classes, CHARL_ERR_DATA,
+                          "%s has a vocabulary of %lld tokens, %s was trained on %lld", path,
+                          (long long)m->ds->stored_classes, m->model, (long long)m->s->classes);
+    CHARL_TRY_CLEANUP(
+        is_named(m, "tokenizer", "number", m->ds->tokenizer, m->s->tokenizer_kind, &named));
+    CHARL_REQUIRE_CLEANUP(
+        !named, CHARL_ERR_DATA,
+        "%s holds tokens of a %s tokenizer, %s was trained on those of a %s tokenizer", path,
+        m->ds->tokenizer, m->model, m->s->tokenizer_kind);
     if (m->ds->tokenizer[0] && m->s->tokenizer) {
-        CHARL_TRY(charl_tokenizer_load(path, &own));
-        CHARL_REQUIRE(charl__tokenizer_equal(own, m->s->tokenizer), CHARL_ERR_DATA,
-                      "%s holds tokens of another %s tokenizer than that of %s; HINT import the "
-                      "texts for training and evaluation together, with --val-split",
-                      path, m->ds->tokenizer, m->model);
+        CHARL_TRY_CLEANUP(charl_tokenizer_load(path, &own));
+        CHARL_REQUIRE_CLEANUP(
+            charl__tokenizer_equal(own, m->s->tokenizer), CHARL_ERR_DATA,
+            "%s holds tokens of another %s tokenizer than that of %s; HINT import the "
+            "texts for training and evaluation together, with --val-split",
+            path, m->ds->tokenizer, m->model);
     }
 cleanup:
     charl_tokenizer_destroy(own);
@@ -248,7 +243,6 @@ cleanup:
 /* A list that the model knows better. */
 static charl_status take_names(char **own, const char *model)
 {
-    charl_status st = CHARL_OK;
     char *copy = NULL;
 
     if (model[0]) {
@@ -256,13 +250,11 @@ static charl_status take_names(char **own, const char *model)
         charl_free(*own);
         *own = copy;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status map_all(mapping *m)
 {
-    charl_status st = CHARL_OK;
     charl_dataset *ds = m->ds;
 
     CHARL_TRY(check_samples(m));
@@ -284,8 +276,7 @@ static charl_status map_all(mapping *m)
     CHARL_TRY(take_names(&ds->class_names, m->s->class_names));
     CHARL_TRY(take_names(&ds->columns, m->s->columns));
     CHARL_TRY(take_names(&ds->targets, m->s->targets));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, const char *model,
@@ -295,7 +286,7 @@ charl_status charl_dataset_map(charl_dataset *ds, const charl_data_schema *s, co
     mapping m = {.ds = ds, .s = s, .model = model, .all = all};
 
     *notes = NULL;
-    CHARL_TRY(map_all(&m));
+    CHARL_TRY_CLEANUP(map_all(&m));
     *notes = charl__text_steal(&m.notes);
 cleanup:
     charl__text_fini(&m.notes);

@@ -62,7 +62,6 @@ static void permute(void *data, int64_t rows, int64_t per_row, size_t size, cons
 static charl_status to_classes(const charl_dataset *ds, const charl__array *a, int64_t first,
                                int64_t n, const void *stored, int32_t *out)
 {
-    charl_status st = CHARL_OK;
     const int64_t per_row = per_item(a);
 
     for (int64_t i = 0; i < n; i++) {
@@ -76,8 +75,7 @@ static charl_status to_classes(const charl_dataset *ds, const charl__array *a, i
             out[i] = (int32_t)(ds->class_map ? ds->class_map[v] : v);
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Targets of rows [first, first + n) of the array, converted into y. `stored` has room for them as
@@ -85,37 +83,32 @@ cleanup:
 static charl_status read_targets(charl_dataset *ds, charl__array *a, int64_t first, int64_t n,
                                  void *stored, void *y)
 {
-    charl_status st = CHARL_OK;
     const int64_t count = n * per_item(a);
 
     if (a->dtype == CHARL_F32) {
         CHARL_TRY(charl__array_read(&ds->file, a, first, n, y));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__array_read(&ds->file, a, first, n, stored));
     if (!ds->values) {
         CHARL_TRY(to_classes(ds, a, first, count, stored, y));
-        goto cleanup;
+        return CHARL_OK;
     }
     for (int64_t i = 0; i < count; i++) {
         ((float *)y)[i] = (float)stored_integer(a->dtype, stored, i);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_rows(const charl_dataset *ds, charl_split split, const int64_t *rows,
                                int64_t n, int64_t limit)
 {
-    charl_status st = CHARL_OK;
-
     for (int64_t i = 0; i < n; i++) {
         CHARL_REQUIRE(rows[i] >= 0 && rows[i] < limit, CHARL_ERR_INVALID,
                       "%s: row %lld of %lld in split %s", ds->file.path, (long long)rows[i],
                       (long long)limit, charl_split_name(split));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Length of the run of consecutive rows that begins at rows[0]. */
@@ -138,15 +131,16 @@ charl_status charl_dataset_read_at(charl_dataset *ds, charl_split split, const i
     int32_t *tokens = NULL;
     const int64_t t = ds->window;
 
-    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS,
-                  CHARL_ERR_INVALID, "%s: windows exist only in sets of tokens", ds->file.path);
+    CHARL_REQUIRE_CLEANUP((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS,
+                          CHARL_ERR_INVALID, "%s: windows exist only in sets of tokens",
+                          ds->file.path);
     v = &ds->views[split];
-    CHARL_TRY(check_rows(ds, split, starts, n, v->items - t));
-    CHARL_TRY(charl_alloc_array(t + 1, sizeof(int64_t), &stored));
-    CHARL_TRY(charl_alloc_array(t + 1, sizeof *tokens, &tokens));
+    CHARL_TRY_CLEANUP(check_rows(ds, split, starts, n, v->items - t));
+    CHARL_TRY_CLEANUP(charl_alloc_array(t + 1, sizeof(int64_t), &stored));
+    CHARL_TRY_CLEANUP(charl_alloc_array(t + 1, sizeof *tokens, &tokens));
     for (int64_t i = 0; i < n; i++) {
-        CHARL_TRY(charl__array_read(&ds->file, v->x, v->first + starts[i], t + 1, stored));
-        CHARL_TRY(to_classes(ds, v->x, v->first + starts[i], t + 1, stored, tokens));
+        CHARL_TRY_CLEANUP(charl__array_read(&ds->file, v->x, v->first + starts[i], t + 1, stored));
+        CHARL_TRY_CLEANUP(to_classes(ds, v->x, v->first + starts[i], t + 1, stored, tokens));
         if (x) {
             memcpy((int32_t *)x + i * t, tokens, (size_t)t * sizeof *tokens);
         }
@@ -163,7 +157,6 @@ cleanup:
 charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int64_t first,
                                        int64_t n, void *out)
 {
-    charl_status st = CHARL_OK;
     const charl__view *v = NULL;
 
     CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && ds->kind == CHARL_DATASET_TOKENS,
@@ -176,8 +169,7 @@ charl_status charl_dataset_read_tokens(charl_dataset *ds, charl_split split, int
         CHARL_TRY(charl__array_read(&ds->file, v->x, v->first + first, n, out));
         CHARL_TRY(to_classes(ds, v->x, v->first + first, n, out, NULL));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_windows(charl_dataset *ds, charl_split split, const int64_t *rows,
@@ -186,11 +178,11 @@ static charl_status read_windows(charl_dataset *ds, charl_split split, const int
     charl_status st = CHARL_OK;
     int64_t *starts = NULL;
 
-    CHARL_TRY(charl_alloc_array(n, sizeof *starts, &starts));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *starts, &starts));
     for (int64_t i = 0; i < n; i++) {
         starts[i] = rows[i] * ds->window;
     }
-    CHARL_TRY(charl_dataset_read_at(ds, split, starts, n, x, y));
+    CHARL_TRY_CLEANUP(charl_dataset_read_at(ds, split, starts, n, x, y));
 cleanup:
     charl_free(starts);
     return st;
@@ -207,35 +199,36 @@ charl_status charl_dataset_read(charl_dataset *ds, charl_split split, const int6
     unsigned char *row = NULL; /* one, while its elements change places */
     size_t y_bytes = 0;
 
-    CHARL_REQUIRE((unsigned)split < CHARL_SPLIT_COUNT && n >= 0, CHARL_ERR_INVALID,
-                  "%s: no such split or a negative count", ds->file.path);
+    CHARL_REQUIRE_CLEANUP((unsigned)split < CHARL_SPLIT_COUNT && n >= 0, CHARL_ERR_INVALID,
+                          "%s: no such split or a negative count", ds->file.path);
     v = &ds->views[split];
-    CHARL_TRY(check_rows(ds, split, rows, n, v->rows));
+    CHARL_TRY_CLEANUP(check_rows(ds, split, rows, n, v->rows));
     if (ds->kind == CHARL_DATASET_TOKENS) {
-        CHARL_TRY(read_windows(ds, split, rows, n, x, y));
+        CHARL_TRY_CLEANUP(read_windows(ds, split, rows, n, x, y));
         goto cleanup;
     }
     if (y && n > 0) {
         y_bytes = (size_t)per_item(v->y) * sizeof(int32_t);
         if (v->y->dtype != CHARL_F32) {
-            CHARL_TRY(charl_alloc_array(n, v->y->item_bytes, &stored));
+            CHARL_TRY_CLEANUP(charl_alloc_array(n, v->y->item_bytes, &stored));
         }
     }
     if (ds->column_map || ds->target_map) {
-        CHARL_TRY(charl_alloc(v->x->item_bytes + (v->y ? v->y->item_bytes : 0) + y_bytes, &row));
+        CHARL_TRY_CLEANUP(
+            charl_alloc(v->x->item_bytes + (v->y ? v->y->item_bytes : 0) + y_bytes, &row));
     }
     for (int64_t i = 0; i < n;) {
         const int64_t k = run_length(rows + i, n - i);
 
         if (px) {
-            CHARL_TRY(charl__array_read(&ds->file, v->x, v->first + rows[i], k, px));
+            CHARL_TRY_CLEANUP(charl__array_read(&ds->file, v->x, v->first + rows[i], k, px));
             if (ds->column_map) {
                 permute(px, k, per_item(v->x), charl_dtype_size(v->x->dtype), ds->column_map, row);
             }
             px += (size_t)k * v->x->item_bytes;
         }
         if (py) {
-            CHARL_TRY(read_targets(ds, v->y, v->first + rows[i], k, stored, py));
+            CHARL_TRY_CLEANUP(read_targets(ds, v->y, v->first + rows[i], k, stored, py));
             if (ds->target_map) {
                 permute(py, k, per_item(v->y), sizeof(int32_t), ds->target_map, row);
             }
@@ -262,12 +255,12 @@ static charl_status scan(charl_dataset *ds, const charl__view *v,
     const int64_t step = bytes < SCAN_BYTES ? SCAN_BYTES / bytes : 1;
     void *buffer = NULL;
 
-    CHARL_TRY(charl_alloc_array(step, a->item_bytes, &buffer));
+    CHARL_TRY_CLEANUP(charl_alloc_array(step, a->item_bytes, &buffer));
     for (int64_t i = 0; i < v->items; i += step) {
         const int64_t n = v->items - i < step ? v->items - i : step;
 
-        CHARL_TRY(charl__array_read(&ds->file, a, v->first + i, n, buffer));
-        CHARL_TRY(each(ds, a, v->first + i, n * per_item(a), buffer, user));
+        CHARL_TRY_CLEANUP(charl__array_read(&ds->file, a, v->first + i, n, buffer));
+        CHARL_TRY_CLEANUP(each(ds, a, v->first + i, n * per_item(a), buffer, user));
     }
 cleanup:
     charl_free(buffer);
@@ -277,7 +270,6 @@ cleanup:
 static charl_status note_largest(charl_dataset *ds, const charl__array *a, int64_t first, int64_t n,
                                  const void *stored, void *user)
 {
-    charl_status st = CHARL_OK;
     int64_t *most = user;
 
     for (int64_t i = 0; i < n; i++) {
@@ -288,8 +280,7 @@ static charl_status note_largest(charl_dataset *ds, const charl__array *a, int64
                       (long long)v, (long long)(first + i / per_item(a)), INT32_MAX - 1);
         *most = v >= *most ? v + 1 : *most;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__view_count_classes(charl_dataset *ds, const charl__view *v, int64_t *out)
@@ -312,16 +303,16 @@ charl_status charl_dataset_verify(charl_dataset *ds)
 
     for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
         if (ds->arrays[i].rows > 0) {
-            CHARL_TRY(charl__array_verify(&ds->file, &ds->arrays[i]));
+            CHARL_TRY_CLEANUP(charl__array_verify(&ds->file, &ds->arrays[i]));
         }
     }
     for (int s = 0; !ds->values && s < CHARL_SPLIT_COUNT; s++) {
         if (ds->views[s].x) {
-            CHARL_TRY(scan(ds, &ds->views[s], check_classes, NULL));
+            CHARL_TRY_CLEANUP(scan(ds, &ds->views[s], check_classes, NULL));
         }
     }
     if (ds->tokenizer[0]) {
-        CHARL_TRY(charl_tokenizer_load(ds->file.path, &tokenizer));
+        CHARL_TRY_CLEANUP(charl_tokenizer_load(ds->file.path, &tokenizer));
     }
 cleanup:
     charl_tokenizer_destroy(tokenizer);
@@ -333,7 +324,7 @@ charl_status charl__dataset_identify(charl_dataset *ds)
     charl_status st = CHARL_OK;
     charl__text text = {0};
 
-    CHARL_TRY(charl__text_printf(&text, "kind %s\n", charl_dataset_kind_name(ds->kind)));
+    CHARL_TRY_CLEANUP(charl__text_printf(&text, "kind %s\n", charl_dataset_kind_name(ds->kind)));
     for (int i = 0; i < 2 * CHARL_SPLIT_COUNT; i++) {
         charl__array *a = &ds->arrays[i];
         char shape[CHARL_SHAPE_TEXT];
@@ -342,10 +333,10 @@ charl_status charl__dataset_identify(charl_dataset *ds)
         if (a->rows == 0) {
             continue;
         }
-        CHARL_TRY(charl__array_sum(&ds->file, a, &crc));
-        CHARL_TRY(charl__text_printf(&text, "%s %s %lld %s %08x\n", a->name,
-                                     charl_dtype_name(a->dtype), (long long)a->rows,
-                                     charl_shape_format(&a->item, shape), crc));
+        CHARL_TRY_CLEANUP(charl__array_sum(&ds->file, a, &crc));
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s %s %lld %s %08x\n", a->name,
+                                             charl_dtype_name(a->dtype), (long long)a->rows,
+                                             charl_shape_format(&a->item, shape), crc));
     }
     charl__sha256_text(text.data, text.length, ds->content_id);
 cleanup:

@@ -47,7 +47,6 @@ struct charl__writer {
 static charl_status add_output(charl__writer *w, output *o, charl_dtype dtype,
                                const charl_shape *item)
 {
-    charl_status st = CHARL_OK;
     const int64_t count = charl_shape_count(item);
 
     CHARL_REQUIRE(count > 0 && item->ndim < CHARL_MAX_DIMS &&
@@ -62,13 +61,11 @@ static charl_status add_output(charl__writer *w, output *o, charl_dtype dtype,
         (o->array.rows * (int64_t)o->item_bytes + CHARL__BLOCK_BYTES - 1) / CHARL__BLOCK_BYTES;
     CHARL_TRY(charl_alloc_array(o->n_blocks, sizeof *o->crc, &o->crc));
     CHARL_TRY(charl__h5_array_create(&o->array, w->h5));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status plan_segments(charl__writer *w, double val_split)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = w->spec.rows;
     const int64_t val = (int64_t)((double)n * val_split + 0.5);
 
@@ -81,13 +78,11 @@ static charl_status plan_segments(charl__writer *w, double val_split)
     w->segment[CHARL_SPLIT_TRAIN] = n - val;
     w->segment[CHARL_SPLIT_VAL] = val > 0 ? val : w->spec.more;
     w->segment[CHARL_SPLIT_TEST] = val > 0 ? w->spec.more : 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_outputs(charl__writer *w)
 {
-    charl_status st = CHARL_OK;
     const charl__writer_spec *spec = &w->spec;
     const bool tokens = spec->kind == CHARL_DATASET_TOKENS;
 
@@ -108,18 +103,16 @@ static charl_status add_outputs(charl__writer *w)
         w->y[s].array.rows = w->segment[s];
         CHARL_TRY(add_output(w, &w->y[s], spec->values ? CHARL_F32 : CHARL_I32, &spec->y_item));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_stats(charl__writer *w)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *item = &w->spec.x_item;
     const int64_t n = item->ndim == 1 || item->ndim >= 3 ? item->dim[0] : 1;
 
     if (w->spec.kind == CHARL_DATASET_TOKENS) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_REQUIRE(n <= INT_MAX, CHARL_ERR_DATA, "%s: %lld columns are too many", w->path,
                   (long long)n);
@@ -127,8 +120,7 @@ static charl_status add_stats(charl__writer *w)
     CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->shift));
     CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->sum));
     CHARL_TRY(charl_alloc_array(n, sizeof(double), &w->square));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_file(charl__writer *w, bool overwrite)
@@ -138,18 +130,19 @@ static charl_status open_file(charl__writer *w, bool overwrite)
     struct stat info;
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
 
-    CHARL_REQUIRE(overwrite || lstat(w->path, &info) != 0, CHARL_ERR_CONFIG,
-                  "%s: exists already; HINT remove it or use --overwrite", w->path);
-    CHARL_TRY(charl__commit_begin(w->path, &w->commit));
+    CHARL_REQUIRE_CLEANUP(overwrite || lstat(w->path, &info) != 0, CHARL_ERR_CONFIG,
+                          "%s: exists already; HINT remove it or use --overwrite", w->path);
+    CHARL_TRY_CLEANUP(charl__commit_begin(w->path, &w->commit));
     w->io.fd = w->commit.fd;
-    CHARL_TRY(charl__h5_driver_fapl(&w->io, &fapl));
+    CHARL_TRY_CLEANUP(charl__h5_driver_fapl(&w->io, &fapl));
     charl__h5_begin();
-    CHARL_H5_OPEN(CHARL_ERR_DISK, w->h5,
-                  H5Fcreate(w->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
-                  "%s: cannot be created", w->path);
-    CHARL_TRY(charl__h5_set_text(&site, w->h5, "charl_format", "dataset"));
-    CHARL_TRY(charl__h5_set_i64(&site, w->h5, "charl_version", 1));
-    CHARL_TRY(charl__h5_set_text(&site, w->h5, "kind", charl_dataset_kind_name(w->spec.kind)));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, w->h5,
+                          H5Fcreate(w->commit.temp, H5F_ACC_TRUNC, H5P_DEFAULT, fapl),
+                          "%s: cannot be created", w->path);
+    CHARL_TRY_CLEANUP(charl__h5_set_text(&site, w->h5, "charl_format", "dataset"));
+    CHARL_TRY_CLEANUP(charl__h5_set_i64(&site, w->h5, "charl_version", 1));
+    CHARL_TRY_CLEANUP(
+        charl__h5_set_text(&site, w->h5, "kind", charl_dataset_kind_name(w->spec.kind)));
 cleanup:
     charl__h5_close(&fapl);
     return st;
@@ -164,7 +157,7 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
 
     *out = NULL;
     opt = opt ? opt : &none;
-    CHARL_TRY(charl_alloc(sizeof *w, &w));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *w, &w));
     w->spec = *spec;
     w->h5 = H5I_INVALID_HID;
     w->commit.fd = -1;
@@ -172,11 +165,11 @@ charl_status charl__writer_create(const char *path, const charl__writer_spec *sp
     for (int s = 0; s < CHARL_SPLIT_COUNT; s++) {
         w->x[s].array.dataset = w->y[s].array.dataset = H5I_INVALID_HID;
     }
-    CHARL_TRY(charl_strdup(path, &w->path));
-    CHARL_TRY(plan_segments(w, opt->val_split));
-    CHARL_TRY(add_stats(w));
-    CHARL_TRY(open_file(w, opt->overwrite));
-    CHARL_TRY(add_outputs(w));
+    CHARL_TRY_CLEANUP(charl_strdup(path, &w->path));
+    CHARL_TRY_CLEANUP(plan_segments(w, opt->val_split));
+    CHARL_TRY_CLEANUP(add_stats(w));
+    CHARL_TRY_CLEANUP(open_file(w, opt->overwrite));
+    CHARL_TRY_CLEANUP(add_outputs(w));
     *out = w;
     w = NULL;
 cleanup:
@@ -242,13 +235,10 @@ static void fold_crc(output *o, const unsigned char *p, int64_t bytes)
 
 static charl_status append(charl__writer *w, output *o, const void *data, int64_t n)
 {
-    charl_status st = CHARL_OK;
-
     fold_crc(o, data, n * (int64_t)o->item_bytes);
     CHARL_TRY(charl__h5_array_append(&o->array, data, n));
     CHARL_TRY(charl__h5_io_check(&w->io, w->path, -1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static double element(charl_dtype dtype, const void *data, int64_t i)
@@ -294,7 +284,6 @@ static void fold_stats(charl__writer *w, const void *x, int64_t n, bool first)
 
 static charl_status check_put(charl__writer *w, const void *x, const void *y, int64_t n)
 {
-    charl_status st = CHARL_OK;
     const int64_t x_count = charl_shape_count(&w->spec.x_item);
     const int64_t y_count = charl_shape_count(&w->spec.y_item);
 
@@ -319,13 +308,11 @@ static charl_status check_put(charl__writer *w, const void *x, const void *y, in
             w->max_label = label > w->max_label ? label : w->max_label;
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, int64_t n)
 {
-    charl_status st = CHARL_OK;
     const unsigned char *px = x;
     const unsigned char *py = y;
 
@@ -349,8 +336,7 @@ charl_status charl__writer_put(charl__writer *w, const void *x, const void *y, i
         w->put += k;
         n -= k;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status write_floats(charl__writer *w, hid_t object, const char *name,
@@ -361,12 +347,13 @@ static charl_status write_floats(charl__writer *w, hid_t object, const char *nam
     hid_t space = H5I_INVALID_HID;
     hid_t attr = H5I_INVALID_HID;
 
-    CHARL_H5_OPEN(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", w->path);
-    CHARL_H5_OPEN(CHARL_ERR_DISK, attr,
-                  H5Acreate2(object, name, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT),
-                  "%s: attribute %s", w->path, name);
-    CHARL_H5(CHARL_ERR_DISK, H5Awrite(attr, H5T_NATIVE_FLOAT, values), "%s: attribute %s", w->path,
-             name);
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DISK, space, H5Screate_simple(1, dims, NULL), "%s", w->path);
+    CHARL_H5_OPEN_CLEANUP(
+        CHARL_ERR_DISK, attr,
+        H5Acreate2(object, name, H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT),
+        "%s: attribute %s", w->path, name);
+    CHARL_H5_CLEANUP(CHARL_ERR_DISK, H5Awrite(attr, H5T_NATIVE_FLOAT, values), "%s: attribute %s",
+                     w->path, name);
 cleanup:
     charl__h5_close(&attr);
     charl__h5_close(&space);
@@ -384,12 +371,12 @@ static charl_status write_stats(charl__writer *w)
     float *values = NULL;
     double n = 0;
 
-    CHARL_TRY(charl__h5_set_text(&site, x->array.dataset, "layout", layout));
+    CHARL_TRY_CLEANUP(charl__h5_set_text(&site, x->array.dataset, "layout", layout));
     if (w->n_stats == 0) {
         goto cleanup;
     }
     n = (double)x->array.rows * (double)(charl_shape_count(&x->array.item) / w->n_stats);
-    CHARL_TRY(charl_alloc_array(w->n_stats, 2 * sizeof *values, &values));
+    CHARL_TRY_CLEANUP(charl_alloc_array(w->n_stats, 2 * sizeof *values, &values));
     for (int c = 0; c < w->n_stats; c++) {
         const double mean = w->sum[c] / n;
         const double variance = w->square[c] / n - mean * mean;
@@ -399,14 +386,14 @@ static charl_status write_stats(charl__writer *w)
         values[w->n_stats + c] = std > 0 ? std : 1.0F; /* a constant column is left as it is */
     }
     if (w->n_stats > MOST_STATS) {
-        CHARL_TRY(charl__writer_array(w, "/stats/mean", CHARL_F32, &(charl_shape){0}, w->n_stats,
-                                      values));
-        CHARL_TRY(charl__writer_array(w, "/stats/std", CHARL_F32, &(charl_shape){0}, w->n_stats,
-                                      values + w->n_stats));
+        CHARL_TRY_CLEANUP(charl__writer_array(w, "/stats/mean", CHARL_F32, &(charl_shape){0},
+                                              w->n_stats, values));
+        CHARL_TRY_CLEANUP(charl__writer_array(w, "/stats/std", CHARL_F32, &(charl_shape){0},
+                                              w->n_stats, values + w->n_stats));
         goto cleanup;
     }
-    CHARL_TRY(write_floats(w, x->array.dataset, "mean", values, w->n_stats));
-    CHARL_TRY(write_floats(w, x->array.dataset, "std", values + w->n_stats, w->n_stats));
+    CHARL_TRY_CLEANUP(write_floats(w, x->array.dataset, "mean", values, w->n_stats));
+    CHARL_TRY_CLEANUP(write_floats(w, x->array.dataset, "std", values + w->n_stats, w->n_stats));
 cleanup:
     charl_free(values);
     return st;
@@ -422,8 +409,8 @@ static charl_status write_checksums(charl__writer *w, const output *o)
         goto cleanup;
     }
     snprintf(crc.name, sizeof crc.name, "/crc%.70s", o->array.name);
-    CHARL_TRY(charl__h5_array_create(&crc, w->h5));
-    CHARL_TRY(charl__h5_array_append(&crc, o->crc, o->n_blocks));
+    CHARL_TRY_CLEANUP(charl__h5_array_create(&crc, w->h5));
+    CHARL_TRY_CLEANUP(charl__h5_array_append(&crc, o->crc, o->n_blocks));
 cleanup:
     charl__h5_close(&crc.dataset);
     return st;
@@ -436,8 +423,8 @@ static charl_status verify_written(const char *temp, void *user)
     charl_dataset *ds = NULL;
 
     (void)user;
-    CHARL_TRY(charl_dataset_open(temp, &opt, &ds));
-    CHARL_TRY(charl_dataset_verify(ds));
+    CHARL_TRY_CLEANUP(charl_dataset_open(temp, &opt, &ds));
+    CHARL_TRY_CLEANUP(charl_dataset_verify(ds));
 cleanup:
     charl_dataset_close(ds);
     return st;
@@ -450,9 +437,9 @@ charl_status charl__writer_array(charl__writer *w, const char *name, charl_dtype
     output o = {.array = {.dataset = H5I_INVALID_HID, .rows = rows}};
 
     snprintf(o.array.name, sizeof o.array.name, "%s", name);
-    CHARL_TRY(add_output(w, &o, dtype, item));
-    CHARL_TRY(append(w, &o, data, rows));
-    CHARL_TRY(write_checksums(w, &o));
+    CHARL_TRY_CLEANUP(add_output(w, &o, dtype, item));
+    CHARL_TRY_CLEANUP(append(w, &o, data, rows));
+    CHARL_TRY_CLEANUP(write_checksums(w, &o));
 cleanup:
     charl__h5_close(&o.array.dataset);
     charl_free(o.crc);
@@ -471,7 +458,6 @@ static void close_handles(charl__writer *w)
 
 charl_status charl__writer_finish(charl__writer *w)
 {
-    charl_status st = CHARL_OK;
     const charl__h5_site site = {CHARL_ERR_DISK, w->path};
     const bool tokens = w->spec.kind == CHARL_DATASET_TOKENS;
     const int64_t labels = w->max_label + 1;
@@ -492,8 +478,7 @@ charl_status charl__writer_finish(charl__writer *w)
     close_handles(w);
     CHARL_TRY(charl__h5_io_check(&w->io, w->path, -1));
     CHARL_TRY(charl__commit_end(&w->commit, verify_written, NULL));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__writer_destroy(charl__writer *w)

@@ -43,7 +43,6 @@ static int64_t position_of(const charl__loader_options *o, int64_t step, int64_t
 
 static charl_status fill(charl__loader *l, int64_t index)
 {
-    charl_status st = CHARL_OK;
     const charl__loader_options *o = &l->opt;
     const int slot = (int)(index % o->n_slots);
     const bool shifted = o->shuffle && o->split == CHARL_SPLIT_TRAIN; /* evaluation tiles */
@@ -67,8 +66,7 @@ static charl_status fill(charl__loader *l, int64_t index)
     } else {
         CHARL_TRY(charl_dataset_read(o->ds, o->split, l->rows, n, l->x[slot], l->y[slot]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool has_work(const charl__loader *l)
@@ -107,7 +105,6 @@ static void *work(void *user)
 
 static charl_status check_options(const charl__loader_options *o)
 {
-    charl_status st = CHARL_OK;
     charl_dataset_info info;
     const bool in_batch =
         o->batch >= 1 && o->row0 >= 0 && o->rows >= 1 && o->rows <= o->batch - o->row0;
@@ -126,8 +123,7 @@ static charl_status check_options(const charl__loader_options *o)
                   CHARL_ERR_INVALID, "loader: %d slots", o->n_slots);
     CHARL_REQUIRE(!o->index_only || info.items[o->split] <= INT32_MAX, CHARL_ERR_INVALID,
                   "loader: %lld rows do not fit 32-bit indices", (long long)info.items[o->split]);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__loader_create(const charl__loader_options *opt, charl__loader **out)
@@ -137,8 +133,8 @@ charl_status charl__loader_create(const charl__loader_options *opt, charl__loade
     charl_dataset_info info;
 
     *out = NULL;
-    CHARL_TRY(check_options(opt));
-    CHARL_TRY(charl_alloc(sizeof *l, &l));
+    CHARL_TRY_CLEANUP(check_options(opt));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *l, &l));
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     l->opt = *opt;
@@ -149,12 +145,12 @@ charl_status charl__loader_create(const charl__loader_options *opt, charl__loade
     charl_dataset_get_info(opt->ds, &info);
     l->n = info.rows[opt->split];
     l->window = info.kind == CHARL_DATASET_TOKENS ? info.x_shape.dim[0] : 0;
-    CHARL_TRY(charl_alloc_array(slot_rows(opt), sizeof *l->rows, &l->rows));
-    CHARL_TRY(charl__acquire("thread"));
+    CHARL_TRY_CLEANUP(charl_alloc_array(slot_rows(opt), sizeof *l->rows, &l->rows));
+    CHARL_TRY_CLEANUP(charl__acquire("thread"));
     l->running = pthread_create(&l->thread, NULL, work, l) == 0;
     if (!l->running) {
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_NOMEM, "loader: no thread can be started");
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "loader: no thread can be started");
     }
     *out = l;
     l = NULL;
@@ -171,16 +167,17 @@ charl_status charl__loader_next(charl__loader *l, int64_t *step, int *slot)
     *step = -1;
     *slot = -1;
     pthread_mutex_lock(&l->lock);
-    CHARL_REQUIRE(l->opt.end_step < 0 || l->opt.first_step + l->taken < l->opt.end_step,
-                  CHARL_ERR_INVALID, "loader: step %lld was the last", (long long)l->opt.end_step);
-    CHARL_REQUIRE(l->taken - l->released < l->opt.n_slots, CHARL_ERR_INVALID,
-                  "loader: all %d slots are held", l->opt.n_slots);
+    CHARL_REQUIRE_CLEANUP(l->opt.end_step < 0 || l->opt.first_step + l->taken < l->opt.end_step,
+                          CHARL_ERR_INVALID, "loader: step %lld was the last",
+                          (long long)l->opt.end_step);
+    CHARL_REQUIRE_CLEANUP(l->taken - l->released < l->opt.n_slots, CHARL_ERR_INVALID,
+                          "loader: all %d slots are held", l->opt.n_slots);
     since = charl__clock_s();
     while (l->filled == l->taken && l->failed == CHARL_OK) {
         pthread_cond_wait(&l->changed, &l->lock);
     }
     l->waited_s += charl__clock_s() - since;
-    CHARL_REQUIRE(l->filled > l->taken, l->failed, "%s", l->message);
+    CHARL_REQUIRE_CLEANUP(l->filled > l->taken, l->failed, "%s", l->message);
     *step = l->opt.first_step + l->taken;
     *slot = (int)(l->taken % l->opt.n_slots);
     l->taken++;

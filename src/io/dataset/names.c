@@ -72,7 +72,6 @@ static int by_text(const void *a, const void *b)
 /* The names of a list in the order of their bytes. */
 static charl_status sort_names(const char *list, name **out, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     const char *at = first_name(list);
     name *sorted = NULL;
 
@@ -83,22 +82,19 @@ static charl_status sort_names(const char *list, name **out, int64_t *n)
     }
     qsort(sorted, (size_t)*n, sizeof *sorted, by_text);
     *out = sorted;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* A name for a message; `n` have gone before it. */
 static charl_status add_missing(charl__text *text, const name *one, int64_t n)
 {
-    charl_status st = CHARL_OK;
     const int shown = one->length > SHOWN_BYTES ? SHOWN_BYTES : (int)one->length;
 
     if (n < SHOWN) {
         CHARL_TRY(charl__text_printf(text, "%s\"%.*s\"%s", n ? ", " : "", shown, one->text,
                                      one->length > SHOWN_BYTES ? "..." : ""));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_names_match(const char *of, const char *in, int64_t **index, char **missing)
@@ -111,23 +107,24 @@ charl_status charl_names_match(const char *of, const char *in, int64_t **index, 
 
     *index = NULL;
     *missing = NULL;
-    CHARL_TRY(sort_names(in, &sorted, &n));
-    CHARL_TRY(charl_alloc_array(charl_names_count(of) + 1, sizeof **index, index));
+    CHARL_TRY_CLEANUP(sort_names(in, &sorted, &n));
+    CHARL_TRY_CLEANUP(charl_alloc_array(charl_names_count(of) + 1, sizeof **index, index));
     for (int64_t i = 0; next_name(&at, &one); i++) {
         const name *found = bsearch(&one, sorted, (size_t)n, sizeof *sorted, by_text);
 
         (*index)[i] = found ? found->index : -1;
         if (!found) {
-            CHARL_TRY(add_missing(&text, &one, lacking++));
+            CHARL_TRY_CLEANUP(add_missing(&text, &one, lacking++));
             continue;
         }
-        CHARL_REQUIRE((found == sorted || by_text(found - 1, found) != 0) &&
-                          (found == sorted + n - 1 || by_text(found + 1, found) != 0),
-                      CHARL_ERR_DATA, "the name \"%.*s\" stands twice in the list",
-                      one.length > SHOWN_BYTES ? SHOWN_BYTES : (int)one.length, one.text);
+        CHARL_REQUIRE_CLEANUP((found == sorted || by_text(found - 1, found) != 0) &&
+                                  (found == sorted + n - 1 || by_text(found + 1, found) != 0),
+                              CHARL_ERR_DATA, "the name \"%.*s\" stands twice in the list",
+                              one.length > SHOWN_BYTES ? SHOWN_BYTES : (int)one.length, one.text);
     }
     if (lacking > SHOWN) {
-        CHARL_TRY(charl__text_printf(&text, " and %lld more", (long long)(lacking - SHOWN)));
+        CHARL_TRY_CLEANUP(
+            charl__text_printf(&text, " and %lld more", (long long)(lacking - SHOWN)));
     }
     *missing = charl__text_steal(&text);
 cleanup:

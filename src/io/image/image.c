@@ -36,16 +36,13 @@ charl_image_fit charl_image_fit_of(const char *name)
 charl_status charl__pixels_create(const char *path, int64_t height, int64_t width,
                                   charl__pixels *out)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(height > 0 && width > 0 && height <= CHARL__IMAGE_MAX_PIXELS / width,
                   CHARL_ERR_DATA, "%s: %lld x %lld pixels; at most %d are read", path,
                   (long long)width, (long long)height, CHARL__IMAGE_MAX_PIXELS);
     CHARL_TRY(charl_alloc_array(height * width, 3, &out->rgb));
     out->height = height;
     out->width = width;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__pixels_fini(charl__pixels *p)
@@ -60,12 +57,12 @@ static charl_status read_file(const char *path, unsigned char **data, size_t *by
     charl__source *s = NULL;
     int64_t n;
 
-    CHARL_TRY(charl__source_open(path, &s));
+    CHARL_TRY_CLEANUP(charl__source_open(path, &s));
     n = charl__source_file_bytes(s);
-    CHARL_REQUIRE(n <= MAX_FILE_BYTES, CHARL_ERR_DATA, "%s: larger than %d bytes", path,
-                  MAX_FILE_BYTES);
-    CHARL_TRY(charl_alloc((size_t)n, data));
-    CHARL_TRY(charl__source_exact(s, *data, (size_t)n, "the image"));
+    CHARL_REQUIRE_CLEANUP(n <= MAX_FILE_BYTES, CHARL_ERR_DATA, "%s: larger than %d bytes", path,
+                          MAX_FILE_BYTES);
+    CHARL_TRY_CLEANUP(charl_alloc((size_t)n, data));
+    CHARL_TRY_CLEANUP(charl__source_exact(s, *data, (size_t)n, "the image"));
     *bytes = (size_t)n;
 cleanup:
     charl__source_close(s);
@@ -82,15 +79,15 @@ charl_status charl_image_read(const char *path, const charl_image_format *format
     size_t bytes = 0;
     charl__pixels pixels = {0};
 
-    CHARL_TRY(read_file(path, &data, &bytes));
+    CHARL_TRY_CLEANUP(read_file(path, &data, &bytes));
     if (bytes >= sizeof png && memcmp(data, png, sizeof png) == 0) {
-        CHARL_TRY(charl__png_decode(path, data, bytes, &pixels));
+        CHARL_TRY_CLEANUP(charl__png_decode(path, data, bytes, &pixels));
     } else {
-        CHARL_REQUIRE(bytes >= sizeof jpeg && memcmp(data, jpeg, sizeof jpeg) == 0, CHARL_ERR_DATA,
-                      "%s: neither a PNG nor a JPEG file", path);
-        CHARL_TRY(charl__jpeg_decode(path, data, bytes, &pixels));
+        CHARL_REQUIRE_CLEANUP(bytes >= sizeof jpeg && memcmp(data, jpeg, sizeof jpeg) == 0,
+                              CHARL_ERR_DATA, "%s: neither a PNG nor a JPEG file", path);
+        CHARL_TRY_CLEANUP(charl__jpeg_decode(path, data, bytes, &pixels));
     }
-    CHARL_TRY(charl__pixels_resize(&pixels, format, out));
+    CHARL_TRY_CLEANUP(charl__pixels_resize(&pixels, format, out));
 cleanup:
     charl__pixels_fini(&pixels);
     charl_free(data);
@@ -131,7 +128,6 @@ static bool is_foreign_image_name(const char *name)
 
 charl_status charl__files_append(charl_image_files *f, const char *folder, const char *name)
 {
-    charl_status st = CHARL_OK;
     const size_t bytes = strlen(folder) + strlen(name) + 2;
     const bool slash = folder[0] && folder[strlen(folder) - 1] != '/';
 
@@ -143,8 +139,7 @@ charl_status charl__files_append(charl_image_files *f, const char *folder, const
     }
     CHARL_TRY(charl_alloc(bytes, &f->paths[f->count]));
     snprintf(f->paths[f->count++], bytes, "%s%s%s", folder, slash ? "/" : "", name);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int by_name(const void *a, const void *b)
@@ -159,23 +154,24 @@ charl_status charl__folder_list(const char *folder, bool folders, charl_image_fi
     const struct dirent *entry;
     DIR *dir = NULL;
 
-    CHARL_TRY(charl__acquire("folder"));
+    CHARL_TRY_CLEANUP(charl__acquire("folder"));
     dir = opendir(folder);
     if (!dir) {
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_DATA, "%s: cannot be read: %s", folder, strerror(errno));
+        CHARL_FAIL_CLEANUP(CHARL_ERR_DATA, "%s: cannot be read: %s", folder, strerror(errno));
     }
     while ((entry = readdir(dir)) != NULL) {
         struct stat s;
 
         if (entry->d_name[0] == '.' || (!folders && !charl__is_image_name(entry->d_name))) {
-            CHARL_REQUIRE(folders || !is_foreign_image_name(entry->d_name), CHARL_ERR_DATA,
-                          "%s/%s: only .png, .jpg and .jpeg images are read; HINT convert it or "
-                          "move it out of the folder",
-                          folder, entry->d_name);
+            CHARL_REQUIRE_CLEANUP(
+                folders || !is_foreign_image_name(entry->d_name), CHARL_ERR_DATA,
+                "%s/%s: only .png, .jpg and .jpeg images are read; HINT convert it or "
+                "move it out of the folder",
+                folder, entry->d_name);
             continue;
         }
-        CHARL_TRY(charl__files_append(out, folder, entry->d_name));
+        CHARL_TRY_CLEANUP(charl__files_append(out, folder, entry->d_name));
         if (folders && (stat(out->paths[out->count - 1], &s) != 0 || !S_ISDIR(s.st_mode))) {
             charl_free(out->paths[--out->count]);
         }
@@ -193,7 +189,6 @@ cleanup:
 
 charl_status charl_image_files_add(charl_image_files *files, const char *path)
 {
-    charl_status st = CHARL_OK;
     const int64_t before = files->count;
     struct stat s;
 
@@ -201,13 +196,12 @@ charl_status charl_image_files_add(charl_image_files *files, const char *path)
                   strerror(errno));
     if (!S_ISDIR(s.st_mode)) {
         CHARL_TRY(charl__files_append(files, "", path));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__folder_list(path, false, files));
     CHARL_REQUIRE(files->count > before, CHARL_ERR_DATA,
                   "%s: there are no .png, .jpg or .jpeg files in this folder", path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_tree(charl_image_files *files, const char *folder, int depth)
@@ -215,12 +209,13 @@ static charl_status add_tree(charl_image_files *files, const char *folder, int d
     charl_status st = CHARL_OK;
     charl_image_files below = {0};
 
-    CHARL_REQUIRE(depth < MAX_DEPTH, CHARL_ERR_DATA,
-                  "%s: more than %d folders deep (a link to a folder above?)", folder, MAX_DEPTH);
-    CHARL_TRY(charl__folder_list(folder, false, files));
-    CHARL_TRY(charl__folder_list(folder, true, &below));
+    CHARL_REQUIRE_CLEANUP(depth < MAX_DEPTH, CHARL_ERR_DATA,
+                          "%s: more than %d folders deep (a link to a folder above?)", folder,
+                          MAX_DEPTH);
+    CHARL_TRY_CLEANUP(charl__folder_list(folder, false, files));
+    CHARL_TRY_CLEANUP(charl__folder_list(folder, true, &below));
     for (int64_t i = 0; i < below.count; i++) {
-        CHARL_TRY(add_tree(files, below.paths[i], depth + 1));
+        CHARL_TRY_CLEANUP(add_tree(files, below.paths[i], depth + 1));
     }
 cleanup:
     charl_image_files_fini(&below);
@@ -229,7 +224,6 @@ cleanup:
 
 charl_status charl__image_files_add_tree(charl_image_files *files, const char *path)
 {
-    charl_status st = CHARL_OK;
     const int64_t before = files->count;
     struct stat s;
 
@@ -242,8 +236,7 @@ charl_status charl__image_files_add_tree(charl_image_files *files, const char *p
     CHARL_TRY(add_tree(files, path, 0));
     CHARL_REQUIRE(files->count > before, CHARL_ERR_DATA,
                   "%s: there are no .png, .jpg or .jpeg files in this folder or below it", path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl_image_files_fini(charl_image_files *files)

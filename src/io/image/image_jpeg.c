@@ -71,8 +71,6 @@ static int find_orientation(const decoder *d)
 
 static charl_status begin(decoder *d)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(d->jpeg.jpeg_color_space != JCS_CMYK && d->jpeg.jpeg_color_space != JCS_YCCK,
                   CHARL_ERR_DATA, "%s: CMYK colours, as for print; HINT convert it to RGB",
                   d->path);
@@ -80,8 +78,7 @@ static charl_status begin(decoder *d)
     d->orientation = find_orientation(d);
     d->jpeg.out_color_space = JCS_RGB;
     d->jpeg.dct_method = JDCT_ISLOW; /* exact integer arithmetic */
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* False after a jump. */
@@ -127,15 +124,12 @@ charl_status charl__jpeg_decode(const char *path, const unsigned char *data, siz
     CHARL_REQUIRE(good, CHARL_ERR_DATA, "%s: damaged or truncated JPEG file: %s", path, d.message);
     CHARL_TRY(d.st);
     CHARL_TRY(charl__pixels_orient(out, d.orientation));
-cleanup:
     return st;
 }
 #else
 charl_status charl__jpeg_decode(const char *path, const unsigned char *data, size_t bytes,
                                 charl__pixels *out)
 {
-    charl_status st = CHARL_OK;
-
     (void)data;
     (void)bytes;
     (void)out;
@@ -143,7 +137,6 @@ charl_status charl__jpeg_decode(const char *path, const unsigned char *data, siz
                "%s: this charl was built without JPEG; HINT install libjpeg-dev and build "
                "it again",
                path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 #endif

@@ -45,7 +45,6 @@ int charl__exif_orientation(const unsigned char *data, size_t bytes)
 
 charl_status charl__pixels_orient(charl__pixels *p, int orientation)
 {
-    charl_status st = CHARL_OK;
     const bool turns = orientation >= 5; /* rows become columns */
     const bool flip_rows =
         orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
@@ -55,7 +54,7 @@ charl_status charl__pixels_orient(charl__pixels *p, int orientation)
                          .width = turns ? p->height : p->width};
 
     if (orientation == 1) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl_alloc_array(out.height * out.width, 3, &out.rgb));
     for (int64_t y = 0; y < out.height; y++) {
@@ -69,6 +68,5 @@ charl_status charl__pixels_orient(charl__pixels *p, int orientation)
     }
     charl_free(p->rgb);
     *p = out;
-cleanup:
-    return st;
+    return CHARL_OK;
 }

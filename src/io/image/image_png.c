@@ -16,13 +16,13 @@ charl_status charl__png_decode(const char *path, const unsigned char *data, size
 
     memset(&image, 0, sizeof image);
     image.version = PNG_IMAGE_VERSION;
-    CHARL_REQUIRE(png_image_begin_read_from_memory(&image, data, bytes), CHARL_ERR_DATA,
-                  "%s: damaged or truncated PNG file: %s", path, image.message);
-    CHARL_TRY(charl__pixels_create(path, image.height, image.width, out));
+    CHARL_REQUIRE_CLEANUP(png_image_begin_read_from_memory(&image, data, bytes), CHARL_ERR_DATA,
+                          "%s: damaged or truncated PNG file: %s", path, image.message);
+    CHARL_TRY_CLEANUP(charl__pixels_create(path, image.height, image.width, out));
     image.format = PNG_FORMAT_RGB;
     image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* else 16 bits are taken for linear light */
-    CHARL_REQUIRE(png_image_finish_read(&image, &white, out->rgb, 0, NULL), CHARL_ERR_DATA,
-                  "%s: damaged or truncated PNG file: %s", path, image.message);
+    CHARL_REQUIRE_CLEANUP(png_image_finish_read(&image, &white, out->rgb, 0, NULL), CHARL_ERR_DATA,
+                          "%s: damaged or truncated PNG file: %s", path, image.message);
 cleanup:
     png_image_free(&image);
     return st;
@@ -31,15 +31,12 @@ cleanup:
 charl_status charl__png_decode(const char *path, const unsigned char *data, size_t bytes,
                                charl__pixels *out)
 {
-    charl_status st = CHARL_OK;
-
     (void)data;
     (void)bytes;
     (void)out;
     CHARL_FAIL(CHARL_ERR_DATA,
                "%s: this charl was built without PNG; HINT install libpng-dev and build it again",
                path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 #endif

@@ -40,7 +40,6 @@ static bool parse_index(const char *text, long *out)
 /* Keep the name of a class once. */
 static charl_status add_class(csv_import *c, const char *name)
 {
-    charl_status st = CHARL_OK;
     uint64_t slot = charl__fnv1a64_string(name) % SLOTS;
     const char *why = charl__name_fault(name);
 
@@ -57,8 +56,7 @@ static charl_status add_class(csv_import *c, const char *name)
     CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: a class name %s", charl__table_place(&c->table), why);
     CHARL_TRY(charl_strdup(name, &c->names[c->n_classes]));
     c->slots[slot] = ++c->n_classes;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int by_name(const void *a, const void *b)
@@ -68,19 +66,16 @@ static int by_name(const void *a, const void *b)
 
 static charl_status find_class(const csv_import *c, const char *name, int32_t *id)
 {
-    charl_status st = CHARL_OK;
     char *const *found = bsearch(&name, c->names, (size_t)c->n_classes, sizeof *c->names, by_name);
 
     CHARL_REQUIRE(found, CHARL_ERR_DATA, "%s: the file changed while it was being read", c->path);
     *id = (int32_t)(found - c->names);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Which column `wanted` means, given the first record. */
 static charl_status find_label(csv_import *c, const char *wanted, int *column)
 {
-    charl_status st = CHARL_OK;
     const int n = c->table.n_columns;
     long index = -1;
 
@@ -97,13 +92,11 @@ static charl_status find_label(csv_import *c, const char *wanted, int *column)
     CHARL_REQUIRE(index >= 0 && index < n, CHARL_ERR_CONFIG, "%s: column %s of %d columns", c->path,
                   wanted ? wanted : "-1", n);
     *column = (int)index;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_label(csv_import *c, const char *name)
 {
-    charl_status st = CHARL_OK;
     int column;
 
     CHARL_TRY(find_label(c, name, &column));
@@ -111,8 +104,7 @@ static charl_status add_label(csv_import *c, const char *name)
                   c->path, name);
     c->is_label[column] = true;
     c->label[c->n_labels++] = column;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The columns of the targets. A name with a comma in it is one column where there is such a one. */
@@ -123,25 +115,26 @@ static charl_status find_labels(csv_import *c, const char *wanted)
     bool one = !wanted || !strchr(wanted, ',');
     char *copy = NULL;
 
-    CHARL_TRY(charl_alloc_array(n, sizeof *c->label, &c->label));
-    CHARL_TRY(charl_alloc_array(n, sizeof *c->is_label, &c->is_label));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *c->label, &c->label));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *c->is_label, &c->is_label));
     for (int i = 0; wanted && i < n; i++) {
         one = one || strcmp(charl__table_field(&c->table, i), wanted) == 0;
     }
     if (one) {
-        CHARL_TRY(add_label(c, wanted));
+        CHARL_TRY_CLEANUP(add_label(c, wanted));
         goto cleanup;
     }
-    CHARL_TRY(charl_strdup(wanted, &copy));
+    CHARL_TRY_CLEANUP(charl_strdup(wanted, &copy));
     for (char *name = copy, *next; name; name = next) {
         next = strchr(name, ',');
         if (next) {
             *next++ = '\0';
         }
-        CHARL_TRY(add_label(c, name));
+        CHARL_TRY_CLEANUP(add_label(c, name));
     }
-    CHARL_REQUIRE(c->n_labels < n, CHARL_ERR_CONFIG,
-                  "%s: every column is a target, and nothing is left to tell it from", c->path);
+    CHARL_REQUIRE_CLEANUP(c->n_labels < n, CHARL_ERR_CONFIG,
+                          "%s: every column is a target, and nothing is left to tell it from",
+                          c->path);
 cleanup:
     charl_free(copy);
     return st;
@@ -151,7 +144,6 @@ cleanup:
  */
 static charl_status read_first(csv_import *c, const charl_csv_options *csv)
 {
-    charl_status st = CHARL_OK;
     bool header = false;
 
     CHARL_REQUIRE(c->table.n_columns >= 2, CHARL_ERR_DATA,
@@ -166,13 +158,11 @@ static charl_status read_first(csv_import *c, const charl_csv_options *csv)
     if (header) {
         CHARL_TRY(charl__table_take_header(&c->table));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status note_row(csv_import *c)
 {
-    charl_status st = CHARL_OK;
     const char *label = charl__table_field(&c->table, c->label[0]);
     long id = 0;
 
@@ -184,13 +174,11 @@ static charl_status note_row(csv_import *c)
                   charl__table_place(&c->table));
     c->ids = c->ids && parse_index(label, &id) && id >= 0 && id < MAX_ID;
     CHARL_TRY(add_class(c, label));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status first_pass(csv_import *c, const charl_csv_options *csv)
 {
-    charl_status st = CHARL_OK;
     bool more;
 
     c->ids = true;
@@ -206,13 +194,11 @@ static charl_status first_pass(csv_import *c, const charl_csv_options *csv)
     if (c->n_classes > 0) {
         qsort(c->names, (size_t)c->n_classes, sizeof *c->names, by_name);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status parse_class(csv_import *c, int32_t *y)
 {
-    charl_status st = CHARL_OK;
     const char *label = charl__table_field(&c->table, c->label[0]);
     long id = 0;
 
@@ -221,14 +207,12 @@ static charl_status parse_class(csv_import *c, int32_t *y)
     } else {
         CHARL_TRY(find_class(c, label, y));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* One of several labels: yes or no. */
 static charl_status parse_flag(const csv_import *c, int column, int32_t *y)
 {
-    charl_status st = CHARL_OK;
     const char *field = charl__table_field(&c->table, column);
 
     CHARL_REQUIRE(strcmp(field, "0") == 0 || strcmp(field, "1") == 0, CHARL_ERR_DATA,
@@ -236,15 +220,12 @@ static charl_status parse_flag(const csv_import *c, int column, int32_t *y)
                   "be; HINT targets that are numbers need --regression",
                   charl__table_place(&c->table), charl__table_column(&c->table, column), field);
     *y = field[0] - '0';
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The current row. y is i32 or f32 [n_labels]. */
 static charl_status parse_row(csv_import *c, float *x, uint32_t *y)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < c->table.n_columns; i++) {
         if (!c->is_label[i]) {
             CHARL_TRY(charl__table_number(&c->table, i, x++));
@@ -261,8 +242,7 @@ static charl_status parse_row(csv_import *c, float *x, uint32_t *y)
             CHARL_TRY(parse_class(c, at));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status second_pass(csv_import *c, charl__writer *w)
@@ -274,21 +254,21 @@ static charl_status second_pass(csv_import *c, charl__writer *w)
     int filled = 0;
     bool more;
 
-    CHARL_TRY(charl_alloc_array((int64_t)k * BLOCK_ROWS, sizeof *x, &x));
-    CHARL_TRY(charl_alloc_array((int64_t)m * BLOCK_ROWS, sizeof *y, &y));
-    CHARL_TRY(charl__table_rewind(&c->table));
+    CHARL_TRY_CLEANUP(charl_alloc_array((int64_t)k * BLOCK_ROWS, sizeof *x, &x));
+    CHARL_TRY_CLEANUP(charl_alloc_array((int64_t)m * BLOCK_ROWS, sizeof *y, &y));
+    CHARL_TRY_CLEANUP(charl__table_rewind(&c->table));
     for (;;) {
-        CHARL_TRY(charl__table_next(&c->table, &more));
+        CHARL_TRY_CLEANUP(charl__table_next(&c->table, &more));
         if (!more) {
             break;
         }
-        CHARL_TRY(parse_row(c, x + (ptrdiff_t)k * filled, y + (ptrdiff_t)m * filled));
+        CHARL_TRY_CLEANUP(parse_row(c, x + (ptrdiff_t)k * filled, y + (ptrdiff_t)m * filled));
         if (++filled == BLOCK_ROWS) {
-            CHARL_TRY(charl__writer_put(w, x, y, filled));
+            CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, filled));
             filled = 0;
         }
     }
-    CHARL_TRY(charl__writer_put(w, x, y, filled));
+    CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, filled));
 cleanup:
     charl_free(y);
     charl_free(x);
@@ -302,9 +282,9 @@ static charl_status write_list(charl__writer *w, const char *name, char *const *
     charl__text list = {0};
 
     for (int i = 0; i < n; i++) {
-        CHARL_TRY(charl__text_printf(&list, "%s%s", i ? "\n" : "", names[i]));
+        CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s%s", i ? "\n" : "", names[i]));
     }
-    CHARL_TRY(charl__writer_text(w, name, charl__text_string(&list)));
+    CHARL_TRY_CLEANUP(charl__writer_text(w, name, charl__text_string(&list)));
 cleanup:
     charl__text_fini(&list);
     return st;
@@ -317,20 +297,20 @@ static charl_status write_names(const csv_import *c, charl__writer *w)
     int n = 0;
 
     if (c->table.names) {
-        CHARL_TRY(charl_alloc_array(c->table.n_columns, sizeof *names, &names));
+        CHARL_TRY_CLEANUP(charl_alloc_array(c->table.n_columns, sizeof *names, &names));
         for (int i = 0; i < c->table.n_columns; i++) {
             if (!c->is_label[i]) {
                 names[n++] = c->table.names[i];
             }
         }
-        CHARL_TRY(write_list(w, "columns", names, n));
+        CHARL_TRY_CLEANUP(write_list(w, "columns", names, n));
         for (int i = 0; i < c->n_labels; i++) {
             names[i] = c->table.names[c->label[i]];
         }
-        CHARL_TRY(write_list(w, "targets", names, c->n_labels));
+        CHARL_TRY_CLEANUP(write_list(w, "targets", names, c->n_labels));
     }
     if (!c->regression && c->n_labels == 1 && !c->ids) {
-        CHARL_TRY(write_list(w, "class_names", c->names, c->n_classes));
+        CHARL_TRY_CLEANUP(write_list(w, "class_names", c->names, c->n_classes));
     }
 cleanup:
     charl_free(names);
@@ -360,20 +340,20 @@ charl_status charl_import_csv(const char *path, const charl_csv_options *csv, co
 
     csv = csv ? csv : &none;
     c.regression = csv->regression;
-    CHARL_TRY(charl_alloc_array(MAX_CLASSES, sizeof *c.names, &c.names));
-    CHARL_TRY(charl_alloc_array(SLOTS, sizeof *c.slots, &c.slots));
-    CHARL_TRY(charl__table_open(&c.table, path, csv->separator));
-    CHARL_TRY(first_pass(&c, csv));
+    CHARL_TRY_CLEANUP(charl_alloc_array(MAX_CLASSES, sizeof *c.names, &c.names));
+    CHARL_TRY_CLEANUP(charl_alloc_array(SLOTS, sizeof *c.slots, &c.slots));
+    CHARL_TRY_CLEANUP(charl__table_open(&c.table, path, csv->separator));
+    CHARL_TRY_CLEANUP(first_pass(&c, csv));
     spec.kind = c.regression ? CHARL_DATASET_REGRESSION : CHARL_DATASET_TABLE;
     spec.values = c.regression;
     spec.x_item = (charl_shape){1, {c.table.n_columns - c.n_labels}};
     spec.y_item = (charl_shape){c.regression || c.n_labels > 1, {c.n_labels}};
     spec.classes = c.n_labels > 1 && !c.regression ? 2 : 0;
     spec.rows = c.rows;
-    CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY(write_names(&c, w));
-    CHARL_TRY(second_pass(&c, w));
-    CHARL_TRY(charl__writer_finish(w));
+    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
+    CHARL_TRY_CLEANUP(write_names(&c, w));
+    CHARL_TRY_CLEANUP(second_pass(&c, w));
+    CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
     close_import(&c);

@@ -25,7 +25,6 @@ struct charl__csv {
 
 charl_status charl__csv_create(charl__source *s, char separator, charl__csv **out)
 {
-    charl_status st = CHARL_OK;
     charl__csv *c = NULL;
 
     *out = NULL;
@@ -34,8 +33,7 @@ charl_status charl__csv_create(charl__source *s, char separator, charl__csv **ou
     c->separator = separator;
     c->line = 1;
     *out = c;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__csv_destroy(charl__csv *c)
@@ -59,25 +57,20 @@ int64_t charl__csv_line(const charl__csv *c)
 
 static charl_status next_byte(charl__csv *c, int *byte)
 {
-    charl_status st = CHARL_OK;
-
     if (c->at == c->got) {
         c->at = 0;
         CHARL_TRY(charl__source_some(c->source, c->input, sizeof c->input, &c->got));
         if (c->got == 0) {
             *byte = END;
-            goto cleanup;
+            return CHARL_OK;
         }
     }
     *byte = c->input[c->at++];
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status push(charl__csv *c, char byte)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(c->length < MAX_RECORD, CHARL_ERR_DATA,
                   "%s:%lld: a record of more than 16 MiB (an unclosed quote?)",
                   charl__source_path(c->source), (long long)c->record_line);
@@ -88,14 +81,11 @@ static charl_status push(charl__csv *c, char byte)
         c->capacity = capacity;
     }
     c->text[c->length++] = byte;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status begin_field(charl__csv *c)
 {
-    charl_status st = CHARL_OK;
-
     if (c->n_fields == c->max_fields) {
         const size_t most = c->max_fields ? 2 * c->max_fields : 64;
 
@@ -103,8 +93,7 @@ static charl_status begin_field(charl__csv *c)
         c->max_fields = most;
     }
     c->starts[c->n_fields++] = c->length;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status end_field(charl__csv *c, bool trim)
@@ -120,7 +109,6 @@ static charl_status end_field(charl__csv *c, bool trim)
 /* One byte within a record; *done when the record ends. */
 static charl_status step(charl__csv *c, int byte, state *s, bool *done)
 {
-    charl_status st = CHARL_OK;
     const char *path = charl__source_path(c->source);
     const bool ends_line = byte == '\n' || byte == END;
 
@@ -157,14 +145,12 @@ static charl_status step(charl__csv *c, int byte, state *s, bool *done)
         CHARL_TRY(push(c, (char)byte));
         *s = PLAIN;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Empty lines and the byte order mark that some programs put first. */
 static charl_status skip_to_record(charl__csv *c, int *byte)
 {
-    charl_status st = CHARL_OK;
     const bool first = c->record_line == 0;
 
     CHARL_TRY(next_byte(c, byte));
@@ -181,13 +167,11 @@ static charl_status skip_to_record(charl__csv *c, int *byte)
         c->line += *byte == '\n';
         CHARL_TRY(next_byte(c, byte));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__csv_next(charl__csv *c, int *n_fields)
 {
-    charl_status st = CHARL_OK;
     state s = FIELD_START;
     bool done = false;
     int byte;
@@ -198,7 +182,7 @@ charl_status charl__csv_next(charl__csv *c, int *n_fields)
     CHARL_TRY(skip_to_record(c, &byte));
     c->record_line = c->line;
     if (byte == END) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(begin_field(c));
     for (;;) {
@@ -210,6 +194,5 @@ charl_status charl__csv_next(charl__csv *c, int *n_fields)
         CHARL_TRY(next_byte(c, &byte));
     }
     *n_fields = (int)c->n_fields;
-cleanup:
-    return st;
+    return CHARL_OK;
 }

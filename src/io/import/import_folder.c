@@ -39,7 +39,6 @@ static const char *base_name(const char *path)
 /* A file name in labels.csv: inside the folder, and of an image. */
 static charl_status check_listed_name(const collection *c, const char *name, int64_t line)
 {
-    charl_status st = CHARL_OK;
     const bool climbs = strcmp(name, "..") == 0 || strncmp(name, "../", 3) == 0 ||
                         strstr(name, "/../") || name[0] == '/';
 
@@ -48,13 +47,11 @@ static charl_status check_listed_name(const collection *c, const char *name, int
     CHARL_REQUIRE(charl__is_image_name(name), CHARL_ERR_DATA,
                   "%s/labels.csv:%lld: \"%.200s\" is not a .png, .jpg or .jpeg file", c->folder,
                   (long long)line, name);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_list(collection *c, charl__csv *csv)
 {
-    charl_status st = CHARL_OK;
     int n;
 
     CHARL_TRY(charl__csv_next(csv, &n));
@@ -76,8 +73,7 @@ static charl_status read_list(collection *c, charl__csv *csv)
     }
     CHARL_REQUIRE(c->images.count > 0, CHARL_ERR_DATA, "%s/labels.csv: there are no images in it",
                   c->folder);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status collect_list(collection *c, const char *path)
@@ -86,9 +82,9 @@ static charl_status collect_list(collection *c, const char *path)
     charl__source *source = NULL;
     charl__csv *csv = NULL;
 
-    CHARL_TRY(charl__source_open(path, &source));
-    CHARL_TRY(charl__csv_create(source, ',', &csv));
-    CHARL_TRY(read_list(c, csv));
+    CHARL_TRY_CLEANUP(charl__source_open(path, &source));
+    CHARL_TRY_CLEANUP(charl__csv_create(source, ',', &csv));
+    CHARL_TRY_CLEANUP(read_list(c, csv));
 cleanup:
     charl__csv_destroy(csv);
     charl__source_close(source);
@@ -100,16 +96,16 @@ static charl_status collect_classes(collection *c)
     charl_status st = CHARL_OK;
     charl_image_files folders = {0};
 
-    CHARL_TRY(charl__folder_list(c->folder, true, &folders));
-    CHARL_REQUIRE(
+    CHARL_TRY_CLEANUP(charl__folder_list(c->folder, true, &folders));
+    CHARL_REQUIRE_CLEANUP(
         folders.count > 0, CHARL_ERR_DATA,
         "%s: neither a labels.csv (file name and label on each line) nor sub-folders, one "
         "for each class",
         c->folder);
     for (int64_t i = 0; i < folders.count; i++) {
-        CHARL_TRY(charl_image_files_add(&c->images, folders.paths[i]));
+        CHARL_TRY_CLEANUP(charl_image_files_add(&c->images, folders.paths[i]));
         while (c->labels.count < c->images.count) {
-            CHARL_TRY(charl__files_append(&c->labels, "", base_name(folders.paths[i])));
+            CHARL_TRY_CLEANUP(charl__files_append(&c->labels, "", base_name(folders.paths[i])));
         }
     }
 cleanup:
@@ -123,17 +119,17 @@ static charl_status collect(collection *c)
     charl__text list = {0};
     struct stat s;
 
-    CHARL_REQUIRE(stat(c->folder, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", c->folder,
-                  strerror(errno));
-    CHARL_REQUIRE(S_ISDIR(s.st_mode), CHARL_ERR_DATA, "%s: not a folder", c->folder);
-    CHARL_TRY(charl__text_printf(&list, "%s/labels.csv", c->folder));
+    CHARL_REQUIRE_CLEANUP(stat(c->folder, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s",
+                          c->folder, strerror(errno));
+    CHARL_REQUIRE_CLEANUP(S_ISDIR(s.st_mode), CHARL_ERR_DATA, "%s: not a folder", c->folder);
+    CHARL_TRY_CLEANUP(charl__text_printf(&list, "%s/labels.csv", c->folder));
     c->listed = stat(charl__text_string(&list), &s) == 0;
     if (c->listed) {
-        CHARL_TRY(collect_list(c, charl__text_string(&list)));
+        CHARL_TRY_CLEANUP(collect_list(c, charl__text_string(&list)));
     } else {
-        CHARL_TRY(collect_classes(c));
+        CHARL_TRY_CLEANUP(collect_classes(c));
     }
-    CHARL_TRY(charl_alloc_array(c->images.count, sizeof *c->label, &c->label));
+    CHARL_TRY_CLEANUP(charl_alloc_array(c->images.count, sizeof *c->label, &c->label));
 cleanup:
     charl__text_fini(&list);
     return st;
@@ -160,7 +156,6 @@ static int by_name(const void *a, const void *b)
 /* The different labels of the training images, sorted. */
 static charl_status find_classes(const collection *c, classes *out)
 {
-    charl_status st = CHARL_OK;
     const int64_t n = c->labels.count;
 
     CHARL_TRY(charl_alloc_array(n, sizeof *out->names, &out->names));
@@ -180,14 +175,11 @@ static charl_status find_classes(const collection *c, classes *out)
 
         CHARL_REQUIRE(!why, CHARL_ERR_DATA, "%s: a class name %s", c->folder, why);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status number_labels(collection *c, const classes *k)
 {
-    charl_status st = CHARL_OK;
-
     for (int64_t i = 0; i < c->labels.count; i++) {
         char *const *found =
             bsearch(&c->labels.paths[i], k->names, (size_t)k->count, sizeof *k->names, by_name);
@@ -201,8 +193,7 @@ static charl_status number_labels(collection *c, const classes *k)
                       c->images.paths[i], c->labels.paths[i]);
         c->label[i] = (int32_t)(found - k->names);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status copy(const collection *c, const charl_image_format *format, charl__writer *w)
@@ -214,15 +205,15 @@ static charl_status copy(const collection *c, const charl_image_format *format, 
     int32_t *y = NULL;
     int64_t filled = 0;
 
-    CHARL_TRY(charl_alloc_array(block, (size_t)bytes, &x));
-    CHARL_TRY(charl_alloc_array(block, sizeof *y, &y));
+    CHARL_TRY_CLEANUP(charl_alloc_array(block, (size_t)bytes, &x));
+    CHARL_TRY_CLEANUP(charl_alloc_array(block, sizeof *y, &y));
     for (int64_t i = 0; i < c->images.count; i++) {
         const int64_t k = charl_order_row(0, c->images.count, true, i);
 
-        CHARL_TRY(charl_image_read(c->images.paths[k], format, x + filled * bytes));
+        CHARL_TRY_CLEANUP(charl_image_read(c->images.paths[k], format, x + filled * bytes));
         y[filled++] = c->label[k];
         if (filled == block || i + 1 == c->images.count) {
-            CHARL_TRY(charl__writer_put(w, x, y, filled));
+            CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, filled));
             filled = 0;
         }
     }
@@ -238,12 +229,12 @@ static charl_status write_texts(const classes *k, const charl_image_format *form
     charl_status st = CHARL_OK;
     charl__text names = {0};
 
-    CHARL_TRY(charl__writer_text(w, "fit", charl_image_fit_name(format->fit)));
+    CHARL_TRY_CLEANUP(charl__writer_text(w, "fit", charl_image_fit_name(format->fit)));
     for (int64_t i = 0; !k->ids && i < k->count; i++) {
-        CHARL_TRY(charl__text_printf(&names, "%s%s", i ? "\n" : "", k->names[i]));
+        CHARL_TRY_CLEANUP(charl__text_printf(&names, "%s%s", i ? "\n" : "", k->names[i]));
     }
     if (names.length > 0) {
-        CHARL_TRY(charl__writer_text(w, "class_names", charl__text_string(&names)));
+        CHARL_TRY_CLEANUP(charl__writer_text(w, "class_names", charl__text_string(&names)));
     }
 cleanup:
     charl__text_fini(&names);
@@ -252,8 +243,6 @@ cleanup:
 
 static charl_status check_format(const charl_image_format *f)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(f->channels == 1 || f->channels == 3, CHARL_ERR_CONFIG,
                   "images have 1 or 3 channels, not %lld", (long long)f->channels);
     CHARL_REQUIRE(f->height >= 1 && f->height <= MAX_SIDE && f->width >= 1 && f->width <= MAX_SIDE,
@@ -261,8 +250,7 @@ static charl_status check_format(const charl_image_format *f)
                   (long long)f->height, (long long)f->width, MAX_SIDE);
     CHARL_REQUIRE((unsigned)f->fit < CHARL_FIT_COUNT, CHARL_ERR_CONFIG, "there is no fit %d",
                   (int)f->fit);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_import_images(const char *const folders[2], const charl_image_format *format,
@@ -274,25 +262,25 @@ charl_status charl_import_images(const char *const folders[2], const charl_image
     charl__writer_spec spec = {.kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8};
     charl__writer *w = NULL;
 
-    CHARL_TRY(check_format(format));
-    CHARL_TRY(collect(&c[0]));
-    CHARL_TRY(find_classes(&c[0], &k));
-    CHARL_TRY(number_labels(&c[0], &k));
+    CHARL_TRY_CLEANUP(check_format(format));
+    CHARL_TRY_CLEANUP(collect(&c[0]));
+    CHARL_TRY_CLEANUP(find_classes(&c[0], &k));
+    CHARL_TRY_CLEANUP(number_labels(&c[0], &k));
     if (folders[1]) {
-        CHARL_TRY(collect(&c[1]));
-        CHARL_TRY(number_labels(&c[1], &k));
+        CHARL_TRY_CLEANUP(collect(&c[1]));
+        CHARL_TRY_CLEANUP(number_labels(&c[1], &k));
     }
     spec.x_item = (charl_shape){3, {format->channels, format->height, format->width}};
     spec.rows = c[0].images.count;
     spec.more = c[1].images.count;
     spec.classes = k.ids ? 0 : k.count;
-    CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY(write_texts(&k, format, w));
-    CHARL_TRY(copy(&c[0], format, w));
+    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
+    CHARL_TRY_CLEANUP(write_texts(&k, format, w));
+    CHARL_TRY_CLEANUP(copy(&c[0], format, w));
     if (folders[1]) {
-        CHARL_TRY(copy(&c[1], format, w));
+        CHARL_TRY_CLEANUP(copy(&c[1], format, w));
     }
-    CHARL_TRY(charl__writer_finish(w));
+    CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
     charl_free(k.names);

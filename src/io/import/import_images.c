@@ -30,7 +30,6 @@ static uint32_t big_endian(const unsigned char *p)
 /* Magic number and extents of an IDX file of unsigned bytes. */
 static charl_status idx_header(charl__source *s, int *ndim, int64_t *dim)
 {
-    charl_status st = CHARL_OK;
     unsigned char head[4];
     const char *path = charl__source_path(s);
 
@@ -49,13 +48,11 @@ static charl_status idx_header(charl__source *s, int *ndim, int64_t *dim)
         dim[i] = big_endian(head);
         CHARL_REQUIRE(dim[i] > 0, CHARL_ERR_DATA, "%s: IDX extent %d is 0", path, i);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status idx_open(idx_pair *p, const char *images, const char *labels)
 {
-    charl_status st = CHARL_OK;
     int64_t dim[4];
     int64_t n_labels[4];
     int64_t bytes = 1;
@@ -83,8 +80,7 @@ static charl_status idx_open(idx_pair *p, const char *images, const char *labels
                       "%s: images of more than %d bytes", images, MAX_IMAGE_BYTES);
         bytes *= p->item.dim[i];
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void idx_close(idx_pair *p)
@@ -102,21 +98,21 @@ static charl_status idx_copy(idx_pair *p, charl__writer *w)
     unsigned char *labels = NULL;
     int32_t *y = NULL;
 
-    CHARL_TRY(charl_alloc_array(block, (size_t)bytes, &x));
-    CHARL_TRY(charl_alloc_array(block, 1, &labels));
-    CHARL_TRY(charl_alloc_array(block, sizeof *y, &y));
+    CHARL_TRY_CLEANUP(charl_alloc_array(block, (size_t)bytes, &x));
+    CHARL_TRY_CLEANUP(charl_alloc_array(block, 1, &labels));
+    CHARL_TRY_CLEANUP(charl_alloc_array(block, sizeof *y, &y));
     for (int64_t i = 0; i < p->n; i += block) {
         const int64_t n = p->n - i < block ? p->n - i : block;
 
-        CHARL_TRY(charl__source_exact(p->images, x, (size_t)(n * bytes), "the images"));
-        CHARL_TRY(charl__source_exact(p->labels, labels, (size_t)n, "the labels"));
+        CHARL_TRY_CLEANUP(charl__source_exact(p->images, x, (size_t)(n * bytes), "the images"));
+        CHARL_TRY_CLEANUP(charl__source_exact(p->labels, labels, (size_t)n, "the labels"));
         for (int64_t k = 0; k < n; k++) {
             y[k] = labels[k];
         }
-        CHARL_TRY(charl__writer_put(w, x, y, n));
+        CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, n));
     }
-    CHARL_TRY(charl__source_end(p->images));
-    CHARL_TRY(charl__source_end(p->labels));
+    CHARL_TRY_CLEANUP(charl__source_end(p->images));
+    CHARL_TRY_CLEANUP(charl__source_end(p->labels));
 cleanup:
     charl_free(y);
     charl_free(labels);
@@ -132,23 +128,23 @@ charl_status charl_import_idx(const char *const images[2], const char *const lab
     charl__writer *w = NULL;
     charl__writer_spec spec = {.kind = CHARL_DATASET_IMAGES, .x_dtype = CHARL_U8};
 
-    CHARL_REQUIRE(images[0] && labels[0] && !images[1] == !labels[1], CHARL_ERR_CONFIG,
-                  "an IDX import needs images and labels, in pairs");
-    CHARL_TRY(idx_open(&pair[0], images[0], labels[0]));
+    CHARL_REQUIRE_CLEANUP(images[0] && labels[0] && !images[1] == !labels[1], CHARL_ERR_CONFIG,
+                          "an IDX import needs images and labels, in pairs");
+    CHARL_TRY_CLEANUP(idx_open(&pair[0], images[0], labels[0]));
     if (images[1]) {
-        CHARL_TRY(idx_open(&pair[1], images[1], labels[1]));
-        CHARL_REQUIRE(charl_shape_equal(&pair[0].item, &pair[1].item), CHARL_ERR_DATA,
-                      "images of %s and %s differ in size", images[0], images[1]);
+        CHARL_TRY_CLEANUP(idx_open(&pair[1], images[1], labels[1]));
+        CHARL_REQUIRE_CLEANUP(charl_shape_equal(&pair[0].item, &pair[1].item), CHARL_ERR_DATA,
+                              "images of %s and %s differ in size", images[0], images[1]);
     }
     spec.x_item = pair[0].item;
     spec.rows = pair[0].n;
     spec.more = pair[1].n;
-    CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY(idx_copy(&pair[0], w));
+    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
+    CHARL_TRY_CLEANUP(idx_copy(&pair[0], w));
     if (images[1]) {
-        CHARL_TRY(idx_copy(&pair[1], w));
+        CHARL_TRY_CLEANUP(idx_copy(&pair[1], w));
     }
-    CHARL_TRY(charl__writer_finish(w));
+    CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
     idx_close(&pair[0]);
@@ -162,9 +158,9 @@ static charl_status cifar_count(const char *path, int64_t *n)
     charl__source *s = NULL;
     int64_t bytes;
 
-    CHARL_TRY(charl__source_open(path, &s));
+    CHARL_TRY_CLEANUP(charl__source_open(path, &s));
     bytes = charl__source_file_bytes(s);
-    CHARL_REQUIRE(
+    CHARL_REQUIRE_CLEANUP(
         bytes % CIFAR_RECORD == 0, CHARL_ERR_DATA,
         "%s: %lld bytes are not a whole number of CIFAR-10 records of %d bytes: truncated "
         "or another format",
@@ -184,28 +180,28 @@ static charl_status cifar_copy(const char *path, charl__writer *w)
     int32_t y[CIFAR_BLOCK];
     int64_t left;
 
-    CHARL_TRY(charl__source_open(path, &s));
-    CHARL_TRY(charl_alloc_array(CIFAR_BLOCK, CIFAR_RECORD, &records));
-    CHARL_TRY(charl_alloc_array(CIFAR_BLOCK, CIFAR_PIXELS, &x));
+    CHARL_TRY_CLEANUP(charl__source_open(path, &s));
+    CHARL_TRY_CLEANUP(charl_alloc_array(CIFAR_BLOCK, CIFAR_RECORD, &records));
+    CHARL_TRY_CLEANUP(charl_alloc_array(CIFAR_BLOCK, CIFAR_PIXELS, &x));
     left = charl__source_file_bytes(s) / CIFAR_RECORD;
     for (int64_t at = 0; left > 0;) {
         const int64_t n = left < CIFAR_BLOCK ? left : CIFAR_BLOCK;
 
-        CHARL_TRY(charl__source_exact(s, records, (size_t)n * CIFAR_RECORD, "the records"));
+        CHARL_TRY_CLEANUP(charl__source_exact(s, records, (size_t)n * CIFAR_RECORD, "the records"));
         for (int64_t k = 0; k < n; k++) {
             const unsigned char *r = records + k * CIFAR_RECORD;
 
-            CHARL_REQUIRE(r[0] < 10, CHARL_ERR_DATA,
-                          "%s: label %d in record %lld: CIFAR-10 labels are 0 to 9", path, r[0],
-                          (long long)(at + k));
+            CHARL_REQUIRE_CLEANUP(r[0] < 10, CHARL_ERR_DATA,
+                                  "%s: label %d in record %lld: CIFAR-10 labels are 0 to 9", path,
+                                  r[0], (long long)(at + k));
             y[k] = r[0];
             memcpy(x + k * CIFAR_PIXELS, r + 1, CIFAR_PIXELS);
         }
-        CHARL_TRY(charl__writer_put(w, x, y, n));
+        CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, n));
         at += n;
         left -= n;
     }
-    CHARL_TRY(charl__source_end(s));
+    CHARL_TRY_CLEANUP(charl__source_end(s));
 cleanup:
     charl_free(x);
     charl_free(records);
@@ -223,23 +219,24 @@ charl_status charl_import_cifar10(const char *const *train, int n_train, const c
                                .x_item = {3, {3, 32, 32}},
                                .classes = 10};
 
-    CHARL_REQUIRE(n_train >= 1, CHARL_ERR_CONFIG, "a CIFAR-10 import needs at least one file");
+    CHARL_REQUIRE_CLEANUP(n_train >= 1, CHARL_ERR_CONFIG,
+                          "a CIFAR-10 import needs at least one file");
     for (int i = 0; i < n_train; i++) {
-        CHARL_TRY(cifar_count(train[i], &spec.rows));
+        CHARL_TRY_CLEANUP(cifar_count(train[i], &spec.rows));
     }
     if (test) {
-        CHARL_TRY(cifar_count(test, &spec.more));
+        CHARL_TRY_CLEANUP(cifar_count(test, &spec.more));
     }
-    CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY(charl__writer_text(
+    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
+    CHARL_TRY_CLEANUP(charl__writer_text(
         w, "class_names", "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck"));
     for (int i = 0; i < n_train; i++) {
-        CHARL_TRY(cifar_copy(train[i], w));
+        CHARL_TRY_CLEANUP(cifar_copy(train[i], w));
     }
     if (test) {
-        CHARL_TRY(cifar_copy(test, w));
+        CHARL_TRY_CLEANUP(cifar_copy(test, w));
     }
-    CHARL_TRY(charl__writer_finish(w));
+    CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
     return st;

@@ -29,7 +29,6 @@ static const char *value_of(const char *header, const char *key)
 
 static charl_status parse_type(charl__npy *a, const char *path, const char *p)
 {
-    charl_status st = CHARL_OK;
     static const char *const known[] = {"u1", "u2", "u4", "u8", "i1", "i2",
                                         "i4", "i8", "f4", "f8", "b1"};
     bool ok = false;
@@ -46,13 +45,11 @@ static charl_status parse_type(charl__npy *a, const char *path, const char *p)
                   "%s: element type %.5s is not imported; HINT x.astype('float32')", path, p);
     a->type = p[2] == 'b' ? 'u' : p[2];
     a->size = (size_t)(p[3] - '0');
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status parse_shape(charl__npy *a, const char *path, const char *p)
 {
-    charl_status st = CHARL_OK;
     int64_t bytes = (int64_t)a->size;
     int n = 0;
 
@@ -79,8 +76,7 @@ static charl_status parse_shape(charl__npy *a, const char *path, const char *p)
     a->item.ndim = n - 1;
     a->per_row = charl_shape_count(&a->item);
     CHARL_REQUIRE(a->rows <= INT64_MAX / bytes, CHARL_ERR_DATA, "%s: the extents overflow", path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__npy_open(charl__npy *a, const char *path)
@@ -92,21 +88,24 @@ charl_status charl__npy_open(charl__npy *a, const char *path)
     const char *order;
     size_t bytes;
 
-    CHARL_TRY(charl__source_open(path, &a->source));
-    CHARL_TRY(charl__source_exact(a->source, head, sizeof head, "the .npy header"));
-    CHARL_REQUIRE(memcmp(head, "\x93NUMPY", 6) == 0, CHARL_ERR_DATA, "%s: not a .npy file", path);
-    CHARL_REQUIRE(head[6] >= 1 && head[6] <= 3, CHARL_ERR_DATA, "%s: .npy version %d", path,
-                  head[6]);
-    CHARL_TRY(charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
+    CHARL_TRY_CLEANUP(charl__source_open(path, &a->source));
+    CHARL_TRY_CLEANUP(charl__source_exact(a->source, head, sizeof head, "the .npy header"));
+    CHARL_REQUIRE_CLEANUP(memcmp(head, "\x93NUMPY", 6) == 0, CHARL_ERR_DATA, "%s: not a .npy file",
+                          path);
+    CHARL_REQUIRE_CLEANUP(head[6] >= 1 && head[6] <= 3, CHARL_ERR_DATA, "%s: .npy version %d", path,
+                          head[6]);
+    CHARL_TRY_CLEANUP(
+        charl__source_exact(a->source, length, head[6] == 1 ? 2 : 4, "the .npy header"));
     bytes = length[0] | (size_t)length[1] << 8 | (size_t)length[2] << 16 | (size_t)length[3] << 24;
-    CHARL_REQUIRE(bytes < MAX_HEADER, CHARL_ERR_DATA, "%s: header of %zu bytes", path, bytes);
-    CHARL_TRY(charl_alloc(bytes + 1, &header));
-    CHARL_TRY(charl__source_exact(a->source, header, bytes, "the .npy header"));
-    CHARL_TRY(parse_type(a, path, value_of(header, "descr")));
+    CHARL_REQUIRE_CLEANUP(bytes < MAX_HEADER, CHARL_ERR_DATA, "%s: header of %zu bytes", path,
+                          bytes);
+    CHARL_TRY_CLEANUP(charl_alloc(bytes + 1, &header));
+    CHARL_TRY_CLEANUP(charl__source_exact(a->source, header, bytes, "the .npy header"));
+    CHARL_TRY_CLEANUP(parse_type(a, path, value_of(header, "descr")));
     order = value_of(header, "fortran_order");
-    CHARL_REQUIRE(order && strncmp(order, "False", 5) == 0, CHARL_ERR_DATA,
-                  "%s: Fortran order; HINT numpy.ascontiguousarray(x)", path);
-    CHARL_TRY(parse_shape(a, path, value_of(header, "shape")));
+    CHARL_REQUIRE_CLEANUP(order && strncmp(order, "False", 5) == 0, CHARL_ERR_DATA,
+                          "%s: Fortran order; HINT numpy.ascontiguousarray(x)", path);
+    CHARL_TRY_CLEANUP(parse_shape(a, path, value_of(header, "shape")));
 cleanup:
     charl_free(header);
     return st;
@@ -170,13 +169,10 @@ void charl__npy_take_as_row(charl__npy *a)
 
 charl_status charl__npy_read(charl__npy *a, int64_t n, void *raw)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(
         charl__source_exact(a->source, raw, (size_t)(n * a->per_row) * a->size, "the elements"));
     a->done += n;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The type that samples are stored in. */
@@ -192,7 +188,6 @@ static charl_dtype sample_dtype(const charl__npy *a)
  * i32 for classes. */
 static charl_status next_rows(charl__npy *a, int64_t n, bool classes, unsigned char *raw, void *out)
 {
-    charl_status st = CHARL_OK;
     const int64_t count = n * a->per_row;
 
     CHARL_TRY(charl__npy_read(a, n, raw));
@@ -210,8 +205,7 @@ static charl_status next_rows(charl__npy *a, int64_t n, bool classes, unsigned c
             ((float *)out)[i] = float_at(a, p);
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status copy(charl__npy *x, charl__npy *y, const charl__writer_spec *spec,
@@ -226,22 +220,22 @@ static charl_status copy(charl__npy *x, charl__npy *y, const charl__writer_spec 
     unsigned char *xs = NULL;
     unsigned char *ys = NULL;
 
-    CHARL_TRY(charl_alloc_array(block, (size_t)largest, &raw));
-    CHARL_TRY(charl_alloc_array(block, (size_t)x_bytes, &xs));
-    CHARL_TRY(charl_alloc_array(block, (size_t)y_bytes, &ys));
+    CHARL_TRY_CLEANUP(charl_alloc_array(block, (size_t)largest, &raw));
+    CHARL_TRY_CLEANUP(charl_alloc_array(block, (size_t)x_bytes, &xs));
+    CHARL_TRY_CLEANUP(charl_alloc_array(block, (size_t)y_bytes, &ys));
     for (int64_t i = 0; i < spec->rows; i += block) {
         const int64_t n = spec->rows - i < block ? spec->rows - i : block;
 
         if (spec->x_dtype == CHARL_F32) {
-            CHARL_TRY(next_rows(x, n, false, raw, xs));
+            CHARL_TRY_CLEANUP(next_rows(x, n, false, raw, xs));
         } else {
-            CHARL_TRY(charl__npy_read(x, n, xs));
+            CHARL_TRY_CLEANUP(charl__npy_read(x, n, xs));
         }
-        CHARL_TRY(next_rows(y, n, !spec->values, raw, ys));
-        CHARL_TRY(charl__writer_put(w, xs, ys, n));
+        CHARL_TRY_CLEANUP(next_rows(y, n, !spec->values, raw, ys));
+        CHARL_TRY_CLEANUP(charl__writer_put(w, xs, ys, n));
     }
-    CHARL_TRY(charl__source_end(x->source));
-    CHARL_TRY(charl__source_end(y->source));
+    CHARL_TRY_CLEANUP(charl__source_end(x->source));
+    CHARL_TRY_CLEANUP(charl__source_end(y->source));
 cleanup:
     charl_free(ys);
     charl_free(xs);
@@ -251,7 +245,6 @@ cleanup:
 
 static charl_status plan(const charl__npy *x, const charl__npy *y, charl__writer_spec *spec)
 {
-    charl_status st = CHARL_OK;
     const int64_t *dim = x->item.dim;
 
     CHARL_REQUIRE(x->rows == y->rows, CHARL_ERR_DATA, "%s has %lld rows but %s has %lld",
@@ -276,8 +269,7 @@ static charl_status plan(const charl__npy *x, const charl__npy *y, charl__writer
     if (spec->values && y->item.ndim == 0) {
         spec->y_item = (charl_shape){1, {1}}; /* the shape of a network's single output */
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_import_npy(const char *x, const char *y, const char *out,
@@ -288,12 +280,12 @@ charl_status charl_import_npy(const char *x, const char *y, const char *out,
     charl__writer_spec spec = {0};
     charl__writer *w = NULL;
 
-    CHARL_TRY(charl__npy_open(&a[0], x));
-    CHARL_TRY(charl__npy_open(&a[1], y));
-    CHARL_TRY(plan(&a[0], &a[1], &spec));
-    CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY(copy(&a[0], &a[1], &spec, w));
-    CHARL_TRY(charl__writer_finish(w));
+    CHARL_TRY_CLEANUP(charl__npy_open(&a[0], x));
+    CHARL_TRY_CLEANUP(charl__npy_open(&a[1], y));
+    CHARL_TRY_CLEANUP(plan(&a[0], &a[1], &spec));
+    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
+    CHARL_TRY_CLEANUP(copy(&a[0], &a[1], &spec, w));
+    CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
     charl__npy_close(&a[0]);

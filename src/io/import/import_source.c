@@ -27,16 +27,17 @@ static charl_status open_gz(charl__source *s)
 
     /* O_NONBLOCK: a FIFO must be refused, not waited for. */
     fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    CHARL_REQUIRE(fd >= 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", s->path, strerror(errno));
-    CHARL_REQUIRE(fstat(fd, &info) == 0, CHARL_ERR_IO, "%s: %s", s->path, strerror(errno));
-    CHARL_REQUIRE(S_ISREG(info.st_mode), CHARL_ERR_DATA, "%s: not a regular file", s->path);
-    CHARL_REQUIRE(info.st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", s->path);
+    CHARL_REQUIRE_CLEANUP(fd >= 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", s->path,
+                          strerror(errno));
+    CHARL_REQUIRE_CLEANUP(fstat(fd, &info) == 0, CHARL_ERR_IO, "%s: %s", s->path, strerror(errno));
+    CHARL_REQUIRE_CLEANUP(S_ISREG(info.st_mode), CHARL_ERR_DATA, "%s: not a regular file", s->path);
+    CHARL_REQUIRE_CLEANUP(info.st_size > 0, CHARL_ERR_DATA, "%s: the file is empty", s->path);
     s->file_bytes = info.st_size;
-    CHARL_TRY(charl__acquire("gzip stream"));
+    CHARL_TRY_CLEANUP(charl__acquire("gzip stream"));
     s->gz = gzdopen(fd, "rb");
     if (!s->gz) {
         charl__drop();
-        CHARL_FAIL(CHARL_ERR_NOMEM, "%s: out of memory for reading", s->path);
+        CHARL_FAIL_CLEANUP(CHARL_ERR_NOMEM, "%s: out of memory for reading", s->path);
     }
     fd = -1; /* gzclose closes it */
     gzbuffer(s->gz, ZLIB_BUFFER);
@@ -53,9 +54,9 @@ charl_status charl__source_open(const char *path, charl__source **out)
     charl__source *s = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *s, &s));
-    CHARL_TRY(charl_strdup(path, &s->path));
-    CHARL_TRY(open_gz(s));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
+    CHARL_TRY_CLEANUP(charl_strdup(path, &s->path));
+    CHARL_TRY_CLEANUP(open_gz(s));
     *out = s;
     s = NULL;
 cleanup:
@@ -88,7 +89,6 @@ int64_t charl__source_file_bytes(const charl__source *s)
 
 charl_status charl__source_some(charl__source *s, void *dst, size_t cap, size_t *got)
 {
-    charl_status st = CHARL_OK;
     const int n = gzread(s->gz, dst, (unsigned)(cap < READ_MOST ? cap : READ_MOST));
     int code = Z_OK;
 
@@ -103,17 +103,15 @@ charl_status charl__source_some(charl__source *s, void *dst, size_t cap, size_t 
         CHARL_REQUIRE(code != Z_BUF_ERROR, CHARL_ERR_DATA,
                       "%s: the compressed file is truncated (after byte %lld)", s->path,
                       (long long)s->at);
-        goto cleanup;
+        return CHARL_OK;
     }
     *got = (size_t)n;
     s->at += n;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__source_exact(charl__source *s, void *dst, size_t bytes, const char *what)
 {
-    charl_status st = CHARL_OK;
     unsigned char *p = dst;
 
     while (bytes > 0) {
@@ -125,13 +123,11 @@ charl_status charl__source_exact(charl__source *s, void *dst, size_t bytes, cons
         p += got;
         bytes -= got;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__source_end(charl__source *s)
 {
-    charl_status st = CHARL_OK;
     const int64_t at = s->at;
     unsigned char byte;
     size_t got;
@@ -139,16 +135,12 @@ charl_status charl__source_end(charl__source *s)
     CHARL_TRY(charl__source_some(s, &byte, 1, &got));
     CHARL_REQUIRE(got == 0, CHARL_ERR_DATA, "%s: more data than its header says (after byte %lld)",
                   s->path, (long long)at);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__source_rewind(charl__source *s)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(gzrewind(s->gz) == 0, CHARL_ERR_IO, "%s: cannot be read again", s->path);
     s->at = 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -13,8 +13,6 @@ enum { PLACE_BYTES = 4400, SHOWN = 60 };
 
 charl_status charl__table_open(charl__table *t, const char *path, char separator)
 {
-    charl_status st = CHARL_OK;
-
     *t = (charl__table){.separator = separator ? separator : ',', .first = true};
     CHARL_REQUIRE(!strchr("\"\r\n", t->separator), CHARL_ERR_CONFIG, "%s: unusable separator",
                   path);
@@ -22,8 +20,7 @@ charl_status charl__table_open(charl__table *t, const char *path, char separator
     CHARL_TRY(charl__csv_create(t->source, t->separator, &t->csv));
     CHARL_TRY(charl__csv_next(t->csv, &t->n_columns));
     CHARL_REQUIRE(t->n_columns > 0, CHARL_ERR_DATA, "%s: there are no lines in this file", path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__table_close(charl__table *t)
@@ -48,13 +45,13 @@ static charl_status check_unique(const charl__table *t)
     charl_status st = CHARL_OK;
     char **sorted = NULL;
 
-    CHARL_TRY(charl_alloc_array(t->n_columns, sizeof *sorted, &sorted));
+    CHARL_TRY_CLEANUP(charl_alloc_array(t->n_columns, sizeof *sorted, &sorted));
     memcpy(sorted, t->names, (size_t)t->n_columns * sizeof *sorted);
     qsort(sorted, (size_t)t->n_columns, sizeof *sorted, by_name);
     for (int i = 1; i < t->n_columns; i++) {
-        CHARL_REQUIRE(strcmp(sorted[i - 1], sorted[i]) != 0, CHARL_ERR_DATA,
-                      "%s: two columns have the name \"%.*s\"; HINT rename or remove one",
-                      charl__table_place(t), SHOWN, sorted[i]);
+        CHARL_REQUIRE_CLEANUP(strcmp(sorted[i - 1], sorted[i]) != 0, CHARL_ERR_DATA,
+                              "%s: two columns have the name \"%.*s\"; HINT rename or remove one",
+                              charl__table_place(t), SHOWN, sorted[i]);
     }
 cleanup:
     charl_free(sorted);
@@ -63,8 +60,6 @@ cleanup:
 
 charl_status charl__table_take_header(charl__table *t)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl_alloc_array(t->n_columns, sizeof *t->names, &t->names));
     for (int i = 0; i < t->n_columns; i++) {
         const char *name = charl__csv_field(t->csv, i), *why = charl__name_fault(name);
@@ -79,13 +74,11 @@ charl_status charl__table_take_header(charl__table *t)
     }
     CHARL_TRY(check_unique(t));
     t->first = false;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__table_next(charl__table *t, bool *more)
 {
-    charl_status st = CHARL_OK;
     int n = t->n_columns;
 
     if (!t->first) {
@@ -95,13 +88,11 @@ charl_status charl__table_next(charl__table *t, bool *more)
     *more = n > 0;
     CHARL_REQUIRE(n == 0 || n == t->n_columns, CHARL_ERR_DATA,
                   "%s: %d fields, the first line has %d", charl__table_place(t), n, t->n_columns);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__table_rewind(charl__table *t)
 {
-    charl_status st = CHARL_OK;
     int n;
 
     charl__csv_destroy(t->csv);
@@ -112,8 +103,7 @@ charl_status charl__table_rewind(charl__table *t)
     CHARL_REQUIRE(n == t->n_columns, CHARL_ERR_DATA, "%s: the file changed while it was being read",
                   charl__source_path(t->source));
     t->first = !t->names;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 const char *charl__table_field(const charl__table *t, int column)
@@ -163,7 +153,6 @@ bool charl__is_number(const char *text)
 
 charl_status charl__table_number(const charl__table *t, int column, float *out)
 {
-    charl_status st = CHARL_OK;
     const char *field = charl__csv_field(t->csv, column);
     double value = 0;
 
@@ -175,6 +164,5 @@ charl_status charl__table_number(const charl__table *t, int column, float *out)
     *out = (float)value;
     CHARL_REQUIRE(isfinite(*out), CHARL_ERR_DATA, "%s: column %s: %s is too large for f32",
                   charl__table_place(t), charl__table_column(t, column), field);
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -22,12 +22,12 @@ static charl_status read_all(const char *const *paths, int n, use each, void *ct
     unsigned char *block = NULL;
     size_t got;
 
-    CHARL_TRY(charl_alloc(BLOCK_BYTES, &block));
+    CHARL_TRY_CLEANUP(charl_alloc(BLOCK_BYTES, &block));
     for (int i = 0; i < n; i++) {
-        CHARL_TRY(charl__source_open(paths[i], &s));
+        CHARL_TRY_CLEANUP(charl__source_open(paths[i], &s));
         do {
-            CHARL_TRY(charl__source_some(s, block, BLOCK_BYTES, &got));
-            CHARL_TRY(each(ctx, block, got));
+            CHARL_TRY_CLEANUP(charl__source_some(s, block, BLOCK_BYTES, &got));
+            CHARL_TRY_CLEANUP(each(ctx, block, got));
         } while (got > 0);
         charl__source_close(s);
         s = NULL;
@@ -58,12 +58,12 @@ static charl_status import_bytes(const char *const *paths, int n, const char *ou
     charl_tokenizer *t = NULL;
     charl__writer *w = NULL;
 
-    CHARL_TRY(read_all(paths, n, count_bytes, &spec.rows));
-    CHARL_TRY(charl_tokenizer_create(CHARL_TOKENIZER_BYTES, "", 0, 0, &t));
-    CHARL_TRY(charl__writer_create(out, &spec, opt, &w));
-    CHARL_TRY(read_all(paths, n, write_bytes, w));
-    CHARL_TRY(charl__tokenizer_store(t, w));
-    CHARL_TRY(charl__writer_finish(w));
+    CHARL_TRY_CLEANUP(read_all(paths, n, count_bytes, &spec.rows));
+    CHARL_TRY_CLEANUP(charl_tokenizer_create(CHARL_TOKENIZER_BYTES, "", 0, 0, &t));
+    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &w));
+    CHARL_TRY_CLEANUP(read_all(paths, n, write_bytes, w));
+    CHARL_TRY_CLEANUP(charl__tokenizer_store(t, w));
+    CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
     charl_tokenizer_destroy(t);
@@ -79,8 +79,6 @@ static charl_status append(void *ctx, const unsigned char *bytes, size_t n)
 static charl_status read_text(const char *const *paths, int n, charl_tokenizer_kind kind,
                               charl__text *text)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < n; i++) {
         const size_t begin = text->length;
         size_t valid;
@@ -93,14 +91,12 @@ static charl_status read_text(const char *const *paths, int n, charl_tokenizer_k
                       paths[i], valid);
     }
     CHARL_REQUIRE(text->length > 0, CHARL_ERR_DATA, "%s: there is no text", paths[0]);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Bytes of the text that train: all but the last part, cut between two characters. */
 static charl_status cut_text(const charl__text *text, double val_split, size_t *out)
 {
-    charl_status st = CHARL_OK;
     const double rest = (double)text->length * (1.0 - val_split);
     size_t cut = (size_t)rest;
 
@@ -113,8 +109,7 @@ static charl_status cut_text(const charl__text *text, double val_split, size_t *
                   "val_split %g of %zu bytes leaves nothing to %s", val_split, text->length,
                   cut > 0 ? "validate on" : "train on");
     *out = cut;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status count_tokens(void *ctx, const int32_t *tokens, int64_t n)
@@ -134,17 +129,13 @@ typedef struct sink {
 
 static charl_status flush(sink *s)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__writer_put(s->w, s->block, NULL, s->n));
     s->n = 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status write_tokens(void *ctx, const int32_t *tokens, int64_t n)
 {
-    charl_status st = CHARL_OK;
     sink *s = ctx;
 
     for (int64_t i = 0; i < n; i++) {
@@ -163,8 +154,7 @@ static charl_status write_tokens(void *ctx, const int32_t *tokens, int64_t n)
             break;
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The tokens of [0, cut) and of the rest, as one set of data. */
@@ -177,16 +167,17 @@ static charl_status write_set(const charl_tokenizer *t, const charl__text *text,
     sink s = {.dtype = vocab <= 1 << 8 ? CHARL_U8 : vocab <= 1 << 16 ? CHARL_U16 : CHARL_U32};
 
     spec.x_dtype = s.dtype;
-    CHARL_TRY(charl_alloc(BLOCK_BYTES, &s.block));
-    CHARL_TRY(charl__tokenizer_each(t, text->data, cut, count_tokens, &spec.rows));
-    CHARL_TRY(
+    CHARL_TRY_CLEANUP(charl_alloc(BLOCK_BYTES, &s.block));
+    CHARL_TRY_CLEANUP(charl__tokenizer_each(t, text->data, cut, count_tokens, &spec.rows));
+    CHARL_TRY_CLEANUP(
         charl__tokenizer_each(t, text->data + cut, text->length - cut, count_tokens, &spec.more));
-    CHARL_TRY(charl__writer_create(out, &spec, opt, &s.w));
-    CHARL_TRY(charl__tokenizer_each(t, text->data, cut, write_tokens, &s));
-    CHARL_TRY(charl__tokenizer_each(t, text->data + cut, text->length - cut, write_tokens, &s));
-    CHARL_TRY(flush(&s));
-    CHARL_TRY(charl__tokenizer_store(t, s.w));
-    CHARL_TRY(charl__writer_finish(s.w));
+    CHARL_TRY_CLEANUP(charl__writer_create(out, &spec, opt, &s.w));
+    CHARL_TRY_CLEANUP(charl__tokenizer_each(t, text->data, cut, write_tokens, &s));
+    CHARL_TRY_CLEANUP(
+        charl__tokenizer_each(t, text->data + cut, text->length - cut, write_tokens, &s));
+    CHARL_TRY_CLEANUP(flush(&s));
+    CHARL_TRY_CLEANUP(charl__tokenizer_store(t, s.w));
+    CHARL_TRY_CLEANUP(charl__writer_finish(s.w));
 cleanup:
     charl__writer_destroy(s.w);
     charl_free(s.block);
@@ -204,19 +195,19 @@ charl_status charl_import_text(const char *const *paths, int n, const charl_text
     charl__text all = {0};
     size_t cut;
 
-    CHARL_REQUIRE(n >= 1, CHARL_ERR_INVALID, "no text to import");
+    CHARL_REQUIRE_CLEANUP(n >= 1, CHARL_ERR_INVALID, "no text to import");
     if (kind == CHARL_TOKENIZER_BYTES) {
-        CHARL_TRY(import_bytes(paths, n, out, opt));
+        CHARL_TRY_CLEANUP(import_bytes(paths, n, out, opt));
         goto cleanup;
     }
-    CHARL_TRY(read_text(paths, n, kind, &all));
+    CHARL_TRY_CLEANUP(read_text(paths, n, kind, &all));
     cut = all.length;
     if (kind == CHARL_TOKENIZER_BPE) { /* validation text must not shape the vocabulary */
-        CHARL_TRY(cut_text(&all, options.val_split, &cut));
+        CHARL_TRY_CLEANUP(cut_text(&all, options.val_split, &cut));
         options.val_split = 0;
     }
-    CHARL_TRY(charl_tokenizer_create(kind, all.data, cut, vocab, &t));
-    CHARL_TRY(write_set(t, &all, cut, out, &options));
+    CHARL_TRY_CLEANUP(charl_tokenizer_create(kind, all.data, cut, vocab, &t));
+    CHARL_TRY_CLEANUP(write_set(t, &all, cut, out, &options));
 cleanup:
     charl_tokenizer_destroy(t);
     charl__text_fini(&all);

@@ -67,8 +67,8 @@ static charl_status generate(const maker *m, const charl_make_options *opt, char
     unsigned char *x = NULL;
     uint32_t *y = NULL; /* i32 or f32 */
 
-    CHARL_TRY(charl_alloc_array(BLOCK, x_bytes, &x));
-    CHARL_TRY(charl_alloc_array(BLOCK, sizeof *y, &y));
+    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK, x_bytes, &x));
+    CHARL_TRY_CLEANUP(charl_alloc_array(BLOCK, sizeof *y, &y));
     for (int s = 0; s < 2; s++) {
         const int64_t total = s == 0 ? opt->n_train : opt->n_val;
 
@@ -80,7 +80,7 @@ static charl_status generate(const maker *m, const charl_make_options *opt, char
 
                 m->sample(&d, x + (size_t)k * x_bytes, y + k);
             }
-            CHARL_TRY(charl__writer_put(w, x, y, n));
+            CHARL_TRY_CLEANUP(charl__writer_put(w, x, y, n));
         }
     }
 cleanup:
@@ -102,20 +102,20 @@ charl_status charl_dataset_make(const char *path, const charl_make_options *opt)
             m = &makers[i];
         }
     }
-    CHARL_REQUIRE(m, CHARL_ERR_CONFIG, "cannot make \"%s\" (digits or regression)",
-                  opt->kind ? opt->kind : "");
-    CHARL_REQUIRE(opt->n_train >= 1 && opt->n_val >= 0, CHARL_ERR_CONFIG,
-                  "%lld training and %lld validation samples", (long long)opt->n_train,
-                  (long long)opt->n_val);
+    CHARL_REQUIRE_CLEANUP(m, CHARL_ERR_CONFIG, "cannot make \"%s\" (digits or regression)",
+                          opt->kind ? opt->kind : "");
+    CHARL_REQUIRE_CLEANUP(opt->n_train >= 1 && opt->n_val >= 0, CHARL_ERR_CONFIG,
+                          "%lld training and %lld validation samples", (long long)opt->n_train,
+                          (long long)opt->n_val);
     spec = m->spec;
     spec.rows = opt->n_train;
     spec.more = opt->n_val;
-    CHARL_TRY(charl__writer_create(path, &spec, &import, &w));
+    CHARL_TRY_CLEANUP(charl__writer_create(path, &spec, &import, &w));
     if (m->columns) {
-        CHARL_TRY(charl__writer_text(w, "columns", m->columns));
+        CHARL_TRY_CLEANUP(charl__writer_text(w, "columns", m->columns));
     }
-    CHARL_TRY(generate(m, opt, w));
-    CHARL_TRY(charl__writer_finish(w));
+    CHARL_TRY_CLEANUP(generate(m, opt, w));
+    CHARL_TRY_CLEANUP(charl__writer_finish(w));
 cleanup:
     charl__writer_destroy(w);
     return st;

@@ -35,16 +35,16 @@ static charl_status find_kind(const char *path, const charl__rows_kind **out)
     struct stat s;
 
     *out = &charl__rows_images;
-    CHARL_REQUIRE(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path,
-                  strerror(errno));
+    CHARL_REQUIRE_CLEANUP(stat(path, &s) == 0, CHARL_ERR_DATA, "%s: cannot be opened: %s", path,
+                          strerror(errno));
     if (S_ISDIR(s.st_mode) || charl__is_image_name(path)) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl__source_open(path, &source));
+    CHARL_TRY_CLEANUP(charl__source_open(path, &source));
     while (got < sizeof head) {
         size_t n;
 
-        CHARL_TRY(charl__source_some(source, head + got, sizeof head - got, &n));
+        CHARL_TRY_CLEANUP(charl__source_some(source, head + got, sizeof head - got, &n));
         got += n;
         if (n == 0) {
             break;
@@ -63,8 +63,6 @@ cleanup:
 
 static charl_status find_kinds(charl__rows *r)
 {
-    charl_status st = CHARL_OK;
-
     for (int64_t i = 0; i < r->o.n_paths; i++) {
         const charl__rows_kind *kind;
 
@@ -81,8 +79,7 @@ static charl_status find_kinds(charl__rows *r)
                   r->path);
     CHARL_REQUIRE(!r->o.separator || r->kind == &charl__rows_csv, CHARL_ERR_CONFIG,
                   "--separator is for CSV files, %s is none", r->path);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out)
@@ -91,18 +88,19 @@ charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out)
     charl__rows *r = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *r, &r));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *r, &r));
     r->o = *o;
     r->s = o->schema;
     r->path = o->paths[0];
     r->rows = -1;
-    CHARL_REQUIRE(r->s->kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
-                  "%s is a model of tokens, and predictions are of samples as a whole; HINT charl "
-                  "eval measures it, charl generate continues a text",
-                  o->model);
-    CHARL_TRY(find_kinds(r));
+    CHARL_REQUIRE_CLEANUP(
+        r->s->kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
+        "%s is a model of tokens, and predictions are of samples as a whole; HINT charl "
+        "eval measures it, charl generate continues a text",
+        o->model);
+    CHARL_TRY_CLEANUP(find_kinds(r));
     r->subject = strrchr(r->path, '/') ? strrchr(r->path, '/') + 1 : r->path;
-    CHARL_TRY(r->kind->open(r));
+    CHARL_TRY_CLEANUP(r->kind->open(r));
     *out = r;
     r = NULL;
 cleanup:
@@ -127,26 +125,20 @@ void charl__rows_close(charl__rows *r)
 
 charl_status charl__rows_next(charl__rows *r, int64_t most, void *x, void *y, int64_t *n)
 {
-    charl_status st = CHARL_OK;
-
     *n = 0;
     CHARL_TRY(r->kind->next(r, most, x, y, n));
     r->begin = r->done;
     r->done += *n;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__rows_count(charl__rows *r, int64_t *n)
 {
-    charl_status st = CHARL_OK;
-
     if (r->rows < 0) {
         CHARL_TRY(r->kind->count(r, &r->rows));
     }
     *n = r->rows;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__rows_has_targets(const charl__rows *r)
@@ -171,13 +163,11 @@ const charl_image_files *charl__rows_files(const charl__rows *r)
 
 static charl_status append_line(charl__text *t, const char *fmt, va_list ap)
 {
-    charl_status st = CHARL_OK;
     char line[2048];
 
     vsnprintf(line, sizeof line, fmt, ap);
     CHARL_TRY(charl__text_printf(t, "%s%s", t->length > 0 ? "\n" : "", line));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__rows_warn(charl__rows *r, const char *fmt, ...)

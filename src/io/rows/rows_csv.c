@@ -33,13 +33,10 @@ typedef struct csv_rows {
 /* The names of the header as a list. */
 static charl_status list_names(const charl__table *t, charl__text *out)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; t->names && i < t->n_columns; i++) {
         CHARL_TRY(charl__text_printf(out, "%s%s", i ? "\n" : "", t->names[i]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool has_field(const charl__table *t, const char *name, size_t length)
@@ -83,7 +80,7 @@ static charl_status find_targets(charl__rows *r, csv_rows *c, const char *header
     if (!header[0] || !r->s->targets[0]) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl_names_match(r->s->targets, header, &c->target, &missing));
+    CHARL_TRY_CLEANUP(charl_names_match(r->s->targets, header, &c->target, &missing));
     c->n_targets = missing ? 0 : charl_names_count(r->s->targets);
     if (missing && c->n_targets < charl_names_count(r->s->targets)) {
         bool some = false;
@@ -92,7 +89,7 @@ static charl_status find_targets(charl__rows *r, csv_rows *c, const char *header
             some = some || c->target[i] >= 0;
         }
         if (some) {
-            CHARL_TRY(
+            CHARL_TRY_CLEANUP(
                 charl__rows_note(r, "%s has only some of the targets: no %s", r->path, missing));
         }
     }
@@ -111,7 +108,7 @@ static charl_status note_ignored(charl__rows *r, const csv_rows *c)
     bool *used = NULL;
     int n = 0;
 
-    CHARL_TRY(charl_alloc_array(c->table.n_columns, sizeof *used, &used));
+    CHARL_TRY_CLEANUP(charl_alloc_array(c->table.n_columns, sizeof *used, &used));
     for (int64_t i = 0; i < c->n_columns; i++) {
         used[c->column[i]] = true;
     }
@@ -123,15 +120,17 @@ static charl_status note_ignored(charl__rows *r, const csv_rows *c)
     }
     for (int i = 0; i < c->table.n_columns; i++) {
         if (!used[i] && n++ < SHOWN) {
-            CHARL_TRY(charl__text_printf(&names, "%s%s", n > 1 ? ", " : "", c->table.names[i]));
+            CHARL_TRY_CLEANUP(
+                charl__text_printf(&names, "%s%s", n > 1 ? ", " : "", c->table.names[i]));
         }
     }
     if (n > SHOWN) {
-        CHARL_TRY(charl__text_printf(&names, " and %d others", n - SHOWN));
+        CHARL_TRY_CLEANUP(charl__text_printf(&names, " and %d others", n - SHOWN));
     }
     if (n > 0) {
-        CHARL_TRY(charl__rows_note(r, "%s: %s does not take these columns, they are ignored: %s",
-                                   r->path, r->o.model, charl__text_string(&names)));
+        CHARL_TRY_CLEANUP(
+            charl__rows_note(r, "%s: %s does not take these columns, they are ignored: %s", r->path,
+                             r->o.model, charl__text_string(&names)));
     }
 cleanup:
     charl__text_fini(&names);
@@ -145,13 +144,14 @@ static charl_status find_by_name(charl__rows *r, csv_rows *c, const char *header
     charl_status st = CHARL_OK;
     char *missing = NULL;
 
-    CHARL_TRY(charl_names_match(r->s->columns, header, &c->column, &missing));
-    CHARL_REQUIRE(!missing, CHARL_ERR_DATA, "%s has no column %s, which %s was trained on; HINT %s",
-                  r->path, missing, r->o.model,
-                  c->table.n_columns == 1 && c->n_columns > 1
-                      ? "it has a single column: is the separator no comma? --separator"
-                      : "its first line must hold the names of the columns, in any order");
-    CHARL_TRY(note_ignored(r, c));
+    CHARL_TRY_CLEANUP(charl_names_match(r->s->columns, header, &c->column, &missing));
+    CHARL_REQUIRE_CLEANUP(!missing, CHARL_ERR_DATA,
+                          "%s has no column %s, which %s was trained on; HINT %s", r->path, missing,
+                          r->o.model,
+                          c->table.n_columns == 1 && c->n_columns > 1
+                              ? "it has a single column: is the separator no comma? --separator"
+                              : "its first line must hold the names of the columns, in any order");
+    CHARL_TRY_CLEANUP(note_ignored(r, c));
 cleanup:
     charl_free(missing);
     return st;
@@ -160,7 +160,6 @@ cleanup:
 /* Places: the columns that are no targets, one for one. */
 static charl_status find_by_place(charl__rows *r, csv_rows *c)
 {
-    charl_status st = CHARL_OK;
     const int64_t have = c->table.n_columns - c->n_targets - (c->id >= 0);
     int64_t n = 0;
 
@@ -189,22 +188,18 @@ static charl_status find_by_place(charl__rows *r, csv_rows *c)
             "stand in the order of the training data",
             c->table.names ? r->o.model : r->path, c->table.names ? r->path : r->o.model));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status find_id(charl__rows *r, csv_rows *c)
 {
-    charl_status st = CHARL_OK;
-
     c->id = -1;
     for (int i = 0; r->o.id && c->table.names && i < c->table.n_columns; i++) {
         c->id = strcmp(c->table.names[i], r->o.id) == 0 ? i : c->id;
     }
     CHARL_REQUIRE(!r->o.id || c->id >= 0, CHARL_ERR_CONFIG, "%s: there is no column \"%s\"",
                   r->path, r->o.id);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int by_text(const void *a, const void *b)
@@ -217,7 +212,6 @@ static int by_text(const void *a, const void *b)
 
 static charl_status sort_classes(const charl__rows *r, csv_rows *c)
 {
-    charl_status st = CHARL_OK;
     const char *at = r->s->class_names;
 
     c->n_classes = charl_names_count(at);
@@ -230,8 +224,7 @@ static charl_status sort_classes(const charl__rows *r, csv_rows *c)
         at += c->classes[i].length + 1;
     }
     qsort(c->classes, (size_t)c->n_classes, sizeof *c->classes, by_text);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_csv(charl__rows *r)
@@ -240,30 +233,30 @@ static charl_status open_csv(charl__rows *r)
     csv_rows *c = NULL;
     charl__text header = {0};
 
-    CHARL_REQUIRE(r->s->x_shape.ndim == 1, CHARL_ERR_DATA,
-                  "%s is read as a CSV file, and %s takes samples of %s; HINT %s", r->path,
-                  r->o.model, charl__rows_sample_text(r->s),
-                  r->s->kind == CHARL_DATASET_IMAGES
-                      ? "give it PNG or JPEG files, folders of them, or a .npy array"
-                      : "give it a .npy array or an HDF5 file");
-    CHARL_TRY(charl_alloc(sizeof *c, &c));
+    CHARL_REQUIRE_CLEANUP(r->s->x_shape.ndim == 1, CHARL_ERR_DATA,
+                          "%s is read as a CSV file, and %s takes samples of %s; HINT %s", r->path,
+                          r->o.model, charl__rows_sample_text(r->s),
+                          r->s->kind == CHARL_DATASET_IMAGES
+                              ? "give it PNG or JPEG files, folders of them, or a .npy array"
+                              : "give it a .npy array or an HDF5 file");
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *c, &c));
     r->self = c;
-    CHARL_TRY(charl__table_open(&c->table, r->path, r->o.separator));
+    CHARL_TRY_CLEANUP(charl__table_open(&c->table, r->path, r->o.separator));
     if (is_header(r, &c->table)) {
-        CHARL_TRY(charl__table_take_header(&c->table));
+        CHARL_TRY_CLEANUP(charl__table_take_header(&c->table));
     }
-    CHARL_TRY(list_names(&c->table, &header));
-    CHARL_TRY(find_id(r, c));
-    CHARL_TRY(find_targets(r, c, charl__text_string(&header)));
-    CHARL_TRY(sort_classes(r, c));
+    CHARL_TRY_CLEANUP(list_names(&c->table, &header));
+    CHARL_TRY_CLEANUP(find_id(r, c));
+    CHARL_TRY_CLEANUP(find_targets(r, c, charl__text_string(&header)));
+    CHARL_TRY_CLEANUP(sort_classes(r, c));
     c->n_columns = r->s->x_shape.dim[0];
-    CHARL_REQUIRE(!r->s->columns[0] || charl_names_count(r->s->columns) == c->n_columns,
-                  CHARL_ERR_DATA, "%s has %lld names for %lld columns", r->o.model,
-                  (long long)charl_names_count(r->s->columns), (long long)c->n_columns);
+    CHARL_REQUIRE_CLEANUP(!r->s->columns[0] || charl_names_count(r->s->columns) == c->n_columns,
+                          CHARL_ERR_DATA, "%s has %lld names for %lld columns", r->o.model,
+                          (long long)charl_names_count(r->s->columns), (long long)c->n_columns);
     if (c->table.names && r->s->columns[0]) {
-        CHARL_TRY(find_by_name(r, c, charl__text_string(&header)));
+        CHARL_TRY_CLEANUP(find_by_name(r, c, charl__text_string(&header)));
     } else {
-        CHARL_TRY(find_by_place(r, c));
+        CHARL_TRY_CLEANUP(find_by_place(r, c));
     }
 cleanup:
     charl__text_fini(&header);
@@ -272,7 +265,6 @@ cleanup:
 
 static charl_status count_csv(charl__rows *r, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     csv_rows *c = r->self;
     bool more;
 
@@ -285,14 +277,11 @@ static charl_status count_csv(charl__rows *r, int64_t *n)
         (*n)++;
     }
     CHARL_TRY(charl__table_rewind(&c->table));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_columns(const charl__rows *r, const csv_rows *c, void *x, int64_t row)
 {
-    charl_status st = CHARL_OK;
-
     for (int64_t i = 0; i < c->n_columns; i++) {
         const int column = (int)c->column[i];
         float v = 0;
@@ -304,8 +293,7 @@ static charl_status read_columns(const charl__rows *r, const csv_rows *c, void *
                       charl__table_field(&c->table, column), charl_dtype_name(r->s->x_dtype),
                       r->o.model);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* A class by its name, or by its number where the model has no names. -1: none such. */
@@ -326,7 +314,6 @@ static int32_t find_class(const charl__rows *r, const csv_rows *c, const char *f
 /* Targets are extra: one that is missing or means nothing to the model is left out. */
 static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t row)
 {
-    charl_status st = CHARL_OK;
     const bool values = r->s->y_dtype == CHARL_F32;
 
     for (int64_t i = 0; i < c->n_targets; i++) {
@@ -352,13 +339,11 @@ static charl_status read_targets(charl__rows *r, csv_rows *c, void *y, int64_t r
                                          charl__table_place(&c->table), field));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status keep_id(csv_rows *c, int64_t row)
 {
-    charl_status st = CHARL_OK;
     const char *field;
 
     if (c->id < 0) {
@@ -376,13 +361,11 @@ static charl_status keep_id(csv_rows *c, int64_t row)
     field = charl__table_field(&c->table, c->id);
     c->id_at[row] = c->ids.length;
     CHARL_TRY(charl__text_append(&c->ids, field, strlen(field) + 1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status next_csv(charl__rows *r, int64_t most, void *x, void *y, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     csv_rows *c = r->self;
     bool more = true;
 
@@ -403,8 +386,7 @@ static charl_status next_csv(charl__rows *r, int64_t most, void *x, void *y, int
                                    charl__text_string(&c->first_unknown)));
         c->unknown = 0;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static const char *name_csv(const charl__rows *r, int64_t i)

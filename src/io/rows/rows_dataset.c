@@ -35,8 +35,6 @@ static charl_status open_file(charl__rows *r, double val_split, charl_dataset **
 /* Which rows of the file are for validation is a matter of the training: other data stay whole. */
 static charl_status open_whole(charl__rows *r, split_rows *d)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(open_file(r, r->o.dataset.val_split, &d->ds));
     charl_dataset_get_info(d->ds, &d->info);
     if (r->o.trained_on && r->o.dataset.val_split > 0 &&
@@ -45,13 +43,11 @@ static charl_status open_whole(charl__rows *r, split_rows *d)
         d->ds = NULL;
         CHARL_TRY(open_file(r, 0, &d->ds));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status choose_split(charl__rows *r, split_rows *d)
 {
-    charl_status st = CHARL_OK;
     int found = -1;
 
     if (!r->o.split) {
@@ -67,8 +63,7 @@ static charl_status choose_split(charl__rows *r, split_rows *d)
                   "%s has no %s split; HINT a file without splits, as one named by data.x and "
                   "data.y, is all train",
                   r->path, charl_split_name(d->split));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status open_dataset(charl__rows *r)
@@ -77,24 +72,25 @@ static charl_status open_dataset(charl__rows *r)
     split_rows *d = NULL;
     char *notes = NULL;
 
-    CHARL_TRY(charl_alloc(sizeof *d, &d));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *d, &d));
     r->self = d;
-    CHARL_TRY(open_whole(r, d));
-    CHARL_TRY(charl_dataset_map(d->ds, r->s, r->o.model, false, &notes));
+    CHARL_TRY_CLEANUP(open_whole(r, d));
+    CHARL_TRY_CLEANUP(charl_dataset_map(d->ds, r->s, r->o.model, false, &notes));
     if (notes) {
-        CHARL_TRY(charl__rows_warn(r, "%s", notes));
+        CHARL_TRY_CLEANUP(charl__rows_warn(r, "%s", notes));
     }
     charl_dataset_get_info(d->ds, &d->info);
-    CHARL_TRY(choose_split(r, d));
+    CHARL_TRY_CLEANUP(choose_split(r, d));
     r->rows = d->info.rows[d->split];
     r->subject = charl_split_name(d->split);
     r->has_targets =
         d->info.labelled && (d->info.y_dtype == r->s->y_dtype || d->info.y_dtype == CHARL_I32);
     if (d->info.labelled && !r->has_targets) {
-        CHARL_TRY(charl__rows_warn(r,
-                                   "the targets of %s are numbers, those of %s are classes: they "
-                                   "are left out",
-                                   r->path, r->o.model));
+        CHARL_TRY_CLEANUP(
+            charl__rows_warn(r,
+                             "the targets of %s are numbers, those of %s are classes: they "
+                             "are left out",
+                             r->path, r->o.model));
     }
 cleanup:
     charl_free(notes);
@@ -103,8 +99,6 @@ cleanup:
 
 static charl_status reserve(const charl__rows *r, split_rows *d, int64_t most)
 {
-    charl_status st = CHARL_OK;
-
     if (most <= d->capacity) {
         return CHARL_OK;
     }
@@ -118,13 +112,11 @@ static charl_status reserve(const charl__rows *r, split_rows *d, int64_t most)
     CHARL_TRY(charl_alloc_array(most * charl_shape_count(&r->s->x_shape), sizeof(uint32_t), &d->x));
     CHARL_TRY(charl_alloc_array(most * charl_shape_count(&r->s->y_shape), sizeof(uint32_t), &d->y));
     d->capacity = most;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status convert(const charl__rows *r, const split_rows *d, int64_t n, void *x)
 {
-    charl_status st = CHARL_OK;
     const int64_t per_row = charl_shape_count(&r->s->x_shape);
 
     for (int64_t i = 0; i < n * per_row; i++) {
@@ -135,13 +127,11 @@ static charl_status convert(const charl__rows *r, const split_rows *d, int64_t n
                       (long long)(r->done + i / per_row), charl_dtype_name(r->s->x_dtype),
                       r->o.model);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status next_dataset(charl__rows *r, int64_t most, void *x, void *y, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     split_rows *d = r->self;
     const bool same_x = d->info.x_dtype == r->s->x_dtype, same_y = d->info.y_dtype == r->s->y_dtype;
     const int64_t targets = charl_shape_count(&r->s->y_shape), left = r->rows - r->done;
@@ -164,8 +154,7 @@ static charl_status next_dataset(charl__rows *r, int64_t most, void *x, void *y,
     for (int64_t i = 0; r->has_targets && !same_y && i < *n * targets; i++) {
         ((float *)y)[i] = (float)((const int32_t *)d->y)[i];
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void close_dataset(charl__rows *r)

@@ -6,7 +6,6 @@
 
 static charl_status open_images(charl__rows *r)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *x = &r->s->x_shape;
     const int64_t channels = x->ndim == 3 ? x->dim[0] : 1;
 
@@ -20,13 +19,11 @@ static charl_status open_images(charl__rows *r)
     }
     r->rows = r->files.count;
     r->subject = "images";
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status next_images(charl__rows *r, int64_t most, void *x, void *y, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *shape = &r->s->x_shape;
     const charl_image_fit fit = charl_image_fit_of(r->s->fit);
     const charl_image_format format = {.channels = shape->ndim == 3 ? shape->dim[0] : 1,
@@ -40,8 +37,7 @@ static charl_status next_images(charl__rows *r, int64_t most, void *x, void *y, 
         CHARL_TRY(charl_image_read(r->files.paths[r->done + *n], &format,
                                    (unsigned char *)x + *n * bytes));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static const char *name_image(const charl__rows *r, int64_t i)

@@ -29,7 +29,6 @@ static bool is_channels_last(const charl_shape *have, const charl_shape *want)
 
 static charl_status open_npy(charl__rows *r)
 {
-    charl_status st = CHARL_OK;
     npy_rows *f = NULL;
     charl_shape whole = {0};
     const charl_shape *item;
@@ -65,13 +64,11 @@ static charl_status open_npy(charl__rows *r)
             r->path, r->o.model));
     }
     r->rows = f->array.rows;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status next_npy(charl__rows *r, int64_t most, void *x, void *y, int64_t *n)
 {
-    charl_status st = CHARL_OK;
     npy_rows *f = r->self;
     const int64_t left = r->rows - r->done;
 
@@ -96,8 +93,7 @@ static charl_status next_npy(charl__rows *r, int64_t most, void *x, void *y, int
                       (long long)(r->done + i / f->array.per_row), charl_dtype_name(r->s->x_dtype),
                       r->o.model);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void close_npy(charl__rows *r)

@@ -39,8 +39,6 @@ static void encoder_fini(encoder *e)
 
 static charl_status spelling_begin(spelling *s, const unsigned char *word, size_t bytes)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(bytes < INT32_MAX, CHARL_ERR_DATA, "a word of %zu bytes is too long", bytes);
     if (bytes > s->capacity) {
         CHARL_TRY(charl_realloc(bytes * sizeof *s->token, &s->token));
@@ -53,8 +51,7 @@ static charl_status spelling_begin(spelling *s, const unsigned char *word, size_
         s->previous[i] = (int32_t)i - 1;
         s->next[i] = i + 1 < bytes ? (int32_t)i + 1 : -1;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Rank of the pair whose left token is at i; -1 for none. */
@@ -78,7 +75,6 @@ static charl_status queue(encoder *e, int32_t i)
 
 static charl_status spell(encoder *e, const unsigned char *word, size_t bytes)
 {
-    charl_status st = CHARL_OK;
     spelling *s = &e->s;
     charl__queued q;
 
@@ -103,14 +99,12 @@ static charl_status spell(encoder *e, const unsigned char *word, size_t bytes)
         CHARL_TRY(queue(e, i));
         CHARL_TRY(queue(e, s->previous[i]));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Encode a piece that is seen for the first time and keep its tokens. */
 static charl_status learn(encoder *e, int32_t piece)
 {
-    charl_status st = CHARL_OK;
     charl__piece *p = &e->seen.items[piece];
     int32_t n = 0;
 
@@ -133,8 +127,7 @@ static charl_status learn(encoder *e, int32_t piece)
     p->value = e->n_tokens;
     e->lengths[piece] = n;
     e->n_tokens += n;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__bpe_each(const charl_tokenizer *t, const unsigned char *text, size_t bytes,
@@ -145,16 +138,16 @@ charl_status charl__bpe_each(const charl_tokenizer *t, const unsigned char *text
     const unsigned char *word;
     size_t length;
 
-    CHARL_TRY(charl__words_init(&e.words, text, bytes));
+    CHARL_TRY_CLEANUP(charl__words_init(&e.words, text, bytes));
     while (charl__words_next(&e.words, &word, &length)) {
         const int64_t known = e.seen.count;
         int32_t piece;
 
-        CHARL_TRY(charl__pieces_number(&e.seen, word, length, &piece));
+        CHARL_TRY_CLEANUP(charl__pieces_number(&e.seen, word, length, &piece));
         if (piece == known) {
-            CHARL_TRY(learn(&e, piece));
+            CHARL_TRY_CLEANUP(learn(&e, piece));
         }
-        CHARL_TRY(sink(ctx, e.tokens + e.seen.items[piece].value, e.lengths[piece]));
+        CHARL_TRY_CLEANUP(sink(ctx, e.tokens + e.seen.items[piece].value, e.lengths[piece]));
     }
 cleanup:
     encoder_fini(&e);

@@ -11,7 +11,6 @@ static bool before(const charl__queued *a, const charl__queued *b)
 
 charl_status charl__heap_push(charl__heap *h, int64_t priority, uint64_t key)
 {
-    charl_status st = CHARL_OK;
     const charl__queued item = {priority, key};
     int64_t i;
 
@@ -25,8 +24,7 @@ charl_status charl__heap_push(charl__heap *h, int64_t priority, uint64_t key)
         h->items[i] = h->items[(i - 1) / 2];
     }
     h->items[i] = item;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__heap_pop(charl__heap *h, charl__queued *out)

@@ -61,7 +61,6 @@ static void trainer_fini(trainer *r)
 /* The different words of the text, as tokens that are bytes. */
 static charl_status count_words(trainer *r, const unsigned char *text, size_t bytes)
 {
-    charl_status st = CHARL_OK;
     const unsigned char *word;
     size_t length;
     int64_t total = 0;
@@ -88,20 +87,18 @@ static charl_status count_words(trainer *r, const unsigned char *text, size_t by
             r->tokens[r->start[p] + i] = piece->at[i];
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status find_pair(trainer *r, uint64_t key, pair **out)
 {
-    charl_status st = CHARL_OK;
     const int32_t known = charl__word_map_find(&r->pair_map, key);
 
     *out = NULL;
 
     if (known >= 0) {
         *out = &r->pairs[known];
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_REQUIRE(r->n_pairs < INT32_MAX, CHARL_ERR_NOMEM, "too many pairs of tokens");
     if (r->n_pairs == r->pairs_capacity) {
@@ -113,17 +110,14 @@ static charl_status find_pair(trainer *r, uint64_t key, pair **out)
     CHARL_TRY(charl__word_map_add(&r->pair_map, key, (int32_t)r->n_pairs));
     *out = &r->pairs[r->n_pairs++];
     **out = (pair){.key = key};
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* This round changes the count of a pair. */
 static charl_status touch(trainer *r, pair *p)
 {
-    charl_status st = CHARL_OK;
-
     if (p->touched == r->round) {
-        goto cleanup;
+        return CHARL_OK;
     }
     p->touched = r->round;
     if (r->n_touched == r->touched_capacity) {
@@ -133,16 +127,13 @@ static charl_status touch(trainer *r, pair *p)
         r->touched_capacity = capacity;
     }
     r->touched[r->n_touched++] = (int32_t)(p - r->pairs);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status remember(pair *p, int32_t piece)
 {
-    charl_status st = CHARL_OK;
-
     if (p->n_words > 0 && p->words[p->n_words - 1] == piece) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (p->n_words == p->capacity) {
         const int32_t capacity = 2 * p->capacity + 4;
@@ -151,14 +142,12 @@ static charl_status remember(pair *p, int32_t piece)
         p->capacity = capacity;
     }
     p->words[p->n_words++] = piece;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Add the pairs of a piece to the counts, or (sign -1) take them away. */
 static charl_status count_pairs(trainer *r, int32_t piece, int64_t sign)
 {
-    charl_status st = CHARL_OK;
     const int32_t *t = r->tokens + r->start[piece];
 
     for (int32_t i = 0; i + 1 < r->length[piece]; i++) {
@@ -171,15 +160,12 @@ static charl_status count_pairs(trainer *r, int32_t piece, int64_t sign)
             CHARL_TRY(remember(p, piece));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Queue the pairs that have been touched with their new counts. */
 static charl_status queue_touched(trainer *r)
 {
-    charl_status st = CHARL_OK;
-
     for (int64_t i = 0; i < r->n_touched; i++) {
         const pair *p = &r->pairs[r->touched[i]];
 
@@ -188,8 +174,7 @@ static charl_status queue_touched(trainer *r)
         }
     }
     r->n_touched = 0;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Replace the pair (a, b) in a piece. */
@@ -228,14 +213,14 @@ static charl_status merge(trainer *r, int32_t which)
             continue;
         }
         r->merged[piece] = r->round;
-        CHARL_TRY(count_pairs(r, piece, -1));
+        CHARL_TRY_CLEANUP(count_pairs(r, piece, -1));
         rewrite(r, piece, a, b, token);
-        CHARL_TRY(count_pairs(r, piece, 1));
+        CHARL_TRY_CLEANUP(count_pairs(r, piece, 1));
     }
     r->bytes[token] = r->bytes[a] + r->bytes[b];
     r->merges[2 * r->n_merges] = (uint32_t)a;
     r->merges[2 * r->n_merges + 1] = (uint32_t)b;
-    CHARL_TRY(queue_touched(r));
+    CHARL_TRY_CLEANUP(queue_touched(r));
     r->n_merges++;
 cleanup:
     charl_free(words);
@@ -244,7 +229,6 @@ cleanup:
 
 static charl_status train(trainer *r, int64_t merges)
 {
-    charl_status st = CHARL_OK;
     charl__queued q;
 
     CHARL_TRY(charl_alloc_array(merges, 2 * sizeof *r->merges, &r->merges));
@@ -265,8 +249,7 @@ static charl_status train(trainer *r, int64_t merges)
             CHARL_TRY(merge(r, which));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__bpe_learn(charl_tokenizer *t, const unsigned char *text, size_t bytes,
@@ -276,14 +259,14 @@ charl_status charl__bpe_learn(charl_tokenizer *t, const unsigned char *text, siz
     trainer r = {0};
     uint32_t *merges;
 
-    CHARL_REQUIRE(vocab >= 256 && vocab <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_CONFIG,
-                  "tokenizer bpe: a vocabulary of %lld is outside [256,%d]", (long long)vocab,
-                  CHARL__TOKENIZER_MAX_VOCAB);
-    CHARL_TRY(count_words(&r, text, bytes));
-    CHARL_TRY(train(&r, vocab - 256));
+    CHARL_REQUIRE_CLEANUP(vocab >= 256 && vocab <= CHARL__TOKENIZER_MAX_VOCAB, CHARL_ERR_CONFIG,
+                          "tokenizer bpe: a vocabulary of %lld is outside [256,%d]",
+                          (long long)vocab, CHARL__TOKENIZER_MAX_VOCAB);
+    CHARL_TRY_CLEANUP(count_words(&r, text, bytes));
+    CHARL_TRY_CLEANUP(train(&r, vocab - 256));
     merges = r.merges;
     r.merges = NULL;
-    CHARL_TRY(charl__bpe_become(t, merges, r.n_merges));
+    CHARL_TRY_CLEANUP(charl__bpe_become(t, merges, r.n_merges));
 cleanup:
     trainer_fini(&r);
     return st;
@@ -292,8 +275,6 @@ cleanup:
 /* Lengths of all tokens; the merges enter the map of ranks. */
 static charl_status check_merges(charl_tokenizer *t, int64_t n, int32_t *length, int64_t *total)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < 256; i++) {
         length[i] = 1;
     }
@@ -313,8 +294,7 @@ static charl_status check_merges(charl_tokenizer *t, int64_t n, int32_t *length,
                       CHARL__TOKEN_MAX_BYTES);
         *total += length[256 + i];
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__bpe_become(charl_tokenizer *t, uint32_t *merges, int64_t n)
@@ -324,11 +304,11 @@ charl_status charl__bpe_become(charl_tokenizer *t, uint32_t *merges, int64_t n)
     int64_t total;
 
     t->merges = merges;
-    CHARL_REQUIRE(n <= CHARL__TOKENIZER_MAX_VOCAB - 256, CHARL_ERR_DATA, "%lld merges are too many",
-                  (long long)n);
-    CHARL_TRY(charl_alloc_array(n + 256, sizeof *length, &length));
-    CHARL_TRY(check_merges(t, n, length, &total));
-    CHARL_TRY(charl__tokens_create(t, 256 + n, total));
+    CHARL_REQUIRE_CLEANUP(n <= CHARL__TOKENIZER_MAX_VOCAB - 256, CHARL_ERR_DATA,
+                          "%lld merges are too many", (long long)n);
+    CHARL_TRY_CLEANUP(charl_alloc_array(n + 256, sizeof *length, &length));
+    CHARL_TRY_CLEANUP(check_merges(t, n, length, &total));
+    CHARL_TRY_CLEANUP(charl__tokens_create(t, 256 + n, total));
     for (int64_t i = 0; i < 256 + n; i++) {
         unsigned char *to = t->bytes + t->starts[i];
 

@@ -17,7 +17,6 @@ static const char pattern[] = "'(?:s|t|re|ve|m|ll|d)| ?\\p{L}+| ?\\p{N}+| ?[^\\s
 
 charl_status charl__words_init(charl__words *w, const unsigned char *text, size_t bytes)
 {
-    charl_status st = CHARL_OK;
     int error;
     PCRE2_SIZE where;
 
@@ -30,8 +29,7 @@ charl_status charl__words_init(charl__words *w, const unsigned char *text, size_
     CHARL_TRY(charl__acquire("pattern match"));
     w->match = pcre2_match_data_create(1, NULL);
     CHARL_INVARIANT(w->match);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__words_fini(charl__words *w)
@@ -86,15 +84,12 @@ bool charl__words_next(charl__words *w, const unsigned char **word, size_t *byte
 
 charl_status charl__words_init(charl__words *w, const unsigned char *text, size_t bytes)
 {
-    charl_status st = CHARL_OK;
-
     *w = (charl__words){.text = text, .bytes = bytes};
     CHARL_FAIL(
         CHARL_ERR_CONFIG,
         "tokenizer bpe: this charl was built without libpcre2; HINT install libpcre2-dev and "
         "build again, or use chars or bytes");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 bool charl__words_next(charl__words *w, const unsigned char **word, size_t *bytes)

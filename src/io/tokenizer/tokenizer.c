@@ -17,32 +17,25 @@ const char *charl_tokenizer_kind_name(charl_tokenizer_kind kind)
 
 charl_status charl__tokens_create(charl_tokenizer *t, int64_t vocab, int64_t total)
 {
-    charl_status st = CHARL_OK;
-
     t->vocab = vocab;
     CHARL_TRY(charl_alloc_array(total, 1, &t->bytes));
     CHARL_TRY(charl_alloc_array(vocab + 1, sizeof *t->starts, &t->starts));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__bytes_learn(charl_tokenizer *t)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__tokens_create(t, 256, 256));
     for (int i = 0; i < 256; i++) {
         t->bytes[i] = (unsigned char)i;
         t->starts[i + 1] = i + 1;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__bytes_each(const unsigned char *text, size_t bytes, charl__token_sink sink,
                                void *ctx)
 {
-    charl_status st = CHARL_OK;
     int32_t block[BLOCK];
 
     for (size_t at = 0; at < bytes; at += BLOCK) {
@@ -53,8 +46,7 @@ charl_status charl__bytes_each(const unsigned char *text, size_t bytes, charl__t
         }
         CHARL_TRY(sink(ctx, block, (int64_t)n));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_tokenizer_create(charl_tokenizer_kind kind, const char *text, size_t bytes,
@@ -64,20 +56,20 @@ charl_status charl_tokenizer_create(charl_tokenizer_kind kind, const char *text,
     charl_tokenizer *t = NULL;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *t, &t));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *t, &t));
     t->kind = kind;
     switch (kind) {
     case CHARL_TOKENIZER_BYTES:
-        CHARL_TRY(charl__bytes_learn(t));
+        CHARL_TRY_CLEANUP(charl__bytes_learn(t));
         break;
     case CHARL_TOKENIZER_CHARS:
-        CHARL_TRY(charl__chars_learn(t, (const unsigned char *)text, bytes));
+        CHARL_TRY_CLEANUP(charl__chars_learn(t, (const unsigned char *)text, bytes));
         break;
     case CHARL_TOKENIZER_BPE:
-        CHARL_TRY(charl__bpe_learn(t, (const unsigned char *)text, bytes, vocab));
+        CHARL_TRY_CLEANUP(charl__bpe_learn(t, (const unsigned char *)text, bytes, vocab));
         break;
     default:
-        CHARL_FAIL(CHARL_ERR_CONFIG, "there is no tokenizer of kind %d", (int)kind);
+        CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "there is no tokenizer of kind %d", (int)kind);
     }
     *out = t;
     t = NULL;
@@ -122,13 +114,14 @@ charl_status charl__tokenizer_restore(charl_tokenizer_kind kind, const uint32_t 
     uint32_t *copy = NULL;
 
     *out = NULL;
-    CHARL_REQUIRE(kind == CHARL_TOKENIZER_CHARS || (kind == CHARL_TOKENIZER_BPE && n % 2 == 0) ||
-                      (kind == CHARL_TOKENIZER_BYTES && n == 0),
-                  CHARL_ERR_DATA, "a tokenizer of kind %s does not learn %lld numbers",
-                  charl_tokenizer_kind_name(kind), (long long)n);
-    CHARL_TRY(charl_alloc(sizeof *t, &t));
+    CHARL_REQUIRE_CLEANUP(kind == CHARL_TOKENIZER_CHARS ||
+                              (kind == CHARL_TOKENIZER_BPE && n % 2 == 0) ||
+                              (kind == CHARL_TOKENIZER_BYTES && n == 0),
+                          CHARL_ERR_DATA, "a tokenizer of kind %s does not learn %lld numbers",
+                          charl_tokenizer_kind_name(kind), (long long)n);
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *t, &t));
     t->kind = kind;
-    CHARL_TRY(charl_alloc_array(n + 1, sizeof *copy, &copy));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n + 1, sizeof *copy, &copy));
     if (n > 0) {
         memcpy(copy, learnt, (size_t)n * sizeof *copy);
     }
@@ -144,7 +137,7 @@ charl_status charl__tokenizer_restore(charl_tokenizer_kind kind, const uint32_t 
     default:
         st = charl__bytes_learn(t);
     }
-    CHARL_TRY(st);
+    CHARL_TRY_CLEANUP(st);
     *out = t;
     t = NULL;
 cleanup:
@@ -226,7 +219,6 @@ typedef struct collected {
 
 static charl_status collect(void *ctx, const int32_t *tokens, int64_t n)
 {
-    charl_status st = CHARL_OK;
     collected *c = ctx;
 
     if (c->n + n > c->capacity) {
@@ -237,8 +229,7 @@ static charl_status collect(void *ctx, const int32_t *tokens, int64_t n)
     }
     memcpy(c->tokens + c->n, tokens, (size_t)n * sizeof *tokens);
     c->n += n;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, size_t bytes,
@@ -249,9 +240,10 @@ charl_status charl_tokenizer_encode(const charl_tokenizer *t, const char *text, 
 
     *tokens = NULL;
     *n = 0;
-    CHARL_TRY(charl_alloc_array(BLOCK, sizeof *c.tokens, &c.tokens)); /* an array for "" too */
+    CHARL_TRY_CLEANUP(
+        charl_alloc_array(BLOCK, sizeof *c.tokens, &c.tokens)); /* an array for "" too */
     c.capacity = BLOCK;
-    CHARL_TRY(charl__tokenizer_each(t, text, bytes, collect, &c));
+    CHARL_TRY_CLEANUP(charl__tokenizer_each(t, text, bytes, collect, &c));
     *tokens = c.tokens;
     *n = c.n;
     c.tokens = NULL;
@@ -263,7 +255,6 @@ cleanup:
 charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tokens, int64_t n,
                                     char **text, size_t *bytes)
 {
-    charl_status st = CHARL_OK;
     size_t length, total = 0;
 
     *text = NULL;
@@ -281,6 +272,5 @@ charl_status charl_tokenizer_decode(const charl_tokenizer *t, const int32_t *tok
         memcpy(*text + *bytes, token, length);
         *bytes += length;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -10,7 +10,6 @@ enum { POINTS = 0x110000, BLOCK = 4096 };
 
 charl_status charl__chars_become(charl_tokenizer *t, uint32_t *points, int64_t n)
 {
-    charl_status st = CHARL_OK;
     unsigned char form[4];
     int64_t total = 0;
 
@@ -30,8 +29,7 @@ charl_status charl__chars_become(charl_tokenizer *t, uint32_t *points, int64_t n
         memcpy(t->bytes + t->starts[i], form, length);
         t->starts[i + 1] = t->starts[i] + (int64_t)length;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__chars_learn(charl_tokenizer *t, const unsigned char *text, size_t bytes)
@@ -42,9 +40,10 @@ charl_status charl__chars_learn(charl_tokenizer *t, const unsigned char *text, s
     uint32_t *points = NULL;
     int64_t n = 0;
 
-    CHARL_REQUIRE(valid == bytes, CHARL_ERR_DATA, "byte %zu of the text is not UTF-8", valid);
-    CHARL_REQUIRE(bytes > 0, CHARL_ERR_DATA, "the text is empty");
-    CHARL_TRY(charl_alloc(POINTS, &seen));
+    CHARL_REQUIRE_CLEANUP(valid == bytes, CHARL_ERR_DATA, "byte %zu of the text is not UTF-8",
+                          valid);
+    CHARL_REQUIRE_CLEANUP(bytes > 0, CHARL_ERR_DATA, "the text is empty");
+    CHARL_TRY_CLEANUP(charl_alloc(POINTS, &seen));
     for (size_t at = 0, length; at < bytes; at += length) {
         const uint32_t point =
             charl__utf8_point(text + at, length = charl__utf8_length(text + at, bytes - at));
@@ -52,14 +51,14 @@ charl_status charl__chars_learn(charl_tokenizer *t, const unsigned char *text, s
         n += !seen[point];
         seen[point] = 1;
     }
-    CHARL_TRY(charl_alloc_array(n, sizeof *points, &points));
+    CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *points, &points));
     n = 0;
     for (uint32_t point = 0; point < POINTS; point++) {
         if (seen[point]) {
             points[n++] = point;
         }
     }
-    CHARL_TRY(charl__chars_become(t, points, n));
+    CHARL_TRY_CLEANUP(charl__chars_become(t, points, n));
 cleanup:
     charl_free(seen);
     return st;
@@ -85,7 +84,6 @@ static int32_t find(const charl_tokenizer *t, uint32_t point)
 charl_status charl__chars_each(const charl_tokenizer *t, const unsigned char *text, size_t bytes,
                                charl__token_sink sink, void *ctx)
 {
-    charl_status st = CHARL_OK;
     int32_t block[BLOCK];
     int64_t n = 0;
 
@@ -104,6 +102,5 @@ charl_status charl__chars_each(const charl_tokenizer *t, const unsigned char *te
         }
     }
     CHARL_TRY(sink(ctx, block, n));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

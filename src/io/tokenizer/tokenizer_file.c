@@ -9,7 +9,6 @@
 
 charl_status charl__tokenizer_store(const charl_tokenizer *t, charl__writer *w)
 {
-    charl_status st = CHARL_OK;
     const charl_shape point = {0, {0}}, pair = {1, {2}};
 
     CHARL_TRY(charl__writer_text(w, "tokenizer", charl_tokenizer_kind_name(t->kind)));
@@ -19,8 +18,7 @@ charl_status charl__tokenizer_store(const charl_tokenizer *t, charl__writer *w)
     if (t->kind == CHARL_TOKENIZER_BPE && t->vocab > 256) {
         CHARL_TRY(charl__writer_array(w, MERGES, CHARL_U32, &pair, t->vocab - 256, t->merges));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* An array of u32 with rows of `columns` numbers, 0 for scalars; no rows when it is not there. */
@@ -35,15 +33,16 @@ static charl_status read_array(charl__file *f, const char *name, int64_t columns
 
     *out = NULL;
     *rows = 0;
-    CHARL_TRY(charl__file_find(f, name, &found));
+    CHARL_TRY_CLEANUP(charl__file_find(f, name, &found));
     if (!found) {
         goto cleanup;
     }
-    CHARL_TRY(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
-    CHARL_REQUIRE(a.dtype == CHARL_U32 && charl_shape_equal(&a.item, &item) && a.rows <= 0x110000,
-                  CHARL_ERR_DATA, "%s: %s is not a vocabulary", f->path, name);
-    CHARL_TRY(charl_alloc_array(a.rows, a.item_bytes, &numbers));
-    CHARL_TRY(charl__array_read(f, &a, 0, a.rows, numbers));
+    CHARL_TRY_CLEANUP(charl__array_init(&a, f, name, CHARL__ROLE_SAMPLES));
+    CHARL_REQUIRE_CLEANUP(a.dtype == CHARL_U32 && charl_shape_equal(&a.item, &item) &&
+                              a.rows <= 0x110000,
+                          CHARL_ERR_DATA, "%s: %s is not a vocabulary", f->path, name);
+    CHARL_TRY_CLEANUP(charl_alloc_array(a.rows, a.item_bytes, &numbers));
+    CHARL_TRY_CLEANUP(charl__array_read(f, &a, 0, a.rows, numbers));
     *rows = a.rows;
     *out = numbers;
     numbers = NULL;
@@ -76,7 +75,6 @@ static charl_status read_contents(charl__file *f, charl_tokenizer *t)
         charl__error_prefix("%s: tokenizer: ", f->path);
     }
     CHARL_TRY(st);
-cleanup:
     return st;
 }
 
@@ -86,14 +84,14 @@ static charl_status read_kind(charl__file *f, charl_tokenizer_kind *out)
     char *name = NULL;
     charl_tokenizer_kind kind;
 
-    CHARL_TRY(charl__file_text(f, "/", "tokenizer", &name));
-    CHARL_REQUIRE(
+    CHARL_TRY_CLEANUP(charl__file_text(f, "/", "tokenizer", &name));
+    CHARL_REQUIRE_CLEANUP(
         name[0], CHARL_ERR_DATA,
         "%s carries no tokenizer; HINT only data sets made by `charl data import text` do",
         f->path);
     kind = charl__tokenizer_kind_of(name);
-    CHARL_REQUIRE(kind < CHARL_TOKENIZER_KIND_COUNT, CHARL_ERR_DATA,
-                  "%s: unknown tokenizer \"%.40s\" (bytes, chars or bpe)", f->path, name);
+    CHARL_REQUIRE_CLEANUP(kind < CHARL_TOKENIZER_KIND_COUNT, CHARL_ERR_DATA,
+                          "%s: unknown tokenizer \"%.40s\" (bytes, chars or bpe)", f->path, name);
     *out = kind;
 cleanup:
     charl_free(name);
@@ -110,15 +108,15 @@ charl_status charl_tokenizer_load(const char *path, charl_tokenizer **out)
     int64_t vocab = 0;
 
     *out = NULL;
-    CHARL_TRY(charl_alloc(sizeof *t, &t));
-    CHARL_TRY(charl__file_init(&f, path));
-    CHARL_TRY(read_kind(&f, &t->kind));
-    CHARL_TRY(read_contents(&f, t));
-    CHARL_H5_OPEN(CHARL_ERR_DATA, root, H5Gopen2(f.h5, "/", H5P_DEFAULT), "%s", path);
-    CHARL_TRY(charl__h5_get_i64(&site, root, "vocab", &vocab));
-    CHARL_REQUIRE(vocab == t->vocab, CHARL_ERR_DATA,
-                  "%s: the tokenizer has %lld tokens, but the vocabulary of the data %lld", path,
-                  (long long)t->vocab, (long long)vocab);
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof *t, &t));
+    CHARL_TRY_CLEANUP(charl__file_init(&f, path));
+    CHARL_TRY_CLEANUP(read_kind(&f, &t->kind));
+    CHARL_TRY_CLEANUP(read_contents(&f, t));
+    CHARL_H5_OPEN_CLEANUP(CHARL_ERR_DATA, root, H5Gopen2(f.h5, "/", H5P_DEFAULT), "%s", path);
+    CHARL_TRY_CLEANUP(charl__h5_get_i64(&site, root, "vocab", &vocab));
+    CHARL_REQUIRE_CLEANUP(vocab == t->vocab, CHARL_ERR_DATA,
+                          "%s: the tokenizer has %lld tokens, but the vocabulary of the data %lld",
+                          path, (long long)t->vocab, (long long)vocab);
     *out = t;
     t = NULL;
 cleanup:

@@ -40,8 +40,8 @@ static charl_status grow(charl__word_map *m)
     charl__word_map larger = {.capacity = m->capacity > 0 ? 2 * m->capacity : FIRST,
                               .count = m->count};
 
-    CHARL_TRY(charl_alloc_array(larger.capacity, sizeof *larger.keys, &larger.keys));
-    CHARL_TRY(charl_alloc_array(larger.capacity, sizeof *larger.values, &larger.values));
+    CHARL_TRY_CLEANUP(charl_alloc_array(larger.capacity, sizeof *larger.keys, &larger.keys));
+    CHARL_TRY_CLEANUP(charl_alloc_array(larger.capacity, sizeof *larger.values, &larger.values));
     memset(larger.values, 0xff, (size_t)larger.capacity * sizeof *larger.values);
     for (int64_t i = 0; i < m->capacity; i++) {
         if (m->values[i] >= 0) {
@@ -61,7 +61,6 @@ cleanup:
 
 charl_status charl__word_map_add(charl__word_map *m, uint64_t key, int32_t value)
 {
-    charl_status st = CHARL_OK;
     int64_t i;
 
     if (2 * (m->count + 1) > m->capacity) {
@@ -71,8 +70,7 @@ charl_status charl__word_map_add(charl__word_map *m, uint64_t key, int32_t value
     m->keys[i] = key;
     m->values[i] = value;
     m->count++;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__word_map_fini(charl__word_map *m)
@@ -85,14 +83,13 @@ void charl__word_map_fini(charl__word_map *m)
 charl_status charl__pieces_number(charl__pieces *p, const unsigned char *at, size_t bytes,
                                   int32_t *out)
 {
-    charl_status st = CHARL_OK;
     uint64_t key = charl__fnv1a64(at, bytes);
 
     while ((*out = charl__word_map_find(&p->map, key)) >= 0) {
         const charl__piece *piece = &p->items[*out];
 
         if (piece->bytes == bytes && memcmp(piece->at, at, bytes) == 0) {
-            goto cleanup;
+            return CHARL_OK;
         }
         key++;
     }
@@ -106,8 +103,7 @@ charl_status charl__pieces_number(charl__pieces *p, const unsigned char *at, siz
     CHARL_TRY(charl__word_map_add(&p->map, key, (int32_t)p->count));
     p->items[p->count] = (charl__piece){.at = at, .bytes = bytes};
     *out = (int32_t)p->count++;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__pieces_fini(charl__pieces *p)

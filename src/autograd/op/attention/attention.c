@@ -37,7 +37,6 @@ static uint32_t threshold_of(float p)
 
 charl_status charl__attention_check(const charl_infer *inf, int k)
 {
-    charl_status st = CHARL_OK;
     const charl_attention_attr *a = inf->attr;
     const charl_type *qkv = &inf->in[k];
     const int columns = a->heads + 2 * a->kv_heads;
@@ -53,13 +52,11 @@ charl_status charl__attention_check(const charl_infer *inf, int k)
                   (long long)(qkv->shape.dim[2] / columns), MAX_D);
     CHARL_REQUIRE(qkv->shape.dim[1] < INT32_MAX / 2, CHARL_ERR_SHAPE, "%lld positions are too many",
                   (long long)qkv->shape.dim[1]);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const attention_attr *a = inf->attr;
     extents x;
 
@@ -71,8 +68,7 @@ static charl_status infer(charl_infer *inf)
     inf->out[1].shape = (charl_shape){3, {x.b, a->heads, x.t}};
     inf->out[1].dtype = CHARL_F32;
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Both forms give the same bits. */
@@ -362,7 +358,6 @@ static int64_t row_count(const extents *x, const attention_attr *a)
 
 static charl_status infer_grad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const attention_attr *a = inf->attr;
     extents x;
 
@@ -383,8 +378,7 @@ static charl_status infer_grad(charl_infer *inf)
         inf->workspace *= 1 + x.d;
     }
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The product of each row of gout with the same row of out, into the workspace [B, T, heads]. */
@@ -421,7 +415,6 @@ static charl_status launch_grad(const charl_enqueue *e, const extents *x, charl_
 
 static charl_status enqueue_grad(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents(&e->in[1]->shape, a);
     charl_launch all = {.file = "attention/attention_vector_grad",
@@ -430,7 +423,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
                  keys = {.file = "attention/attention_local_grad", .entry = "charl_keys"};
 
     if (row_count(&x, a) == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (charl__attention_is_wgmma(e->dev, e->in[1]->dtype, x.d)) {
         return charl__attention_wgmma_grad(e);
@@ -446,8 +439,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
         CHARL_TRY(launch_grad(e, &x, queries));
         CHARL_TRY(launch_grad(e, &x, keys));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* What query i of the reference adds to dq, dk and dv. */

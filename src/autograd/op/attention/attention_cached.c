@@ -18,7 +18,6 @@ typedef charl_attention_extents extents;
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const attention_attr *a = inf->attr;
     const charl_shape *cache = &inf->in[1].shape;
     char text[CHARL_SHAPE_TEXT];
@@ -41,8 +40,7 @@ static charl_status infer(charl_infer *inf)
     inf->out[0].shape.dim[2] = a->heads * x.d;
     inf->workspace = a->begins ? x.b * x.t * a->heads * (int64_t)sizeof(float) : 0;
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_arg position_of(const charl_enqueue *e)
@@ -71,20 +69,19 @@ static charl_status keep(const charl_enqueue *e, const extents *x, int64_t posit
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const attention_attr *a = e->attr;
     const extents x = charl__attention_extents(&e->in[0]->shape, a);
     const int64_t positions = e->in[1]->shape.dim[1];
     char defines[DEFINES];
 
     if (x.b * x.t == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(keep(e, &x, positions));
     if (a->begins) {
         CHARL_TRY(charl__attention_forward(e, e->in[0], e->out[0],
                                            charl__scratch_arg(CHARL_ARG_OUT, e->workspace, 0)));
-        goto cleanup;
+        return CHARL_OK;
     }
     snprintf(defines, sizeof defines, "%s#define D %lld\n#define CHARL_VEC 16\n",
              charl__act_define(e->in[0]->dtype), (long long)x.d);
@@ -101,8 +98,7 @@ static charl_status enqueue(const charl_enqueue *e)
                              charl__i32(a->kv_heads), charl__f32(a->scale)},
                     .label = e->label,
                 }));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Key (or with `value` its value) k of head h in row b: one of the rows at hand from `first` on. */

@@ -54,23 +54,19 @@ bool charl__attention_is_wgmma(const charl_device *dev, charl_dtype dtype, int64
 /* The kernels copy 16 bytes at a time. The memory plan places every value so. */
 static charl_status check_places(const charl_launch *l, int count)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < count; i++) {
         CHARL_REQUIRE(l->args[i].size != 2 || l->args[i].v.offset % CHUNK == 0, CHARL_ERR_INVALID,
                       "attention on tensor cores: operand %d begins at element %lld of its memory, "
                       "not at a multiple of %d; copy it to a tensor of its own",
                       i, (long long)l->args[i].v.offset, CHUNK);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* l has the first n arguments. One group per tile of each of `heads` heads. */
 static charl_status launch(const charl_enqueue *e, const form *f, charl_attention_extents x,
                            int heads, int n, charl_launch *l)
 {
-    charl_status st = CHARL_OK;
     const charl_attention_attr *a = e->attr;
     const int64_t rows = (int64_t)BLOCK * f->warpgroups;
     const int blocks = x.d > BLOCK ? 2 : 1;
@@ -92,8 +88,7 @@ static charl_status launch(const charl_enqueue *e, const form *f, charl_attentio
     CHARL_TRY(check_places(l, n));
     charl__attention_arguments(e, x, l, n);
     CHARL_TRY(charl__launch(e->dev, l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__attention_wgmma(const charl_enqueue *e, const charl_tensor *qkv,
@@ -109,7 +104,6 @@ charl_status charl__attention_wgmma(const charl_enqueue *e, const charl_tensor *
  */
 charl_status charl__attention_wgmma_grad(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const charl_attention_attr *a = e->attr;
     const charl_attention_extents x = charl__attention_extents(&e->in[1]->shape, a);
     charl_launch l = {.args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]),
@@ -119,6 +113,5 @@ charl_status charl__attention_wgmma_grad(const charl_enqueue *e)
 
     CHARL_TRY(launch(e, &queries_form, x, a->heads, 7, &l));
     CHARL_TRY(launch(e, &keys_form, x, a->kv_heads, 7, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

@@ -30,7 +30,6 @@ static double turns_of(const charl_rotary_args *a, int64_t i)
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_rotary_args *a = &((const rotary_attr *)inf->attr)->args;
     const charl_shape *s = &inf->in[0].shape;
     char text[CHARL_SHAPE_TEXT];
@@ -47,8 +46,7 @@ static charl_status infer(charl_infer *inf)
     CHARL_REQUIRE(width % a->head_dim == 0 && a->heads <= width / a->head_dim, CHARL_ERR_SHAPE,
                   "x %s does not hold %lld heads of %lld", charl_shape_format(s, text),
                   (long long)a->heads, (long long)a->head_dim);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)

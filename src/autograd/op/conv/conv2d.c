@@ -34,21 +34,17 @@ static charl_conv describe(const charl_conv_attr *t, const charl_shape *x, const
 
 static charl_status check_window(const charl_window *w)
 {
-    charl_status st = CHARL_OK;
-
     for (int d = 0; d < 2; d++) {
         CHARL_REQUIRE(
             w->kernel[d] >= 1 && w->stride[d] >= 1 && w->dilation[d] >= 1 && w->padding[d] >= 0,
             CHARL_ERR_INVALID, "window with kernel %d, stride %d, dilation %d, padding %d in %s",
             w->kernel[d], w->stride[d], w->dilation[d], w->padding[d], d == 0 ? "H" : "W");
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status check_images(const charl_infer *inf, int n)
 {
-    charl_status st = CHARL_OK;
     char text[CHARL_SHAPE_TEXT];
 
     for (int i = 0; i < inf->n_in; i++) {
@@ -58,15 +54,13 @@ static charl_status check_images(const charl_infer *inf, int n)
                       "operand %d %s has not four extents", i,
                       charl_shape_format(&inf->in[i].shape, text));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* out [B, O, OH, OW] of x [B, C, H, W] under w [O, C/groups, KH, KW]. */
 static charl_status output_shape(const charl_conv_attr *t, const charl_shape *x,
                                  const charl_shape *w, charl_shape *out)
 {
-    charl_status st = CHARL_OK;
     const charl_conv c = describe(t, x, w, x);
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -81,8 +75,7 @@ static charl_status output_shape(const charl_conv_attr *t, const charl_shape *x,
     CHARL_REQUIRE(out->dim[2] > 0 && out->dim[3] > 0, CHARL_ERR_SHAPE,
                   "kernel %d x %d is larger than the padded image %s", c.kernel[0], c.kernel[1],
                   charl_shape_format(x, a));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether it goes to tensor cores, which take images in any layout. */
@@ -96,7 +89,6 @@ static bool choose_cores(charl_infer *inf, int groups)
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_conv_attr *t = inf->attr;
     char a[CHARL_SHAPE_TEXT];
 
@@ -117,8 +109,7 @@ static charl_status infer(charl_infer *inf)
 
         inf->workspace = charl__conv_cores_workspace(&c);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_on_cores(const charl_enqueue *e, const charl_conv *c)
@@ -318,7 +309,6 @@ charl_var *charl_conv2d(charl_graph *g, charl_var *x, charl_var *w, charl_var *b
 /* conv2d_dgrad(gout, w): the gradient of x. */
 static charl_status infer_dgrad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_conv_attr *t = inf->attr;
     const charl_shape *gout = &inf->in[0].shape, *w = &inf->in[1].shape;
     charl_shape out = {0}, x;
@@ -337,8 +327,7 @@ static charl_status infer_dgrad(charl_infer *inf)
     c = describe(t, &x, w, gout);
     inf->workspace = choose_cores(inf, t->groups) ? charl__conv_cores_input_workspace(&c)
                                                   : charl__conv_phases_workspace(&c);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_product_dgrad(const charl_infer *inf)
@@ -497,7 +486,6 @@ static int64_t wgrad_workspace(charl_infer *inf, charl_conv c)
 
 static charl_status infer_wgrad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_conv_attr *t = inf->attr;
     const charl_shape *gout = &inf->in[0].shape, *x = &inf->in[1].shape;
     charl_shape w, out = {0};
@@ -513,8 +501,7 @@ static charl_status infer_wgrad(charl_infer *inf)
     inf->out[0] = (charl_type){CHARL_F32, w, CHARL_REPLICATED};
     inf->out[0].batch = inf->in[0].batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED;
     inf->workspace = wgrad_workspace(inf, describe(t, x, &w, gout));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_wgrad(const charl_enqueue *e)

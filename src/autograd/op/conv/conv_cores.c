@@ -204,7 +204,6 @@ static charl_status take_weight(carver *w, const charl_tensor *t, int64_t batch,
 
 charl_status charl__conv_cores(const charl_enqueue *e, const charl_conv *c)
 {
-    charl_status st = CHARL_OK;
     charl_conv_product p = charl__conv_wgmma_forward(c);
     carver w = start_at(e, 0);
 
@@ -229,13 +228,11 @@ charl_status charl__conv_cores(const charl_enqueue *e, const charl_conv *c)
         CHARL_TRY(charl__conv_wgmma(e->dev, &p));
     }
     CHARL_TRY(give_image(&w, &p.out, e->out[0], c->o, c->oh * c->ow));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__conv_cores_input(const charl_enqueue *e, const charl_conv *c)
 {
-    charl_status st = CHARL_OK;
     charl_tensor a, b, out;
     carver w = start_at(e, 0);
 
@@ -251,7 +248,7 @@ charl_status charl__conv_cores_input(const charl_enqueue *e, const charl_conv *c
                                                     .epilogue = e->epilogue,
                                                     .label = e->label}));
         CHARL_TRY(give_image(&w, &out, e->out[0], c->c, c->h * c->w));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(take_weight(&w, e->in[1], 1, c->o, c->c * count_taps(c), &b));
     for (int y = 0; y < c->stride[0] && y < c->h; y++) {
@@ -266,14 +263,12 @@ charl_status charl__conv_cores_input(const charl_enqueue *e, const charl_conv *c
         }
     }
     CHARL_TRY(give_image(&w, &out, e->out[0], c->c, c->h * c->w));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The gradient of the weight by outer products of pixels as they lie. */
 static charl_status multiply_pixels(const charl_enqueue *e, const charl_conv *c, int64_t rows)
 {
-    charl_status st = CHARL_OK;
     charl_gemm p = matrix_gradient(c, rows);
     const int64_t bytes = charl__gemm_has_slices(e, 0)
                               ? charl__gemm_slices_workspace(&p, e->in[0]->dtype, e->slices->count)
@@ -291,13 +286,11 @@ static charl_status multiply_pixels(const charl_enqueue *e, const charl_conv *c,
     p.b = &b;
     p.label = e->label;
     CHARL_TRY(charl__gemm_slices(&own, &p, 0));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__conv_cores_weight(const charl_enqueue *e, const charl_conv *c)
 {
-    charl_status st = CHARL_OK;
     static const charl_slices one = {.total = 1, .count = 1, .n_lanes = 1, .lane_hi = {1}};
     const bool has_slices = charl__gemm_has_slices(e, 0);
     const int64_t rows = has_slices ? c->batch / e->slices->count : c->batch;
@@ -324,6 +317,5 @@ charl_status charl__conv_cores_weight(const charl_enqueue *e, const charl_conv *
                            &(charl__fold_input){charl__scratch_arg(CHARL_ARG_IN, e->workspace, 0),
                                                 charl__tensor_count(e->out[0]), 0, &move},
                            1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

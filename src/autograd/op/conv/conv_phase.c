@@ -72,13 +72,12 @@ static charl_status pick(const charl_enqueue *e, const charl_conv *c, const char
 static charl_status multiply(const charl_enqueue *e, const charl_conv *c, const int at[2],
                              const charl_tensor *phase)
 {
-    charl_status st = CHARL_OK;
     const charl_conv_phase p = charl__conv_phase(c, at);
     charl_gemm product = charl__conv_phase_gradient(c, &p, at);
     charl_tensor taps = *e->workspace;
 
     if (product.k == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     taps.dtype = e->in[1]->dtype;
     taps.shape = (charl_shape){1, {c->o * (c->c / c->groups) * p.count[0] * p.count[1]}};
@@ -90,8 +89,7 @@ static charl_status multiply(const charl_enqueue *e, const charl_conv *c, const 
     product.out = phase;
     product.label = e->label;
     CHARL_TRY(charl__gemm(e->dev, &product));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status merge(const charl_enqueue *e, const charl_conv *c)
@@ -114,7 +112,6 @@ static charl_status merge(const charl_enqueue *e, const charl_conv *c)
 
 charl_status charl__conv_phases(const charl_enqueue *e, const charl_conv *c)
 {
-    charl_status st = CHARL_OK;
     const int64_t size = c->batch * c->c * phase_pixels(c);
     charl_tensor phase = *e->workspace;
 
@@ -127,6 +124,5 @@ charl_status charl__conv_phases(const charl_enqueue *e, const charl_conv *c)
         }
     }
     CHARL_TRY(merge(e, c));
-cleanup:
-    return st;
+    return CHARL_OK;
 }

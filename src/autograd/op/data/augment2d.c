@@ -25,7 +25,6 @@ typedef struct augment2d_attr {
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *x = &inf->in[0].shape;
     const int64_t rows = x->ndim > 0 ? x->dim[0] : 0;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -42,8 +41,7 @@ static charl_status infer(charl_infer *inf)
                   charl_shape_format(&inf->in[1].shape, b), charl_shape_format(x, a));
     inf->out[0] = inf->in[0];
     inf->workspace = rows * PARAMETERS * (int64_t)sizeof(float);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static int64_t first_row(const charl_enqueue *e)
@@ -79,7 +77,6 @@ static charl_status draw(const charl_enqueue *e, const char *defines)
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const augment2d_attr *attr = e->attr;
     const charl_shape *s = &e->in[0]->shape;
     const size_t pixels = (size_t)(s->dim[2] * s->dim[3]);
@@ -93,7 +90,7 @@ static charl_status enqueue(const charl_enqueue *e)
     int a = 0;
 
     if (charl__tensor_count(e->in[0]) == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     snprintf(defines, sizeof defines, "#define ROTATE %d\n#define CUTOUT %d\n#define FILL %d\n",
              attr->rotate > 0.0F, attr->cutout, e->n_in == 3);
@@ -111,8 +108,7 @@ static charl_status enqueue(const charl_enqueue *e)
     l.args[a++] = charl__i32((int32_t)s->dim[3]);
     l.args[a++] = charl__i32(attr->flip);
     CHARL_TRY(charl__launch(e->dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* What the sample of one row drew. */

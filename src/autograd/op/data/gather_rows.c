@@ -16,7 +16,6 @@ static bool is_integer_target(charl_dtype d)
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_type *source = &inf->in[0], *row = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -42,8 +41,7 @@ static charl_status infer(charl_infer *inf)
     inf->out[0].shape = source->shape;
     inf->out[0].shape.dim[0] = row->shape.dim[0];
     inf->out[0].batch = row->batch;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static const char *cl_type(charl_dtype d)

@@ -31,7 +31,6 @@ static const char *cl_type(charl_dtype d)
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const windows_attr *attr = inf->attr;
     const charl_type *tokens = &inf->in[0], *start = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -44,8 +43,7 @@ static charl_status infer(charl_infer *inf)
                   CHARL_ERR_SHAPE, "windows of tokens %s at %s",
                   charl_shape_format(&tokens->shape, a), charl_shape_format(&start->shape, b));
     inf->out[0] = (charl_type){CHARL_I32, {2, {start->shape.dim[0], attr->length}}, start->batch};
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)

@@ -28,15 +28,13 @@ static int code_of(charl_dtype d)
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_dtype to = *(const charl_dtype *)inf->attr, from = inf->in[0].dtype;
 
     CHARL_REQUIRE(code_of(from) >= 0 && code_of(to) >= 0, CHARL_ERR_DTYPE, "cannot cast %s to %s",
                   charl_dtype_name(from), charl_dtype_name(to));
     inf->out[0] = inf->in[0];
     inf->out[0].dtype = to;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)

@@ -8,7 +8,6 @@
 
 static charl_status check_x(const charl_type *x)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *s = &x->shape;
     char text[CHARL_SHAPE_TEXT];
 
@@ -17,8 +16,7 @@ static charl_status check_x(const charl_type *x)
     CHARL_REQUIRE(s->ndim >= (x->batch == CHARL_BATCHED ? 2 : 1) && s->dim[s->ndim - 1] % 2 == 0,
                   CHARL_ERR_SHAPE, "x %s does not hold gates and as many values in its last extent",
                   charl_shape_format(s, text));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_type half_of(charl_type x)
@@ -42,12 +40,9 @@ static int64_t rows_of(const charl_shape *x)
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check_x(&inf->in[0]));
     inf->out[0] = half_of(inf->in[0]);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -121,7 +116,6 @@ charl_var *charl_swiglu(charl_graph *g, charl_var *x)
 /* swiglu_grad(gout, x) */
 static charl_status infer_grad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     charl_type want;
 
     CHARL_TRY(check_x(&inf->in[1]));
@@ -131,8 +125,7 @@ static charl_status infer_grad(charl_infer *inf)
                   CHARL_ERR_SHAPE, "gout does not fit x");
     inf->out[0] = inf->in[1];
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_grad(const charl_enqueue *e)

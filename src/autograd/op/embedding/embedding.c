@@ -26,7 +26,6 @@ enum {
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_type *x = &inf->in[0], *w = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -41,8 +40,7 @@ static charl_status infer(charl_infer *inf)
     inf->out[0].shape = x->shape;
     inf->out[0].shape.dim[inf->out[0].shape.ndim++] = w->shape.dim[1];
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -133,7 +131,6 @@ static places places_of(int64_t slices, int64_t positions, int64_t vocab)
 /* embedding_wgrad(gout, x) -> [V, C] */
 static charl_status infer_wgrad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_type *g = &inf->in[0], *x = &inf->in[1];
     const int64_t vocab = *(const int64_t *)inf->attr, positions = charl_shape_count(&x->shape);
     charl_shape rows = g->shape;
@@ -151,8 +148,7 @@ static charl_status infer_wgrad(charl_infer *inf)
                                {2, {vocab, g->shape.dim[rows.ndim]}},
                                x->batch == CHARL_BATCHED ? CHARL_PARTIAL : CHARL_REPLICATED};
     inf->workspace = places_of(inf->n_slices, positions, vocab).end * (int64_t)sizeof(int32_t);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Many work-items can share the work; a group of them has one for each slice at least. */
@@ -196,7 +192,6 @@ static charl_status sort_alone(const charl_enqueue *e, int64_t slices, int64_t p
 static charl_status sort_shared(const charl_enqueue *e, int64_t slices, int64_t positions,
                                 int64_t vocab)
 {
-    charl_status st = CHARL_OK;
     const int64_t keys = places_in(e, slices).keys;
     const charl_arg n = charl__i32((int32_t)positions), v = charl__i32((int32_t)vocab);
     int group = MOST_GROUP;
@@ -224,8 +219,7 @@ static charl_status sort_shared(const charl_enqueue *e, int64_t slices, int64_t 
     charl__launch_add(&l, n);
     charl__launch_add(&l, v);
     CHARL_TRY(charl__launch(e->dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status sort_positions(const charl_enqueue *e, int64_t slices)
@@ -255,7 +249,6 @@ static charl_arg lane_out(const charl_enqueue *e, const lane *n)
  * table of less than that a row is shared by groups, and none is left to others. */
 static charl_status launch_shared(const charl_enqueue *e, const lane *n, const char *defines)
 {
-    charl_status st = CHARL_OK;
     const int64_t vocab = e->out[0]->shape.dim[0], columns = e->out[0]->shape.dim[1];
     const int64_t enough = GROUPS_OF_A_UNIT * charl_device_get_info(e->dev)->compute_units;
     const bool is_small = vocab <= enough;
@@ -280,7 +273,7 @@ static charl_status launch_shared(const charl_enqueue *e, const lane *n, const c
                                charl__i64(vocab), charl__i64(columns), charl__i64(parts)}};
 
     if (vocab * columns == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     snprintf(text, sizeof text,
              "%s%s#define GROUP %d\n#define ROWS %d\n#define FEW %d\n#define CHARL_VEC %d\n",
@@ -299,8 +292,7 @@ static charl_status launch_shared(const charl_enqueue *e, const lane *n, const c
                             .args = {charl__in(e->in[0]), ints(e, CHARL_ARG_IN, found),
                                      lane_out(e, n), charl__i64(vocab), charl__i64(columns)}}));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status sum_lane(const charl_enqueue *e, const lane *n)
@@ -321,13 +313,12 @@ static charl_status sum_lane(const charl_enqueue *e, const lane *n)
 
 static charl_status enqueue_wgrad(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const charl_slices *s = e->slices;
 
     if (!charl__is_partial(e, 0)) {
         CHARL_TRY(sort_positions(e, 1));
         CHARL_TRY(sum_lane(e, &(lane){.slices = 1, .leaves = 1}));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(sort_positions(e, s->count));
     for (int j = 0; j < s->n_lanes; j++) {
@@ -336,8 +327,7 @@ static charl_status enqueue_wgrad(const charl_enqueue *e)
                                       .first = s->lane_lo[j] - s->first,
                                       .leaves = s->lane_hi[j] - s->lane_lo[j]}));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void backward_wgrad(const charl_backward *b)

@@ -24,14 +24,11 @@ static int64_t columns_of(const charl_shape *s)
 
 static charl_status require_floats(const charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < inf->n_in; i++) {
         CHARL_REQUIRE(charl__is_float(inf->in[i].dtype), CHARL_ERR_DTYPE,
                       "operand %d is %s, not a float", i, charl_dtype_name(inf->in[i].dtype));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* a @ op(b), where a may be a single row without its extent of 1 */
@@ -48,7 +45,6 @@ static charl_var *times(charl_graph *g, charl_var *a, charl_var *b, bool tb)
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *x = &inf->in[0].shape, *w = &inf->in[1].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -68,8 +64,7 @@ static charl_status infer(charl_infer *inf)
     inf->out[0] = inf->in[0];
     inf->out[0].shape.dim[x->ndim - 1] = w->dim[0];
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -220,7 +215,6 @@ charl_gemm charl__wgrad_product(const charl_shape *p, const charl_shape *q, int6
 
 charl_status charl__infer_wgrad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *p = &inf->in[0].shape, *q = &inf->in[1].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -238,8 +232,7 @@ charl_status charl__infer_wgrad(charl_infer *inf)
         inf->out[0].batch = CHARL_PARTIAL;
         inf->workspace = charl__gemm_slices_workspace(&product, inf->in[0].dtype, inf->n_slices);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_wgrad(const charl_enqueue *e)

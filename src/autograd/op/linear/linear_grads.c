@@ -17,7 +17,6 @@ static int64_t rows_of(const charl_infer *inf)
 /* The workspace: results of slices or their parts for output 0, for output 1, then scratch. */
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const int64_t m = inf->in[0].shape.dim[inf->in[0].shape.ndim - 1];
     const bool batched = inf->in[0].batch == CHARL_BATCHED;
     const int64_t slices = batched ? inf->n_slices : 1;
@@ -33,8 +32,7 @@ static charl_status infer(charl_infer *inf)
     }
     inf->workspace += (slices * m + charl__reduce_scratch(slices, rows_of(inf) / slices, m)) *
                       (int64_t)sizeof(float);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The sum over rows of p, behind what linear_wgrad left in the workspace. */
@@ -56,7 +54,6 @@ static charl_status enqueue_sums(const charl_enqueue *e, const charl_gemm *p)
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     charl_gemm p = charl__wgrad_product(&e->in[0]->shape, &e->in[1]->shape,
                                         charl__gemm_has_slices(e, 0) ? e->slices->count : 1);
 
@@ -69,8 +66,7 @@ static charl_status enqueue(const charl_enqueue *e)
         CHARL_TRY(charl__gemm_slices(e, &p, 0));
         CHARL_TRY(enqueue_sums(e, &p)); /* after it: the workspace serves both */
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void reference(const charl_reference *r)

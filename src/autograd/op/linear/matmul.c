@@ -53,7 +53,6 @@ static bool rows_stay(const matmul_attr *t, const charl_type *a, const charl_typ
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const matmul_attr *t = inf->attr;
     const charl_type *a = &inf->in[0], *b = &inf->in[1];
     char ta[CHARL_SHAPE_TEXT], tb[CHARL_SHAPE_TEXT];
@@ -78,8 +77,7 @@ static charl_status infer(charl_infer *inf)
     inf->out[0].shape.dim[a->shape.ndim - 2] = g.m;
     inf->out[0].shape.dim[a->shape.ndim - 1] = g.n;
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)

@@ -20,7 +20,6 @@ enum { CHUNK = CHARL__CROSS_ENTROPY_CHUNK, ROW_GROUP = 256 }; /* as in kernels/p
  * the weights, where there are some. */
 static charl_status check_operands(const charl_infer *inf, int first, int weight)
 {
-    charl_status st = CHARL_OK;
     const charl_type *x = &inf->in[first], *label = &inf->in[first + 1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -36,14 +35,11 @@ static charl_status check_operands(const charl_infer *inf, int first, int weight
                                           charl_shape_equal(&inf->in[weight].shape, &label->shape)),
                   CHARL_ERR_SHAPE, "the weight is not f32 %s",
                   charl_shape_format(&label->shape, a));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check_operands(inf, 0, 2));
     inf->out[0] = inf->in[0];
     inf->out[0].dtype = CHARL_F32;
@@ -51,8 +47,7 @@ static charl_status infer(charl_infer *inf)
     inf->out[1] = inf->out[0];
     inf->n_out = 2;
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static const char *defines_of(bool weight, float smoothing)
@@ -67,7 +62,6 @@ static const char *defines_of(bool weight, float smoothing)
 charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tensor *logits,
                                        bool weight, const char *extra, charl_rows *plan)
 {
-    charl_status st = CHARL_OK;
     const bool one_item = charl__rows_have_one_item(e->dev);
     int64_t rows, n, inner, chunk, width;
     char defines[192];
@@ -83,13 +77,11 @@ charl_status charl__cross_entropy_plan(const charl_enqueue *e, const charl_tenso
         plan->global = (size_t)rows * plan->local;
     }
     charl__rows_store(plan, logits->dtype);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const charl_tensor *logits = e->in[0];
     const float smoothing = *(const float *)e->attr;
     charl_rows plan;
@@ -102,7 +94,7 @@ static charl_status enqueue(const charl_enqueue *e)
 
     charl__split_axis(&logits->shape, logits->shape.ndim - 1, &rows, &n, &inner);
     if (rows == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__cross_entropy_plan(e, logits, e->n_in > 2, "", &plan));
     for (int i = 0; i < e->n_in; i++) {
@@ -117,8 +109,7 @@ static charl_status enqueue(const charl_enqueue *e)
     l.global[0] = plan.global;
     l.local[0] = plan.local;
     CHARL_TRY(charl__launch(e->dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* The gradient of lse with respect to the logits is the softmax. */
@@ -193,8 +184,6 @@ static void reference(const charl_reference *r)
 
 static charl_status infer_grad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(check_operands(inf, 1, 4));
     inf->out[0] = inf->in[1];
     for (int i = 0; i < 4; i += 3) {
@@ -203,15 +192,13 @@ static charl_status infer_grad(charl_infer *inf)
                       CHARL_ERR_SHAPE, "operand %d, gout or lse, is not one f32 per row", i);
     }
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Where rows are shared among work-items, a work-group has a stretch of one. */
 static charl_status plan_gradient(const charl_enqueue *e, int64_t rows, int64_t n, charl_rows *plan,
                                   int64_t *stretches)
 {
-    charl_status st = CHARL_OK;
     const float smoothing = *(const float *)e->attr;
     const int64_t one = ROW_GROUP * CHARL_GPU_VEC;
     const int vectors = n > 2 * one ? 4 : n > one ? 2 : 1;
@@ -225,13 +212,11 @@ static charl_status plan_gradient(const charl_enqueue *e, int64_t rows, int64_t 
     if (!charl__rows_have_one_item(e->dev)) {
         plan->global = (size_t)(rows * *stretches) * plan->local;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_grad(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const charl_tensor *x = e->in[1];
     charl_rows plan;
     charl_launch l = {.file = "loss/cross_entropy_grad",
@@ -243,7 +228,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 
     charl__split_axis(&x->shape, x->shape.ndim - 1, &rows, &n, &inner);
     if (rows == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(plan_gradient(e, rows, n, &plan, &stretches));
     charl__rows_store(&plan, x->dtype);
@@ -259,8 +244,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
     l.global[0] = plan.global;
     l.local[0] = plan.local;
     CHARL_TRY(charl__launch(e->dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void reference_grad(const charl_reference *r)

@@ -15,7 +15,6 @@ int64_t charl__pair_rest(const charl_shape *s)
 
 charl_status charl__pair_infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_type *x = &inf->in[0], *t = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -30,13 +29,11 @@ charl_status charl__pair_infer(charl_infer *inf)
     inf->out[0].shape.ndim = 1;
     inf->workspace = charl__reduce_scratch(x->shape.dim[0], charl__pair_rest(&x->shape), 1) * 4;
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__pair_infer_grad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     charl_type in[3];
     charl_infer same = *inf;
 
@@ -49,8 +46,7 @@ charl_status charl__pair_infer_grad(charl_infer *inf)
     same.in = in;
     CHARL_TRY(charl__infer_broadcast(&same));
     inf->out[0] = same.out[0];
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__pair_enqueue(const charl_enqueue *e, const char *expr)

@@ -5,7 +5,6 @@
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_type *x = &inf->in[0], *label = &inf->in[1];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -21,13 +20,11 @@ static charl_status infer(charl_infer *inf)
     inf->out[0].dtype = CHARL_F32;
     inf->out[0].shape.ndim--;
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *x = &e->in[0]->shape;
     int64_t rows, n, inner;
     charl_rows plan;
@@ -38,7 +35,7 @@ static charl_status enqueue(const charl_enqueue *e)
 
     charl__split_axis(x, x->ndim - 1, &rows, &n, &inner);
     if (rows == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, NULL, &plan));
     charl__rows_store(&plan, e->in[0]->dtype);
@@ -52,8 +49,7 @@ static charl_status enqueue(const charl_enqueue *e)
     l.global[0] = plan.global;
     l.local[0] = plan.local;
     CHARL_TRY(charl__launch(e->dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void reference(const charl_reference *r)

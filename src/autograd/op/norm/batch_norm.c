@@ -16,7 +16,6 @@
  * x's own. */
 static charl_status infer_grad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *x = &inf->in[1].shape;
 
     CHARL_TRY(charl__norm_check(inf, 1, 2, 4));
@@ -27,23 +26,21 @@ static charl_status infer_grad(charl_infer *inf)
                   CHARL_ERR_SHAPE, "gout, x and sums do not fit");
     inf->out[0] = inf->in[1];
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_grad(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const charl_norm *t = e->attr;
     const charl_norm_shape s = charl__norm_shape(&e->in[1]->shape);
     charl_rows plan;
 
     if (charl__tensor_count(e->out[0]) == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     if (e->in[1]->channels_last) {
         CHARL_TRY(charl__channels_gradient(e, t->count));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__norm_plan(e, s.rows, s, e->n_in > 5 ? "#define WEIGHT 1\n" : "", &plan));
     charl__rows_store(&plan, e->in[1]->dtype);
@@ -61,8 +58,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
                              charl__f32((float)(1.0 / t->count))},
                     .label = e->label,
                 }));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void reference_grad(const charl_reference *r)

@@ -17,7 +17,6 @@ charl_norm_shape charl__norm_shape(const charl_shape *x)
 
 charl_status charl__norm_check(const charl_infer *inf, int x, int first, int last)
 {
-    charl_status st = CHARL_OK;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     for (int i = 0; i < inf->n_in; i++) {
@@ -33,14 +32,12 @@ charl_status charl__norm_check(const charl_infer *inf, int x, int first, int las
                       charl_shape_format(&inf->in[i].shape, a),
                       charl_shape_format(&inf->in[x].shape, b));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__norm_plan(const charl_enqueue *e, int64_t units, charl_norm_shape s,
                               const char *extra, charl_rows *plan)
 {
-    charl_status st = CHARL_OK;
     const int vec = charl__is_ungrouped(e->dev) ? 16 : 1;
     charl_launch l = {0};
 
@@ -55,6 +52,5 @@ charl_status charl__norm_plan(const charl_enqueue *e, int64_t units, charl_norm_
                                  "%s#define COLUMNS 1\n#define CHARL_VEC %d\n", extra,
                                  vec) < CHARL_ROWS_DEFINES);
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }

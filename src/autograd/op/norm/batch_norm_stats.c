@@ -30,7 +30,6 @@ static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_ten
                                          const charl_tensor *g, const charl_tensor *mean,
                                          const charl_tensor *invstd)
 {
-    charl_status st = CHARL_OK;
     const charl_norm_shape s = charl__norm_shape(&x->shape);
     const bool partial = charl__is_partial(e, 0);
     const int64_t slices = partial ? e->slices->count : 1;
@@ -40,7 +39,7 @@ static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_ten
     if (x->channels_last) {
         CHARL_TRY(charl__channels_sums(
             e, &(charl_channels){.x = x, .g = g, .mean = mean, .invstd = invstd}));
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__norm_plan(e, slices, s, g ? "#define WHAT 1\n" : "", &plan));
     charl__rows_store(&plan, x->dtype);
@@ -62,19 +61,15 @@ static charl_status enqueue_channel_sums(const charl_enqueue *e, const charl_ten
     if (partial) {
         CHARL_TRY(charl__fold(e, part, charl__tensor_count(e->out[0]), 0));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* batch_norm_squares(x, mean) */
 static charl_status infer_squares(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__norm_check(inf, 0, 1, 2));
     set_sums(inf, &inf->in[0], 1);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_squares(const charl_enqueue *e)
@@ -121,15 +116,12 @@ const charl_op charl_op_batch_norm_squares = {
  * follows. */
 static charl_status infer_sums(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__norm_check(inf, 1, 2, 4));
     CHARL_REQUIRE(charl_shape_equal(&inf->in[0].shape, &inf->in[1].shape) &&
                       inf->in[0].batch == inf->in[1].batch,
                   CHARL_ERR_SHAPE, "gout and x differ");
     set_sums(inf, &inf->in[1], 2);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_sums(const charl_enqueue *e)
@@ -245,8 +237,6 @@ static double unbiased(const charl_norm_update *t)
 
 static charl_status infer_update(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     for (int i = 0; i < 4; i++) {
         CHARL_REQUIRE(inf->in[i].dtype == CHARL_F32 &&
                           charl_shape_equal(&inf->in[i].shape, &inf->in[0].shape) &&
@@ -255,8 +245,7 @@ static charl_status infer_update(charl_infer *inf)
     }
     inf->n_out = 2;
     inf->out[0] = inf->out[1] = inf->in[0];
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_update(const charl_enqueue *e)

@@ -50,8 +50,6 @@ int64_t charl__channels_workspace(const charl_shape *x, int n_slices, int quanti
 static charl_status launch(const charl_enqueue *e, charl_launch *l, charl__text *defines,
                            const charl_arg *args, int n)
 {
-    charl_status st = CHARL_OK;
-
     static const char *const known[CHARL_OP_MAX_IN] = {NULL, "(X)", "m", "v", NULL, "weight"};
 
     CHARL_TRY(charl__prologue_write(e, known, defines, l));
@@ -61,8 +59,7 @@ static charl_status launch(const charl_enqueue *e, charl_launch *l, charl__text 
     }
     l->defines = charl__text_string(defines);
     CHARL_TRY(charl__launch(e->dev, l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 int64_t charl__channels_blocks(const charl_shape *x, int n_slices)
@@ -137,10 +134,10 @@ charl_status charl__channels_sums(const charl_enqueue *e, const charl_channels *
                       .local = {GROUP},
                       .label = e->label};
 
-    CHARL_TRY(charl__text_printf(&defines, "%s#define WHAT %d\n", charl__act_define(c->x->dtype),
-                                 what_is_summed(c)));
-    CHARL_TRY(launch(e, &l, &defines, args, n_args));
-    CHARL_TRY(end_sums(e, &s));
+    CHARL_TRY_CLEANUP(charl__text_printf(&defines, "%s#define WHAT %d\n",
+                                         charl__act_define(c->x->dtype), what_is_summed(c)));
+    CHARL_TRY_CLEANUP(launch(e, &l, &defines, args, n_args));
+    CHARL_TRY_CLEANUP(end_sums(e, &s));
 cleanup:
     charl__text_fini(&defines);
     return st;
@@ -149,7 +146,6 @@ cleanup:
 charl_status charl__channels_squares(const charl_enqueue *e, const charl_shape *x,
                                      const charl_tensor *moments, const charl_tensor *mean)
 {
-    charl_status st = CHARL_OK;
     const block_sums s = begin_sums(e, x);
     const int64_t units = s.slices * s.cut.blocks;
     charl_launch l = {.file = "norm/channels",
@@ -162,8 +158,7 @@ charl_status charl__channels_squares(const charl_enqueue *e, const charl_shape *
     charl__span_launch(e->dev, units * s.n / LANES, 1, &l);
     CHARL_TRY(charl__launch(e->dev, &l));
     CHARL_TRY(end_sums(e, &s));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__channels_gradient(const charl_enqueue *e, double count)
@@ -187,10 +182,10 @@ charl_status charl__channels_gradient(const charl_enqueue *e, double count)
     charl_launch l = {
         .file = "norm/channels", .entry = "charl_channel_gradient", .label = e->label};
 
-    CHARL_TRY(charl__text_printf(&defines, "%s#define WEIGHT %d\n",
-                                 charl__act_define(e->in[1]->dtype), weight));
+    CHARL_TRY_CLEANUP(charl__text_printf(&defines, "%s#define WEIGHT %d\n",
+                                         charl__act_define(e->in[1]->dtype), weight));
     charl__span_launch(e->dev, ceil_div(rows, GRADIENT_ROWS) * channels / LANES, 1, &l);
-    CHARL_TRY(launch(e, &l, &defines, args, (int)(sizeof args / sizeof args[0])));
+    CHARL_TRY_CLEANUP(launch(e, &l, &defines, args, (int)(sizeof args / sizeof args[0])));
 cleanup:
     charl__text_fini(&defines);
     return st;

@@ -27,7 +27,6 @@ int64_t charl__row_norm_count(const charl_shape *s)
 
 charl_status charl__row_norm_check(const charl_infer *inf, int x, int first, int last)
 {
-    charl_status st = CHARL_OK;
     const charl_type *t = &inf->in[x];
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -53,8 +52,7 @@ charl_status charl__row_norm_check(const charl_infer *inf, int x, int first, int
                           charl_shape_format(&o->shape, a), charl_shape_format(&t->shape, b));
         }
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype)
@@ -74,7 +72,6 @@ int charl__row_norm_kept(const charl_device *dev, int64_t n, charl_dtype dtype)
 charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
                                   const char *defines, charl_rows *out)
 {
-    charl_status st = CHARL_OK;
     const charl_row_norm *t = e->attr;
     const int64_t n = charl__row_norm_length(&x->shape), rows = charl__row_norm_count(&x->shape);
     const int width = charl__row_norm_width(e->dev, n, x->dtype);
@@ -84,14 +81,12 @@ charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
              charl__row_norm_kept(e->dev, n, x->dtype), defines);
     CHARL_TRY(charl__rows_plan(e->dev, rows, width < charl__rows_width(n) ? width : n, extra, out));
     charl__rows_store(out, x->dtype);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry,
                                     const charl_tensor *x, const char *defines, charl_launch *l)
 {
-    charl_status st = CHARL_OK;
     const charl_row_norm *t = e->attr;
     charl_rows plan;
 
@@ -106,19 +101,15 @@ charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry,
     l->global[0] = plan.global;
     l->local[0] = plan.local;
     CHARL_TRY(charl__launch(e->dev, l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__row_norm_infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__row_norm_check(inf, 0, 1, inf->n_in));
     inf->out[0] = inf->in[0];
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__row_norm_enqueue(const charl_enqueue *e)
@@ -134,14 +125,11 @@ charl_status charl__row_norm_enqueue(const charl_enqueue *e)
 
 charl_status charl__row_norm_add_infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__row_norm_check(inf, 0, 2, inf->n_in));
     inf->n_out = 2;
     inf->out[0] = inf->out[1] = inf->in[0];
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__row_norm_add_enqueue(const charl_enqueue *e)

@@ -92,13 +92,10 @@ void charl__row_norm_add_backward(const charl_backward *b)
 
 charl_status charl__row_norm_grad_infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__row_norm_check(inf, 1, 2, 3));
     inf->out[0] = inf->in[1];
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Operands of row_norm_grad.cl, and what they say about how it is specialised. */
@@ -178,22 +175,16 @@ static void infer_sums(charl_infer *inf, int k)
 
 charl_status charl__row_norm_wgrad_infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__row_norm_check(inf, 1, 2, 2));
     infer_sums(inf, 0);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__row_norm_grads_infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__row_norm_grad_infer(inf));
     infer_sums(inf, 1);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* How the sums of outputs k and after are formed. */
@@ -220,7 +211,6 @@ static charl_status add_blocks(const charl_enqueue *e, const sums_plan *p, int k
 /* The sums of every block from operands 0 and 1, with the statistics of rows. */
 static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p)
 {
-    charl_status st = CHARL_OK;
     const charl_tensor *x = e->in[1];
     const int vec = charl__is_ungrouped(e->dev) ? 16 : CHARL_GPU_VEC;
     char defines[96];
@@ -242,19 +232,16 @@ static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p)
     charl__span_launch(e->dev, p->slices * p->blocks * ceil_div(p->n, vec), 1, &l);
     CHARL_TRY(charl__row_norm_launch(e, "charl_stats", x, "", &stats));
     CHARL_TRY(charl__launch(e->dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__row_norm_wgrad_enqueue(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const sums_plan p = plan_outputs(e, 0);
 
     CHARL_TRY(sum_blocks(e, &p));
     CHARL_TRY(add_blocks(e, &p, 0));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static bool is_aligned(const charl_tensor *t)
@@ -281,7 +268,6 @@ static bool takes_one_pass(const charl_enqueue *e)
 
 static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
 {
-    charl_status st = CHARL_OK;
     const charl_row_norm *t = e->attr;
     char defines[96];
     charl_launch l = grad_launch(e, defines, sizeof defines);
@@ -305,13 +291,11 @@ static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
     l.global[0] = (size_t)(ceil_div(p->slices * p->blocks, per_group) * GROUP);
     l.local[0] = GROUP;
     CHARL_TRY(charl__launch(e->dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__row_norm_grads_enqueue(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const sums_plan p = plan_outputs(e, 1);
 
     if (takes_one_pass(e)) {
@@ -321,8 +305,7 @@ charl_status charl__row_norm_grads_enqueue(const charl_enqueue *e)
         CHARL_TRY(sum_blocks(e, &p));
     }
     CHARL_TRY(add_blocks(e, &p, 1));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 void charl__row_norm_grad_reference(const charl_reference *r)

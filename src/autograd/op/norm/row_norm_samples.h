@@ -45,8 +45,9 @@
          .attr = (usual),                                                                          \
          .lo = -1,                                                                                 \
          .hi = 1,                                                                                  \
-         .terms = 300}, /* Blocks of 64 rows: whole ones and a ragged one, per slice; of more than \
-                           256 of them taller ones. */                                             \
+         .terms =                                                                                  \
+             300}, /* Blocks of 64 rows: whole ones and a ragged one, per slice; of more than \
+                           256 of them taller ones. */    \
         {.in = {CHARL_B(F32, 8, 135, 37), CHARL_B(F32, 8, 135, 37)},                               \
          .attr = (usual),                                                                          \
          .lo = -1,                                                                                 \
@@ -69,8 +70,9 @@
      .attr = (large),                                                                              \
      .lo = -1,                                                                                     \
      .hi = 1,                                                                                      \
-     .terms = 16}, /* In one pass where a device has groups: slices of a whole block of rows and a \
-                      ragged one. */                                                               \
+     .terms =                                                                                      \
+         16}, /* In one pass where a device has groups: slices of a whole block of rows and a \
+                      ragged one. */    \
         {.in = {CHARL_B(F32, 8, 67, 520), CHARL_B(F32, 8, 67, 520), CHARL_R(F32, 520)},            \
          .n_in = 3,                                                                                \
          .attr = (usual),                                                                          \

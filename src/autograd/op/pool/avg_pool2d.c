@@ -6,13 +6,10 @@
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     inf->out[0].dtype = inf->in[0].dtype;
     CHARL_TRY(charl__pool_output(inf->attr, &inf->in[0], &inf->out[0].shape));
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -112,12 +109,9 @@ charl_var *charl_avg_pool2d(charl_graph *g, charl_var *x, const charl_window *wi
 
 static charl_status infer_grad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_REQUIRE(inf->in[0].shape.ndim == 4, CHARL_ERR_SHAPE, "the gradient has not four extents");
     CHARL_TRY(charl__pool_infer_gradient(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_grad(const charl_enqueue *e)

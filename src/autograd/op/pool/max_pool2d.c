@@ -8,16 +8,13 @@
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     inf->n_out = 2;
     inf->out[0].dtype = inf->in[0].dtype;
     CHARL_TRY(charl__pool_output(inf->attr, &inf->in[0], &inf->out[0].shape));
     inf->out[1].dtype = CHARL_I32;
     inf->out[1].shape = inf->out[0].shape;
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -106,15 +103,13 @@ charl_var *charl_max_pool2d(charl_graph *g, charl_var *x, const charl_window *wi
 
 static charl_status infer_grad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_type *arg = &inf->in[1];
 
     CHARL_REQUIRE(inf->in[0].shape.ndim == 4 && arg->dtype == CHARL_I32 &&
                       charl_shape_equal(&arg->shape, &inf->in[0].shape),
                   CHARL_ERR_SHAPE, "argmax does not go with the gradient");
     CHARL_TRY(charl__pool_infer_gradient(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_grad(const charl_enqueue *e)

@@ -11,7 +11,6 @@ enum { LANES = 8 }; /* channels of a work-item in kernels/pool/pool_last.cl */
 
 static charl_status check_axis(const charl_window *w, int d)
 {
-    charl_status st = CHARL_OK;
     const int64_t reach = (int64_t)w->dilation[d] * (w->kernel[d] - 1) + 1;
 
     CHARL_REQUIRE(
@@ -21,13 +20,11 @@ static charl_status check_axis(const charl_window *w, int d)
     CHARL_REQUIRE(w->padding[d] <= reach / 2, CHARL_ERR_INVALID,
                   "padding %d is more than half of the window's reach of %lld in %s", w->padding[d],
                   (long long)reach, d == 0 ? "H" : "W");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__pool_output(const charl_pool *p, const charl_type *x, charl_shape *out)
 {
-    charl_status st = CHARL_OK;
     char text[CHARL_SHAPE_TEXT];
 
     CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
@@ -49,13 +46,11 @@ charl_status charl__pool_output(const charl_pool *p, const charl_type *x, charl_
                       w->kernel[1], charl_shape_format(&x->shape, text));
         out->dim[2 + d] = room / w->stride[d] + 1;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__pool_infer_gradient(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_pool *p = inf->attr;
     charl_shape want = {0};
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -68,8 +63,7 @@ charl_status charl__pool_infer_gradient(charl_infer *inf)
                   "the gradient is %s, the output %s", charl_shape_format(&inf->in[0].shape, a),
                   charl_shape_format(&want, b));
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 typedef struct pool_run {

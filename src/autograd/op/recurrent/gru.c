@@ -13,7 +13,6 @@ enum { GATES = 3, SAVED = 4 };
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_type *pre = &inf->in[0], *w = &inf->in[1];
 
     CHARL_TRY(charl__recurrence_check(inf, 0, GATES, 1, GATES));
@@ -27,8 +26,7 @@ static charl_status infer(charl_infer *inf)
     inf->out[1].dtype = CHARL_F32;
     inf->workspace = charl__recurrence_workspace(pre->shape.dim[0], w);
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -147,7 +145,6 @@ charl_var *charl_gru(charl_graph *g, charl_var *pre, charl_var *w_hh, charl_var 
 /* gru_grad(gh, h, saved, w_hh[, gsaved]) -> gradients of pre and of q */
 static charl_status infer_grad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_type *gh = &inf->in[0], *w = &inf->in[3];
 
     CHARL_TRY(charl__recurrence_check(inf, 0, 1, 3, GATES));
@@ -161,8 +158,7 @@ static charl_status infer_grad(charl_infer *inf)
     inf->out[0] = inf->out[1] = charl__recurrence_series(gh, w, GATES);
     inf->workspace = charl__recurrence_workspace(gh->shape.dim[0], w);
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_grad(const charl_enqueue *e)

@@ -13,8 +13,6 @@ enum { GATES = 4, SAVED = 5 };
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__recurrence_check(inf, 0, GATES, 1, GATES));
     inf->n_out = 2;
     inf->out[0] = charl__recurrence_series(&inf->in[0], &inf->in[1], 1);
@@ -22,8 +20,7 @@ static charl_status infer(charl_infer *inf)
     inf->out[1].dtype = CHARL_F32;
     inf->workspace = charl__recurrence_workspace(inf->in[0].shape.dim[0], &inf->in[1]);
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
@@ -116,8 +113,6 @@ charl_var *charl_lstm(charl_graph *g, charl_var *pre, charl_var *w_hh)
 /* lstm_grad(gh, saved, w_hh[, gsaved]) */
 static charl_status infer_grad(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
-
     CHARL_TRY(charl__recurrence_check(inf, 0, 1, 2, GATES));
     CHARL_TRY(charl__recurrence_check(inf, 1, SAVED, 2, GATES));
     CHARL_REQUIRE(inf->in[0].shape.dim[0] == inf->in[1].shape.dim[0] &&
@@ -127,8 +122,7 @@ static charl_status infer_grad(charl_infer *inf)
     inf->out[0] = charl__recurrence_series(&inf->in[0], &inf->in[2], GATES);
     inf->workspace = charl__recurrence_workspace(inf->in[0].shape.dim[0], &inf->in[2]);
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_grad(const charl_enqueue *e)

@@ -12,7 +12,6 @@
 charl_status charl__recurrence_check(const charl_infer *inf, int series, int parts, int w,
                                      int gates)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *s = &inf->in[series].shape, *m = &inf->in[w].shape;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -25,8 +24,7 @@ charl_status charl__recurrence_check(const charl_infer *inf, int series, int par
                       inf->in[w].batch != CHARL_BATCHED,
                   CHARL_ERR_SHAPE, "%s and w_hh %s are not [B, T, %d * H] and [%d * H, H]",
                   charl_shape_format(s, a), charl_shape_format(m, b), parts, gates);
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_type charl__recurrence_series(const charl_type *series, const charl_type *w, int parts)
@@ -78,7 +76,6 @@ charl_recurrence charl__recurrence_of(const charl_enqueue *e, const charl_shape 
 charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrence *r, bool back,
                                    const charl_tensor *w, charl_launch *cell, int n_args)
 {
-    charl_status st = CHARL_OK;
     const charl_gemm product = {.a = back ? &r->inner : &r->state,
                                 .b = &r->w,
                                 .out = back ? &r->state : &r->inner,
@@ -101,8 +98,7 @@ charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrenc
         cell->args[n_args + 1] = charl__i64(back ? r->steps - 1 - i : i);
         CHARL_TRY(charl__pieces_launch(e, cell, n_args + 2, r->batch, r->hidden, r->act));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 double charl__recurrence_sigmoid(double x)

@@ -20,7 +20,6 @@ typedef struct expand_attr {
 
 static charl_status infer_expand(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const expand_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
     charl_shape *out = &inf->out[0].shape;
@@ -39,8 +38,7 @@ static charl_status infer_expand(charl_infer *inf)
         out->dim[0] = inf->in[1].shape.dim[0];
         inf->out[0].batch = inf->in[1].batch;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_expand(const charl_enqueue *e)
@@ -104,7 +102,6 @@ const charl_op charl_op_expand = {
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const sum_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
     const int axis = charl__axis(&x->shape, attr->axis);
@@ -132,13 +129,11 @@ static charl_status infer(charl_infer *inf)
         inf->workspace = outer * inner * 4;
     }
     inf->workspace += charl__reduce_scratch(outer, n, inner) * 4;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const sum_attr *attr = e->attr;
     charl_reduce r = {.a = charl__in(e->in[0]),
                       .a_type = e->in[0]->dtype,
@@ -150,14 +145,13 @@ static charl_status enqueue(const charl_enqueue *e)
                       &r.inner);
     if (!charl__is_partial(e, 0)) {
         CHARL_TRY(charl__reduce_sum(e, &r));
-        goto cleanup;
+        return CHARL_OK;
     }
     r.outer = e->slices->count;
     r.n /= r.outer;
     r.scratch = r.outer * r.inner;
     CHARL_TRY(charl__reduce_slices(e, &r, 0));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void backward(const charl_backward *b)

@@ -41,7 +41,6 @@ static int64_t scratch_floats(const plan *p)
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_type *x = &inf->in[0];
     const int axis = charl__axis(&x->shape, *(const int *)inf->attr);
     char text[CHARL_SHAPE_TEXT];
@@ -56,13 +55,11 @@ static charl_status infer(charl_infer *inf)
     inf->workspace = inf->channels_last ? charl__channels_workspace(&x->shape, inf->n_slices, 1)
                                         : (p.scratch + scratch_floats(&p)) * 4;
     inf->layout = axis == 1 && x->shape.ndim == 4 ? CHARL_LAYOUT_CHANNELS : CHARL_LAYOUT_ROWS;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const charl_shape *x = &e->in[0]->shape;
     const plan p = make_plan(x, charl__axis(x, *(const int *)e->attr), charl__is_partial(e, 0),
                              e->slices->count);
@@ -74,7 +71,7 @@ static charl_status enqueue(const charl_enqueue *e)
 
     if (e->in[0]->channels_last) {
         CHARL_TRY(charl__channels_sums(e, &(charl_channels){.x = e->in[0]}));
-        goto cleanup;
+        return CHARL_OK;
     }
     if (p.inner != 1) {
         r.outer = p.slices * p.outer * p.n;
@@ -94,8 +91,7 @@ static charl_status enqueue(const charl_enqueue *e)
         r.out = charl__out(e->out[0]);
         CHARL_TRY(p.partial ? charl__reduce_slices(e, &r, 0) : charl__reduce_sum(e, &r));
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* gout, repeated over every other axis. */
@@ -128,7 +124,6 @@ static void reference(const charl_reference *r)
 
 static charl_status infer_like(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     int64_t inner, count;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -140,8 +135,7 @@ static charl_status infer_like(charl_infer *inf)
                   charl_shape_format(&inf->in[0].shape, a));
     inf->out[0] = inf->in[0];
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue_like(const charl_enqueue *e)

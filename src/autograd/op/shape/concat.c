@@ -7,7 +7,6 @@
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_type *x = &inf->in[0];
     const int axis = charl__axis(&x->shape, *(const int *)inf->attr);
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
@@ -31,13 +30,11 @@ static charl_status infer(charl_infer *inf)
     }
     CHARL_REQUIRE(axis > 0 || x->batch != CHARL_BATCHED, CHARL_ERR_SHAPE,
                   "the batch extent cannot grow");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
 {
-    charl_status st = CHARL_OK;
     const int axis = charl__axis(&e->out[0]->shape, *(const int *)e->attr);
     int64_t outer, n, inner, at = 0;
 
@@ -54,8 +51,7 @@ static charl_status enqueue(const charl_enqueue *e)
                                                         .to_row = n * inner}));
         at += length;
     }
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void backward(const charl_backward *b)

@@ -5,7 +5,6 @@
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const charl_type *x = &inf->in[0];
     const int64_t n = charl_shape_count(&x->shape);
     charl_shape s = *(const charl_shape *)inf->attr;
@@ -34,8 +33,7 @@ static charl_status infer(charl_infer *inf)
                   CHARL_ERR_SHAPE, "%s to %s would move the batch extent", from, to);
     inf->out[0] = *x;
     inf->out[0].shape = s;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static void backward(const charl_backward *b)

@@ -12,7 +12,6 @@ typedef struct slice_attr {
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const slice_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
     const int axis = charl__axis(&x->shape, attr->axis);
@@ -28,8 +27,7 @@ static charl_status infer(charl_infer *inf)
                   "the batch extent cannot be cut");
     inf->out[0] = *x;
     inf->out[0].shape.dim[axis] = attr->length;
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__copy_stripe(const charl_enqueue *e, const charl_stripe *s)

@@ -15,7 +15,6 @@ typedef struct transpose_attr {
 
 static charl_status infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     const transpose_attr *attr = inf->attr;
     const charl_type *x = &inf->in[0];
     unsigned seen = 0;
@@ -33,8 +32,7 @@ static charl_status infer(charl_infer *inf)
     }
     CHARL_REQUIRE(x->batch != CHARL_BATCHED || attr->perm[0] == 0, CHARL_ERR_SHAPE,
                   "the batch extent must stay in front");
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 /* Merged extents of out, fastest last, and how far apart their elements are in x. */

@@ -14,7 +14,6 @@ static void split_rows(const charl_shape *s, int64_t *rows, int64_t *n)
 
 charl_status charl__softmax_infer(charl_infer *inf)
 {
-    charl_status st = CHARL_OK;
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
     CHARL_TRY(charl__infer_same(inf));
@@ -28,13 +27,11 @@ charl_status charl__softmax_infer(charl_infer *inf)
                       charl_shape_format(&inf->in[i].shape, b));
     }
     CHARL_TRY(charl__infer_rows(inf));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__softmax_enqueue(const charl_enqueue *e, const char *entry, const char *defines)
 {
-    charl_status st = CHARL_OK;
     charl_rows plan;
     charl_launch l = {
         .file = "softmax/softmax", .entry = entry, .defines = plan.defines, .label = e->label};
@@ -43,7 +40,7 @@ charl_status charl__softmax_enqueue(const charl_enqueue *e, const char *entry, c
 
     split_rows(&e->in[0]->shape, &rows, &n);
     if (rows == 0) {
-        goto cleanup;
+        return CHARL_OK;
     }
     CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, &plan));
     charl__rows_store(&plan, e->out[0]->dtype);
@@ -57,8 +54,7 @@ charl_status charl__softmax_enqueue(const charl_enqueue *e, const char *entry, c
     l.global[0] = plan.global;
     l.local[0] = plan.local;
     CHARL_TRY(charl__launch(e->dev, &l));
-cleanup:
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status enqueue(const charl_enqueue *e)
