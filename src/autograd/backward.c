@@ -88,7 +88,8 @@ static void visit(charl_graph *g, charl_node *n)
     charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
     charl_var *before[CHARL_OP_MAX_IN] = {0};
     bool needed[CHARL_OP_MAX_IN] = {false}, added[CHARL_OP_MAX_IN] = {false};
-    charl_backward b = {.g = g,
+    charl_backward b = {.op = n->op,
+                        .g = g,
                         .attr = n->attr,
                         .n_in = n->n_in,
                         .n_out = n->n_out,

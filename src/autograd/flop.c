@@ -29,7 +29,8 @@ double charl__graph_flop(const charl_graph *g)
     for (int i = 0; i < g->nodes.count; i++) {
         const charl_node *n = charl__node(g, i);
         charl_type in[CHARL_OP_MAX_IN];
-        charl_infer inf = {.attr = n->attr,
+        charl_infer inf = {.op = n->op,
+                           .attr = n->attr,
                            .n_in = n->n_in,
                            .in = in,
                            .n_slices = g->slices.count,

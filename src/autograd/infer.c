@@ -30,6 +30,7 @@ static charl_status check_half(const charl_op *op, const charl_infer *inf)
 
 charl_status charl__infer(const charl_op *op, charl_infer *inf)
 {
+    inf->op = op;
     inf->layout = op->layout;
     CHARL_TRY(check_half(op, inf));
     CHARL_TRY(op->infer(inf));

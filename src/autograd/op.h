@@ -1,6 +1,6 @@
 #ifndef CHARL_AUTOGRAD_OP_H
 #define CHARL_AUTOGRAD_OP_H
-/** What an operator is: one charl_op, in one file op/<family>/<name>.c, listed once in ops.def.
+/** What an operator is: one charl_op, described once in op/<family>/, listed once in ops.def.
  *
  *  infer     shape, dtype and batch rule. Pure: touches no device. Sets inf->out[], inf->n_out,
  * inf->workspace. enqueue   launches kernels on the tensors it is given. Allocates nothing, waits
@@ -24,6 +24,8 @@
 
 enum { CHARL_OP_MAX_IN = 8, CHARL_OP_MAX_OUT = 4 };
 
+typedef struct charl_op charl_op;
+
 /** What an operator makes of values [N, C, H, W] that lie channels-last (tensor/tensor.h). */
 typedef enum charl_op_layout {
     CHARL_LAYOUT_ROWS,     /* nothing: it takes and gives row-major ones */
@@ -32,7 +34,10 @@ typedef enum charl_op_layout {
     CHARL_LAYOUT_ANY       /* each as its tensor says, and channels-last is quicker */
 } charl_op_layout;
 
+/* The four structs below name the operator, `op`, for functions that several operators share; who
+ * calls by charl__infer, charl__op_enqueue and charl__op_reference need not set it. */
 typedef struct charl_infer {
+    const charl_op *op;
     const void *attr;
     int n_in;
     const charl_type *in;
@@ -46,6 +51,7 @@ typedef struct charl_infer {
 } charl_infer;
 
 typedef struct charl_enqueue {
+    const charl_op *op;
     charl_device *dev;
     const char *label; /* node name */
     const void *attr;
@@ -70,6 +76,7 @@ typedef struct charl_enqueue {
  * where none has rows of the batch, half-size ones are given in f32, as their gradients are
  * (charl__gradient_dtype), unless the operator only moves data. */
 typedef struct charl_backward {
+    const charl_op *op;
     charl_graph *g;
     const void *attr;
     int n_in, n_out;
@@ -85,6 +92,7 @@ typedef struct charl_backward {
 } charl_backward;
 
 typedef struct charl_reference {
+    const charl_op *op;
     const void *attr;
     int n_in, n_out;
     const double *const *in;
@@ -158,6 +166,9 @@ struct charl_op {
     void (*express)(const void *attr, int n_in, charl_expr *x); /* the same from attributes */
     void (*backward)(const charl_backward *b);
     void (*reference)(const charl_reference *r);
+    /* In place of reference for an elementwise operator: an element of the result, x[i] that of
+     * operand i. */
+    double (*element)(const void *attr, const double *x);
     /* For export (autograd/onnx/onnx.h), at most one of: the ONNX operator with the same operands
      * and result; a function that writes the node in several. */
     const char *onnx_type;
@@ -169,8 +180,17 @@ struct charl_op {
 
     const charl_op_sample *samples;
     int n_samples;
+
+    const void *row; /* what tells it from its twins, operators with the same functions */
 };
-typedef struct charl_op charl_op;
+
+/** A function for .element that takes no attribute: `value`, an expression of x[0], x[1], ... */
+#define CHARL_ELEMENT(function, value)                                                             \
+    static double function(const void *attr, const double *x)                                      \
+    {                                                                                              \
+        (void)attr;                                                                                \
+        return value;                                                                              \
+    }
 
 /* For .half: one operand, all operands. */
 #define CHARL_HALF(i) (1U << (i))
@@ -248,6 +268,8 @@ bool charl__broadcast_in(bool channels_last, const charl_shape *full, const char
 /** The launches of an operator: its enqueue, or out[0] = its expression elementwise. Errors: its
  * own. */
 charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e) CHARL_MUST_CHECK;
+/** The reference of an operator: its function, or its element for every one of out[0]. */
+void charl__op_reference(const charl_op *op, const charl_reference *r);
 static inline bool charl__op_launches(const charl_op *op)
 {
     return op->enqueue || op->expr || op->express;

@@ -67,7 +67,7 @@ void charl__op_case_reference(const charl_op_case *c)
                                .out_type = c->out_type,
                                .step = &step};
 
-    c->op->reference(&r);
+    charl__op_reference(c->op, &r);
 }
 
 charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sample,
@@ -83,8 +83,8 @@ charl_status charl__op_case_create(const charl_op *op, const charl_op_sample *sa
             c->in_type[i].dtype = half;
         }
     }
-    CHARL_REQUIRE(op->reference && c->n_in >= 0, CHARL_ERR_INVALID, "%s has no reference",
-                  op->name);
+    CHARL_REQUIRE((op->reference || op->element) && c->n_in >= 0, CHARL_ERR_INVALID,
+                  "%s has no reference", op->name);
     inf.n_in = c->n_in;
     CHARL_TRY(draw_inputs(c, seed));
     CHARL_TRY(charl__infer(op, &inf));

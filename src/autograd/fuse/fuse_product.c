@@ -31,7 +31,8 @@ static charl_node *last_producer(const charl_node *n)
 static bool takes_epilogue(const charl_node *n)
 {
     charl_type in[CHARL_OP_MAX_IN];
-    charl_infer inf = {.attr = n->attr,
+    charl_infer inf = {.op = n->op,
+                       .attr = n->attr,
                        .n_in = n->n_in,
                        .in = in,
                        .wgmma = charl__device_facts(n->out[0]->g->dev)->wgmma,

@@ -61,7 +61,7 @@ static charl_status enqueue(const charl_enqueue *e)
     own.n_in = p->n_in;
     own.n_out = 1;
     own.epilogue = &after;
-    CHARL_TRY_CLEANUP(p->op->enqueue(&own));
+    CHARL_TRY_CLEANUP(charl__op_enqueue(p->op, &own));
 cleanup:
     charl__text_fini(&macro);
     for (int k = 0; k < CHARL_PRODUCT_STEPS; k++) {
@@ -75,6 +75,7 @@ static double flop(const charl_infer *inf)
     const charl_product *p = inf->attr;
     charl_infer own = *inf;
 
+    own.op = p->op;
     own.attr = p->attr;
     own.n_in = p->n_in;
     own.n_out = 1;

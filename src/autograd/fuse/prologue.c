@@ -94,7 +94,7 @@ static charl_status enqueue(const charl_enqueue *e)
     own.n_in = p->n_in;
     own.in = in;
     own.prologue = e;
-    return p->op->enqueue(&own);
+    return charl__op_enqueue(p->op, &own);
 }
 
 const charl_op charl__op_prologue = {

@@ -164,20 +164,43 @@ bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dty
 
 charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e)
 {
+    charl_enqueue own = *e;
     charl_expr x;
 
     if (!op->enqueue && charl__op_express(op, e->attr, e->n_in, e->out[0]->dtype, &x)) {
         return x.draws ? charl__chain_run(e, &x) : charl__map_expr(e, &x);
     }
-    return op->enqueue(e);
+    own.op = op;
+    return op->enqueue(&own);
 }
 
 int64_t charl__reference_index(const charl_reference *r, int i, int64_t e)
 {
     int64_t inner = 1, count = 1;
 
+    if (charl_shape_equal(&r->out_type[0].shape, &r->in_type[i].shape)) {
+        return e;
+    }
     (void)charl__broadcast_index(&r->out_type[0].shape, &r->in_type[i].shape, &inner, &count);
     return count > 0 ? e / inner % count : 0;
+}
+
+void charl__op_reference(const charl_op *op, const charl_reference *r)
+{
+    charl_reference own = *r;
+    double x[CHARL_OP_MAX_IN] = {0};
+
+    own.op = op;
+    if (!op->element) {
+        op->reference(&own);
+        return;
+    }
+    for (int64_t e = 0; e < charl_shape_count(&r->out_type[0].shape); e++) {
+        for (int i = 0; i < r->n_in; i++) {
+            x[i] = r->in[i][charl__reference_index(r, i, e)];
+        }
+        r->out[0][e] = op->element(r->attr, x);
+    }
 }
 
 /* [outer, count, inner] summed over outer and inner. The batch stays the leading extent: where it

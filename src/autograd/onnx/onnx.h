@@ -19,6 +19,7 @@ typedef struct charl__onnx charl__onnx;
 /** A node while its operator translates it. Everything is borrowed. */
 typedef struct charl_onnx_node {
     charl__onnx *x;
+    const charl_op *op;
     const char *name;
     const void *attr;
     int n_in;

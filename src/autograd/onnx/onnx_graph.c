@@ -166,6 +166,7 @@ static charl_status put_node(walk *w, const charl_node *node)
     const char *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT] = {NULL};
     charl_type in_type[CHARL_OP_MAX_IN];
     const charl_onnx_node n = {.x = &w->x,
+                               .op = node->op,
                                .name = node->name,
                                .attr = node->attr,
                                .n_in = node->n_in,
