@@ -1,0 +1,382 @@
+/* Losses of a prediction x [B, ...] and a target t of the same shape, out[b] = mean of f(x, t) over
+ * row b: mse, l1, huber and bce_with_logits; and the metric binary_accuracy.
+ *
+ * Their gradients take a third operand, the gradient of each row's loss alongside its row. f may
+ * have one f32 parameter, the operator's attribute.
+ */
+#include <math.h>
+
+#include "autograd/launch/map.h"
+#include "autograd/launch/rows.h"
+#include "charl/ops.h"
+
+/* What tells these operators apart. */
+typedef struct pair {
+    const char *expr; /* f of a = x, b = t and p, the parameter; of a gradient: out of these, c =
+                         the row's gradient, p = 1 / elements of a row and q, the parameter */
+    double (*f)(const void *attr,
+                const double *x); /* f of x[0] = x and x[1] = t; of a gradient: df/dx */
+    const charl_op *grad;
+} pair;
+
+static float parameter_of(const void *attr)
+{
+    return attr ? *(const float *)attr : 0.0F;
+}
+
+/* Elements of a row; 0 without rows. */
+static int64_t rest_of(const charl_shape *s)
+{
+    return s->ndim > 0 && s->dim[0] > 0 ? charl_shape_count(s) / s->dim[0] : 0;
+}
+
+static charl_status infer(charl_infer *inf)
+{
+    const charl_type *x = &inf->in[0], *t = &inf->in[1];
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(charl__is_float(x->dtype) && charl__is_float(t->dtype), CHARL_ERR_DTYPE,
+                  "operands are %s and %s, not floats", charl_dtype_name(x->dtype),
+                  charl_dtype_name(t->dtype));
+    CHARL_REQUIRE(x->shape.ndim > 0 && charl_shape_equal(&x->shape, &t->shape), CHARL_ERR_SHAPE,
+                  "%s and target %s are not the same [B, ...]", charl_shape_format(&x->shape, a),
+                  charl_shape_format(&t->shape, b));
+    inf->out[0] = *x;
+    inf->out[0].dtype = CHARL_F32;
+    inf->out[0].shape.ndim = 1;
+    inf->workspace = charl__reduce_scratch(x->shape.dim[0], rest_of(&x->shape), 1) * 4;
+    CHARL_TRY(charl__infer_rows(inf));
+    return CHARL_OK;
+}
+
+/* out[0] = type of x. */
+static charl_status infer_grad(charl_infer *inf)
+{
+    charl_type in[3];
+    charl_infer same = *inf;
+
+    for (int i = 0; i < 3; i++) {
+        in[i] = inf->in[i];
+        CHARL_REQUIRE(charl__is_float(in[i].dtype), CHARL_ERR_DTYPE,
+                      "operand %d is %s, not a float", i, charl_dtype_name(in[i].dtype));
+        in[i].dtype = inf->in[0].dtype; /* the kernel takes any */
+    }
+    same.in = in;
+    CHARL_TRY(charl__infer_broadcast(&same));
+    inf->out[0] = same.out[0];
+    return CHARL_OK;
+}
+
+static charl_status enqueue(const charl_enqueue *e)
+{
+    const charl_shape *s = &e->in[0]->shape;
+
+    return charl__reduce_sum(e, &(charl_reduce){.expr = ((const pair *)e->op->row)->expr,
+                                                .a = charl__in(e->in[0]),
+                                                .b = charl__in(e->in[1]),
+                                                .a_type = e->in[0]->dtype,
+                                                .b_type = e->in[1]->dtype,
+                                                .n_in = 2,
+                                                .outer = s->dim[0],
+                                                .n = rest_of(s),
+                                                .inner = 1,
+                                                .out = charl__out(e->out[0]),
+                                                .p = parameter_of(e->attr),
+                                                .scale = 1.0F / (float)rest_of(s)});
+}
+
+/* The loss's gradient as the third operand of its gradient operator. */
+static charl_var *by_row(const charl_backward *b)
+{
+    charl_shape s = charl_var_get_type(b->in[0]).shape;
+
+    for (int i = 1; i < s.ndim; i++) {
+        s.dim[i] = 1;
+    }
+    return charl_reshape(b->g, b->gout[0], s);
+}
+
+/* For f of x - t: the gradient of t is minus that of x. */
+static void backward(const charl_backward *b)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    charl__apply(b->g, ((const pair *)b->op->row)->grad, b->attr,
+                 (charl_var *[]){b->in[0], b->in[1], by_row(b)}, 3, out);
+    if (b->needed[0]) {
+        b->gin[0] = out[0];
+    }
+    if (b->needed[1]) {
+        const charl_type t = charl_var_get_type(b->in[1]);
+
+        b->gin[1] = charl__as_dtype(b->g, charl_scale(b->g, out[0], -1.0F, 0.0F), t.dtype);
+    }
+}
+
+static charl_status enqueue_grad(const charl_enqueue *e)
+{
+    return charl__map_run(e, &(charl_map){.expr = ((const pair *)e->op->row)->expr,
+                                          .in = e->in,
+                                          .n_in = 3,
+                                          .out = e->out[0],
+                                          .p = 1.0F / (float)rest_of(&e->in[0]->shape),
+                                          .q = parameter_of(e->attr)});
+}
+
+static void reference(const charl_reference *r)
+{
+    const pair *p = r->op->row;
+    const int64_t n = rest_of(&r->in_type[0].shape);
+
+    for (int64_t i = 0; i < r->out_type[0].shape.dim[0]; i++) {
+        double sum = 0.0;
+
+        for (int64_t j = i * n; j < (i + 1) * n; j++) {
+            sum += p->f(r->attr, (const double[]){r->in[0][j], r->in[1][j]});
+        }
+        r->out[0][i] = sum / (double)n;
+    }
+}
+
+static void reference_grad(const charl_reference *r)
+{
+    const pair *p = r->op->row;
+    const int64_t n = rest_of(&r->in_type[0].shape);
+
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
+        r->out[0][i] =
+            r->in[2][i / n] / (double)n * p->f(r->attr, (const double[]){r->in[0][i], r->in[1][i]});
+    }
+}
+
+#define PAIR(word)                                                                                 \
+    .name = (word), .n_in = 2, .half = CHARL_HALF(0) | CHARL_HALF(1), .mixed = true,               \
+    .infer = infer, .enqueue = enqueue, .reference = reference
+
+#define GRADIENT(word)                                                                             \
+    .name = (word), .n_in = 3, .half = CHARL_HALF(0) | CHARL_HALF(1), .mixed = true,               \
+    .infer = infer_grad, .enqueue = enqueue_grad, .reference = reference_grad
+
+/* Samples of the loss, and of its gradient; `parameter` is a const float * or NULL. */
+#define PAIR_SAMPLES(parameter)                                                                    \
+    PAIR_SAMPLE(CHARL_R, 5, parameter, 3, 5), PAIR_SAMPLE(CHARL_R, 2, parameter, 5),               \
+        PAIR_SAMPLE(CHARL_R, 2100, parameter, 2, 3, 700),                                          \
+        PAIR_SAMPLE(CHARL_R, 9001, parameter, 2, 9001), PAIR_SAMPLE(CHARL_R, 0, parameter, 0, 4),  \
+        PAIR_SAMPLE(CHARL_B, 37, parameter, 16, 37)
+
+#define PAIR_SAMPLE(type, length, parameter, ...)                                                  \
+    {                                                                                              \
+        .in = {type(F32, __VA_ARGS__), type(F32, __VA_ARGS__)}, .terms = (length), .lo = -3,       \
+        .hi = 3, .attr = (parameter)                                                               \
+    }
+
+#define PAIR_SAMPLES_GRAD(parameter)                                                               \
+    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 1)},                           \
+     .terms = 2,                                                                                   \
+     .lo = -3,                                                                                     \
+     .hi = 3,                                                                                      \
+     .attr = (parameter)},                                                                         \
+        {.in = {CHARL_R(F32, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)},                                \
+         .terms = 2,                                                                               \
+         .lo = -3,                                                                                 \
+         .hi = 3,                                                                                  \
+         .attr = (parameter)},                                                                     \
+        {.in = {CHARL_R(F32, 2, 3, 700), CHARL_R(F32, 2, 3, 700), CHARL_R(F32, 2, 1, 1)},          \
+         .terms = 2,                                                                               \
+         .lo = -3,                                                                                 \
+         .hi = 3,                                                                                  \
+         .attr = (parameter)},                                                                     \
+    {                                                                                              \
+        .in = {CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 37), CHARL_B(F32, 16, 1)}, .terms = 2,       \
+        .lo = -3, .hi = 3, .attr = (parameter)                                                     \
+    }
+
+static const charl_op_sample samples[] = {PAIR_SAMPLES(NULL)};
+static const charl_op_sample grad_samples[] = {PAIR_SAMPLES_GRAD(NULL)};
+
+/* mse: d/dx = 2 (x - t) / n */
+
+CHARL_ELEMENT(square, (x[0] - x[1]) * (x[0] - x[1]))
+CHARL_ELEMENT(square_slope, 2 * (x[0] - x[1]))
+
+const charl_op charl_op_mse = {
+    PAIR("mse"),
+    .formula = "out[b] = mean over the rest of (x - t)^2",
+    .row = &(const pair){"(a - b) * (a - b)", square, &charl_op_mse_grad},
+    .backward = backward,
+    CHARL_SAMPLES(samples),
+};
+
+const charl_op charl_op_mse_grad = {
+    GRADIENT("mse_grad"),
+    .formula = "out = g / n * 2 * (x - t), n elements in a row",
+    .row = &(const pair){"c * p * (2.0f * (a - b))", square_slope, NULL},
+    CHARL_SAMPLES(grad_samples),
+};
+
+charl_var *charl_mse(charl_graph *g, charl_var *x, charl_var *target)
+{
+    return charl__apply2(g, &charl_op_mse, NULL, x, target);
+}
+
+/* l1: d/dx = sign(x - t) / n, 0 where they are equal */
+
+CHARL_ELEMENT(distance, fabs(x[0] - x[1]))
+CHARL_ELEMENT(distance_slope, x[0] > x[1]   ? 1.0
+                              : x[0] < x[1] ? -1.0
+                                            : x[0] - x[1]) /* NaN stays NaN */
+
+const charl_op charl_op_l1 = {
+    PAIR("l1"),
+    .formula = "out[b] = mean over the rest of |x - t|",
+    .row = &(const pair){"fabs(a - b)", distance, &charl_op_l1_grad},
+    .backward = backward,
+    CHARL_SAMPLES(samples),
+};
+
+const charl_op charl_op_l1_grad = {
+    GRADIENT("l1_grad"),
+    .formula = "out = g / n * sign(x - t), n elements in a row",
+    .row =
+        &(const pair){
+            "c * p * select(select(a - b, CHARL_SPLAT(1.0f), a > b), CHARL_SPLAT(-1.0f), a < b)",
+            distance_slope, NULL},
+    CHARL_SAMPLES(grad_samples),
+};
+
+charl_var *charl_l1(charl_graph *g, charl_var *x, charl_var *target)
+{
+    return charl__apply2(g, &charl_op_l1, NULL, x, target);
+}
+
+/* huber: with d = x - t, d^2 / 2 where |d| <= delta, else delta * (|d| - delta / 2). d/dx = d, held
+ * within [-delta, delta], / n */
+
+static double huber(const void *attr, const double *x)
+{
+    const double d = fabs(x[0] - x[1]), delta = (double)parameter_of(attr);
+
+    return d <= delta ? 0.5 * d * d : delta * (d - 0.5 * delta);
+}
+
+static double huber_slope(const void *attr, const double *x)
+{
+    const double d = x[0] - x[1], delta = (double)parameter_of(attr);
+
+    return d > delta ? delta : d < -delta ? -delta : d; /* NaN stays NaN */
+}
+
+static const float one = 1.0F;
+static const charl_op_sample huber_samples[] = {
+    PAIR_SAMPLES(&one),
+    {.in = {CHARL_R(F32, 4, 9), CHARL_R(F32, 4, 9)},
+     .terms = 9,
+     .lo = -0.4,
+     .hi = 0.4,
+     .attr = &one},
+};
+static const charl_op_sample huber_grad_samples[] = {PAIR_SAMPLES_GRAD(&one)};
+
+const charl_op charl_op_huber = {
+    PAIR("huber"),
+    .formula = "out[b] = mean over the rest of Huber's function of x - t",
+    .attr_size = sizeof(float), /* delta */
+    .row =
+        &(const pair){
+            "select(p * (fabs(a - b) - 0.5f * p), 0.5f * (a - b) * (a - b), fabs(a - b) <= p)",
+            huber, &charl_op_huber_grad},
+    .backward = backward,
+    CHARL_SAMPLES(huber_samples),
+};
+
+const charl_op charl_op_huber_grad = {
+    GRADIENT("huber_grad"),
+    .formula = "out = g / n * (x - t, held within [-delta, delta]), n elements in a row",
+    .attr_size = sizeof(float), /* delta */
+    .row =
+        &(const pair){
+            "c * p * select(select(a - b, CHARL_SPLAT(q), a - b > q), CHARL_SPLAT(-q), a - b < -q)",
+            huber_slope, NULL},
+    CHARL_SAMPLES(huber_grad_samples),
+};
+
+charl_var *charl_huber(charl_graph *g, charl_var *x, charl_var *target, float delta)
+{
+    if (!(delta > 0.0F)) {
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "huber: delta %g is not positive",
+                                 (double)delta);
+    }
+    return charl__apply2(g, &charl_op_huber, &delta, x, target);
+}
+
+/* bce_with_logits: softplus(x) - x * t, the binary cross entropy of sigmoid(x). d/dx = (sigmoid(x)
+ * - t) / n, d/dt = -x / n */
+
+CHARL_ELEMENT(bce, (x[0] > 0 ? x[0] : 0) + log1p(exp(-fabs(x[0]))) - x[0] * x[1])
+CHARL_ELEMENT(bce_slope, 1 / (1 + exp(-x[0])) - x[1])
+
+static void bce_backward(const charl_backward *b)
+{
+    charl_var *out[CHARL_OP_MAX_OUT], *g = by_row(b);
+
+    if (b->needed[0]) {
+        charl__apply(b->g, &charl_op_bce_with_logits_grad, NULL,
+                     (charl_var *[]){b->in[0], b->in[1], g}, 3, out);
+        b->gin[0] = out[0];
+    }
+    if (b->needed[1]) {
+        const charl_shape s = charl_var_get_type(b->in[0]).shape;
+
+        b->gin[1] =
+            charl_mul(b->g, b->in[0], charl_scale(b->g, g, -1.0F / (float)rest_of(&s), 0.0F));
+    }
+}
+
+static const charl_op_sample bce_samples[] = {
+    PAIR_SAMPLES(NULL),
+    {.in = {CHARL_R(F32, 4, 9), CHARL_R(F32, 4, 9)},
+     .terms = 9,
+     .lo = -100,
+     .hi = 100,
+     .skip_gradient = true},
+};
+
+const charl_op charl_op_bce_with_logits = {
+    PAIR("bce_with_logits"),
+    .formula = "out[b] = mean over the rest of softplus(x) - x * t",
+    .row = &(const pair){"select(a, CHARL_SPLAT(0.0f), a < 0.0f) + "
+                         "charl_log1p_unit(charl_exp(-fabs(a))) - a * b",
+                         bce, NULL},
+    .backward = bce_backward,
+    CHARL_SAMPLES(bce_samples),
+};
+
+const charl_op charl_op_bce_with_logits_grad = {
+    GRADIENT("bce_with_logits_grad"),
+    .formula = "out = g / n * (sigmoid(x) - t), n elements in a row",
+    .row = &(const pair){"c * p * (charl_sigmoid(a) - b)", bce_slope, NULL},
+    CHARL_SAMPLES(grad_samples),
+};
+
+charl_var *charl_bce_with_logits(charl_graph *g, charl_var *x, charl_var *target)
+{
+    return charl__apply2(g, &charl_op_bce_with_logits, NULL, x, target);
+}
+
+/* binary_accuracy: part of a row's yes-or-no answers that are right: the logit x is above 0, a
+ * probability of 1/2, where the target is above 1/2. Not differentiable. */
+
+CHARL_ELEMENT(is_right, (x[0] > 0.0) == (x[1] > 0.5) ? 1.0 : 0.0)
+
+const charl_op charl_op_binary_accuracy = {
+    PAIR("binary_accuracy"),
+    .formula = "out[b] = mean over the rest of (x > 0) == (t > 1/2)",
+    .row = &(const pair){"select(CHARL_SPLAT(0.0f), CHARL_SPLAT(1.0f), (a > 0.0f) == (b > 0.5f))",
+                         is_right, NULL},
+    CHARL_SAMPLES(samples),
+};
+
+charl_var *charl_binary_accuracy(charl_graph *g, charl_var *logits, charl_var *target)
+{
+    return charl__apply2(g, &charl_op_binary_accuracy, NULL, logits, target);
+}
