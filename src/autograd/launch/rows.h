@@ -60,11 +60,6 @@ charl_arg charl__scratch_arg(charl_arg_kind kind, const charl_tensor *workspace,
 /** Output k is PARTIAL: one result per slice, then charl__fold. */
 bool charl__is_partial(const charl_enqueue *e, int k);
 
-/** Shape rule and launch of kernels/softmax/softmax.cl, for softmax, log_softmax and their
- * gradients (op/softmax/softmax.c). */
-charl_status charl__softmax_infer(charl_infer *inf);
-charl_status charl__softmax_enqueue(const charl_enqueue *e, const char *entry, const char *defines);
-
 /** to[to_at + o * to_row + j] = from[from_at + o * from_row + j] for o < outer, j < length:
  * elements of the output's type. */
 typedef struct charl_stripe {

@@ -1,10 +1,21 @@
-/* softmax: over the last axis. d/dx: out * (g - sum(out * g)) with g the gradient of out. */
-#include "autograd/onnx/onnx.h"
-#include "autograd/launch/rows.h"
-
+/* softmax and log_softmax over the last axis, and their gradients, of the result y and its gradient
+ * g.
+ *
+ *  y = exp(x - m) / sum(exp(x - m)), m = max(x)       d/dx: y * (g - sum(y * g))
+ *  y = x - m - log(sum(exp(x - m)))                   d/dx: g - exp(y) * sum(g)
+ */
 #include <math.h>
 
+#include "autograd/launch/rows.h"
+#include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
+
+/* What tells these operators apart. */
+typedef struct softmax {
+    bool log;
+    const charl_op *grad; /* NULL: it is a gradient itself */
+    const char *onnx;
+} softmax;
 
 static void split_rows(const charl_shape *s, int64_t *rows, int64_t *n)
 {
@@ -12,7 +23,7 @@ static void split_rows(const charl_shape *s, int64_t *rows, int64_t *n)
     *rows = *n ? charl_shape_count(s) / *n : 0;
 }
 
-charl_status charl__softmax_infer(charl_infer *inf)
+static charl_status infer(charl_infer *inf)
 {
     char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
 
@@ -30,11 +41,14 @@ charl_status charl__softmax_infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-charl_status charl__softmax_enqueue(const charl_enqueue *e, const char *entry, const char *defines)
+static charl_status enqueue(const charl_enqueue *e)
 {
     charl_rows plan;
-    charl_launch l = {
-        .file = "softmax/softmax", .entry = entry, .defines = plan.defines, .label = e->label};
+    const softmax *t = e->op->row;
+    charl_launch l = {.file = "softmax/softmax",
+                      .entry = t->grad ? "charl_softmax" : "charl_gradient",
+                      .defines = plan.defines,
+                      .label = e->label};
     int64_t rows, n;
     int a = 0;
 
@@ -42,7 +56,7 @@ charl_status charl__softmax_enqueue(const charl_enqueue *e, const char *entry, c
     if (rows == 0) {
         return CHARL_OK;
     }
-    CHARL_TRY(charl__rows_plan(e->dev, rows, n, defines, &plan));
+    CHARL_TRY(charl__rows_plan(e->dev, rows, n, t->log ? "#define LOG 1\n" : NULL, &plan));
     charl__rows_store(&plan, e->out[0]->dtype);
     for (int i = 0; i < e->n_in; i++) {
         l.args[a++] = charl__in(e->in[i]);
@@ -57,18 +71,16 @@ charl_status charl__softmax_enqueue(const charl_enqueue *e, const char *entry, c
     return CHARL_OK;
 }
 
-static charl_status enqueue(const charl_enqueue *e)
-{
-    return charl__softmax_enqueue(e, "charl_softmax", NULL);
-}
-
 static void backward(const charl_backward *b)
 {
-    b->gin[0] = charl__apply2(b->g, &charl_op_softmax_grad, NULL, b->out[0], b->gout[0]);
+    const softmax *t = b->op->row;
+
+    b->gin[0] = charl__apply2(b->g, t->grad, NULL, b->out[0], b->gout[0]);
 }
 
 static void reference(const charl_reference *r)
 {
+    const softmax *t = r->op->row;
     int64_t rows, n;
 
     split_rows(&r->in_type[0].shape, &rows, &n);
@@ -83,18 +95,14 @@ static void reference(const charl_reference *r)
             s += exp(x[j] - m);
         }
         for (int64_t j = 0; j < n; j++) {
-            r->out[0][i * n + j] = exp(x[j] - m) / s;
+            r->out[0][i * n + j] = t->log ? x[j] - m - log(s) : exp(x[j] - m) / s;
         }
     }
 }
 
-static charl_status enqueue_grad(const charl_enqueue *e)
-{
-    return charl__softmax_enqueue(e, "charl_gradient", NULL);
-}
-
 static void reference_grad(const charl_reference *r)
 {
+    const softmax *t = r->op->row;
     int64_t rows, n;
 
     split_rows(&r->in_type[0].shape, &rows, &n);
@@ -103,36 +111,34 @@ static void reference_grad(const charl_reference *r)
         double s = 0.0;
 
         for (int64_t j = 0; j < n; j++) {
-            s += y[j] * g[j];
+            s += t->log ? g[j] : y[j] * g[j];
         }
         for (int64_t j = 0; j < n; j++) {
-            r->out[0][i * n + j] = y[j] * (g[j] - s);
+            r->out[0][i * n + j] = t->log ? g[j] - exp(y[j]) * s : y[j] * (g[j] - s);
         }
     }
 }
 
+static void onnx(const charl_onnx_node *n)
+{
+    charl__onnx_call(n, &(charl_onnx_call){.type = ((const softmax *)n->op->row)->onnx,
+                                           .in = {n->in[0]},
+                                           .out = n->out,
+                                           .attr = {{"axis", .i = -1}}});
+}
+
+#define SOFTMAX(word)                                                                              \
+    .name = (word), .n_in = 1, .half = CHARL_HALF(0), .infer = infer, .enqueue = enqueue,          \
+    .backward = backward, .reference = reference, .onnx = onnx
+
+#define GRADIENT(word)                                                                             \
+    .name = (word), .n_in = 2, .half = CHARL_HALF(0) | CHARL_HALF(1), .infer = infer,              \
+    .enqueue = enqueue, .reference = reference_grad
+
 /* Rows of every width that the row pattern treats in another way. */
-static const charl_op_sample samples_grad[] = {
-    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)}, .terms = 5, .lo = -1, .hi = 1},
-    {.in = {CHARL_R(F32, 37), CHARL_R(F32, 37)}, .terms = 37, .lo = -1, .hi = 1},
-    {.in = {CHARL_R(F32, 5, 1000), CHARL_R(F32, 5, 1000)}, .terms = 1000, .lo = -1, .hi = 1},
-    {.in = {CHARL_B(F32, 16, 10), CHARL_B(F32, 16, 10)}, .terms = 10, .lo = -1, .hi = 1},
-};
-
-const charl_op charl_op_softmax_grad = {
-    .name = "softmax_grad",
-    .formula = "out = y * (g - sum(y * g)) over the last axis",
-    .n_in = 2,
-    .half = CHARL_HALF(0) | CHARL_HALF(1),
-    .infer = charl__softmax_infer,
-    .enqueue = enqueue_grad,
-    .reference = reference_grad,
-    CHARL_SAMPLES(samples_grad),
-};
-
 static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .terms = 5, .lo = -3, .hi = 3},
-    {.in = {CHARL_R(F32, 1)}, .lo = -3, .hi = 3},
+    {.in = {CHARL_R(F32, 1)}, .terms = 2, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 0, 4)}, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 2, 3, 37)}, .terms = 37, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 700, 10)}, .terms = 10, .lo = -3, .hi = 3},
@@ -143,27 +149,54 @@ static const charl_op_sample samples[] = {
     {.in = {CHARL_B(F32, 16, 10)}, .terms = 10, .lo = -3, .hi = 3},
 };
 
-static void onnx(const charl_onnx_node *n)
-{
-    charl__onnx_call(
-        n, &(charl_onnx_call){
-               .type = "Softmax", .in = {n->in[0]}, .out = n->out, .attr = {{"axis", .i = -1}}});
-}
+static const charl_op_sample softmax_grad_samples[] = {
+    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)}, .terms = 5, .lo = -1, .hi = 1},
+    {.in = {CHARL_R(F32, 37), CHARL_R(F32, 37)}, .terms = 37, .lo = -1, .hi = 1},
+    {.in = {CHARL_R(F32, 5, 1000), CHARL_R(F32, 5, 1000)}, .terms = 1000, .lo = -1, .hi = 1},
+    {.in = {CHARL_B(F32, 16, 10), CHARL_B(F32, 16, 10)}, .terms = 10, .lo = -1, .hi = 1},
+};
+
+static const charl_op_sample log_softmax_grad_samples[] = {
+    {.in = {CHARL_R(F32, 3, 5), CHARL_R(F32, 3, 5)}, .terms = 5, .lo = -3, .hi = 0.5},
+    {.in = {CHARL_R(F32, 37), CHARL_R(F32, 37)}, .terms = 37, .lo = -1, .hi = 1},
+    {.in = {CHARL_R(F32, 5, 1000), CHARL_R(F32, 5, 1000)}, .terms = 1000, .lo = -1, .hi = 1},
+    {.in = {CHARL_B(F32, 16, 10), CHARL_B(F32, 16, 10)}, .terms = 10, .lo = -1, .hi = 1},
+};
 
 const charl_op charl_op_softmax = {
-    .name = "softmax",
+    SOFTMAX("softmax"),
     .formula = "out = exp(x - m) / sum(exp(x - m)), m = max(x), over the last axis",
-    .n_in = 1,
-    .half = CHARL_HALF(0),
-    .infer = charl__softmax_infer,
-    .enqueue = enqueue,
-    .backward = backward,
-    .reference = reference,
-    .onnx = onnx,
+    .row = &(const softmax){false, &charl_op_softmax_grad, "Softmax"},
     CHARL_SAMPLES(samples),
+};
+
+const charl_op charl_op_softmax_grad = {
+    GRADIENT("softmax_grad"),
+    .formula = "out = y * (g - sum(y * g)) over the last axis",
+    .row = &(const softmax){false, NULL, NULL},
+    CHARL_SAMPLES(softmax_grad_samples),
+};
+
+const charl_op charl_op_log_softmax = {
+    SOFTMAX("log_softmax"),
+    .formula = "out = x - m - log(sum(exp(x - m))), m = max(x), over the last axis",
+    .row = &(const softmax){true, &charl_op_log_softmax_grad, "LogSoftmax"},
+    CHARL_SAMPLES(samples),
+};
+
+const charl_op charl_op_log_softmax_grad = {
+    GRADIENT("log_softmax_grad"),
+    .formula = "out = g - exp(y) * sum(g) over the last axis",
+    .row = &(const softmax){true, NULL, NULL},
+    CHARL_SAMPLES(log_softmax_grad_samples),
 };
 
 charl_var *charl_softmax(charl_graph *g, charl_var *x)
 {
     return charl__apply1(g, &charl_op_softmax, NULL, x);
+}
+
+charl_var *charl_log_softmax(charl_graph *g, charl_var *x)
+{
+    return charl__apply1(g, &charl_op_log_softmax, NULL, x);
 }
