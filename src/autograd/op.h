@@ -2,19 +2,17 @@
 #define CHARL_AUTOGRAD_OP_H
 /** What an operator is: one charl_op, described once in op/<family>/, listed once in ops.def.
  *
- *  infer     shape, dtype and batch rule. Pure: touches no device. Sets inf->out[], inf->n_out,
- * inf->workspace. enqueue   launches kernels on the tensors it is given. Allocates nothing, waits
- * for nothing. Runs while a graph is recorded. backward  appends operators that compute the
- * gradients of the inputs. NULL: not differentiable. reference the definition, in double, on the
- * host: slow and obviously right. samples   points of the domain. The test suite does the rest, and
- * rejects an operator without samples.
+ *      infer      shape, dtype and batch rule. Pure: touches no device. Sets inf->out[], inf->n_out, inf->workspace.
+ *      enqueue    launches kernels on the tensors it is given, while a graph is recorded. Allocates nothing, waits for nothing.
+ *      backward   appends operators that compute the gradients of the inputs. NULL: not differentiable.
+ *      reference  the definition, in double, on the host: slow and obviously right.
+ *      samples    points of the domain. The test suite does the rest, and rejects an operator without samples.
  *
- *  Batch rule. When an input is BATCHED, each output is BATCHED (row i from row i alone:
- * charl__infer_rows does it) or PARTIAL (a sum over rows). An operator with a PARTIAL output gets
- * e->slices and writes every lane: it computes one sum per slice and folds the slices of each lane
- * in the fixed tree (charl__fold). The bits of an output element depend on the operator, the
- * per-sample shape, rows per slice and dtypes only. PARTIAL inputs are completed over ranks before
- * an operator sees them, unless it is pure data movement (`moves`): then it runs once per lane.
+ * Batch rule. When an input is BATCHED, each output is BATCHED (row i from row i alone: charl__infer_rows does it) or PARTIAL (a sum over
+ * rows). An operator with a PARTIAL output gets e->slices and writes every lane: it computes one sum per slice and folds the slices of
+ * each lane in the fixed tree (charl__fold). The bits of an output element depend on the operator, the per-sample shape, rows per slice
+ * and dtypes only. PARTIAL inputs are completed over ranks before an operator sees them, unless it is pure data movement (`moves`):
+ * then it runs once per lane.
  */
 #include "base/tree.h"
 #include "charl/graph.h"
@@ -34,8 +32,8 @@ typedef enum charl_op_layout {
     CHARL_LAYOUT_ANY       /* each as its tensor says, and channels-last is quicker */
 } charl_op_layout;
 
-/* The four structs below name the operator, `op`, for functions that several operators share; who
- * calls by charl__infer, charl__op_enqueue and charl__op_reference need not set it. */
+/* Each of the four structs below names its operator, `op`, so that operators can share functions and tell each other apart by op->row.
+ * charl__infer, charl__op_enqueue and charl__op_reference set it. */
 typedef struct charl_infer {
     const charl_op *op;
     const void *attr;

@@ -1,8 +1,7 @@
-/* Activations: relu, leaky_relu, elu, sigmoid, tanh, gelu, silu, softplus; and exp, log, sqrt.
+/* Activations: relu, leaky_relu, elu, sigmoid, tanh, gelu, silu, softplus; and the functions exp, log, sqrt.
  *
- * The gradient of an activation is an operator of its own, charl_op_<name>_grad: of the operand, or
- * of the result where that is enough, and of the result's gradient, with the activation's
- * attribute.
+ * The gradient of an activation is an operator too, charl_op_<name>_grad. Its operands are the activation's operand, or its result where
+ * that is enough, and the gradient of the result; its attribute is the activation's.
  */
 #include <math.h>
 
@@ -276,11 +275,11 @@ charl_var *charl_tanh(charl_graph *g, charl_var *x)
     return charl__apply1(g, &charl_op_tanh, NULL, x);
 }
 
-/* gelu: x * Phi(x), Phi the normal distribution function, exactly or, the attribute, with a tanh.
+/* gelu: x * Phi(x), Phi the normal distribution function, exact or approximated with tanh: the attribute.
  *
- *  exact  Phi = (1 + erf(x / sqrt(2))) / 2             d/dx = Phi + x * exp(-x^2 / 2) / sqrt(2 pi)
- *  tanh   Phi = (1 + tanh(u)) / 2, u = k (x + c x^3)   d/dx = Phi + x (1 - tanh(u)^2) k (1 + 3 c
- * x^2) / 2 with k = sqrt(2 / pi), c = 0.044715
+ *      exact   Phi = (1 + erf(x / sqrt(2))) / 2              d/dx = Phi + x * exp(-x^2 / 2) / sqrt(2 pi)
+ *      tanh    Phi = (1 + tanh(u)) / 2, u = k (x + c x^3)    d/dx = Phi + x (1 - tanh(u)^2) k (1 + 3 c x^2) / 2
+ *              with k = sqrt(2 / pi), c = 0.044715
  */
 
 static double phi(double x, bool by_tanh)

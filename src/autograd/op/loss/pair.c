@@ -12,11 +12,12 @@
 
 /* What tells these operators apart. */
 typedef struct pair {
-    const char *expr; /* f of a = x, b = t and p, the parameter; of a gradient: out of these, c =
-                         the row's gradient, p = 1 / elements of a row and q, the parameter */
+    /* f of a = x, b = t and p, the parameter. Of a gradient: the result, with c = the row's gradient, p = 1 / elements of a row and
+     * q, the parameter. */
+    const char *expr;
     double (*f)(const void *attr,
-                const double *x); /* f of x[0] = x and x[1] = t; of a gradient: df/dx */
-    const charl_op *grad;
+                const double *x); /* f of x[0] = x and x[1] = t; of a gradient df/dx */
+    const charl_op *grad; /* NULL: a gradient, not differentiable, or with a rule of its own */
 } pair;
 
 static float parameter_of(const void *attr)

@@ -1,8 +1,7 @@
-/* softmax and log_softmax over the last axis, and their gradients, of the result y and its gradient
- * g.
+/* softmax and log_softmax over the last axis, and their gradients, whose operands are the result y and its gradient g.
  *
- *  y = exp(x - m) / sum(exp(x - m)), m = max(x)       d/dx: y * (g - sum(y * g))
- *  y = x - m - log(sum(exp(x - m)))                   d/dx: g - exp(y) * sum(g)
+ *      softmax        y = exp(x - m) / sum(exp(x - m)), m = max(x)    gradient y * (g - sum(y * g))
+ *      log_softmax    y = x - m - log(sum(exp(x - m)))                gradient g - exp(y) * sum(g)
  */
 #include <math.h>
 
