@@ -1,0 +1,495 @@
+/* max_pool2d and avg_pool2d over images [B, C, H, W], and their gradients.
+ *
+ *      max_pool2d   the largest element under a window, and where it is; its gradient takes gradients there
+ *      avg_pool2d   the mean under a window, padding counted as zeros; its gradient is the transpose
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "autograd/launch/map.h"
+#include "autograd/onnx/onnx.h"
+#include "autograd/op/pool/pool.h"
+#include "charl/ops.h"
+
+static bool is_max(const charl_op *op)
+{
+    return op == &charl_op_max_pool2d;
+}
+
+enum { LANES = 8 }; /* channels of a work-item in kernels/pool/pool_last.cl */
+
+static charl_status check_axis(const charl_window *w, int d)
+{
+    const int64_t reach = (int64_t)w->dilation[d] * (w->kernel[d] - 1) + 1;
+
+    CHARL_REQUIRE(
+        w->kernel[d] >= 1 && w->stride[d] >= 1 && w->dilation[d] >= 1 && w->padding[d] >= 0,
+        CHARL_ERR_INVALID, "window with kernel %d, stride %d, dilation %d, padding %d in %s",
+        w->kernel[d], w->stride[d], w->dilation[d], w->padding[d], d == 0 ? "H" : "W");
+    CHARL_REQUIRE(w->padding[d] <= reach / 2, CHARL_ERR_INVALID,
+                  "padding %d is more than half of the window's reach of %lld in %s", w->padding[d],
+                  (long long)reach, d == 0 ? "H" : "W");
+    return CHARL_OK;
+}
+
+/* Shape under the window. */
+static charl_status output_of(const charl_pool *p, const charl_type *x, charl_shape *out)
+{
+    char text[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(charl__is_float(x->dtype), CHARL_ERR_DTYPE, "the operand is %s, not a float",
+                  charl_dtype_name(x->dtype));
+    CHARL_REQUIRE(x->shape.ndim == 4 && x->shape.dim[2] <= INT_MAX / 4 &&
+                      x->shape.dim[3] <= INT_MAX / 4 &&
+                      x->shape.dim[2] * x->shape.dim[3] <= INT_MAX,
+                  CHARL_ERR_SHAPE, "x %s is not [B, C, H, W]", charl_shape_format(&x->shape, text));
+    *out = x->shape;
+    for (int d = 0; d < 2; d++) {
+        const charl_window *w = &p->win;
+        int64_t room;
+
+        CHARL_TRY(check_axis(w, d));
+        room = x->shape.dim[2 + d] + 2 * (int64_t)w->padding[d] -
+               (int64_t)w->dilation[d] * (w->kernel[d] - 1) - 1;
+        CHARL_REQUIRE(room >= 0, CHARL_ERR_SHAPE,
+                      "kernel %d x %d is larger than the padded image %s", w->kernel[0],
+                      w->kernel[1], charl_shape_format(&x->shape, text));
+        out->dim[2 + d] = room / w->stride[d] + 1;
+    }
+    return CHARL_OK;
+}
+
+static charl_status infer(charl_infer *inf)
+{
+    inf->out[0].dtype = inf->in[0].dtype;
+    CHARL_TRY(output_of(inf->attr, &inf->in[0], &inf->out[0].shape));
+    if (is_max(inf->op)) {
+        inf->n_out = 2;
+        inf->out[1].dtype = CHARL_I32;
+        inf->out[1].shape = inf->out[0].shape;
+    }
+    CHARL_TRY(charl__infer_rows(inf));
+    return CHARL_OK;
+}
+
+/* in[0], the gradient, has the shape of an output for images of p->size; in[1], argmax, the same.
+ */
+static charl_status infer_grad(charl_infer *inf)
+{
+    const charl_pool *p = inf->attr;
+    charl_shape want = {0};
+    char a[CHARL_SHAPE_TEXT], b[CHARL_SHAPE_TEXT];
+
+    CHARL_REQUIRE(inf->in[0].shape.ndim == 4, CHARL_ERR_SHAPE,
+                  "the gradient %s is not [B, C, H, W]", charl_shape_format(&inf->in[0].shape, a));
+    CHARL_REQUIRE(inf->n_in < 2 || (inf->in[1].dtype == CHARL_I32 &&
+                                    charl_shape_equal(&inf->in[1].shape, &inf->in[0].shape)),
+                  CHARL_ERR_SHAPE, "argmax does not go with the gradient");
+    inf->out[0] = inf->in[0];
+    inf->out[0].shape.dim[2] = p->size[0];
+    inf->out[0].shape.dim[3] = p->size[1];
+    CHARL_TRY(output_of(p, &inf->out[0], &want));
+    CHARL_REQUIRE(charl_shape_equal(&want, &inf->in[0].shape), CHARL_ERR_SHAPE,
+                  "the gradient is %s, the output %s", charl_shape_format(&inf->in[0].shape, a),
+                  charl_shape_format(&want, b));
+    CHARL_TRY(charl__infer_rows(inf));
+    return CHARL_OK;
+}
+
+typedef struct pool_run {
+    const char *file, *entry;
+    bool gradient;
+    bool rows;           /* vectors of 16 along a row */
+    int64_t count, span; /* of what work-items go through, and how many each */
+    int64_t groups;      /* > 0: channels-last, in eights */
+} pool_run;
+
+static charl_status launch(const charl_enqueue *e, const pool_run *r)
+{
+    const charl_window *w = &((const charl_pool *)e->attr)->win;
+    const charl_shape *in = &e->in[0]->shape, *out = &e->out[0]->shape;
+    const charl_shape *image = r->gradient ? out : in, *small = r->gradient ? in : out;
+    char defines[256];
+    int a = 0;
+    charl_launch l = {.file = r->file, .entry = r->entry, .defines = defines, .label = e->label};
+
+    if (r->count == 0) {
+        return CHARL_OK;
+    }
+    snprintf(
+        defines, sizeof defines,
+        "#define KH %d\n#define KW %d\n#define SH %d\n#define SW %d\n#define PH %d\n#define PW %d\n"
+        "#define DH %d\n#define DW %d\n%s%s",
+        w->kernel[0], w->kernel[1], w->stride[0], w->stride[1], w->padding[0], w->padding[1],
+        w->dilation[0], w->dilation[1], charl__act_define(e->out[0]->dtype),
+        r->rows ? "#define CHARL_VEC 16\n" : "");
+    for (int i = 0; i < e->n_in; i++) {
+        l.args[a++] = charl__in(e->in[i]);
+    }
+    for (int k = 0; k < e->n_out; k++) {
+        l.args[a++] = charl__out(e->out[k]);
+    }
+    l.args[a++] = charl__i64(r->count);
+    l.args[a++] = charl__i64(r->groups > 0 ? r->groups : r->span);
+    l.args[a++] = charl__i32((int32_t)image->dim[2]);
+    l.args[a++] = charl__i32((int32_t)image->dim[3]);
+    l.args[a++] = charl__i32((int32_t)small->dim[2]);
+    l.args[a++] = charl__i32((int32_t)small->dim[3]);
+    charl__span_launch(e->dev, r->count, r->span, &l);
+    return charl__launch(e->dev, &l);
+}
+
+/* out[0] lies channels-last, and so does what goes with it. */
+static charl_status launch_last(const charl_enqueue *e, const char *entry, bool gradient)
+{
+    return launch(e, &(pool_run){.file = "pool/pool_last",
+                                 .entry = entry,
+                                 .gradient = gradient,
+                                 .count = charl__tensor_count(e->out[0]) / LANES,
+                                 .span = 1,
+                                 .groups = e->out[0]->shape.dim[1] / LANES});
+}
+
+/* Over the elements of out[0]; operands are in[0], then in[1] if there is one, then outputs. */
+static charl_status launch_elements(const charl_enqueue *e, const char *entry, bool gradient)
+{
+    const int64_t count = charl__tensor_count(e->out[0]);
+
+    return launch(e, &(pool_run){.file = "pool/pool",
+                                 .entry = entry,
+                                 .gradient = gradient,
+                                 .count = count,
+                                 .span = charl__span(e->dev, count, 1)});
+}
+
+/* On CPUs: over rows of out[0]. */
+static charl_status launch_rows(const charl_enqueue *e, const char *entry, bool gradient)
+{
+    const int64_t count = charl__tensor_count(e->out[0]), extent = e->out[0]->shape.dim[3];
+    const int64_t width = extent > 0 ? extent : 1;
+
+    return launch(e, &(pool_run){.file = "pool/pool_rows",
+                                 .entry = entry,
+                                 .rows = true,
+                                 .gradient = gradient,
+                                 .count = count / width,
+                                 .span = (charl__span(e->dev, count, 1) + width - 1) / width});
+}
+
+/* By elements of out[0] or, on CPUs, by its rows in vectors: the same bits. */
+static charl_status enqueue_max(const charl_enqueue *e)
+{
+    if (e->out[0]->channels_last) {
+        return launch_last(e, "charl_max_last", false);
+    }
+    return charl__is_ungrouped(e->dev) ? launch_rows(e, "charl_max_rows", false)
+                                       : launch_elements(e, "charl_max", false);
+}
+
+/* Windows n x 2 that cover the image once, but for what is left over. */
+static bool is_tiling(const charl_window *w)
+{
+    for (int d = 0; d < 2; d++) {
+        if (w->kernel[d] != w->stride[d] || w->padding[d] != 0 || w->dilation[d] != 1) {
+            return false;
+        }
+    }
+    return w->kernel[1] == 2;
+}
+
+/* By pixels of the image or, where a work-item can own whole planes, by windows: the same bits. */
+static charl_status enqueue_max_grad(const charl_enqueue *e)
+{
+    const charl_window *w = &((const charl_pool *)e->attr)->win;
+    const charl_shape *image = &e->out[0]->shape;
+    const int64_t size = image->dim[2] * image->dim[3];
+    const bool overlap = w->stride[0] <= w->dilation[0] * (w->kernel[0] - 1) ||
+                         w->stride[1] <= w->dilation[1] * (w->kernel[1] - 1);
+
+    if (e->out[0]->channels_last) {
+        return launch_last(e, "charl_max_gradient_last", true);
+    }
+    if (!charl__is_ungrouped(e->dev) || (overlap && e->out[0]->dtype != CHARL_F32) || size == 0) {
+        return launch_elements(e, "charl_max_gradient", true);
+    }
+    if (is_tiling(w)) {
+        return launch_rows(e, "charl_max_rows_gradient", true);
+    }
+    return launch(
+        e, &(pool_run){.file = "pool/pool",
+                       .entry = "charl_max_scatter",
+                       .gradient = true,
+                       .count = image->dim[0] * image->dim[1],
+                       .span = (charl__span(e->dev, charl__tensor_count(e->out[0]), 1) + size - 1) /
+                               size});
+}
+
+static charl_status enqueue_avg(const charl_enqueue *e)
+{
+    return launch_elements(e, "charl_mean", false);
+}
+
+static charl_status enqueue_avg_grad(const charl_enqueue *e)
+{
+    return launch_elements(e, "charl_mean_gradient", true);
+}
+
+static void backward(const charl_backward *b)
+{
+    charl_pool p = *(const charl_pool *)b->attr;
+    const charl_shape s = charl_var_get_type(b->in[0]).shape;
+
+    if (!b->gout[0]) {
+        return;
+    }
+    p.size[0] = s.dim[2];
+    p.size[1] = s.dim[3];
+    b->gin[0] = is_max(b->op)
+                    ? charl__apply2(b->g, &charl_op_max_pool2d_grad, &p, b->gout[0], b->out[1])
+                    : charl__apply1(b->g, &charl_op_avg_pool2d_grad, &p, b->gout[0]);
+}
+
+static void backward_avg_grad(const charl_backward *b)
+{
+    b->gin[0] = charl__apply1(b->g, &charl_op_avg_pool2d, b->attr, b->gout[0]);
+}
+
+/* Extents of images and outputs, for references. */
+typedef struct pool_walk {
+    int64_t planes, h, w, oh, ow;
+} pool_walk;
+
+static pool_walk walk_of(const charl_shape *image, const charl_shape *out)
+{
+    return (pool_walk){image->dim[0] * image->dim[1], image->dim[2], image->dim[3], out->dim[2],
+                       out->dim[3]};
+}
+
+/* Row of tap k (H: d = 0) or column (W: d = 1) of window i, or -1 outside. */
+static int64_t tap_of(const charl_window *win, int d, int64_t i, int64_t k, int64_t extent)
+{
+    const int64_t at = i * win->stride[d] - win->padding[d] + k * win->dilation[d];
+
+    return at >= 0 && at < extent ? at : -1;
+}
+
+static void reference_max(const charl_reference *r)
+{
+    const charl_window *win = &((const charl_pool *)r->attr)->win;
+    const pool_walk w = walk_of(&r->in_type[0].shape, &r->out_type[0].shape);
+
+    for (int64_t i = 0; i < w.planes * w.oh * w.ow; i++) {
+        const int64_t p = i % (w.oh * w.ow);
+        const double *x = r->in[0] + i / (w.oh * w.ow) * w.h * w.w;
+        double best = -(double)INFINITY, at = -1;
+
+        for (int64_t t = 0; t < win->kernel[0] * win->kernel[1]; t++) {
+            const int64_t y = tap_of(win, 0, p / w.ow, t / win->kernel[1], w.h);
+            const int64_t z = tap_of(win, 1, p % w.ow, t % win->kernel[1], w.w);
+
+            if (y >= 0 && z >= 0 && (at < 0 || x[y * w.w + z] > best || isnan(x[y * w.w + z]))) {
+                best = x[y * w.w + z];
+                at = (double)(y * w.w + z);
+            }
+        }
+        r->out[0][i] = best;
+        r->out[1][i] = at;
+    }
+}
+
+static void reference_max_grad(const charl_reference *r)
+{
+    const charl_window *win = &((const charl_pool *)r->attr)->win;
+    const pool_walk w = walk_of(&r->out_type[0].shape, &r->in_type[0].shape);
+
+    for (int64_t i = 0; i < w.planes * w.h * w.w; i++) {
+        r->out[0][i] = 0;
+    }
+    for (int64_t i = 0; i < w.planes * w.oh * w.ow; i++) {
+        const int64_t p = i % (w.oh * w.ow);
+
+        for (int64_t t = 0; t < win->kernel[0] * win->kernel[1]; t++) {
+            const int64_t y = tap_of(win, 0, p / w.ow, t / win->kernel[1], w.h);
+            const int64_t z = tap_of(win, 1, p % w.ow, t % win->kernel[1], w.w);
+
+            if (y >= 0 && z >= 0 && (double)(y * w.w + z) == r->in[1][i]) {
+                r->out[0][i / (w.oh * w.ow) * w.h * w.w + y * w.w + z] += r->in[0][i];
+            }
+        }
+    }
+}
+
+/* to[a] += from[b] / window, for all pairs of an element of the image and an element of the output
+ * whose window covers it */
+static void spread(const charl_reference *r, const charl_shape *image, const charl_shape *out,
+                   bool gradient)
+{
+    const charl_window *win = &((const charl_pool *)r->attr)->win;
+    const pool_walk w = walk_of(image, out);
+    const double part = 1.0 / ((double)win->kernel[0] * win->kernel[1]);
+
+    for (int64_t i = 0; i < charl_shape_count(&r->out_type[0].shape); i++) {
+        r->out[0][i] = 0;
+    }
+    for (int64_t i = 0; i < w.planes * w.oh * w.ow; i++) {
+        const int64_t p = i % (w.oh * w.ow);
+
+        for (int64_t t = 0; t < win->kernel[0] * win->kernel[1]; t++) {
+            const int64_t y = tap_of(win, 0, p / w.ow, t / win->kernel[1], w.h);
+            const int64_t z = tap_of(win, 1, p % w.ow, t % win->kernel[1], w.w);
+            const int64_t at = i / (w.oh * w.ow) * w.h * w.w + y * w.w + z;
+
+            if (y >= 0 && z >= 0) {
+                r->out[0][gradient ? at : i] += r->in[0][gradient ? i : at] * part;
+            }
+        }
+    }
+}
+
+static void reference_avg(const charl_reference *r)
+{
+    spread(r, &r->in_type[0].shape, &r->out_type[0].shape, false);
+}
+
+static void reference_avg_grad(const charl_reference *r)
+{
+    spread(r, &r->out_type[0].shape, &r->in_type[0].shape, true);
+}
+
+static void onnx_max(const charl_onnx_node *n)
+{
+    charl_onnx_window w;
+    charl_onnx_call c = {.type = "MaxPool", .in = {n->in[0]}, .out = n->out};
+
+    charl__onnx_window(&((const charl_pool *)n->attr)->win, &w, &c);
+    charl__onnx_call(n, &c);
+}
+
+static void onnx_avg(const charl_onnx_node *n)
+{
+    const charl_window *win = &((const charl_pool *)n->attr)->win;
+    charl_onnx_window w;
+    charl_onnx_call c = {.type = "AveragePool",
+                         .in = {n->in[0]},
+                         .out = n->out,
+                         .attr = {{"count_include_pad", .i = 1}}};
+
+    if (win->dilation[0] != 1 || win->dilation[1] != 1) {
+        charl__onnx_fail(n, "opset 17 has no mean under a dilated window");
+        return;
+    }
+    charl__onnx_window(win, &w, &c);
+    charl__onnx_call(n, &c);
+}
+
+static const charl_pool k2 = {{{2, 2}, {2, 2}, {0, 0}, {1, 1}}, {6, 7}};
+static const charl_pool k3 = {{{3, 3}, {2, 1}, {1, 1}, {1, 1}}, {5, 4}};
+static const charl_pool odd = {{{3, 2}, {1, 3}, {1, 0}, {2, 1}}, {9, 8}};
+static const charl_pool k1 = {{{1, 1}, {1, 1}, {0, 0}, {1, 1}}, {1, 1}};
+
+static const charl_op_sample samples_max[] = {
+    {.in = {CHARL_B(F32, 8, 3, 6, 7)}, .attr = &k2, .lo = -1, .hi = 1},
+    {.in = {CHARL_B(F32, 8, 2, 5, 4)}, .attr = &k3, .lo = -1, .hi = 1, .terms = 9},
+    {.in = {CHARL_R(F32, 2, 3, 9, 8)}, .attr = &odd, .lo = -1, .hi = 1, .terms = 3},
+    {.in = {CHARL_R(F32, 1, 1, 1, 1)}, .attr = &k1, .lo = -1, .hi = 1},
+    {.in = {CHARL_R(F32, 3, 5, 40, 33)}, .attr = &k2, .lo = -1, .hi = 1},
+};
+
+const charl_op charl_op_max_pool2d = {
+    .name = "max_pool2d",
+    .formula = "out = max over the window, argmax = its index in the plane",
+    .n_in = 1,
+    .attr_size = sizeof(charl_pool),
+    .half = CHARL_HALF(0),
+    .layout = CHARL_LAYOUT_CHANNELS,
+    .infer = infer,
+    .enqueue = enqueue_max,
+    .backward = backward,
+    .reference = reference_max,
+    .onnx = onnx_max,
+    CHARL_SAMPLES(samples_max),
+};
+
+static const charl_op_sample samples_avg[] = {
+    {.in = {CHARL_B(F32, 8, 3, 6, 7)}, .attr = &k2, .lo = -1, .hi = 1, .terms = 4},
+    {.in = {CHARL_B(F32, 8, 2, 5, 4)}, .attr = &k3, .lo = -1, .hi = 1, .terms = 9},
+    {.in = {CHARL_R(F32, 2, 30, 9, 8)}, .attr = &odd, .lo = -1, .hi = 1, .terms = 6},
+    {.in = {CHARL_R(F32, 1, 1, 1, 1)}, .attr = &k1, .lo = -1, .hi = 1},
+};
+
+const charl_op charl_op_avg_pool2d = {
+    .name = "avg_pool2d",
+    .formula = "out = sum over the window / (KH * KW)",
+    .n_in = 1,
+    .attr_size = sizeof(charl_pool),
+    .half = CHARL_HALF(0),
+    .infer = infer,
+    .enqueue = enqueue_avg,
+    .backward = backward,
+    .reference = reference_avg,
+    .onnx = onnx_avg,
+    CHARL_SAMPLES(samples_avg),
+};
+
+static const charl_op_sample samples_max_grad[] = {
+    {.in = {CHARL_B(F32, 8, 3, 3, 3), CHARL_B(I32, 8, 3, 3, 3)},
+     .attr = &k2,
+     .lo = -1,
+     .hi = 1,
+     .int_end = 42},
+    {.in = {CHARL_B(F32, 8, 7, 3, 4), CHARL_B(I32, 8, 7, 3, 4)},
+     .attr = &k3,
+     .lo = -1,
+     .hi = 1,
+     .int_end = 20,
+     .terms = 9},
+    {.in = {CHARL_R(F32, 2, 30, 7, 3), CHARL_R(I32, 2, 30, 7, 3)},
+     .attr = &odd,
+     .lo = -1,
+     .hi = 1,
+     .int_end = 72,
+     .terms = 3},
+};
+
+const charl_op charl_op_max_pool2d_grad = {
+    .name = "max_pool2d_grad",
+    .formula = "out[p] = sum of gout over the windows that cover p and whose argmax is p",
+    .n_in = 2,
+    .attr_size = sizeof(charl_pool),
+    .half = CHARL_HALF(0),
+    .layout = CHARL_LAYOUT_CHANNELS,
+    .infer = infer_grad,
+    .enqueue = enqueue_max_grad,
+    .reference = reference_max_grad,
+    CHARL_SAMPLES(samples_max_grad),
+};
+
+static const charl_op_sample samples_avg_grad[] = {
+    {.in = {CHARL_B(F32, 8, 3, 3, 3)}, .attr = &k2, .lo = -1, .hi = 1, .terms = 4},
+    {.in = {CHARL_B(F32, 8, 7, 3, 4)}, .attr = &k3, .lo = -1, .hi = 1, .terms = 9},
+    {.in = {CHARL_R(F32, 2, 30, 7, 3)}, .attr = &odd, .lo = -1, .hi = 1, .terms = 6},
+};
+
+const charl_op charl_op_avg_pool2d_grad = {
+    .name = "avg_pool2d_grad",
+    .formula = "out[p] = sum of gout over the windows that cover p / (KH * KW)",
+    .n_in = 1,
+    .attr_size = sizeof(charl_pool),
+    .half = CHARL_HALF(0),
+    .infer = infer_grad,
+    .enqueue = enqueue_avg_grad,
+    .backward = backward_avg_grad,
+    .reference = reference_avg_grad,
+    CHARL_SAMPLES(samples_avg_grad),
+};
+
+charl_var *charl_max_pool2d(charl_graph *g, charl_var *x, const charl_window *win)
+{
+    return charl__apply1(g, &charl_op_max_pool2d, &(charl_pool){.win = *win}, x);
+}
+
+charl_var *charl_avg_pool2d(charl_graph *g, charl_var *x, const charl_window *win)
+{
+    return charl__apply1(g, &charl_op_avg_pool2d, &(charl_pool){.win = *win}, x);
+}
