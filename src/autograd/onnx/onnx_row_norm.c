@@ -7,26 +7,25 @@ static void layer_norm(const charl_onnx_node *n, const char *x, const char *weig
                        const char *bias, const char *out)
 {
     const charl_shape *s = &n->in_type[0].shape;
-    const charl_row_norm *t = n->attr;
 
     weight = weight ? weight : charl__onnx_fill(n, 1.0F, s->dim[s->ndim - 1]);
-    charl__onnx_call(n, &(charl_onnx_call){.type = "LayerNormalization",
-                                           .in = {x, weight, bias},
-                                           .out = out,
-                                           .attr = {{"axis", .i = -1},
-                                                    {"epsilon", .is_float = true, .f = t->eps}}});
+    charl__onnx_call(n, &(charl_onnx_call){
+                            .type = "LayerNormalization",
+                            .in = {x, weight, bias},
+                            .out = out,
+                            .attr = {{"axis", .i = -1},
+                                     {"epsilon", .is_float = true, .f = *(const float *)n->attr}}});
 }
 
 static void rms_norm(const charl_onnx_node *n, const char *x, const char *weight, const char *out)
 {
     static const int64_t last = -1;
-    const charl_row_norm *t = n->attr;
     const char *m = charl__onnx_call(
         n, &(charl_onnx_call){.type = "ReduceMean",
                               .in = {charl__onnx_op(n, "Mul", x, x, NULL)},
                               .attr = {{"axes", .n = 1, .ints = &last}, {"keepdims", .i = 1}}});
 
-    m = charl__onnx_op(n, "Add", m, charl__onnx_float(n, (double)t->eps), NULL);
+    m = charl__onnx_op(n, "Add", m, charl__onnx_float(n, (double)*(const float *)n->attr), NULL);
     m = charl__onnx_op(n, "Div", x, charl__onnx_op(n, "Sqrt", m, NULL, NULL), weight ? NULL : out);
     if (weight) {
         charl__onnx_op(n, "Mul", m, weight, out);
@@ -38,7 +37,7 @@ static void norm(const charl_onnx_node *n, const char *x, int first, const char 
 {
     const char *weight = n->n_in > first ? n->in[first] : NULL;
 
-    if (((const charl_row_norm *)n->attr)->centred) {
+    if (charl__row_norm_of(n->op)->centred) {
         layer_norm(n, x, weight, n->n_in > first + 1 ? n->in[first + 1] : NULL, out);
     } else {
         rms_norm(n, x, weight, out);

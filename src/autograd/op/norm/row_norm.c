@@ -1,4 +1,5 @@
-/* One row is normalised by one work-item or one part of a group. */
+/* layer_norm, rms_norm (Zhang and Sennrich 2019) and their forms that add a residual first. One row
+ * is normalised by one work-item or one part of a group. */
 #include "autograd/op/norm/row_norm.h"
 
 #include <math.h>
@@ -7,6 +8,11 @@
 #include "autograd/launch/map.h"
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
+
+const charl__row_norm charl__row_norm_layer = {
+    true, &charl_op_layer_norm_grad, &charl_op_layer_norm_wgrad, &charl_op_layer_norm_grads};
+const charl__row_norm charl__row_norm_rms = {false, &charl_op_rms_norm_grad,
+                                             &charl_op_rms_norm_wgrad, &charl_op_rms_norm_grads};
 
 enum { MAX_KEPT = 8 };
 /* Rows of up to SHORT elements of a half type have HALF_WIDTH accumulators where work-items
@@ -72,13 +78,13 @@ int charl__row_norm_kept(const charl_device *dev, int64_t n, charl_dtype dtype)
 charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
                                   const char *defines, charl_rows *out)
 {
-    const charl_row_norm *t = e->attr;
     const int64_t n = charl__row_norm_length(&x->shape), rows = charl__row_norm_count(&x->shape);
     const int width = charl__row_norm_width(e->dev, n, x->dtype);
     char extra[192];
 
-    snprintf(extra, sizeof extra, "#define CENTRED %d\n#define KEEP %d\n%s", t->centred,
-             charl__row_norm_kept(e->dev, n, x->dtype), defines);
+    snprintf(extra, sizeof extra, "#define CENTRED %d\n#define KEEP %d\n%s",
+             charl__row_norm_of(e->op)->centred, charl__row_norm_kept(e->dev, n, x->dtype),
+             defines);
     CHARL_TRY(charl__rows_plan(e->dev, rows, width < charl__rows_width(n) ? width : n, extra, out));
     charl__rows_store(out, x->dtype);
     return CHARL_OK;
@@ -87,7 +93,6 @@ charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
 charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry,
                                     const charl_tensor *x, const char *defines, charl_launch *l)
 {
-    const charl_row_norm *t = e->attr;
     charl_rows plan;
 
     CHARL_TRY(charl__row_norm_plan(e, x, defines, &plan));
@@ -97,14 +102,14 @@ charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry,
     charl__launch_add(l, charl__i64(charl__row_norm_count(&x->shape)));
     charl__launch_add(l, charl__i64(plan.per_item));
     charl__launch_add(l, charl__i64(charl__row_norm_length(&x->shape)));
-    charl__launch_add(l, charl__f32(t->eps));
+    charl__launch_add(l, charl__f32(*(const float *)e->attr));
     l->global[0] = plan.global;
     l->local[0] = plan.local;
     CHARL_TRY(charl__launch(e->dev, l));
     return CHARL_OK;
 }
 
-charl_status charl__row_norm_infer(charl_infer *inf)
+static charl_status infer(charl_infer *inf)
 {
     CHARL_TRY(charl__row_norm_check(inf, 0, 1, inf->n_in));
     inf->out[0] = inf->in[0];
@@ -112,7 +117,7 @@ charl_status charl__row_norm_infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-charl_status charl__row_norm_enqueue(const charl_enqueue *e)
+static charl_status enqueue(const charl_enqueue *e)
 {
     charl_launch l = {.file = "norm/row_norm",
                       .args = {charl__in(e->in[0]), charl__in(e->n_in > 1 ? e->in[1] : NULL),
@@ -123,7 +128,7 @@ charl_status charl__row_norm_enqueue(const charl_enqueue *e)
     return charl__row_norm_launch(e, "charl_normalize", e->in[0], defines, &l);
 }
 
-charl_status charl__row_norm_add_infer(charl_infer *inf)
+static charl_status infer_add(charl_infer *inf)
 {
     CHARL_TRY(charl__row_norm_check(inf, 0, 2, inf->n_in));
     inf->n_out = 2;
@@ -132,7 +137,7 @@ charl_status charl__row_norm_add_infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-charl_status charl__row_norm_add_enqueue(const charl_enqueue *e)
+static charl_status enqueue_add(const charl_enqueue *e)
 {
     charl_launch l = {.file = "norm/row_norm",
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__in(e->in[2]),
@@ -144,20 +149,19 @@ charl_status charl__row_norm_add_enqueue(const charl_enqueue *e)
     return charl__row_norm_launch(e, "charl_normalize", e->in[0], defines, &l);
 }
 
-/* Mean and 1 / deviation of a row. */
-void charl__row_norm_statistics(const charl_row_norm *t, const double *x, int64_t n, double *mean,
+void charl__row_norm_statistics(const charl_reference *r, const double *x, int64_t n, double *mean,
                                 double *invstd)
 {
     double sum = 0, squares = 0;
 
-    for (int64_t j = 0; j < n && t->centred; j++) {
+    for (int64_t j = 0; j < n && charl__row_norm_of(r->op)->centred; j++) {
         sum += x[j];
     }
     *mean = sum / (double)n;
     for (int64_t j = 0; j < n; j++) {
         squares += (x[j] - *mean) * (x[j] - *mean);
     }
-    *invstd = 1 / sqrt(squares / (double)n + (double)t->eps);
+    *invstd = 1 / sqrt(squares / (double)n + (double)*(const float *)r->attr);
 }
 
 /* Operands `affine` and after are weight and bias. */
@@ -169,7 +173,7 @@ static void normalize(const charl_reference *r, const double *x, int affine, dou
     for (int64_t i = 0; i < rows; i++) {
         double mean, invstd;
 
-        charl__row_norm_statistics(r->attr, x + i * n, n, &mean, &invstd);
+        charl__row_norm_statistics(r, x + i * n, n, &mean, &invstd);
         for (int64_t j = 0; j < n; j++) {
             out[i * n + j] =
                 (x[i * n + j] - mean) * invstd * (r->n_in > affine ? r->in[affine][j] : 1) +
@@ -178,15 +182,148 @@ static void normalize(const charl_reference *r, const double *x, int affine, dou
     }
 }
 
-void charl__row_norm_reference(const charl_reference *r)
+static void reference(const charl_reference *r)
 {
     normalize(r, r->in[0], 1, r->out[0]);
 }
 
-void charl__row_norm_add_reference(const charl_reference *r)
+static void reference_add(const charl_reference *r)
 {
     for (int64_t i = 0; i < charl_shape_count(&r->in_type[0].shape); i++) {
         r->out[0][i] = r->in[0][i] + r->in[1][i];
     }
     normalize(r, r->out[0], 2, r->out[1]);
+}
+
+static const float usual = 1e-5F, large = 0.1F;
+
+/* Of operands x, weight and bias; an operator without the last takes those before it. */
+static const charl_op_sample samples[] = {
+    {.in = {CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)},
+     .attr = &large,
+     .lo = -1,
+     .hi = 1,
+     .terms = 16},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_R(F32, 37)},
+     .n_in = 2,
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 37},
+    {.in = {CHARL_R(F32, 5, 300)}, .n_in = 1, .attr = &usual, .lo = -1, .hi = 1, .terms = 300},
+    {.in = {CHARL_R(F32, 3, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)},
+     .attr = &large,
+     .lo = -1,
+     .hi = 1,
+     .terms = 2},
+    {.in = {CHARL_R(F32, 768), CHARL_R(F32, 768), CHARL_R(F32, 768)},
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 768},
+};
+
+static const charl_op_sample samples_add[] = {
+    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_R(F32, 5)},
+     .attr = &large,
+     .lo = -1,
+     .hi = 1,
+     .terms = 16},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37), CHARL_R(F32, 37)},
+     .n_in = 3,
+     .attr = &large,
+     .lo = -1,
+     .hi = 1,
+     .terms = 37},
+    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300), CHARL_R(F32, 300), CHARL_R(F32, 300)},
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 300},
+    {.in = {CHARL_R(F32, 3, 1), CHARL_R(F32, 3, 1), CHARL_R(F32, 1), CHARL_R(F32, 1)},
+     .attr = &large,
+     .lo = -1,
+     .hi = 1,
+     .terms = 2},
+};
+
+#define NORM(word)                                                                                 \
+    .name = (word), .attr_size = sizeof(float), .half = CHARL_HALF(0), .infer = infer,             \
+    .enqueue = enqueue, .backward = charl__row_norm_backward, .reference = reference,              \
+    .onnx = charl__row_norm_onnx, CHARL_SAMPLES(samples)
+
+#define ADD_NORM(word)                                                                             \
+    .name = (word), .attr_size = sizeof(float), .in_place = true,                                  \
+    .half = CHARL_HALF(0) | CHARL_HALF(1), .infer = infer_add, .enqueue = enqueue_add,             \
+    .backward = charl__row_norm_add_backward, .reference = reference_add,                          \
+    .onnx = charl__row_norm_add_onnx, CHARL_SAMPLES(samples_add)
+
+const charl_op charl_op_layer_norm = {
+    NORM("layer_norm"),
+    .formula = "out = (x - mean) / sqrt(var + eps) * weight + bias, over the last axis",
+    .row = &charl__row_norm_layer,
+    .n_in = 3,
+    .n_optional = 2,
+};
+
+const charl_op charl_op_rms_norm = {
+    NORM("rms_norm"),
+    .formula = "out = x / sqrt(mean(x^2) + eps) * weight, over the last axis",
+    .row = &charl__row_norm_rms,
+    .n_in = 2,
+    .n_optional = 1,
+};
+
+const charl_op charl_op_add_layer_norm = {
+    ADD_NORM("add_layer_norm"),
+    .formula = "out0 = a + b, out1 = layer_norm(out0)",
+    .row = &charl__row_norm_layer,
+    .n_in = 4,
+    .n_optional = 1,
+};
+
+const charl_op charl_op_add_rms_norm = {
+    ADD_NORM("add_rms_norm"),
+    .formula = "out0 = a + b, out1 = rms_norm(out0)",
+    .row = &charl__row_norm_rms,
+    .n_in = 3,
+};
+
+charl_var *charl_layer_norm(charl_graph *g, charl_var *x, charl_var *weight, charl_var *bias,
+                            float eps)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    charl__apply(g, &charl_op_layer_norm, &eps, (charl_var *[]){x, weight, weight ? bias : NULL}, 3,
+                 out);
+    return bias && !weight ? charl_add(g, out[0], bias) : out[0];
+}
+
+charl_var *charl_rms_norm(charl_graph *g, charl_var *x, charl_var *weight, float eps)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    charl__apply(g, &charl_op_rms_norm, &eps, (charl_var *[]){x, weight}, 2, out);
+    return out[0];
+}
+
+charl_var *charl_add_layer_norm(charl_graph *g, charl_var *a, charl_var *b,
+                                const charl_layer_norm_args *args, charl_var **sum)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    charl__apply(g, &charl_op_add_layer_norm, &args->eps,
+                 (charl_var *[]){a, b, args->weight, args->bias}, 4, out);
+    *sum = out[0];
+    return out[1];
+}
+
+charl_var *charl_add_rms_norm(charl_graph *g, charl_var *a, charl_var *b, charl_var *weight,
+                              float eps, charl_var **sum)
+{
+    charl_var *out[CHARL_OP_MAX_OUT];
+
+    charl__apply(g, &charl_op_add_rms_norm, &eps, (charl_var *[]){a, b, weight}, 3, out);
+    *sum = out[0];
+    return out[1];
 }

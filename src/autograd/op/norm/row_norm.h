@@ -1,49 +1,35 @@
 #ifndef CHARL_AUTOGRAD_OP_NORM_ROW_NORM_H
 #define CHARL_AUTOGRAD_OP_NORM_ROW_NORM_H
-/** layer_norm and rms_norm over the last axis: shape rules, launches, gradients and references of
- * both (kernels/norm/row_norm.cl). The operators differ in their attribute and in whether they have
- * a bias.
+/** layer_norm and rms_norm over the last axis (kernels/norm/row_norm.cl), with these operators each:
  *
- *      norm    (x[, weight[, bias]])                -> h
- *      add     (a, b, weight[, bias])               -> a + b, h of that sum
- *      grad    (gout, x[, weight[, extra]])         -> gradient of x, plus extra
- *      wgrad   (gout, x)                            -> gradients of weight [C] and, layer_norm,
- * bias [C]
- *      grads   (gout, x, weight[, extra])           -> what grad and wgrad give, the same bits: one
- * pass over the rows where a device has work-groups and rows of so many elements suit them
+ *      norm    (x[, weight[, bias]])         -> h
+ *      add     (a, b, weight[, bias])        -> a + b, h of that sum
+ *      grad    (gout, x[, weight[, extra]])  -> gradient of x, plus extra
+ *      wgrad   (gout, x)                     -> gradients of weight [C] and of bias [C]
+ *      grads   (gout, x, weight[, extra])    -> what grad and wgrad give, the same bits: in one pass over the rows where a device has
+ *                                               work-groups and rows of so many elements suit them
  *
- * The gradients compute a row's mean and deviation again: that costs a read of x, and saves two
- * outputs that would live until the backward pass.
+ * rms_norm does not subtract the mean and has no bias. The gradients compute a row's mean and deviation again: that costs a read of x, and
+ * saves two outputs that would live until the backward pass.
  */
 #include "autograd/launch/rows.h"
 
-/** Attribute of all of them. */
-typedef struct charl_row_norm {
-    float eps;
-    bool centred; /* layer_norm */
-} charl_row_norm;
+/** What tells the operators of layer_norm from those of rms_norm. The attribute of all is eps, a float. */
+typedef struct charl__row_norm {
+    bool centred; /* layer_norm: less the mean, and with a bias */
+    const charl_op *grad, *wgrad, *grads;
+} charl__row_norm;
 
-charl_status charl__row_norm_infer(charl_infer *inf) CHARL_MUST_CHECK;
-charl_status charl__row_norm_enqueue(const charl_enqueue *e) CHARL_MUST_CHECK;
+extern const charl__row_norm charl__row_norm_layer, charl__row_norm_rms;
+
+static inline const charl__row_norm *charl__row_norm_of(const charl_op *op)
+{
+    return op->row;
+}
+
+/* Of row_norm_grad.c. */
 void charl__row_norm_backward(const charl_backward *b);
-void charl__row_norm_reference(const charl_reference *r);
-
-charl_status charl__row_norm_add_infer(charl_infer *inf) CHARL_MUST_CHECK;
-charl_status charl__row_norm_add_enqueue(const charl_enqueue *e) CHARL_MUST_CHECK;
 void charl__row_norm_add_backward(const charl_backward *b);
-void charl__row_norm_add_reference(const charl_reference *r);
-
-charl_status charl__row_norm_grad_infer(charl_infer *inf) CHARL_MUST_CHECK;
-charl_status charl__row_norm_grad_enqueue(const charl_enqueue *e) CHARL_MUST_CHECK;
-void charl__row_norm_grad_reference(const charl_reference *r);
-
-charl_status charl__row_norm_wgrad_infer(charl_infer *inf) CHARL_MUST_CHECK;
-charl_status charl__row_norm_wgrad_enqueue(const charl_enqueue *e) CHARL_MUST_CHECK;
-void charl__row_norm_wgrad_reference(const charl_reference *r);
-
-charl_status charl__row_norm_grads_infer(charl_infer *inf) CHARL_MUST_CHECK;
-charl_status charl__row_norm_grads_enqueue(const charl_enqueue *e) CHARL_MUST_CHECK;
-void charl__row_norm_grads_reference(const charl_reference *r);
 
 /* Of row_norm.c, for row_norm_grad.c. */
 int64_t charl__row_norm_length(const charl_shape *s);
@@ -65,8 +51,8 @@ charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
 charl_status charl__row_norm_launch(const charl_enqueue *e, const char *entry,
                                     const charl_tensor *x, const char *defines,
                                     charl_launch *l) CHARL_MUST_CHECK;
-/** Mean, 0 for rms_norm, and 1 / deviation of a row, for references. */
-void charl__row_norm_statistics(const charl_row_norm *t, const double *x, int64_t n, double *mean,
+/** Mean, 0 for rms_norm, and 1 / deviation of a row x of n elements. */
+void charl__row_norm_statistics(const charl_reference *r, const double *x, int64_t n, double *mean,
                                 double *invstd);
 
 struct charl_onnx_node;

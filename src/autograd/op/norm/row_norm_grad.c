@@ -23,20 +23,17 @@ typedef struct wanted {
 
 static charl_var *append(const charl_backward *b, const wanted *w)
 {
-    const charl_row_norm *t = b->attr;
+    const charl__row_norm *t = charl__row_norm_of(b->op);
     charl_var *weight = b->n_in > w->first ? b->in[w->first] : NULL;
     charl_var *in[] = {w->gout, w->x, weight, w->extra}, *out[CHARL_OP_MAX_OUT + 1] = {NULL};
     charl_var **sums = out + 1;
 
     if (w->of_x && w->of_affine) {
-        charl__apply(b->g, t->centred ? &charl_op_layer_norm_grads : &charl_op_rms_norm_grads, t,
-                     in, 4, out);
+        charl__apply(b->g, t->grads, b->attr, in, 4, out);
     } else if (w->of_x) {
-        charl__apply(b->g, t->centred ? &charl_op_layer_norm_grad : &charl_op_rms_norm_grad, t, in,
-                     4, out);
+        charl__apply(b->g, t->grad, b->attr, in, 4, out);
     } else if (w->of_affine) {
-        charl__apply(b->g, t->centred ? &charl_op_layer_norm_wgrad : &charl_op_rms_norm_wgrad, t,
-                     in, 2, sums);
+        charl__apply(b->g, t->wgrad, b->attr, in, 2, sums);
     }
     for (int i = w->first; i < b->n_in; i++) {
         if (b->needed[i]) {
@@ -90,7 +87,7 @@ void charl__row_norm_add_backward(const charl_backward *b)
     b->gin[0] = b->gin[1] = through;
 }
 
-charl_status charl__row_norm_grad_infer(charl_infer *inf)
+static charl_status infer_grad(charl_infer *inf)
 {
     CHARL_TRY(charl__row_norm_check(inf, 1, 2, 3));
     inf->out[0] = inf->in[1];
@@ -113,7 +110,7 @@ static charl_launch grad_launch(const charl_enqueue *e, char *defines, size_t by
     return l;
 }
 
-charl_status charl__row_norm_grad_enqueue(const charl_enqueue *e)
+static charl_status enqueue_grad(const charl_enqueue *e)
 {
     char defines[64];
     charl_launch l = grad_launch(e, defines, sizeof defines);
@@ -122,9 +119,9 @@ charl_status charl__row_norm_grad_enqueue(const charl_enqueue *e)
 }
 
 /* Outputs that are sums over rows: layer_norm has a bias. */
-static int sums_of(const void *attr)
+static int sums_of(const charl_op *op)
 {
-    return ((const charl_row_norm *)attr)->centred ? 2 : 1;
+    return charl__row_norm_of(op)->centred ? 2 : 1;
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -142,13 +139,13 @@ typedef struct sums_plan {
     int64_t of_rows, end;
 } sums_plan;
 
-static sums_plan plan_sums(const charl_shape *x, const void *attr, int64_t slices)
+static sums_plan plan_sums(const charl_shape *x, const charl_op *op, int64_t slices)
 {
     const int64_t rows = charl__row_norm_count(x);
     sums_plan p = {.slices = slices,
                    .height = rows / slices,
                    .n = charl__row_norm_length(x),
-                   .sums = sums_of(attr)};
+                   .sums = sums_of(op)};
 
     p.block = p.height > BLOCK * MOST_BLOCKS ? ceil_div(p.height, MOST_BLOCKS) : BLOCK;
     p.blocks = p.height > p.block ? ceil_div(p.height, p.block) : 1;
@@ -163,26 +160,26 @@ static void infer_sums(charl_infer *inf, int k)
     const charl_type *x = &inf->in[1];
     const bool partial = x->batch == CHARL_BATCHED;
 
-    inf->n_out = k + sums_of(inf->attr);
+    inf->n_out = k + sums_of(inf->op);
     for (int i = k; i < inf->n_out; i++) {
         inf->out[i] = (charl_type){CHARL_F32,
                                    {1, {charl__row_norm_length(&x->shape)}},
                                    partial ? CHARL_PARTIAL : CHARL_REPLICATED};
     }
     inf->workspace =
-        plan_sums(&x->shape, inf->attr, partial ? inf->n_slices : 1).end * (int64_t)sizeof(float);
+        plan_sums(&x->shape, inf->op, partial ? inf->n_slices : 1).end * (int64_t)sizeof(float);
 }
 
-charl_status charl__row_norm_wgrad_infer(charl_infer *inf)
+static charl_status infer_wgrad(charl_infer *inf)
 {
     CHARL_TRY(charl__row_norm_check(inf, 1, 2, 2));
     infer_sums(inf, 0);
     return CHARL_OK;
 }
 
-charl_status charl__row_norm_grads_infer(charl_infer *inf)
+static charl_status infer_grads(charl_infer *inf)
 {
-    CHARL_TRY(charl__row_norm_grad_infer(inf));
+    CHARL_TRY(infer_grad(inf));
     infer_sums(inf, 1);
     return CHARL_OK;
 }
@@ -190,7 +187,7 @@ charl_status charl__row_norm_grads_infer(charl_infer *inf)
 /* How the sums of outputs k and after are formed. */
 static sums_plan plan_outputs(const charl_enqueue *e, int k)
 {
-    return plan_sums(&e->in[1]->shape, e->attr, charl__is_partial(e, k) ? e->slices->count : 1);
+    return plan_sums(&e->in[1]->shape, e->op, charl__is_partial(e, k) ? e->slices->count : 1);
 }
 
 /* Outputs k and after from the sums of blocks. */
@@ -235,7 +232,7 @@ static charl_status sum_blocks(const charl_enqueue *e, const sums_plan *p)
     return CHARL_OK;
 }
 
-charl_status charl__row_norm_wgrad_enqueue(const charl_enqueue *e)
+static charl_status enqueue_wgrad(const charl_enqueue *e)
 {
     const sums_plan p = plan_outputs(e, 0);
 
@@ -268,7 +265,6 @@ static bool takes_one_pass(const charl_enqueue *e)
 
 static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
 {
-    const charl_row_norm *t = e->attr;
     char defines[96];
     charl_launch l = grad_launch(e, defines, sizeof defines);
     const int width = charl__row_norm_width(e->dev, p->n, e->in[1]->dtype);
@@ -287,30 +283,29 @@ static charl_status launch_one_pass(const charl_enqueue *e, const sums_plan *p)
     charl__launch_add(&l, charl__i64(p->slices));
     charl__launch_add(&l, charl__i64(p->height));
     charl__launch_add(&l, charl__i64(p->n));
-    charl__launch_add(&l, charl__f32(t->eps));
+    charl__launch_add(&l, charl__f32(*(const float *)e->attr));
     l.global[0] = (size_t)(ceil_div(p->slices * p->blocks, per_group) * GROUP);
     l.local[0] = GROUP;
     CHARL_TRY(charl__launch(e->dev, &l));
     return CHARL_OK;
 }
 
-charl_status charl__row_norm_grads_enqueue(const charl_enqueue *e)
+static charl_status enqueue_grads(const charl_enqueue *e)
 {
     const sums_plan p = plan_outputs(e, 1);
 
     if (takes_one_pass(e)) {
         CHARL_TRY(launch_one_pass(e, &p));
     } else {
-        CHARL_TRY(charl__row_norm_grad_enqueue(e));
+        CHARL_TRY(enqueue_grad(e));
         CHARL_TRY(sum_blocks(e, &p));
     }
     CHARL_TRY(add_blocks(e, &p, 1));
     return CHARL_OK;
 }
 
-void charl__row_norm_grad_reference(const charl_reference *r)
+static void reference_grad(const charl_reference *r)
 {
-    const charl_row_norm *t = r->attr;
     const int64_t n = charl__row_norm_length(&r->in_type[1].shape),
                   rows = charl__row_norm_count(&r->in_type[1].shape);
 
@@ -318,11 +313,11 @@ void charl__row_norm_grad_reference(const charl_reference *r)
         const double *g = r->in[0] + i * n, *x = r->in[1] + i * n;
         double mean, invstd, s0 = 0, s1 = 0;
 
-        charl__row_norm_statistics(t, x, n, &mean, &invstd);
+        charl__row_norm_statistics(r, x, n, &mean, &invstd);
         for (int64_t j = 0; j < n; j++) {
             const double u = g[j] * (r->n_in > 2 ? r->in[2][j] : 1);
 
-            s0 += t->centred ? u / (double)n : 0;
+            s0 += charl__row_norm_of(r->op)->centred ? u / (double)n : 0;
             s1 += u * (x[j] - mean) * invstd / (double)n;
         }
         for (int64_t j = 0; j < n; j++) {
@@ -334,34 +329,165 @@ void charl__row_norm_grad_reference(const charl_reference *r)
     }
 }
 
-void charl__row_norm_wgrad_reference(const charl_reference *r)
+static void reference_wgrad(const charl_reference *r)
 {
     const int64_t n = charl__row_norm_length(&r->in_type[1].shape),
                   rows = charl__row_norm_count(&r->in_type[1].shape);
 
     for (int64_t j = 0; j < n; j++) {
-        for (int k = 0; k < sums_of(r->attr); k++) {
+        for (int k = 0; k < sums_of(r->op); k++) {
             r->out[k][j] = 0;
         }
     }
     for (int64_t i = 0; i < rows; i++) {
         double mean, invstd;
 
-        charl__row_norm_statistics(r->attr, r->in[1] + i * n, n, &mean, &invstd);
+        charl__row_norm_statistics(r, r->in[1] + i * n, n, &mean, &invstd);
         for (int64_t j = 0; j < n; j++) {
             r->out[0][j] += r->in[0][i * n + j] * (r->in[1][i * n + j] - mean) * invstd;
-            if (sums_of(r->attr) > 1) {
+            if (sums_of(r->op) > 1) {
                 r->out[1][j] += r->in[0][i * n + j];
             }
         }
     }
 }
 
-void charl__row_norm_grads_reference(const charl_reference *r)
+static void reference_grads(const charl_reference *r)
 {
     const charl_reference sums = {
-        .attr = r->attr, .in = r->in, .in_type = r->in_type, .out = r->out + 1};
+        .op = r->op, .attr = r->attr, .in = r->in, .in_type = r->in_type, .out = r->out + 1};
 
-    charl__row_norm_grad_reference(r);
-    charl__row_norm_wgrad_reference(&sums);
+    reference_grad(r);
+    reference_wgrad(&sums);
 }
+
+static const float usual = 1e-5F, large = 0.1F;
+
+static const charl_op_sample samples_grad[] = {
+    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_B(F32, 16, 5)},
+     .attr = &large,
+     .lo = -1,
+     .hi = 1,
+     .terms = 16},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)},
+     .n_in = 2,
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 37},
+    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300), CHARL_R(F32, 300)},
+     .n_in = 3,
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 300},
+    {.in = {CHARL_R(F32, 3, 1), CHARL_R(F32, 3, 1), CHARL_R(F32, 1)},
+     .n_in = 3,
+     .attr = &large,
+     .lo = -1,
+     .hi = 1,
+     .terms = 2},
+};
+
+static const charl_op_sample samples_wgrad[] = {
+    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5)},
+     .attr = &large,
+     .lo = -1,
+     .hi = 1,
+     .terms = 16},
+    {.in = {CHARL_B(F32, 8, 3, 37), CHARL_B(F32, 8, 3, 37)},
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 37},
+    {.in = {CHARL_R(F32, 5, 300), CHARL_R(F32, 5, 300)},
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 300}, /* Blocks of 64 rows: whole ones and a ragged one, per slice; of more than
+                       256 of them taller ones. */
+    {.in = {CHARL_B(F32, 8, 135, 37), CHARL_B(F32, 8, 135, 37)},
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 1080},
+    {.in = {CHARL_R(F32, 16449, 2), CHARL_R(F32, 16449, 2)},
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 16449},
+    {.in = {CHARL_R(F32, 0, 4), CHARL_R(F32, 0, 4)}, .attr = &usual, .lo = -1, .hi = 1},
+    {.in = {CHARL_R(F32, 1, 1), CHARL_R(F32, 1, 1)}, .attr = &usual, .lo = -1, .hi = 1, .terms = 2},
+};
+
+static const charl_op_sample samples_grads[] = {
+    {.in = {CHARL_B(F32, 16, 5), CHARL_B(F32, 16, 5), CHARL_R(F32, 5), CHARL_B(F32, 16, 5)},
+     .attr = &large,
+     .lo = -1,
+     .hi = 1,
+     .terms = 16}, /* In one pass where a device has groups: slices of a whole block of rows and a
+                      ragged one. */
+    {.in = {CHARL_B(F32, 8, 67, 520), CHARL_B(F32, 8, 67, 520), CHARL_R(F32, 520)},
+     .n_in = 3,
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 536},
+    {.in = {CHARL_R(F32, 5, 16), CHARL_R(F32, 5, 16), CHARL_R(F32, 16), CHARL_R(F32, 5, 16)},
+     .attr = &usual,
+     .lo = -1,
+     .hi = 1,
+     .terms = 16},
+};
+
+#define GRAD(word)                                                                                 \
+    .name = (word), .n_in = 4, .n_optional = 2, .attr_size = sizeof(float),                        \
+    .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(3), .infer = infer_grad,                    \
+    .enqueue = enqueue_grad, .reference = reference_grad, CHARL_SAMPLES(samples_grad)
+
+#define WGRAD(word)                                                                                \
+    .name = (word), .n_in = 2, .attr_size = sizeof(float), .half = CHARL_HALF(0) | CHARL_HALF(1),  \
+    .infer = infer_wgrad, .enqueue = enqueue_wgrad, .reference = reference_wgrad,                  \
+    CHARL_SAMPLES(samples_wgrad)
+
+#define GRADS(word)                                                                                \
+    .name = (word), .n_in = 4, .n_optional = 1, .attr_size = sizeof(float),                        \
+    .half = CHARL_HALF(0) | CHARL_HALF(1) | CHARL_HALF(3), .infer = infer_grads,                   \
+    .enqueue = enqueue_grads, .reference = reference_grads, CHARL_SAMPLES(samples_grads)
+
+const charl_op charl_op_layer_norm_grad = {
+    GRAD("layer_norm_grad"),
+    .formula = "out = invstd * (u - mean(u) - h * mean(u * h)) + extra, u = gout * weight, h = (x "
+               "- mean) * invstd",
+    .row = &charl__row_norm_layer,
+};
+
+const charl_op charl_op_rms_norm_grad = {
+    GRAD("rms_norm_grad"),
+    .formula = "out = invstd * (u - h * mean(u * h)) + extra, u = gout * weight, h = x * invstd",
+    .row = &charl__row_norm_rms,
+};
+
+const charl_op charl_op_layer_norm_wgrad = {
+    WGRAD("layer_norm_wgrad"),
+    .formula = "out0 = sum over rows of gout * h, out1 = sum of gout, h = (x - mean) * invstd",
+    .row = &charl__row_norm_layer,
+};
+
+const charl_op charl_op_rms_norm_wgrad = {
+    WGRAD("rms_norm_wgrad"),
+    .formula = "out = sum over rows of gout * h, h = x * invstd",
+    .row = &charl__row_norm_rms,
+};
+
+const charl_op charl_op_layer_norm_grads = {
+    GRADS("layer_norm_grads"),
+    .formula = "out0 = layer_norm_grad, out1, out2 = layer_norm_wgrad",
+    .row = &charl__row_norm_layer,
+};
+
+const charl_op charl_op_rms_norm_grads = {
+    GRADS("rms_norm_grads"),
+    .formula = "out0 = rms_norm_grad, out1 = rms_norm_wgrad",
+    .row = &charl__row_norm_rms,
+};
