@@ -188,7 +188,7 @@ static charl_var *build_metrics(const charl_config *config, charl_graph *g, char
 
 /* With mixup the loss is that of a mixture: of two losses of classes, or to mixed targets. */
 static charl_var *mixed_loss_rows(const charl_config *config, charl_graph *g, charl_var *out,
-                                  const charl__feed_vars *in)
+                                  const charl__device_loader_vars *in)
 {
     if (!in->share) {
         return loss_rows(config, g, out, in->y);
@@ -233,15 +233,15 @@ static charl_var *scaled_seed(charl_graph *g, charl_steps *steps)
 }
 
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
-                       charl__feed *feed, charl_steps *steps, charl__task *task)
+                       charl__device_loader *feed, charl_steps *steps, charl__task *task)
 {
     charl_graph *g = task->g;
     charl_var *out, *rows, *loss;
-    charl__feed_vars in;
+    charl__device_loader_vars in;
 
     charl__graph_set_steps(g, steps);
     charl_graph_set_precision(g, charl__task_precision(config));
-    charl__feed_attach(feed, g, task->first, task->rows, &in);
+    charl__device_loader_attach(feed, g, task->first, task->rows, &in);
     out = charl_model_build(model, g, params, activations(g, in.x));
     check_output(config, g, out, in.y, task->classes);
     charl_graph_scope_begin(g, "loss");

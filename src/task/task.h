@@ -4,7 +4,7 @@
  * evaluating it. */
 #include "charl/config.h"
 #include "charl/nn.h"
-#include "task/feed.h"
+#include "task/device_loader.h"
 
 /** How the configuration has its data file opened; strings are the configuration's. */
 charl_dataset_options charl__task_dataset_options(const charl_config *c);
@@ -46,7 +46,7 @@ typedef struct charl__task {
  * and classes set; for training also the gradients, seeded by the step record's loss_seed. The
  * first error is the graph's. */
 void charl__task_build(const charl_config *config, const charl_model *model, charl_params *params,
-                       charl__feed *feed, charl_steps *steps, charl__task *task);
+                       charl__device_loader *feed, charl_steps *steps, charl__task *task);
 /** The gradient of a sample's loss: 1 / samples in the global batch. */
 float charl__task_loss_seed(const charl_config *config);
 

@@ -19,7 +19,7 @@
 #include "base/env.h"
 #include "base/fault.h"
 #include "train/apportion.h"
-#include "train/part.h"
+#include "train/replica.h"
 
 enum {
     FIRST = 2,   /* steps that warm caches up */
@@ -95,7 +95,7 @@ charl_status charl__balance_begin(charl__trainer *t)
     if (is_measured(b) || b->slowness > 1.0) {
         CHARL_TRY(wait_computed(t));
         b->begin_s = charl__clock_s();
-        b->waited_s = charl__sync_waited_s(t->sync);
+        b->waited_s = charl__grad_reducer_waited_s(t->reducer);
     }
     return CHARL_OK;
 }
@@ -107,7 +107,8 @@ charl_status charl__balance_end(charl__trainer *t)
 
     if (is_measured(b) || b->slowness > 1.0) {
         CHARL_TRY(wait_computed(t));
-        busy = charl__clock_s() - b->begin_s - (charl__sync_waited_s(t->sync) - b->waited_s);
+        busy = charl__clock_s() - b->begin_s -
+               (charl__grad_reducer_waited_s(t->reducer) - b->waited_s);
         charl__sleep_s((b->slowness - 1.0) * busy);
         if (is_measured(b)) {
             b->sample[b->n++] = fmax(b->slowness * busy, 1e-9);
@@ -149,7 +150,7 @@ static charl_status exchange(charl__trainer *t, const int *count)
         first += count[r];
     }
     charl_comm_timeout_set(t->comm, t->config->dist.stage_timeout_s);
-    st = charl__part_exchange(t, first, count[rank]);
+    st = charl__replica_exchange(t, first, count[rank]);
     if (st != CHARL_OK && t->agreed) {
         charl__error_prefix("step %" PRId64 ", division of the batch: ", t->step);
     }

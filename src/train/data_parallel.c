@@ -3,13 +3,13 @@
 
 #include "autograd/graph.h"
 #include "base/alloc.h"
-#include "train/sync.h"
+#include "train/grad_reducer.h"
 
 struct charl_data_parallel {
     charl_comm *comm;     /* borrowed */
     charl_params *params; /* borrowed */
     charl_slices slices;
-    charl__sync *sync; /* NULL: one rank */
+    charl__grad_reducer *reducer; /* NULL: one rank */
 };
 
 static const double DEFAULT_BUCKET_MB = 25;
@@ -19,13 +19,13 @@ static int64_t bucket_elements(const charl_params *params,
 {
     const double mb = options && options->bucket_mb > 0 ? options->bucket_mb : DEFAULT_BUCKET_MB;
 
-    return charl__sync_bucket(params, mb);
+    return charl__grad_reducer_bucket(params, mb);
 }
 
 static charl_status compile(charl_data_parallel *dp, charl_graph *g)
 {
-    if (dp->sync) {
-        charl__graph_on_collective(g, charl__sync_collective, dp->sync);
+    if (dp->reducer) {
+        charl__graph_on_collective(g, charl__grad_reducer_collective, dp->reducer);
     }
     CHARL_TRY(charl_graph_compile(g));
     CHARL_TRY(charl_graph_warm_up(g)); /* no rank compiles kernels while others wait in a sum */
@@ -49,12 +49,13 @@ charl_status charl_data_parallel_create(charl_comm *comm, const charl_slices *mi
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
     *dp = (charl_data_parallel){.comm = comm, .params = params, .slices = *mine};
-    CHARL_TRY_CLEANUP(charl__sync_create(comm, &wanted, mine, params, &dp->sync));
-    if (dp->sync) {
-        charl__graph_on_ready(g, charl__sync_ready, dp->sync, bucket_elements(params, options));
+    CHARL_TRY_CLEANUP(charl__grad_reducer_create(comm, &wanted, mine, params, &dp->reducer));
+    if (dp->reducer) {
+        charl__graph_on_ready(g, charl__grad_reducer_ready, dp->reducer,
+                              bucket_elements(params, options));
     }
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, compile(dp, g)));
-    CHARL_TRY_CLEANUP(charl__sync_check(dp->sync, g));
+    CHARL_TRY_CLEANUP(charl__grad_reducer_check(dp->reducer, g));
     *out = dp;
     dp = NULL;
 cleanup:
@@ -69,14 +70,14 @@ charl_status charl_data_parallel_compile(charl_data_parallel *dp, charl_graph *g
 
 charl_status charl_data_parallel_reduce(charl_data_parallel *dp)
 {
-    CHARL_TRY(charl__sync_begin(dp->sync));
-    CHARL_TRY(charl__sync_finish(dp->sync));
+    CHARL_TRY(charl__grad_reducer_begin(dp->reducer));
+    CHARL_TRY(charl__grad_reducer_finish(dp->reducer));
     return CHARL_OK;
 }
 
 const char *charl_data_parallel_algorithm(const charl_data_parallel *dp)
 {
-    return charl__sync_name(dp->sync);
+    return charl__grad_reducer_name(dp->reducer);
 }
 
 void charl_data_parallel_destroy(charl_data_parallel *dp)
@@ -84,9 +85,9 @@ void charl_data_parallel_destroy(charl_data_parallel *dp)
     if (!dp) {
         return;
     }
-    if (dp->sync) {
+    if (dp->reducer) {
         charl__params_free_gradients(dp->params); /* they lie in its memory */
-        charl__sync_destroy(dp->sync);
+        charl__grad_reducer_destroy(dp->reducer);
     }
     charl_free(dp);
 }

@@ -16,7 +16,7 @@ static charl_status read_metrics(charl__trainer *t, float *lanes, int n, float *
     charl_tensor *v = charl_var_get_tensor(t->eval.metrics);
 
     CHARL_TRY(charl_tensor_read(v, lanes, (size_t)(n * t->slices.n_lanes) * sizeof *lanes));
-    CHARL_TRY(charl__sync_sum(t->sync, lanes, n, out));
+    CHARL_TRY(charl__grad_reducer_sum(t->reducer, lanes, n, out));
     return CHARL_OK;
 }
 
@@ -25,9 +25,9 @@ charl_status charl__trainer_run_eval(charl__trainer *t)
     const charl_step idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_TRY(charl__steps_push(t->steps, &idle));
-    CHARL_TRY(charl__feed_next(t->eval_feed));
+    CHARL_TRY(charl__device_loader_next(t->eval_loader));
     CHARL_TRY(charl_graph_run(t->eval.g));
-    CHARL_TRY(charl__feed_used(t->eval_feed));
+    CHARL_TRY(charl__device_loader_used(t->eval_loader));
     return CHARL_OK;
 }
 
@@ -38,7 +38,8 @@ static bool is_regression(const charl_config *config)
 
 charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches, charl_val_row *out)
 {
-    const int64_t n = charl__feed_rows(t->eval_feed), batch = t->config->train.batch_size;
+    const int64_t n = charl__device_loader_rows(t->eval_loader),
+                  batch = t->config->train.batch_size;
     const int count = (int)charl_var_get_type(t->eval.metrics).shape.dim[0];
     int64_t batches = (n + batch - 1) / batch;
     double sum[CHARL__METRIC_COUNT] = {0};
@@ -51,7 +52,7 @@ charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches, cha
                            .top5 = (double)NAN};
     batches = max_batches > 0 && max_batches < batches ? max_batches : batches;
     CHARL_TRY(charl__phase_enter(t->comm, t->step, CHARL__PHASE_EVALUATION, t->params));
-    CHARL_TRY(charl__feed_seek(t->eval_feed, 0));
+    CHARL_TRY(charl__device_loader_seek(t->eval_loader, 0));
     for (int64_t b = 0; b < batches; b++) {
         charl__phase_mark(t->comm, t->step, CHARL__PHASE_EVALUATION);
         CHARL_TRY(charl__trainer_run_eval(t));

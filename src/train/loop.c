@@ -15,11 +15,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
-#include "train/shard.h"
+#include "train/optimizer_shard.h"
 #include "config/interval.h"
-#include "train/logged.h"
-#include "train/meter.h"
-#include "train/tally.h"
+#include "train/metrics_async.h"
+#include "train/throughput.h"
+#include "train/step_counters.h"
 #include "train/trainer.h"
 
 /* What all ranks do before the next step. */
@@ -64,10 +64,10 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
     local_requests(t, &v[0], &v[1]);
     v[2] = mine != CHARL_OK;
     v[3] = t->nonfinite.found;
-    if (mine != CHARL_OK && t->sync) {
+    if (mine != CHARL_OK && t->reducer) {
         charl__error_prefix("step %" PRId64 ", data: ", t->step + 1);
     }
-    CHARL_TRY(charl__sync_control(t->sync, v, 4));
+    CHARL_TRY(charl__grad_reducer_control(t->reducer, v, 4));
     if (v[2] > 0.0F) {
         CHARL_TRY(charl__trainer_agree(t, mine));
     }
@@ -95,14 +95,14 @@ static charl_status push_record(charl__trainer *t)
 static charl_status run_graphs(charl__trainer *t)
 {
     CHARL_TRY(charl_graph_run(t->train.g));
-    for (int i = 0; t->passes && i < charl__passes_count(t->passes); i++) {
+    for (int i = 0; t->accum && i < charl__grad_accum_count(t->accum); i++) {
         if (i > 0) {
             CHARL_TRY(charl_graph_run(t->more[i - 1].g));
         }
-        CHARL_TRY(charl__passes_fold(t->passes, i));
+        CHARL_TRY(charl__grad_accum_fold(t->accum, i));
     }
-    if (t->passes && t->sync) {
-        CHARL_TRY(charl__sync_ready_all(t->sync));
+    if (t->accum && t->reducer) {
+        CHARL_TRY(charl__grad_reducer_ready_all(t->reducer));
     }
     return CHARL_OK;
 }
@@ -121,7 +121,7 @@ static charl_status enter(charl__trainer *t, charl__phase phase)
 static charl_status next_batch(charl__trainer *t)
 {
     CHARL_TRY(enter(t, CHARL__PHASE_DATA));
-    CHARL_TRY(charl__feed_next(t->train_feed));
+    CHARL_TRY(charl__device_loader_next(t->train_loader));
     return CHARL_OK;
 }
 
@@ -133,15 +133,15 @@ static charl_status run_step(charl__trainer *t)
     CHARL_TRY(charl__balance_begin(t));
     CHARL_TRY(run_graphs(t));
     CHARL_TRY(charl__balance_end(t));
-    CHARL_TRY(charl__feed_used(t->train_feed));
+    CHARL_TRY(charl__device_loader_used(t->train_loader));
     CHARL_TRY(enter(t, CHARL__PHASE_DEVICE));
-    CHARL_TRY(charl__sync_begin(t->sync));
+    CHARL_TRY(charl__grad_reducer_begin(t->reducer));
     CHARL_TRY(enter(t, CHARL__PHASE_ALLREDUCE));
-    CHARL_TRY(charl__sync_finish(t->sync));
+    CHARL_TRY(charl__grad_reducer_finish(t->reducer));
     CHARL_TRY(enter(t, CHARL__PHASE_OPTIMIZER));
     CHARL_TRY(charl_optimizer_step(t->optimizer, 0.0F)); /* the rate stands in the step record */
     CHARL_TRY(charl__shard_publish(t));
-    CHARL_TRY(charl__mixed_step(t));
+    CHARL_TRY(charl__heterogeneous_step(t));
     t->step++;
     return CHARL_OK;
 }
@@ -199,26 +199,26 @@ static charl_status due_together(charl__trainer *t, charl_interval interval, dou
         *out = due(t, interval, last_s);
         return CHARL_OK;
     }
-    CHARL_TRY(charl__sync_control(t->sync, &v, 1));
+    CHARL_TRY(charl__grad_reducer_control(t->reducer, &v, 1));
     *out = v > 0.0F;
     return CHARL_OK;
 }
 
 /* Save now, in the middle of training. */
-static charl_status save_between(charl__trainer *t, charl__meter *m, bool last)
+static charl_status save_between(charl__trainer *t, charl__throughput *m, bool last)
 {
     CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
-    charl__meter_pause(t, m);
+    charl__throughput_pause(t, m);
     if (t->writes) {
         CHARL_TRY(charl__trainer_save(t, last));
     }
-    charl__meter_go_on(t, m);
+    charl__throughput_resume(t, m);
     return CHARL_OK;
 }
 
 /* Evaluation and checkpoint after a step, where they are due. An interval of 0 is never, but the
  * end always saves. */
-static charl_status after_step(charl__trainer *t, charl__logged *log, charl__meter *m,
+static charl_status after_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m,
                                bool *ordinary)
 {
     const bool last = t->step == t->end_step;
@@ -238,55 +238,56 @@ static charl_status after_step(charl__trainer *t, charl__logged *log, charl__met
         return CHARL_OK;
     }
     *ordinary = false;
-    CHARL_TRY(charl__logged_end(t, log, m));
+    CHARL_TRY(charl__metrics_async_end(t, log, m));
     CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
-    charl__meter_pause(t, m);
+    charl__throughput_pause(t, m);
     if (evaluate) {
         CHARL_TRY(evaluate_now(t, &best));
     }
     if (save || (best && saves) || (charl__trainer_is_over(t) && t->writes)) {
         CHARL_TRY(charl__trainer_save(t, last || charl__trainer_is_over(t)));
     }
-    charl__meter_go_on(t, m);
+    charl__throughput_resume(t, m);
     return CHARL_OK;
 }
 
-static charl_status divide_anew(charl__trainer *t, charl__logged *log, charl__meter *m,
+static charl_status divide_anew(charl__trainer *t, charl__metrics_async *log, charl__throughput *m,
                                 bool *ordinary)
 {
     if (t->step == t->end_step || !charl__balance_is_due(t)) {
         return CHARL_OK;
     }
     *ordinary = false;
-    CHARL_TRY(charl__logged_end(t, log, m));
+    CHARL_TRY(charl__metrics_async_end(t, log, m));
     CHARL_TRY(charl__trainer_check_finite(t)); /* waits for the steps enqueued */
-    charl__meter_pause(t, m);
+    charl__throughput_pause(t, m);
     CHARL_TRY(charl__balance_divide(t));
-    charl__meter_go_on(t, m);
+    charl__throughput_resume(t, m);
     return CHARL_OK;
 }
 
 /* Log the step just run, where it is to be logged, and one before it whose numbers are there.
  * *loss: of the step logged, else NaN. */
-static charl_status log_steps(charl__trainer *t, charl__logged *log, charl__meter *m, double *loss)
+static charl_status log_steps(charl__trainer *t, charl__metrics_async *log, charl__throughput *m,
+                              double *loss)
 {
     const int64_t rows = log->rows;
 
     *loss = (double)NAN;
     if (is_logged(t, t->step)) {
-        CHARL_TRY(charl__logged_end(t, log, m));
+        CHARL_TRY(charl__metrics_async_end(t, log, m));
         *loss = log->rows > rows ? log->row.loss : *loss; /* of a row before: begin() clears it */
-        CHARL_TRY(charl__logged_begin(t, log, m));
+        CHARL_TRY(charl__metrics_async_begin(t, log, m));
     }
-    if (charl__logged_is_due(t, log)) {
-        CHARL_TRY(charl__logged_end(t, log, m));
+    if (charl__metrics_async_is_due(t, log)) {
+        CHARL_TRY(charl__metrics_async_end(t, log, m));
         *loss = log->row.loss;
     }
     return CHARL_OK;
 }
 
 /* All that follows the launches of a step. */
-static charl_status finish_step(charl__trainer *t, charl__logged *log, charl__meter *m,
+static charl_status finish_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m,
                                 bool *ordinary)
 {
     const int64_t rows = log->rows;
@@ -312,28 +313,28 @@ static charl_status finish_step(charl__trainer *t, charl__logged *log, charl__me
 charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
 {
     charl_status st = CHARL_OK;
-    charl__meter m = {0};
-    charl__tally tally = {0};
-    charl__logged log = {0};
+    charl__throughput m = {0};
+    charl__step_counters tally = {0};
+    charl__metrics_async log = {0};
 
-    st = charl__logged_open(t, &log);
+    st = charl__metrics_async_open(t, &log);
     st = st == CHARL_OK ? charl__nonfinite_open(t) : st;
     CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
-    CHARL_TRY_CLEANUP(charl__feed_seek(t->train_feed, t->step));
-    charl__meter_start(t, &m);
+    CHARL_TRY_CLEANUP(charl__device_loader_seek(t->train_loader, t->step));
+    charl__throughput_start(t, &m);
     while (t->step < t->end_step && !charl__trainer_is_over(t)) {
         decision d;
         bool ordinary;
 
-        charl__tally_begin(t, &tally);
+        charl__step_counters_begin(t, &tally);
         st = next_batch(t);
         CHARL_TRY_CLEANUP(decide(t, st, &d));
         if (d.look) {
-            CHARL_TRY_CLEANUP(charl__logged_end(t, &log, &m));
+            CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &log, &m));
             CHARL_TRY_CLEANUP(charl__trainer_check_finite(t));
         }
         if (d.stop || d.save) {
-            CHARL_TRY_CLEANUP(charl__logged_end(t, &log, &m));
+            CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &log, &m));
             CHARL_TRY_CLEANUP(save_between(t, &m, d.stop));
         }
         if (d.stop) {
@@ -342,18 +343,18 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
         }
         CHARL_TRY_CLEANUP(run_step(t));
         CHARL_TRY_CLEANUP(finish_step(t, &log, &m, &ordinary));
-        charl__tally_end(t, &tally, ordinary);
+        charl__step_counters_end(t, &tally, ordinary);
     }
-    CHARL_TRY_CLEANUP(charl__logged_end(t, &log, &m));
+    CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &log, &m));
     CHARL_TRY_CLEANUP(charl__trainer_check_finite(t));
-    charl__tally_report(&tally);
+    charl__step_counters_report(&tally);
     result->loss = log.rows > 0 ? log.row.loss : result->loss;
     if (t->step > m.first_step && m.first_step > 0) {
         result->samples_per_s = (double)((t->step - m.first_step) * t->config->train.batch_size) /
                                 (charl__clock_s() - m.first_s);
     }
 cleanup:
-    charl__logged_close(&log);
+    charl__metrics_async_close(&log);
     charl__nonfinite_close(t);
     return st;
 }

@@ -96,7 +96,7 @@ static charl_status describe_samples(const charl__trainer *t, int64_t step, char
     int used;
 
     CHARL_TRY_CLEANUP(charl_alloc_array(batch, sizeof *rows, &rows));
-    charl__feed_samples(t->train_feed, step - 1, rows);
+    charl__device_loader_samples(t->train_loader, step - 1, rows);
     qsort(rows, (size_t)batch, sizeof *rows, compare);
     used = snprintf(text, size, "%s",
                     t->data.kind == CHARL_DATASET_TOKENS ? "windows from token" : "rows");
@@ -299,7 +299,8 @@ charl_status charl__trainer_check_finite(charl__trainer *t)
     charl_norm_record record;
 
     charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(charl__sync_verify(t->sync)); /* with a deadline; reading waits without one */
+    CHARL_TRY(
+        charl__grad_reducer_verify(t->reducer)); /* with a deadline; reading waits without one */
     CHARL_TRY(charl__optimizer_fetch_norm(t->optimizer, &record));
     CHARL_TRY(charl__nonfinite_judge(t, t->step, &record));
     return CHARL_OK;

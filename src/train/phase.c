@@ -114,7 +114,7 @@ static const struct {
             {"hang", way_hang}, {"spin", way_spin}, {"exit", way_exit},
             {"fail", way_fail}, {"flip", way_flip}, {"nan", way_nan}};
 
-charl_status charl__phase_mishap(const char *word, charl_params *params)
+charl_status charl__phase_fault(const char *word, charl_params *params)
 {
     char point[48];
 
@@ -146,5 +146,5 @@ charl_status charl__phase_enter(charl_comm *c, int64_t step, charl__phase phase,
                                 charl_params *params)
 {
     charl__phase_mark(c, step, phase);
-    return charl__phase_mishap(phases[phase].word, params);
+    return charl__phase_fault(phases[phase].word, params);
 }

@@ -40,6 +40,6 @@ void charl__phase_mark(charl_comm *c, int64_t step, charl__phase phase);
 
 /** What a fault asks for where there is no trainer, as train.WORD.WAY. Local. Errors: as
  * charl__phase_enter. */
-charl_status charl__phase_mishap(const char *word, charl_params *params) CHARL_MUST_CHECK;
+charl_status charl__phase_fault(const char *word, charl_params *params) CHARL_MUST_CHECK;
 
 #endif

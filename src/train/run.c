@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "train/rank_check.h"
-#include "train/shard.h"
+#include "train/optimizer_shard.h"
 #include "train/trainer.h"
 
 /* Elements of the bucket of gradients that is final last. */
@@ -23,31 +23,32 @@ static charl_train_info info_of(const charl__trainer *t)
 {
     const charl_device_memory memory = charl_device_get_memory(t->dev);
     const charl_graph_info g = charl_graph_get_info(t->infers ? t->eval.g : t->train.g);
-    const int times = t->n_passes > 1 ? t->n_passes : 1;
+    const int times = t->accum_steps > 1 ? t->accum_steps : 1;
     const int update = charl__optimizer_launches(t->optimizer);
 
     return (charl_train_info){
         .device = charl_device_get_info(t->dev),
         .rank = charl_comm_rank(t->comm),
         .size = charl_comm_size(t->comm),
-        .allreduce = charl__sync_name(t->sync),
-        .invariant = charl__sync_is_invariant(t->sync),
+        .allreduce = charl__grad_reducer_name(t->reducer),
+        .invariant = charl__grad_reducer_is_invariant(t->reducer),
         .mixed = t->mixed.on,
         .layers = charl_model_get_count(t->model),
         .parameters = charl_params_get_elements(t->params),
         .train_rows = t->data.rows[CHARL_SPLIT_TRAIN],
         .val_rows = t->data.rows[CHARL_SPLIT_VAL],
         .window = t->data.kind == CHARL_DATASET_TOKENS ? t->data.x_shape.dim[0] : 0,
-        .data_on_device = charl__feed_is_on_device(t->infers ? t->eval_feed : t->train_feed),
+        .data_on_device =
+            charl__device_loader_is_on_device(t->infers ? t->eval_loader : t->train_loader),
         .data_note = t->data.note,
         .batch_size = t->config->train.batch_size,
         .local_rows = t->rows,
         .slices = t->slices.total,
         .steps = t->end_step,
-        .passes = t->n_passes,
+        .passes = t->accum_steps,
         .recomputes = t->recomputes,
         .recompute_saves = t->recompute_saves,
-        .flop = g.flop * t->n_passes,
+        .flop = g.flop * t->accum_steps,
         .start_step = t->step,
         .resumed = t->resumed ? t->resumed : "",
         .memory_bytes = memory.peak,

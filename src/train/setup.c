@@ -9,11 +9,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "task/feed_record.h"
+#include "task/loader_record.h"
 #include "config/config_groups.h"
-#include "train/part.h"
+#include "train/replica.h"
 #include "train/rank_check.h"
-#include "train/shard.h"
+#include "train/optimizer_shard.h"
 
 enum { RUN_AHEAD = 4 };
 
@@ -94,7 +94,7 @@ static charl_status open_device(charl__trainer *t)
     CHARL_TRY(charl_device_open(&r, &t->dev));
     CHARL_TRY(charl__steps_create_with(
         t->dev, RUN_AHEAD,
-        t->infers ? 0 : charl__feed_record_bytes(t->rows, t->config->data.augment.mixup > 0),
+        t->infers ? 0 : charl__loader_record_bytes(t->rows, t->config->data.augment.mixup > 0),
         &t->steps));
     if (t->config->train.precision == CHARL_PRECISION_F16) {
         const int64_t fixed = t->config->train.loss_scale;
@@ -114,7 +114,7 @@ static charl_status build(charl__trainer *t)
     CHARL_TRY(charl_params_create(&t->params));
     t->params->reduce_dtype =
         t->config->dist.reduce_dtype == CHARL_REDUCE_BF16 && !t->infers ? CHARL_BF16 : CHARL_F32;
-    CHARL_TRY(charl__part_build(t));
+    CHARL_TRY(charl__replica_build(t));
     CHARL_REQUIRE(t->infers || t->eval.g || t->config->train.early_stopping_patience == 0,
                   CHARL_ERR_CONFIG,
                   "train.early_stopping_patience needs a validation set, %s has none; HINT "
@@ -204,7 +204,7 @@ static charl_status open_alone(charl__trainer *t)
                   charl_comm_size(t->comm));
     CHARL_TRY(charl_slices_block(charl_config_slices(t->config), charl_comm_rank(t->comm),
                                  charl_comm_size(t->comm), &even));
-    CHARL_TRY(charl__part_take(t, even.first, even.count));
+    CHARL_TRY(charl__replica_take(t, even.first, even.count));
     CHARL_TRY(charl__balance_init(t));
     if (t->infers) {
         CHARL_TRY(charl__trainer_read_schema(t));
@@ -228,7 +228,7 @@ static charl_status prepare_alone(charl__trainer *t)
 static charl_status finish_alone(charl__trainer *t)
 {
     CHARL_TRY(charl__phase_enter(t->comm, 0, CHARL__PHASE_KERNELS, NULL));
-    CHARL_TRY(charl__part_compile(t));
+    CHARL_TRY(charl__replica_compile(t));
     if (!t->infers) {
         CHARL_TRY(create_optimizer(t));
     }
@@ -260,25 +260,25 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
         CHARL_TRY(charl__trainer_begin(t));
     }
     CHARL_TRY(charl__trainer_agree(t, prepare_alone(t)));
-    CHARL_TRY(charl__mixed_init(t));
-    CHARL_TRY(charl__part_connect(t));
+    CHARL_TRY(charl__heterogeneous_init(t));
+    CHARL_TRY(charl__replica_connect(t));
     CHARL_TRY(charl__trainer_report_built(t));
     st = finish_alone(t);
     CHARL_TRY(charl__trainer_agree(t, st));
-    CHARL_TRY(charl__part_check(t));
+    CHARL_TRY(charl__replica_check(t));
     return st;
 }
 
 void charl__trainer_fini(charl__trainer *t)
 {
-    charl__part_discard(t);
-    charl__mixed_fini(t);
+    charl__replica_discard(t);
+    charl__heterogeneous_fini(t);
     charl_optimizer_destroy(t->optimizer);
     charl__shard_destroy(t->shard);
-    charl__feed_destroy(t->train_feed);
-    charl__feed_destroy(t->eval_feed);
+    charl__device_loader_destroy(t->train_loader);
+    charl__device_loader_destroy(t->eval_loader);
     charl_params_destroy(t->params);
-    charl__sync_destroy(t->sync);
+    charl__grad_reducer_destroy(t->reducer);
     charl_model_destroy(t->model);
     charl__steps_destroy(t->steps);
     charl_device_close(t->dev);

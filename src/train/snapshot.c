@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "task/weights.h"
-#include "train/shard.h"
+#include "train/optimizer_shard.h"
 
 void charl__snapshot_fini(charl__snapshot *s)
 {

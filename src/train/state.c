@@ -160,7 +160,7 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
         CHARL_TRY_CLEANUP(agree_before_save(t, st));
     }
     if (t->mixed.on) {
-        CHARL_TRY_CLEANUP(charl__mixed_follow(t));
+        CHARL_TRY_CLEANUP(charl__heterogeneous_follow(t));
     }
     if (st == CHARL_OK) {
         st = charl__snapshot_take(t, s);

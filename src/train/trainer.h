@@ -7,14 +7,14 @@
 #include "charl/train.h"
 #include "optim/optimizer.h"
 #include "train/balance.h"
-#include "train/mixed.h"
+#include "train/heterogeneous.h"
 #include "train/nonfinite.h"
-#include "train/passes.h"
+#include "train/grad_accum.h"
 #include "train/phase.h"
-#include "train/sync.h"
+#include "train/grad_reducer.h"
 #include "task/task.h"
 
-typedef struct charl__shard charl__shard; /* train/shard.h */
+typedef struct charl__shard charl__shard; /* train/optimizer_shard.h */
 
 typedef struct charl__trainer {
     const charl_config *config;
@@ -35,19 +35,19 @@ typedef struct charl__trainer {
     charl_model *model;
     charl_params *params;
     charl_split eval_split;
-    charl__feed *train_feed, *eval_feed;
+    charl__device_loader *train_loader, *eval_loader;
     bool infers;     /* set before init: no training, the data need not suffice for it */
     int64_t classes; /* of a model that has no schema: at least so many, whatever the data say */
     charl__task train, eval;                /* eval.g NULL: nothing to validate on */
-    int n_passes;                           /* per step, on this rank */
-    charl__passes *passes;                  /* train is the first; NULL: every rank has one */
+    int accum_steps;                        /* per step, on this rank */
+    charl__grad_accum *accum;               /* train is the first; NULL: every rank has one */
     charl__task more[CHARL_MAX_SLICES - 1]; /* the passes after the first */
     bool recomputes;                        /* activations, for the backward pass */
     int64_t recompute_saves;                /* bytes */
-    charl__sync *sync;
+    charl__grad_reducer *reducer;
     charl__shard *shard; /* NULL: every rank has the whole optimizer */
     charl__balance balance;
-    charl__mixed mixed;
+    charl__heterogeneous mixed;
     charl_optimizer *optimizer;
     charl_schedule schedule;
     char schedule_type[32], optimizer_kind[32]; /* names, as the configuration has them */

@@ -191,7 +191,7 @@ static charl_status start(const job *j, charl_comm *comm)
     charl_status st = CHARL_OK;
     int cpus;
 
-    CHARL_TRY_CLEANUP(charl__phase_mishap("start", NULL));
+    CHARL_TRY_CLEANUP(charl__phase_fault("start", NULL));
     CHARL_REQUIRE_CLEANUP(
         j->args->simulate_ranks == 0 || charl_comm_size(comm) == 1, CHARL_ERR_CONFIG,
         "--simulate-ranks=%d: all ranks are in one process, but the launcher has started "
@@ -231,7 +231,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not started");
     st = charl__train_watch_signals(&stop);
     if (st == CHARL_OK) {
-        st = charl__phase_mishap("init", NULL);
+        st = charl__phase_fault("init", NULL);
     }
     if (st == CHARL_OK) {
         st = charl_comm_init(argc, argv);
@@ -257,7 +257,7 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     }
     charl_comm_watch_end(comm);
     charl__cli_deadline_begin(wait.timeout_s, "a rank has not ended, after everything was saved");
-    (void)!charl__phase_mishap("fini", NULL);
+    (void)!charl__phase_fault("fini", NULL);
     charl_comm_destroy(comm);
     charl_comm_fini();
     charl__cli_deadline_end();

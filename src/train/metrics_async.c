@@ -1,5 +1,5 @@
 /* Rows of the log. */
-#include "train/logged.h"
+#include "train/metrics_async.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { LAG = 2 }; /* steps behind a logged one: less than may be under way */
 
-charl_status charl__logged_open(charl__trainer *t, charl__logged *log)
+charl_status charl__metrics_async_open(charl__trainer *t, charl__metrics_async *log)
 {
     const size_t lanes = CHARL_MAX_SLICES * sizeof(float); /* of all passes: one each at most */
     void *host = NULL;
@@ -19,14 +19,15 @@ charl_status charl__logged_open(charl__trainer *t, charl__logged *log)
     return CHARL_OK;
 }
 
-void charl__logged_close(charl__logged *log)
+void charl__metrics_async_close(charl__metrics_async *log)
 {
     charl__event_release(log->arrived);
     charl__pinned_destroy(log->pinned); /* waits for what is on its way */
-    *log = (charl__logged){0};
+    *log = (charl__metrics_async){0};
 }
 
-charl_status charl__logged_begin(charl__trainer *t, charl__logged *log, charl__meter *m)
+charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async *log,
+                                        charl__throughput *m)
 {
     const charl_tensor *loss = charl__steps_loss(t->steps);
 
@@ -38,7 +39,8 @@ charl_status charl__logged_begin(charl__trainer *t, charl__logged *log, charl__m
                                  .samples = t->step * t->config->train.batch_size,
                                  .mem_bytes = charl_device_get_memory(t->dev).in_use};
     charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(charl__sync_verify(t->sync)); /* with a deadline; reading waits without one */
+    CHARL_TRY(
+        charl__grad_reducer_verify(t->reducer)); /* with a deadline; reading waits without one */
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, loss->buffer,
                                  (size_t)loss->offset * sizeof *log->lanes, log->lanes,
                                  (size_t)charl__tensor_count(loss) * sizeof *log->lanes, false));
@@ -47,9 +49,9 @@ charl_status charl__logged_begin(charl__trainer *t, charl__logged *log, charl__m
     return CHARL_OK;
 }
 
-bool charl__logged_is_due(const charl__trainer *t, const charl__logged *log)
+bool charl__metrics_async_is_due(const charl__trainer *t, const charl__metrics_async *log)
 {
-    return log->arrived && (t->sync || t->step >= log->row.step + LAG);
+    return log->arrived && (t->reducer || t->step >= log->row.step + LAG);
 }
 
 /* Loss of the batch, from the lanes that the step left. */
@@ -57,27 +59,28 @@ static charl_status add_lanes(charl__trainer *t, const float *lanes, double *los
 {
     float sum;
 
-    for (int i = 0; t->passes && i < charl__passes_count(t->passes); i++) {
-        charl__passes_fold_number(t->passes, i, lanes);
-        lanes += charl__passes_slices(t->passes, i)->n_lanes;
+    for (int i = 0; t->accum && i < charl__grad_accum_count(t->accum); i++) {
+        charl__grad_accum_fold_number(t->accum, i, lanes);
+        lanes += charl__grad_accum_slices(t->accum, i)->n_lanes;
     }
-    CHARL_TRY(
-        charl__sync_sum(t->sync, t->passes ? charl__passes_number(t->passes) : lanes, 1, &sum));
+    CHARL_TRY(charl__grad_reducer_sum(
+        t->reducer, t->accum ? charl__grad_accum_number(t->accum) : lanes, 1, &sum));
     *loss = (double)(sum / (float)t->config->train.batch_size);
     return CHARL_OK;
 }
 
 /* The times of the row are those of its steps: others have been enqueued since. */
-static void measure(const charl__trainer *t, charl__logged *log, charl__meter *m)
+static void measure(const charl__trainer *t, charl__metrics_async *log, charl__throughput *m)
 {
     const int64_t since = m->steps - log->steps;
 
     m->steps = log->steps;
-    charl__meter_row(t, m, &log->row);
+    charl__throughput_row(t, m, &log->row);
     m->steps = since;
 }
 
-charl_status charl__logged_end(charl__trainer *t, charl__logged *log, charl__meter *m)
+charl_status charl__metrics_async_end(charl__trainer *t, charl__metrics_async *log,
+                                      charl__throughput *m)
 {
     charl_status st = CHARL_OK;
     charl_train_row *row = &log->row;

@@ -1,5 +1,5 @@
 /* Gradients in bf16 on their way. */
-#include "train/narrow.h"
+#include "train/grad_compress.h"
 
 #include "base/alloc.h"
 
@@ -21,7 +21,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__narrow_lanes(const charl__narrow *n, int64_t begin, int64_t count)
+charl_status charl__grad_compress_lanes(const charl__grad_compress *n, int64_t begin, int64_t count)
 {
     for (int j = 0; j < n->n_lanes; j++) {
         CHARL_TRY(convert(n->set->grad, CHARL_F32, j * n->set->gradient_elements + begin, n->lanes,
@@ -30,7 +30,7 @@ charl_status charl__narrow_lanes(const charl__narrow *n, int64_t begin, int64_t 
     return CHARL_OK;
 }
 
-charl_status charl__narrow_sum(const charl__narrow *n, int64_t begin, int64_t count)
+charl_status charl__grad_compress_sum(const charl__grad_compress *n, int64_t begin, int64_t count)
 {
     return convert(n->sum, CHARL_BF16, begin, n->set->sum, begin, count);
 }
@@ -44,7 +44,7 @@ static charl_status buffer(charl_device *dev, void *host, int64_t elements, char
                : charl__buffer_create(dev, bytes, "gradients in bf16", out);
 }
 
-static charl_status create(charl__narrow *n, const charl_allreduce *ar)
+static charl_status create(charl__grad_compress *n, const charl_allreduce *ar)
 {
     charl_device *dev = n->set->dev;
     void *lanes = charl_allreduce_lanes(ar), *sum = charl_allreduce_sum(ar);
@@ -56,17 +56,17 @@ static charl_status create(charl__narrow *n, const charl_allreduce *ar)
     } else {
         CHARL_TRY(buffer(dev, sum, n->stride, &n->sum));
     }
-    CHARL_TRY(charl__narrow_lanes(n, 0, n->set->gradient_elements));
-    CHARL_TRY(charl__narrow_sum(n, 0, 1)); /* nothing, or what other ranks write: zeros */
+    CHARL_TRY(charl__grad_compress_lanes(n, 0, n->set->gradient_elements));
+    CHARL_TRY(charl__grad_compress_sum(n, 0, 1)); /* nothing, or what other ranks write: zeros */
     CHARL_TRY(charl_device_sync(dev));
     return CHARL_OK;
 }
 
-charl_status charl__narrow_create(charl_params *set, int n_lanes, const charl_allreduce *ar,
-                                  charl__narrow **out)
+charl_status charl__grad_compress_create(charl_params *set, int n_lanes, const charl_allreduce *ar,
+                                         charl__grad_compress **out)
 {
     charl_status st = CHARL_OK;
-    charl__narrow *n = NULL;
+    charl__grad_compress *n = NULL;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *n, &n));
@@ -76,11 +76,11 @@ charl_status charl__narrow_create(charl_params *set, int n_lanes, const charl_al
     *out = n;
     n = NULL;
 cleanup:
-    charl__narrow_destroy(n);
+    charl__grad_compress_destroy(n);
     return st;
 }
 
-void charl__narrow_destroy(charl__narrow *n)
+void charl__grad_compress_destroy(charl__grad_compress *n)
 {
     if (n) {
         charl__buffer_release(n->lanes);

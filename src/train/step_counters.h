@@ -1,5 +1,5 @@
-#ifndef CHARL_TRAIN_TALLY_H
-#define CHARL_TRAIN_TALLY_H
+#ifndef CHARL_TRAIN_STEP_COUNTERS_H
+#define CHARL_TRAIN_STEP_COUNTERS_H
 /** What an ordinary step asks of the host and of the device.
  *
  *  Ordinary is a step that is not logged and is followed by no validation, checkpoint or division,
@@ -14,17 +14,18 @@
 
 struct charl__trainer;
 
-typedef struct charl__tally {
+typedef struct charl__step_counters {
     charl_device_counters begin, sum;
     long allocated_begin, allocated;
     double begin_s, s;
     int64_t seen, steps;
-} charl__tally;
+} charl__step_counters;
 
 /** Around a step. */
-void charl__tally_begin(const struct charl__trainer *t, charl__tally *y);
-void charl__tally_end(const struct charl__trainer *t, charl__tally *y, bool ordinary);
+void charl__step_counters_begin(const struct charl__trainer *t, charl__step_counters *y);
+void charl__step_counters_end(const struct charl__trainer *t, charl__step_counters *y,
+                              bool ordinary);
 /** Log the means of all ordinary steps; nothing where there were none. */
-void charl__tally_report(const charl__tally *y);
+void charl__step_counters_report(const charl__step_counters *y);
 
 #endif

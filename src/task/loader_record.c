@@ -1,5 +1,5 @@
 /* The values of a feed that change from step to step. */
-#include "task/feed_record.h"
+#include "task/loader_record.h"
 
 #include "base/alloc.h"
 #include "device/device.h"
@@ -11,16 +11,16 @@ static int64_t stride_of(int64_t rows)
     return (rows + WORDS - 1) / WORDS * WORDS;
 }
 
-int64_t charl__feed_record_bytes(int64_t rows, bool mixes)
+int64_t charl__loader_record_bytes(int64_t rows, bool mixes)
 {
     return (mixes ? 4 : 2) * stride_of(rows) * (int64_t)sizeof(uint32_t);
 }
 
-charl_status charl__feed_record_create(charl_device *dev, charl_steps *steps, int64_t rows,
-                                       bool mixes, charl__feed_record *r)
+charl_status charl__loader_record_create(charl_device *dev, charl_steps *steps, int64_t rows,
+                                         bool mixes, charl__loader_record *r)
 {
     const charl_shape shape = {1, {rows}};
-    const int64_t stride = stride_of(rows), bytes = charl__feed_record_bytes(rows, mixes);
+    const int64_t stride = stride_of(rows), bytes = charl__loader_record_bytes(rows, mixes);
     charl_tensor **const part[4] = {&r->row, &r->weight, &r->partner, &r->share};
     charl_buffer *buffer;
     int64_t at = 0;
@@ -46,7 +46,7 @@ charl_status charl__feed_record_create(charl_device *dev, charl_steps *steps, in
     return CHARL_OK;
 }
 
-void charl__feed_record_destroy(charl__feed_record *r)
+void charl__loader_record_destroy(charl__loader_record *r)
 {
     charl_tensor_release(r->row);
     charl_tensor_release(r->weight);
@@ -56,10 +56,10 @@ void charl__feed_record_destroy(charl__feed_record *r)
     if (!r->steps) {
         charl_free(r->host);
     }
-    *r = (charl__feed_record){0};
+    *r = (charl__loader_record){0};
 }
 
-charl_status charl__feed_record_push(charl__feed_record *r)
+charl_status charl__loader_record_push(charl__loader_record *r)
 {
     return r->steps ? CHARL_OK : charl__ring_push(r->ring, r->host);
 }

@@ -1,5 +1,5 @@
-#ifndef CHARL_TRAIN_SHARD_H
-#define CHARL_TRAIN_SHARD_H
+#ifndef CHARL_TRAIN_OPTIMIZER_SHARD_H
+#define CHARL_TRAIN_OPTIMIZER_SHARD_H
 /** dist.shard_optimizer: ranks divide the optimizer among them.
  *
  *  A rank keeps the state of, and updates, its part of every bucket of gradients, which is the one
@@ -10,14 +10,14 @@
  *
  *  Shared parameters must not change while another rank reads them. A step is safe: a rank writes
  * when it has the sums of all buckets, and the last of them is begun by a rank whose graph has run
- * (train/sync.h). Other changes are preceded by charl__shard_pause.
+ * (train/grad_reducer.h). Other changes are preceded by charl__shard_pause.
  */
 #include "train/trainer.h"
 
 /** Whether the configuration divides the optimizer: there are several ranks. */
 bool charl__shard_is_on(const charl__trainer *t);
 
-/** For t->sync, whose all-reduce gathers, and parameters that are laid out; t->shard is NULL
+/** For t->reducer, whose all-reduce gathers, and parameters that are laid out; t->shard is NULL
  * before. Local. Errors: ERR_NOMEM. */
 charl_status charl__shard_create(charl__trainer *t) CHARL_MUST_CHECK;
 void charl__shard_destroy(charl__shard *s); /* NULL is a no-op */

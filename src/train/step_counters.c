@@ -1,5 +1,5 @@
 /* Counters of the device and of the host's heap, over ordinary steps. */
-#include "train/tally.h"
+#include "train/step_counters.h"
 
 #include <inttypes.h>
 
@@ -10,14 +10,14 @@
 
 enum { FIRST_STEPS = 3 };
 
-void charl__tally_begin(const charl__trainer *t, charl__tally *y)
+void charl__step_counters_begin(const charl__trainer *t, charl__step_counters *y)
 {
     y->begin = charl__device_counters(t->dev);
     y->allocated_begin = charl__allocated();
     y->begin_s = charl__clock_s();
 }
 
-void charl__tally_end(const charl__trainer *t, charl__tally *y, bool ordinary)
+void charl__step_counters_end(const charl__trainer *t, charl__step_counters *y, bool ordinary)
 {
     const charl_device_counters now = charl__device_counters(t->dev), *b = &y->begin;
     charl_device_counters *s = &y->sum;
@@ -39,7 +39,7 @@ void charl__tally_end(const charl__trainer *t, charl__tally *y, bool ordinary)
     y->steps++;
 }
 
-void charl__tally_report(const charl__tally *y)
+void charl__step_counters_report(const charl__step_counters *y)
 {
     const charl_device_counters *s = &y->sum;
     const double n = (double)y->steps;

@@ -1,5 +1,5 @@
 /* Several passes per step. */
-#include "train/passes.h"
+#include "train/grad_accum.h"
 
 #include "base/alloc.h"
 
@@ -15,7 +15,7 @@ typedef struct pass {
     charl_recording *recording, *keep_loss;
 } pass;
 
-struct charl__passes {
+struct charl__grad_accum {
     charl_slices mine;
     int n;
     pass pass[CHARL_MAX_SLICES];
@@ -42,14 +42,14 @@ static bool are_siblings(const node *a, const node *b, int total)
            b->hi == (end < total ? end : total);
 }
 
-static void add_step(charl__passes *p, fold_step s)
+static void add_step(charl__grad_accum *p, fold_step s)
 {
     CHARL_INVARIANT(p->n_steps < 2 * CHARL_MAX_SLICES);
     p->step[p->n_steps++] = s;
 }
 
 /* Count: each lane joins its sibling at the top of the stack, or becomes the top. */
-static void plan_pass(charl__passes *p, pass *q, node *stack, int *depth)
+static void plan_pass(charl__grad_accum *p, pass *q, node *stack, int *depth)
 {
     q->first = p->n_steps;
     for (int j = 0; j < q->slices.n_lanes; j++) {
@@ -72,10 +72,10 @@ static void plan_pass(charl__passes *p, pass *q, node *stack, int *depth)
     q->last = p->n_steps;
 }
 
-charl_status charl__passes_create(const charl_slices *mine, int n, charl__passes **out)
+charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__grad_accum **out)
 {
     charl_status st = CHARL_OK;
-    charl__passes *p = NULL;
+    charl__grad_accum *p = NULL;
     node stack[CHARL_MAX_SLICES];
     int depth = 0;
 
@@ -100,11 +100,11 @@ charl_status charl__passes_create(const charl_slices *mine, int n, charl__passes
     *out = p;
     p = NULL;
 cleanup:
-    charl__passes_destroy(p);
+    charl__grad_accum_destroy(p);
     return st;
 }
 
-void charl__passes_destroy(charl__passes *p)
+void charl__grad_accum_destroy(charl__grad_accum *p)
 {
     if (p) {
         for (int i = 0; i < p->n; i++) {
@@ -118,22 +118,22 @@ void charl__passes_destroy(charl__passes *p)
     }
 }
 
-int charl__passes_count(const charl__passes *p)
+int charl__grad_accum_count(const charl__grad_accum *p)
 {
     return p->n;
 }
 
-const charl_slices *charl__passes_slices(const charl__passes *p, int i)
+const charl_slices *charl__grad_accum_slices(const charl__grad_accum *p, int i)
 {
     return &p->pass[i].slices;
 }
 
-charl_buffer *charl__passes_gradients(const charl__passes *p)
+charl_buffer *charl__grad_accum_gradients(const charl__grad_accum *p)
 {
     return p->partial;
 }
 
-static charl_arg slot_of(const charl__passes *p, charl_arg_kind kind, int k)
+static charl_arg slot_of(const charl__grad_accum *p, charl_arg_kind kind, int k)
 {
     const bool own = k < p->mine.n_lanes;
     charl_arg a = charl__raw(kind, own ? p->set->grad : p->counter);
@@ -142,7 +142,7 @@ static charl_arg slot_of(const charl__passes *p, charl_arg_kind kind, int k)
     return a;
 }
 
-static charl_status enqueue_step(const charl__passes *p, const fold_step *s)
+static charl_status enqueue_step(const charl__grad_accum *p, const fold_step *s)
 {
     charl_arg from = charl__raw(CHARL_ARG_IN, p->partial);
     charl_launch l = {.file = "tensor/accumulate",
@@ -165,7 +165,7 @@ static charl_status enqueue_step(const charl__passes *p, const fold_step *s)
     return charl__launch(p->set->dev, &l);
 }
 
-static charl_status record(charl__passes *p, pass *q)
+static charl_status record(charl__grad_accum *p, pass *q)
 {
     charl_status st = CHARL_OK;
 
@@ -177,7 +177,7 @@ static charl_status record(charl__passes *p, pass *q)
     return st;
 }
 
-charl_status charl__passes_prepare(charl__passes *p, charl_params *set)
+charl_status charl__grad_accum_prepare(charl__grad_accum *p, charl_params *set)
 {
     const size_t bytes = (size_t)set->gradient_elements * 4;
     const int more = p->depth - p->mine.n_lanes;
@@ -196,7 +196,7 @@ charl_status charl__passes_prepare(charl__passes *p, charl_params *set)
 }
 
 /* Record the copy of n floats, of a pass, to element `at` of the loss. */
-static charl_status record_copy(const charl__passes *p, const charl_tensor *metrics, int64_t at,
+static charl_status record_copy(const charl__grad_accum *p, const charl_tensor *metrics, int64_t at,
                                 int64_t n, charl_recording **out)
 {
     charl_status st = CHARL_OK;
@@ -215,8 +215,8 @@ cleanup:
     return st;
 }
 
-charl_status charl__passes_keep_loss(charl__passes *p, const charl_tensor *const *metrics,
-                                     charl_tensor **out)
+charl_status charl__grad_accum_keep_loss(charl__grad_accum *p, const charl_tensor *const *metrics,
+                                         charl_tensor **out)
 {
     charl_shape shape = {1, {0}};
     int64_t at = 0;
@@ -240,14 +240,14 @@ static charl_status replay(charl_recording *r)
     return r ? charl__recording_replay(r, 0, charl__recording_count(r)) : CHARL_OK;
 }
 
-charl_status charl__passes_fold(charl__passes *p, int i)
+charl_status charl__grad_accum_fold(charl__grad_accum *p, int i)
 {
     CHARL_TRY(replay(p->pass[i].keep_loss));
     CHARL_TRY(replay(p->pass[i].recording));
     return CHARL_OK;
 }
 
-void charl__passes_fold_number(charl__passes *p, int i, const float *lanes)
+void charl__grad_accum_fold_number(charl__grad_accum *p, int i, const float *lanes)
 {
     for (int k = p->pass[i].first; k < p->pass[i].last; k++) {
         const fold_step *s = &p->step[k];
@@ -266,7 +266,7 @@ void charl__passes_fold_number(charl__passes *p, int i, const float *lanes)
     }
 }
 
-const float *charl__passes_number(const charl__passes *p)
+const float *charl__grad_accum_number(const charl__grad_accum *p)
 {
     return p->number;
 }

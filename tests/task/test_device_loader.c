@@ -9,7 +9,7 @@
 #include "autograd/graph.h"
 #include "base/alloc.h"
 #include "io/dataset/dataset_write.h"
-#include "task/feed.h"
+#include "task/device_loader.h"
 
 enum { TRAIN = 2003, VAL = 75, WINDOW = 12, BATCH = 8, SEED = 77 };
 
@@ -48,7 +48,7 @@ static charl_dataset *open_tokens(void)
 /* A feed and the graph that it fills. */
 typedef struct bench {
     charl_dataset *ds;
-    charl__feed *feed;
+    charl__device_loader *feed;
     charl_graph *g;
     charl_var *x, *y, *weight;
     int64_t rows;
@@ -56,11 +56,11 @@ typedef struct bench {
 
 static charl_status attach(bench *b, int64_t rows)
 {
-    charl__feed_vars in;
+    charl__device_loader_vars in;
 
     b->rows = rows;
     CHARL_TRY(charl_graph_create(dev, NULL, &b->g));
-    charl__feed_attach(b->feed, b->g, 0, rows, &in);
+    charl__device_loader_attach(b->feed, b->g, 0, rows, &in);
     b->x = in.x;
     b->y = in.y;
     b->weight = in.weight;
@@ -71,9 +71,9 @@ static charl_status attach(bench *b, int64_t rows)
     return CHARL_OK;
 }
 
-static charl_status start(bench *b, const charl__feed_options *o)
+static charl_status start(bench *b, const charl__device_loader_options *o)
 {
-    CHARL_TRY(charl__feed_create(o, &b->feed));
+    CHARL_TRY(charl__device_loader_create(o, &b->feed));
     CHARL_TRY(attach(b, o->rows));
     return CHARL_OK;
 }
@@ -83,7 +83,7 @@ static charl_status divide(bench *b, int64_t row0, int64_t rows)
 {
     charl_graph_destroy(b->g);
     b->g = NULL;
-    CHARL_TRY(charl__feed_divide(b->feed, row0, rows));
+    CHARL_TRY(charl__device_loader_divide(b->feed, row0, rows));
     CHARL_TRY(attach(b, rows));
     return CHARL_OK;
 }
@@ -91,31 +91,31 @@ static charl_status divide(bench *b, int64_t row0, int64_t rows)
 static void stop(bench *b)
 {
     charl_graph_destroy(b->g);
-    charl__feed_destroy(b->feed);
+    charl__device_loader_destroy(b->feed);
 }
 
-static charl__feed_options options(charl_dataset *ds, charl_split split, bool on_device)
+static charl__device_loader_options options(charl_dataset *ds, charl_split split, bool on_device)
 {
     const bool training = split == CHARL_SPLIT_TRAIN;
 
-    return (charl__feed_options){.dev = dev,
-                                 .ds = ds,
-                                 .split = split,
-                                 .shuffle = training,
-                                 .endless = training,
-                                 .seed = SEED,
-                                 .batch = BATCH,
-                                 .rows = BATCH,
-                                 .on_device = on_device};
+    return (charl__device_loader_options){.dev = dev,
+                                          .ds = ds,
+                                          .split = split,
+                                          .shuffle = training,
+                                          .endless = training,
+                                          .seed = SEED,
+                                          .batch = BATCH,
+                                          .rows = BATCH,
+                                          .on_device = on_device};
 }
 
 static charl_status step(bench *b, int32_t *x, int32_t *y, float *weight)
 {
     const size_t bytes = (size_t)(b->rows * WINDOW) * 4;
 
-    CHARL_TRY(charl__feed_next(b->feed));
+    CHARL_TRY(charl__device_loader_next(b->feed));
     CHARL_TRY(charl_graph_run(b->g));
-    CHARL_TRY(charl__feed_used(b->feed));
+    CHARL_TRY(charl__device_loader_used(b->feed));
     CHARL_TRY(charl_tensor_read(charl_var_get_tensor(b->x), x, bytes));
     CHARL_TRY(charl_tensor_read(charl_var_get_tensor(b->y), y, bytes));
     CHARL_TRY(charl_tensor_read(charl_var_get_tensor(b->weight), weight, (size_t)b->rows * 4));
@@ -134,11 +134,11 @@ static void assert_window(const int32_t *x, const int32_t *y, int64_t r, int64_t
 /* What rows [row0, row0 + b->rows) of a batch are in the steps from `first` on. */
 static void check_stream(bench *b, int64_t row0, int64_t first, int64_t steps)
 {
-    const int64_t n = charl__feed_rows(b->feed);
+    const int64_t n = charl__device_loader_rows(b->feed);
     int32_t x[BATCH * WINDOW], y[BATCH * WINDOW];
     float weight[BATCH];
 
-    charl_assert_ok(charl__feed_seek(b->feed, first));
+    charl_assert_ok(charl__device_loader_seek(b->feed, first));
     for (int64_t k = first; k < first + steps; k++) {
         charl_assert_ok(step(b, x, y, weight));
         for (int64_t r = 0; r < b->rows; r++) {
@@ -156,12 +156,12 @@ static void check_stream(bench *b, int64_t row0, int64_t first, int64_t steps)
 static void check_training(bool on_device, int64_t row0, int64_t rows, int64_t first)
 {
     bench b = {.ds = open_tokens()};
-    charl__feed_options o = options(b.ds, CHARL_SPLIT_TRAIN, on_device);
+    charl__device_loader_options o = options(b.ds, CHARL_SPLIT_TRAIN, on_device);
 
     o.row0 = row0;
     o.rows = rows;
     charl_assert_ok(start(&b, &o));
-    assert_int_equal(charl__feed_rows(b.feed), TRAIN / WINDOW - 1);
+    assert_int_equal(charl__device_loader_rows(b.feed), TRAIN / WINDOW - 1);
     check_stream(&b, row0, first, 30);
     stop(&b);
     charl_dataset_close(b.ds);
@@ -172,7 +172,7 @@ static void another_part(void **state)
     (void)state;
     for (int on_device = 0; on_device < 2; on_device++) {
         bench b = {.ds = open_tokens()};
-        const charl__feed_options o = options(b.ds, CHARL_SPLIT_TRAIN, on_device);
+        const charl__device_loader_options o = options(b.ds, CHARL_SPLIT_TRAIN, on_device);
 
         charl_assert_ok(start(&b, &o));
         check_stream(&b, 0, 4, 5);
@@ -200,13 +200,13 @@ static void evaluation_tiles(void **state)
     (void)state;
     for (int on_device = 0; on_device < 2; on_device++) {
         bench b = {.ds = open_tokens()};
-        const charl__feed_options o = options(b.ds, CHARL_SPLIT_VAL, on_device);
+        const charl__device_loader_options o = options(b.ds, CHARL_SPLIT_VAL, on_device);
         int32_t x[BATCH * WINDOW], y[BATCH * WINDOW];
         float weight[BATCH];
 
         charl_assert_ok(start(&b, &o));
-        assert_int_equal(charl__feed_rows(b.feed), (VAL - 1) / WINDOW);
-        charl_assert_ok(charl__feed_seek(b.feed, 0));
+        assert_int_equal(charl__device_loader_rows(b.feed), (VAL - 1) / WINDOW);
+        charl_assert_ok(charl__device_loader_seek(b.feed, 0));
         charl_assert_ok(step(&b, x, y, weight));
         for (int64_t r = 0; r < BATCH; r++) {
             const bool inside = r < (VAL - 1) / WINDOW;
@@ -228,14 +228,14 @@ static void bytes_on_the_device(void **state)
 
     (void)state;
     charl_dataset_get_info(ds, &info);
-    assert_int_equal(charl__feed_split_bytes(&info, CHARL_SPLIT_TRAIN), 2 * TRAIN);
+    assert_int_equal(charl__device_loader_split_bytes(&info, CHARL_SPLIT_TRAIN), 2 * TRAIN);
     charl_dataset_close(ds);
 }
 
 static charl_status feed_once(void *ctx)
 {
     bench b = {.ds = ctx};
-    const charl__feed_options o = options(ctx, CHARL_SPLIT_TRAIN, true);
+    const charl__device_loader_options o = options(ctx, CHARL_SPLIT_TRAIN, true);
     charl_status st = start(&b, &o);
 
     if (st == CHARL_OK) {

@@ -1,11 +1,11 @@
 /* The optimizer divided among ranks. */
-#include "train/shard.h"
+#include "train/optimizer_shard.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
-#include "train/part.h"
+#include "train/replica.h"
 
 enum { CHUNK = 1 << 20 }; /* floats of a rank in one message */
 
@@ -33,7 +33,7 @@ static charl_status reserve(charl__shard *s, int n)
 /* Buckets of gradients that are parameters': shares come behind. */
 static int buckets(const charl__trainer *t, charl_param_range *out)
 {
-    const int64_t least = charl__part_bucket(t);
+    const int64_t least = charl__replica_bucket(t);
     int64_t begin = 0, end;
     int n = 0;
 
@@ -54,7 +54,7 @@ charl_status charl__shard_create(charl__trainer *t)
     charl__shard *s = NULL;
 
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
-    s->ar = charl__sync_allreduce(t->sync);
+    s->ar = charl__grad_reducer_allreduce(t->reducer);
     s->n = buckets(t, NULL);
     CHARL_TRY_CLEANUP(reserve(s, s->n));
     buckets(t, s->bucket);
@@ -114,7 +114,7 @@ static charl_status take(const charl__trainer *t, int i)
 charl_status charl__shard_publish(charl__trainer *t)
 {
     charl__shard *s = t->shard;
-    const bool copies = !charl__sync_shares_values(t->sync);
+    const bool copies = !charl__grad_reducer_shares_values(t->reducer);
 
     if (!s) {
         return CHARL_OK;
@@ -128,7 +128,7 @@ charl_status charl__shard_publish(charl__trainer *t)
             charl_allreduce_gather(s->ar, s->bucket[i].begin, s->bucket[i].count, &s->ticket[i]));
     }
     for (int i = 0; i < s->n; i++) {
-        CHARL_TRY(charl__sync_wait(t->sync, s->ticket[i]));
+        CHARL_TRY(charl__grad_reducer_wait(t->reducer, s->ticket[i]));
         if (copies) {
             CHARL_TRY(take(t, i));
         }

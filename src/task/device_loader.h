@@ -1,5 +1,5 @@
-#ifndef CHARL_TASK_FEED_H
-#define CHARL_TASK_FEED_H
+#ifndef CHARL_TASK_DEVICE_LOADER_H
+#define CHARL_TASK_DEVICE_LOADER_H
 /** Batches on the device: where they come from, and how they enter a graph.
  *
  *  A feed keeps rows in a source on the device, the whole split or a few slots that a loader thread
@@ -17,9 +17,9 @@
 #include "charl/config.h"
 #include "charl/data_schema.h"
 
-typedef struct charl__feed charl__feed;
+typedef struct charl__device_loader charl__device_loader;
 
-typedef struct charl__feed_options {
+typedef struct charl__device_loader_options {
     charl_device *dev;
     charl_dataset *ds;               /* borrowed */
     const charl_data_schema *schema; /* borrowed: what rows look like, and their mean and std */
@@ -33,45 +33,47 @@ typedef struct charl__feed_options {
     bool on_device;     /* keep the whole split there */
     bool fixed;         /* the first batch for ever */
     charl_steps *steps; /* borrowed; NULL, or their records carry what this feed sends with every
-                           step: then whoever calls charl__feed_next pushes one behind it */
-} charl__feed_options;
+                           step: then whoever calls charl__device_loader_next pushes one behind it */
+} charl__device_loader_options;
 
-charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out) CHARL_MUST_CHECK;
-void charl__feed_destroy(charl__feed *f); /* NULL is a no-op */
-/** Deliver another part of every batch from the next charl__feed_seek on; no graph that f was
+charl_status charl__device_loader_create(const charl__device_loader_options *o,
+                                         charl__device_loader **out) CHARL_MUST_CHECK;
+void charl__device_loader_destroy(charl__device_loader *f); /* NULL is a no-op */
+/** Deliver another part of every batch from the next charl__device_loader_seek on; no graph that f was
  * attached to is left. Data on the device stay there. Blocks. Local. Errors: ERR_NOMEM. */
-charl_status charl__feed_divide(charl__feed *f, int64_t row0, int64_t rows) CHARL_MUST_CHECK;
+charl_status charl__device_loader_divide(charl__device_loader *f, int64_t row0,
+                                         int64_t rows) CHARL_MUST_CHECK;
 
 /** Inputs of a graph, borrowed from it. */
-typedef struct charl__feed_vars {
+typedef struct charl__device_loader_vars {
     charl_var *x;         /* f32 [rows, ...] normalised, or i32 [rows, T] tokens */
     charl_var *y;         /* i32 or f32 [rows, ...] */
     charl_var *weight;    /* f32 [rows]: 1, or 0 for rows past the end of the split */
     charl_var *partner_y; /* mixup: the targets of the samples that are mixed into x; else NULL */
     charl_var *share;     /* mixup: f32 [rows], the part of y; the partner has the rest */
-} charl__feed_vars;
+} charl__device_loader_vars;
 /** Let g read rows [first, first + rows) of this rank's part of a batch. */
-void charl__feed_attach(charl__feed *f, charl_graph *g, int64_t first, int64_t rows,
-                        charl__feed_vars *out);
+void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t first,
+                                 int64_t rows, charl__device_loader_vars *out);
 
 /** Which samples step `step`, from 0, delivers to all ranks together: o.batch row numbers of the
  * split; of tokens the numbers of the first tokens of the windows. Local. */
-void charl__feed_samples(const charl__feed *f, int64_t step, int64_t *out);
+void charl__device_loader_samples(const charl__device_loader *f, int64_t step, int64_t *out);
 
 /** Deliver steps from `step` on. */
-charl_status charl__feed_seek(charl__feed *f, int64_t step) CHARL_MUST_CHECK;
+charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step) CHARL_MUST_CHECK;
 /** Enqueue what the graph's next run reads. Waits only when the loader is behind. */
-charl_status charl__feed_next(charl__feed *f) CHARL_MUST_CHECK;
+charl_status charl__device_loader_next(charl__device_loader *f) CHARL_MUST_CHECK;
 /** That run has been enqueued. */
-charl_status charl__feed_used(charl__feed *f) CHARL_MUST_CHECK;
+charl_status charl__device_loader_used(charl__device_loader *f) CHARL_MUST_CHECK;
 /** Seconds spent waiting for data so far. */
-double charl__feed_waited_s(const charl__feed *f);
+double charl__device_loader_waited_s(const charl__device_loader *f);
 
-bool charl__feed_is_on_device(const charl__feed *f);
+bool charl__device_loader_is_on_device(const charl__device_loader *f);
 /** Rows of the split. */
-int64_t charl__feed_rows(const charl__feed *f);
+int64_t charl__device_loader_rows(const charl__device_loader *f);
 
 /** Bytes of one split on the device. */
-int64_t charl__feed_split_bytes(const charl_dataset_info *info, charl_split split);
+int64_t charl__device_loader_split_bytes(const charl_dataset_info *info, charl_split split);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "train/passes.h"
+#include "train/grad_accum.h"
 
 /* The tree over slices [lo, hi), which start at an aligned one. */
 static float fold(const float *slice, int lo, int hi)
@@ -20,13 +20,13 @@ static float fold(const float *slice, int lo, int hi)
 
 static void check(const charl_slices *mine, int n, const float *slice)
 {
-    charl__passes *p = NULL;
+    charl__grad_accum *p = NULL;
     int next = mine->first;
 
-    charl_assert_ok(charl__passes_create(mine, n, &p));
-    assert_int_equal(charl__passes_count(p), n);
+    charl_assert_ok(charl__grad_accum_create(mine, n, &p));
+    assert_int_equal(charl__grad_accum_count(p), n);
     for (int i = 0; i < n; i++) {
-        const charl_slices *s = charl__passes_slices(p, i);
+        const charl_slices *s = charl__grad_accum_slices(p, i);
         float lanes[CHARL_MAX_LANES];
 
         assert_true(s->first == next && s->count >= 1 && s->total == mine->total);
@@ -34,15 +34,15 @@ static void check(const charl_slices *mine, int n, const float *slice)
         for (int j = 0; j < s->n_lanes; j++) {
             lanes[j] = fold(slice, s->lane_lo[j], s->lane_hi[j]);
         }
-        charl__passes_fold_number(p, i, lanes);
+        charl__grad_accum_fold_number(p, i, lanes);
     }
     assert_int_equal(next, mine->first + mine->count);
     for (int j = 0; j < mine->n_lanes; j++) {
         const float want = fold(slice, mine->lane_lo[j], mine->lane_hi[j]);
 
-        charl_assert_same_bits(&charl__passes_number(p)[j], &want, 1);
+        charl_assert_same_bits(&charl__grad_accum_number(p)[j], &want, 1);
     }
-    charl__passes_destroy(p);
+    charl__grad_accum_destroy(p);
 }
 
 static void test_lanes(void **state)
@@ -68,12 +68,12 @@ static void test_lanes(void **state)
 
 static void test_too_many(void **state)
 {
-    charl__passes *p = NULL;
+    charl__grad_accum *p = NULL;
     charl_slices mine;
 
     (void)state;
     charl_assert_ok(charl_slices_block(8, 1, 3, &mine));
-    charl_assert_status(charl__passes_create(&mine, 4, &p), CHARL_ERR_CONFIG);
+    charl_assert_status(charl__grad_accum_create(&mine, 4, &p), CHARL_ERR_CONFIG);
     charl_assert_message("train.passes = 4, but a rank here has 3 of the 8 slices");
     assert_null(p);
 }

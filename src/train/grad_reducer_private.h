@@ -1,8 +1,8 @@
-#ifndef CHARL_TRAIN_SYNC_PRIVATE_H
-#define CHARL_TRAIN_SYNC_PRIVATE_H
-/** What sync.c and sync_chunks.c share: chunks of gradients on their way through the host. */
-#include "train/narrow.h"
-#include "train/sync.h"
+#ifndef CHARL_TRAIN_GRAD_REDUCER_PRIVATE_H
+#define CHARL_TRAIN_GRAD_REDUCER_PRIVATE_H
+/** What grad_reducer.c and grad_reducer_chunks.c share: chunks of gradients on their way through the host. */
+#include "train/grad_compress.h"
+#include "train/grad_reducer.h"
 
 enum {
     MAX_BUCKETS = 256,
@@ -26,7 +26,7 @@ typedef struct charl__lane_arena {
     int64_t device_stride, stride; /* of lanes */
 } charl__lane_arena;
 
-struct charl__sync {
+struct charl__grad_reducer {
     charl_comm *comm;
     charl_device *dev;
     charl_params *set;
@@ -38,10 +38,10 @@ struct charl__sync {
     int n_ready;                 /* ... of this step's buckets given to them */
     int64_t last_ticket;         /* ... of what they were given; -1: nothing yet */
     bool in_place;               /* the device writes lanes where the all-reduce reads them ... */
-    bool sum_in_place;     /* ... and reads sums where it writes them, for all ranks of the node */
-    bool shares_values;    /* the parameters lie in the memory of the all-reduce */
-    charl__narrow *narrow; /* NULL: gradients travel in f32 */
-    size_t element;        /* bytes of a value on its way */
+    bool sum_in_place;  /* ... and reads sums where it writes them, for all ranks of the node */
+    bool shares_values; /* the parameters lie in the memory of the all-reduce */
+    charl__grad_compress *narrow; /* NULL: gradients travel in f32 */
+    size_t element;               /* bytes of a value on its way */
     charl__lane_arena lanes, sum;
     charl_pinned *pinned_lanes, *pinned_sum;
     charl__chunk chunk[MAX_CHUNKS];
@@ -56,10 +56,11 @@ struct charl__sync {
 
 /** A bucket is computed by what the compute queue holds so far: cut it into chunks, and copy them
  * to the host where they must be. Async. */
-charl_status charl__chunks_ready(charl__sync *s, int64_t begin, int64_t count) CHARL_MUST_CHECK;
+charl_status charl__chunks_ready(charl__grad_reducer *s, int64_t begin,
+                                 int64_t count) CHARL_MUST_CHECK;
 
 /** Wait for what has been begun; the device sees the sums. Collective. */
-charl_status charl__chunks_finish(charl__sync *s) CHARL_MUST_CHECK;
-void charl__chunks_forget(charl__sync *s);
+charl_status charl__chunks_finish(charl__grad_reducer *s) CHARL_MUST_CHECK;
+void charl__chunks_forget(charl__grad_reducer *s);
 
 #endif

@@ -3,7 +3,7 @@
  * A chunk's lanes are computed where the all-reduce reads them, or copied there; its sums are
  * written where the device reads them, or copied there.
  */
-#include "train/sync_private.h"
+#include "train/grad_reducer_private.h"
 
 #include "base/clock.h"
 #include "base/fault.h"
@@ -12,7 +12,7 @@ enum { POLLS = 100 }; /* before the host sleeps between looks */
 
 static const double nap_s = 50e-6;
 
-void charl__chunks_forget(charl__sync *s)
+void charl__chunks_forget(charl__grad_reducer *s)
 {
     for (int i = 0; i < s->n_chunks; i++) {
         charl__event_release(s->chunk[i].computed);
@@ -22,7 +22,7 @@ void charl__chunks_forget(charl__sync *s)
 }
 
 /* Copy the lanes of a chunk to the host. */
-static charl_status download(charl__sync *s, charl__chunk *c)
+static charl_status download(charl__grad_reducer *s, charl__chunk *c)
 {
     for (int j = 0; j < s->n_lanes; j++) {
         CHARL_TRY(charl__buffer_read(CHARL_QUEUE_DOWNLOAD, s->lanes.device,
@@ -35,12 +35,12 @@ static charl_status download(charl__sync *s, charl__chunk *c)
     return CHARL_OK;
 }
 
-charl_status charl__chunks_ready(charl__sync *s, int64_t begin, int64_t count)
+charl_status charl__chunks_ready(charl__grad_reducer *s, int64_t begin, int64_t count)
 {
     const int first = s->n_chunks;
 
     if (s->narrow) {
-        CHARL_TRY(charl__narrow_lanes(s->narrow, begin, count));
+        CHARL_TRY(charl__grad_compress_lanes(s->narrow, begin, count));
     }
     for (int64_t at = 0; at < count; at += s->longest) {
         charl__chunk *c = &s->chunk[s->n_chunks];
@@ -62,7 +62,7 @@ charl_status charl__chunks_ready(charl__sync *s, int64_t begin, int64_t count)
 }
 
 /* Bring complete sums to the device: those of ranges before `completed`. */
-static charl_status upload(charl__sync *s, int64_t completed)
+static charl_status upload(charl__grad_reducer *s, int64_t completed)
 {
     for (; s->n_summed < s->n_begun && s->chunk[s->n_summed].ticket < completed; s->n_summed++) {
         const charl__chunk *c = &s->chunk[s->n_summed];
@@ -78,7 +78,7 @@ static charl_status upload(charl__sync *s, int64_t completed)
 }
 
 /* Do for the ranges on their way what can be done without waiting. */
-static charl_status help(charl__sync *s)
+static charl_status help(charl__grad_reducer *s)
 {
     int64_t completed = 0;
 
@@ -88,7 +88,7 @@ static charl_status help(charl__sync *s)
 }
 
 /* Wait for the device; help while ranges are on their way. */
-static charl_status wait_helping(charl__sync *s, const charl_event *e)
+static charl_status wait_helping(charl__grad_reducer *s, const charl_event *e)
 {
     bool done = false;
 
@@ -104,7 +104,7 @@ static charl_status wait_helping(charl__sync *s, const charl_event *e)
     return CHARL_OK;
 }
 
-charl_status charl__sync_begin(charl__sync *s)
+charl_status charl__grad_reducer_begin(charl__grad_reducer *s)
 {
     if (s && charl__fault("train.allreduce.skip")) {
         charl__chunks_forget(s);
@@ -131,7 +131,7 @@ charl_status charl__sync_begin(charl__sync *s)
 }
 
 /* The device computes with the sums next; the host waits too, or it would not know for how long. */
-static charl_status end_uploads(charl__sync *s)
+static charl_status end_uploads(charl__grad_reducer *s)
 {
     charl_status st = CHARL_OK;
     charl_event *uploaded = NULL;
@@ -147,7 +147,7 @@ cleanup:
 }
 
 /* Communication is waited for from the moment when the device has computed the last bucket. */
-charl_status charl__chunks_finish(charl__sync *s)
+charl_status charl__chunks_finish(charl__grad_reducer *s)
 {
     double now;
 
@@ -160,7 +160,7 @@ charl_status charl__chunks_finish(charl__sync *s)
     CHARL_TRY(end_uploads(s));
     for (int i = 0; s->narrow && i < s->n_chunks; i++) {
         if (s->chunk[i].bucket > 0) {
-            CHARL_TRY(charl__narrow_sum(s->narrow, s->chunk[i].begin, s->chunk[i].bucket));
+            CHARL_TRY(charl__grad_compress_sum(s->narrow, s->chunk[i].begin, s->chunk[i].bucket));
         }
     }
     now = charl__clock_s();

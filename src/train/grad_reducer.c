@@ -12,7 +12,7 @@
  * Such an all-reduce takes few processors, and its time, as long as backward goes on for a part of
  * itself as large as the bucket is of all gradients; those at the end take all processors.
  */
-#include "train/sync_private.h"
+#include "train/grad_reducer_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +28,7 @@
 enum { MOST_BUCKETS = 48 };
 
 /* For transfers at full speed; without, they are slow and right. */
-static void pin(charl__sync *s, void *memory, int64_t count, charl_pinned **out)
+static void pin(charl__grad_reducer *s, void *memory, int64_t count, charl_pinned **out)
 {
     if (charl__pinned_wrap(s->dev, memory, (size_t)count * s->element, out) != CHARL_OK) {
         charl__log(CHARL__LOG_WARN, "gradients are copied at lower speed: %s",
@@ -37,7 +37,7 @@ static void pin(charl__sync *s, void *memory, int64_t count, charl_pinned **out)
 }
 
 /* The arenas of gradients, in the memory of the all-reduce where that is possible. */
-static charl_status place_f32(charl__sync *s)
+static charl_status place_f32(charl__grad_reducer *s)
 {
     const int64_t stride = charl_allreduce_stride(s->ar);
     charl_gradient_memory memory = {0};
@@ -54,16 +54,16 @@ static charl_status place_f32(charl__sync *s)
 }
 
 /* They are the rank's own: what travels is narrowed from them and widened to them. */
-static charl_status place_bf16(charl__sync *s)
+static charl_status place_bf16(charl__grad_reducer *s)
 {
     s->in_place = s->sum_in_place = charl__device_facts(s->dev)->zero_copy;
     CHARL_TRY(
         charl__params_allocate_gradients(s->set, s->n_lanes, charl_comm_size(s->comm) == 1, NULL));
-    CHARL_TRY(charl__narrow_create(s->set, s->n_lanes, s->ar, &s->narrow));
+    CHARL_TRY(charl__grad_compress_create(s->set, s->n_lanes, s->ar, &s->narrow));
     return CHARL_OK;
 }
 
-static charl_status place(charl__sync *s)
+static charl_status place(charl__grad_reducer *s)
 {
     const int64_t stride = charl_allreduce_stride(s->ar);
 
@@ -90,11 +90,12 @@ static charl_status place(charl__sync *s)
     return CHARL_OK;
 }
 
-charl_status charl__sync_create(charl_comm *comm, const charl_allreduce_options *options,
-                                const charl_slices *slices, charl_params *set, charl__sync **out)
+charl_status charl__grad_reducer_create(charl_comm *comm, const charl_allreduce_options *options,
+                                        const charl_slices *slices, charl_params *set,
+                                        charl__grad_reducer **out)
 {
     charl_status st = CHARL_OK;
-    charl__sync *s = NULL;
+    charl__grad_reducer *s = NULL;
     charl_allreduce_options wanted = *options;
 
     *out = NULL;
@@ -125,11 +126,11 @@ cleanup:
             charl__params_free_values(set); /* there will be no training */
         }
     }
-    charl__sync_destroy(s);
+    charl__grad_reducer_destroy(s);
     return st;
 }
 
-int64_t charl__sync_bucket(const charl_params *set, double mb)
+int64_t charl__grad_reducer_bucket(const charl_params *set, double mb)
 {
     const int64_t least = (set->elements + MOST_BUCKETS - 1) / MOST_BUCKETS;
     const int64_t wanted = (int64_t)(mb * 1048576.0 / sizeof(float));
@@ -138,7 +139,7 @@ int64_t charl__sync_bucket(const charl_params *set, double mb)
     return bucket > 0 ? bucket : 1;
 }
 
-/* Of charl__sync_ready_all. */
+/* Of charl__grad_reducer_ready_all. */
 static int count_ranges(const charl_params *set)
 {
     int64_t begin = 0, end;
@@ -150,7 +151,7 @@ static int count_ranges(const charl_params *set)
     return n;
 }
 
-charl_status charl__sync_check(charl__sync *s, const charl_graph *g)
+charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g)
 {
     charl_status st = CHARL_OK;
     const int n = charl__graph_bucket_count(g); /* 0 with several passes */
@@ -184,13 +185,13 @@ cleanup:
     return st;
 }
 
-void charl__sync_destroy(charl__sync *s)
+void charl__grad_reducer_destroy(charl__grad_reducer *s)
 {
     if (s) {
         charl__chunks_forget(s);
         charl__pinned_destroy(s->pinned_lanes);
         charl__pinned_destroy(s->pinned_sum);
-        charl__narrow_destroy(s->narrow);
+        charl__grad_compress_destroy(s->narrow);
         charl_reducer_destroy(s->reducer);
         charl_allreduce_destroy(s->ar);
         charl_free(s->small);
@@ -199,7 +200,7 @@ void charl__sync_destroy(charl__sync *s)
 }
 
 /* The host may be ahead of the device by more ranges than can be on their way. */
-static charl_status enqueue(charl__sync *s, int64_t begin, int64_t count)
+static charl_status enqueue(charl__grad_reducer *s, int64_t begin, int64_t count)
 {
     int64_t completed = 0;
 
@@ -211,9 +212,9 @@ static charl_status enqueue(charl__sync *s, int64_t begin, int64_t count)
     return CHARL_OK;
 }
 
-charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count)
+charl_status charl__grad_reducer_ready(void *ctx, int64_t begin, int64_t count)
 {
-    charl__sync *s = ctx;
+    charl__grad_reducer *s = ctx;
 
     if (s->on_device) {
         charl__allreduce_share(s->ar, s->n_ready < MAX_BUCKETS && s->is_beside[s->n_ready]);
@@ -224,18 +225,18 @@ charl_status charl__sync_ready(void *ctx, int64_t begin, int64_t count)
     return CHARL_OK;
 }
 
-charl_status charl__sync_ready_all(charl__sync *s)
+charl_status charl__grad_reducer_ready_all(charl__grad_reducer *s)
 {
     int64_t begin = 0, end;
 
     while ((end = charl__params_range(s->set, &begin, s->set->elements)) > begin) {
-        CHARL_TRY(charl__sync_ready(s, begin, end - begin));
+        CHARL_TRY(charl__grad_reducer_ready(s, begin, end - begin));
         begin = end;
     }
     return CHARL_OK;
 }
 
-charl_status charl__sync_wait(charl__sync *s, int64_t ticket)
+charl_status charl__grad_reducer_wait(charl__grad_reducer *s, int64_t ticket)
 {
     const double begin = charl__clock_s();
     double waited;
@@ -247,7 +248,7 @@ charl_status charl__sync_wait(charl__sync *s, int64_t ticket)
     return CHARL_OK;
 }
 
-charl_status charl__sync_finish(charl__sync *s)
+charl_status charl__grad_reducer_finish(charl__grad_reducer *s)
 {
     charl_status st = CHARL_OK;
 
@@ -268,7 +269,7 @@ charl_status charl__sync_finish(charl__sync *s)
 
 /* An event that is recorded behind the last sum would be seen too late: the host of an NVIDIA GPU
  * sees events in the order in which commands were enqueued, whatever their queues. */
-charl_status charl__sync_verify(charl__sync *s)
+charl_status charl__grad_reducer_verify(charl__grad_reducer *s)
 {
     double begin, waited;
 
@@ -288,9 +289,9 @@ charl_status charl__sync_verify(charl__sync *s)
     return CHARL_OK;
 }
 
-charl_status charl__sync_collective(void *ctx, charl_tensor *lanes, charl_tensor *sum)
+charl_status charl__grad_reducer_collective(void *ctx, charl_tensor *lanes, charl_tensor *sum)
 {
-    charl__sync *s = ctx;
+    charl__grad_reducer *s = ctx;
     const int64_t n = charl__tensor_count(sum), all = n * s->n_lanes;
     double begin, waited;
 
@@ -308,7 +309,8 @@ charl_status charl__sync_collective(void *ctx, charl_tensor *lanes, charl_tensor
     return CHARL_OK;
 }
 
-charl_status charl__sync_sum(charl__sync *s, const float *lanes, int64_t count, float *out)
+charl_status charl__grad_reducer_sum(charl__grad_reducer *s, const float *lanes, int64_t count,
+                                     float *out)
 {
     if (!s) {
         memcpy(out, lanes, (size_t)count * sizeof *out);
@@ -318,7 +320,7 @@ charl_status charl__sync_sum(charl__sync *s, const float *lanes, int64_t count, 
     return CHARL_OK;
 }
 
-charl_status charl__sync_control(charl__sync *s, float *v, int count)
+charl_status charl__grad_reducer_control(charl__grad_reducer *s, float *v, int count)
 {
     float lanes[CHARL_MAX_LANES * 8] = {0}; /* the value in the first lane, nothing in the others */
 
@@ -330,32 +332,32 @@ charl_status charl__sync_control(charl__sync *s, float *v, int count)
     return CHARL_OK;
 }
 
-double charl__sync_busy_s(const charl__sync *s)
+double charl__grad_reducer_busy_s(const charl__grad_reducer *s)
 {
     return s ? s->busy_s : 0.0;
 }
 
-charl_allreduce *charl__sync_allreduce(const charl__sync *s)
+charl_allreduce *charl__grad_reducer_allreduce(const charl__grad_reducer *s)
 {
     return s->ar;
 }
 
-bool charl__sync_shares_values(const charl__sync *s)
+bool charl__grad_reducer_shares_values(const charl__grad_reducer *s)
 {
     return s && s->shares_values;
 }
 
-double charl__sync_waited_s(const charl__sync *s)
+double charl__grad_reducer_waited_s(const charl__grad_reducer *s)
 {
     return s ? s->waited_s : 0.0;
 }
 
-const char *charl__sync_name(const charl__sync *s)
+const char *charl__grad_reducer_name(const charl__grad_reducer *s)
 {
     return s ? charl_allreduce_name(s->ar) : "";
 }
 
-bool charl__sync_is_invariant(const charl__sync *s)
+bool charl__grad_reducer_is_invariant(const charl__grad_reducer *s)
 {
     return !s || charl_allreduce_is_invariant(s->ar);
 }

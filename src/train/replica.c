@@ -1,11 +1,11 @@
 /* A rank's part of the batch, built from its slices: feeds, graphs, passes. */
-#include "train/part.h"
+#include "train/replica.h"
 
 #include "base/alloc.h"
 #include "base/fault.h"
-#include "train/shard.h"
+#include "train/optimizer_shard.h"
 
-charl_status charl__part_take(charl__trainer *t, int first, int count)
+charl_status charl__replica_take(charl__trainer *t, int first, int count)
 {
     const int slices = charl_config_slices(t->config);
     const int64_t batch = t->config->train.batch_size;
@@ -23,7 +23,7 @@ charl_status charl__part_take(charl__trainer *t, int first, int count)
 static bool fits_device(const charl__trainer *t, charl_split split)
 {
     const charl_device_memory m = charl_device_get_memory(t->dev);
-    const int64_t bytes = charl__feed_split_bytes(&t->data, split);
+    const int64_t bytes = charl__device_loader_split_bytes(&t->data, split);
 
     switch (t->config->data.cache) {
     case CHARL_CACHE_DEVICE:
@@ -38,26 +38,27 @@ static bool fits_device(const charl__trainer *t, charl_split split)
 
 /* Created, or divided anew when it is there. */
 static charl_status provide_feed(charl__trainer *t, charl_split split, bool training,
-                                 charl__feed **out)
+                                 charl__device_loader **out)
 {
     /* A batch to be learned by heart must stay as it is. */
     const bool augments = training && !t->options->overfit_batch;
-    const charl__feed_options o = {.dev = t->dev,
-                                   .ds = t->ds,
-                                   .schema = t->schema,
-                                   .augment = augments ? &t->config->data.augment : NULL,
-                                   .split = split,
-                                   .shuffle = training && t->config->data.shuffle,
-                                   .endless = training,
-                                   .seed = (uint64_t)t->config->run.seed,
-                                   .batch = t->config->train.batch_size,
-                                   .row0 = t->row0,
-                                   .rows = t->rows,
-                                   .on_device = fits_device(t, split),
-                                   .steps = training ? t->steps : NULL,
-                                   .fixed = training && t->options->overfit_batch};
+    const charl__device_loader_options o = {.dev = t->dev,
+                                            .ds = t->ds,
+                                            .schema = t->schema,
+                                            .augment = augments ? &t->config->data.augment : NULL,
+                                            .split = split,
+                                            .shuffle = training && t->config->data.shuffle,
+                                            .endless = training,
+                                            .seed = (uint64_t)t->config->run.seed,
+                                            .batch = t->config->train.batch_size,
+                                            .row0 = t->row0,
+                                            .rows = t->rows,
+                                            .on_device = fits_device(t, split),
+                                            .steps = training ? t->steps : NULL,
+                                            .fixed = training && t->options->overfit_batch};
 
-    return *out ? charl__feed_divide(*out, t->row0, t->rows) : charl__feed_create(&o, out);
+    return *out ? charl__device_loader_divide(*out, t->row0, t->rows)
+                : charl__device_loader_create(&o, out);
 }
 
 /* The rows of some slices within this rank's part of the batch. */
@@ -79,7 +80,7 @@ static charl_status build_graph(charl__trainer *t, const charl_slices *slices, b
     charl_graph_set_training(task->g, training);
     charl_graph_set_recompute(task->g, training && t->recomputes);
     task->classes = t->data.classes;
-    charl__task_build(t->config, t->model, t->params, training ? t->train_feed : t->eval_feed,
+    charl__task_build(t->config, t->model, t->params, training ? t->train_loader : t->eval_loader,
                       t->steps, task);
     st = charl__graph_prepare(task->g);
     if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
@@ -105,7 +106,7 @@ static bool has_room(const charl__trainer *t, int64_t activations)
  * have no room. */
 static charl_status build_first(charl__trainer *t, bool *room)
 {
-    const charl_slices *first = t->passes ? charl__passes_slices(t->passes, 0) : &t->slices;
+    const charl_slices *first = t->accum ? charl__grad_accum_slices(t->accum, 0) : &t->slices;
     const int mode = t->config->train.recompute;
     int64_t kept, again;
 
@@ -131,13 +132,13 @@ static void discard_training(charl__trainer *t)
         charl__steps_watch_loss(t->steps, NULL); /* it lies in the memory of the graphs */
     }
     charl_graph_destroy(t->train.g);
-    for (int i = 0; t->passes && i < charl__passes_count(t->passes) - 1; i++) {
+    for (int i = 0; t->accum && i < charl__grad_accum_count(t->accum) - 1; i++) {
         charl_graph_destroy(t->more[i].g);
         t->more[i] = (charl__task){0};
     }
-    charl__passes_destroy(t->passes);
+    charl__grad_accum_destroy(t->accum);
     t->train = (charl__task){0};
-    t->passes = NULL;
+    t->accum = NULL;
     t->recomputes = false;
     t->recompute_saves = 0;
 }
@@ -150,11 +151,11 @@ static charl_status build_training(charl__trainer *t, int passes, bool several, 
 
     discard_training(t);
     if (several) {
-        CHARL_TRY(charl__passes_create(&t->slices, passes, &t->passes));
+        CHARL_TRY(charl__grad_accum_create(&t->slices, passes, &t->accum));
     }
     CHARL_TRY(build_first(t, room));
     for (int i = 1; i < passes; i++) {
-        CHARL_TRY(build_graph(t, charl__passes_slices(t->passes, i), true, &t->more[i - 1]));
+        CHARL_TRY(build_graph(t, charl__grad_accum_slices(t->accum, i), true, &t->more[i - 1]));
     }
     name = several ? charl__graph_collective(t->train.g) : NULL;
     CHARL_REQUIRE(!name, CHARL_ERR_CONFIG,
@@ -176,18 +177,18 @@ static charl_status choose_passes(charl__trainer *t)
         n = 2 * n < t->slices.count ? 2 * n : t->slices.count;
         CHARL_TRY(build_training(t, n, true, &room));
     }
-    t->n_passes = n;
+    t->accum_steps = n;
     return CHARL_OK;
 }
 
-charl_status charl__part_build(charl__trainer *t)
+charl_status charl__replica_build(charl__trainer *t)
 {
     if (!t->infers) {
-        CHARL_TRY(provide_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_feed));
+        CHARL_TRY(provide_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_loader));
         CHARL_TRY(choose_passes(t));
     }
     if (t->data.rows[t->eval_split] > 0) {
-        CHARL_TRY(provide_feed(t, t->eval_split, false, &t->eval_feed));
+        CHARL_TRY(provide_feed(t, t->eval_split, false, &t->eval_loader));
         CHARL_TRY(build_graph(t, &t->slices, false, &t->eval));
     }
     return CHARL_OK;
@@ -205,13 +206,13 @@ static charl_status settle_passes(charl__trainer *t)
     }
     st = charl_alloc_array(charl_comm_size(t->comm), sizeof *all, &all);
     CHARL_TRY_CLEANUP(charl__trainer_agree(t, st));
-    CHARL_TRY_CLEANUP(charl_comm_allgather(t->comm, &t->n_passes, sizeof *all, all));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(t->comm, &t->accum_steps, sizeof *all, all));
     for (int r = 0; r < charl_comm_size(t->comm); r++) {
         most = all[r] > most ? all[r] : most;
     }
-    if (most > 1 && t->n_passes < most) {
-        t->n_passes = most < t->slices.count ? most : t->slices.count;
-        st = build_training(t, t->n_passes, true, &room);
+    if (most > 1 && t->accum_steps < most) {
+        t->accum_steps = most < t->slices.count ? most : t->slices.count;
+        st = build_training(t, t->accum_steps, true, &room);
     }
     CHARL_TRY_CLEANUP(charl__trainer_agree(t, st));
 cleanup:
@@ -219,16 +220,17 @@ cleanup:
     return st;
 }
 
-charl_status charl__part_connect(charl__trainer *t)
+charl_status charl__replica_connect(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
 
     CHARL_TRY(settle_passes(t));
-    st = charl__sync_create(t->comm,
-                            &(charl_allreduce_options){.algorithm = t->config->dist.allreduce,
-                                                       .reduce_dtype = t->params->reduce_dtype,
-                                                       .gathers = charl__shard_is_on(t)},
-                            &t->slices, t->params, &t->sync);
+    st = charl__grad_reducer_create(
+        t->comm,
+        &(charl_allreduce_options){.algorithm = t->config->dist.allreduce,
+                                   .reduce_dtype = t->params->reduce_dtype,
+                                   .gathers = charl__shard_is_on(t)},
+        &t->slices, t->params, &t->reducer);
     t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     CHARL_TRY(st);
     if (charl__shard_is_on(t)) {
@@ -237,9 +239,10 @@ charl_status charl__part_connect(charl__trainer *t)
     return st;
 }
 
-int64_t charl__part_bucket(const charl__trainer *t)
+int64_t charl__replica_bucket(const charl__trainer *t)
 {
-    return t->config->dist.overlap   ? charl__sync_bucket(t->params, t->config->dist.bucket_mb)
+    return t->config->dist.overlap
+               ? charl__grad_reducer_bucket(t->params, t->config->dist.bucket_mb)
            : t->params->elements > 0 ? t->params->elements
                                      : 1;
 }
@@ -249,11 +252,12 @@ static charl_status compile(charl__trainer *t, charl__task *task, bool training)
     if (!task->g) {
         return CHARL_OK;
     }
-    if (t->sync) {
-        charl__graph_on_collective(task->g, charl__sync_collective, t->sync);
+    if (t->reducer) {
+        charl__graph_on_collective(task->g, charl__grad_reducer_collective, t->reducer);
     }
-    if (t->sync && training && !t->passes) {
-        charl__graph_on_ready(task->g, charl__sync_ready, t->sync, charl__part_bucket(t));
+    if (t->reducer && training && !t->accum) {
+        charl__graph_on_ready(task->g, charl__grad_reducer_ready, t->reducer,
+                              charl__replica_bucket(t));
     }
     CHARL_TRY(charl_graph_compile(task->g));
     CHARL_TRY(charl_graph_warm_up(task->g));
@@ -272,11 +276,11 @@ static charl_status watch_loss(charl__trainer *t)
         return CHARL_OK;
     }
     metrics[0] = charl_var_get_tensor(t->train.metrics);
-    if (t->passes) {
-        for (int i = 1; i < charl__passes_count(t->passes); i++) {
+    if (t->accum) {
+        for (int i = 1; i < charl__grad_accum_count(t->accum); i++) {
             metrics[i] = charl_var_get_tensor(t->more[i - 1].metrics);
         }
-        CHARL_TRY_CLEANUP(charl__passes_keep_loss(t->passes, metrics, &loss));
+        CHARL_TRY_CLEANUP(charl__grad_accum_keep_loss(t->accum, metrics, &loss));
         charl_tensor_retain(loss);
     } else {
         CHARL_TRY_CLEANUP(
@@ -292,17 +296,17 @@ cleanup:
  * last. */
 static charl_status compile_training(charl__trainer *t)
 {
-    const int n = t->passes ? charl__passes_count(t->passes) : 1;
+    const int n = t->accum ? charl__grad_accum_count(t->accum) : 1;
     const charl_graph *largest = n > 1 ? t->more[n - 2].g : NULL;
 
-    if (t->passes) {
-        CHARL_TRY(charl__passes_prepare(t->passes, t->params));
+    if (t->accum) {
+        CHARL_TRY(charl__grad_accum_prepare(t->accum, t->params));
     }
     for (int i = n - 1; i >= 0; i--) {
         charl__task *task = i > 0 ? &t->more[i - 1] : &t->train;
 
-        if (t->passes && task->g) {
-            charl__graph_use_gradients(task->g, charl__passes_gradients(t->passes));
+        if (t->accum && task->g) {
+            charl__graph_use_gradients(task->g, charl__grad_accum_gradients(t->accum));
             charl__graph_share_activations(task->g, task->g == largest ? NULL : largest);
         }
         CHARL_TRY(compile(t, task, true));
@@ -311,26 +315,26 @@ static charl_status compile_training(charl__trainer *t)
     return CHARL_OK;
 }
 
-charl_status charl__part_compile(charl__trainer *t)
+charl_status charl__replica_compile(charl__trainer *t)
 {
     CHARL_TRY(compile_training(t));
     CHARL_TRY(compile(t, &t->eval, false));
     return CHARL_OK;
 }
 
-charl_status charl__part_check(charl__trainer *t)
+charl_status charl__replica_check(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
 
     if (!t->infers) {
-        st = charl__sync_check(t->sync, t->train.g);
+        st = charl__grad_reducer_check(t->reducer, t->train.g);
         t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
         CHARL_TRY(st);
     }
     return st;
 }
 
-void charl__part_discard(charl__trainer *t)
+void charl__replica_discard(charl__trainer *t)
 {
     discard_training(t);
     charl_graph_destroy(t->eval.g);
@@ -341,20 +345,20 @@ void charl__part_discard(charl__trainer *t)
 static charl_status rebuild(charl__trainer *t, int first, int count)
 {
     CHARL_REQUIRE(!charl__fault("train.divide"), CHARL_ERR_DEVICE, "the division fails on purpose");
-    CHARL_TRY(charl__part_take(t, first, count));
-    CHARL_TRY(charl__part_build(t));
+    CHARL_TRY(charl__replica_take(t, first, count));
+    CHARL_TRY(charl__replica_build(t));
     return CHARL_OK;
 }
 
 static charl_status compile_again(charl__trainer *t)
 {
-    CHARL_TRY(charl__part_compile(t));
+    CHARL_TRY(charl__replica_compile(t));
     CHARL_TRY(charl__optimizer_rebind(t->optimizer));
-    CHARL_TRY(charl__feed_seek(t->train_feed, t->options->overfit_batch ? 0 : t->step));
+    CHARL_TRY(charl__device_loader_seek(t->train_loader, t->options->overfit_batch ? 0 : t->step));
     return CHARL_OK;
 }
 
-charl_status charl__part_exchange(charl__trainer *t, int first, int count)
+charl_status charl__replica_exchange(charl__trainer *t, int first, int count)
 {
     charl_status st = CHARL_OK;
 
@@ -363,20 +367,21 @@ charl_status charl__part_exchange(charl__trainer *t, int first, int count)
         st = charl_device_sync(t->dev);
     }
     CHARL_TRY(charl__trainer_agree(t, st));
-    charl__part_discard(t);
+    charl__replica_discard(t);
     charl__optimizer_unbind(t->optimizer);
     if (charl__shard_is_on(t)) { /* devices of other ranks may not share theirs */
-        st = charl__sync_shares_values(t->sync) ? charl__params_move(t->params, NULL) : CHARL_OK;
+        st = charl__grad_reducer_shares_values(t->reducer) ? charl__params_move(t->params, NULL)
+                                                           : CHARL_OK;
         CHARL_TRY(charl__trainer_agree(t, st));
     }
     charl__shard_destroy(t->shard);
     t->shard = NULL;
     charl__params_free_gradients(t->params); /* they lie in the memory of the sync */
-    charl__sync_destroy(t->sync);
-    t->sync = NULL;
+    charl__grad_reducer_destroy(t->reducer);
+    t->reducer = NULL;
     CHARL_TRY(charl__trainer_agree(t, rebuild(t, first, count)));
-    CHARL_TRY(charl__part_connect(t));
+    CHARL_TRY(charl__replica_connect(t));
     CHARL_TRY(charl__trainer_agree(t, compile_again(t)));
-    CHARL_TRY(charl__part_check(t));
+    CHARL_TRY(charl__replica_check(t));
     return st;
 }

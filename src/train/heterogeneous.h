@@ -1,5 +1,5 @@
-#ifndef CHARL_TRAIN_MIXED_H
-#define CHARL_TRAIN_MIXED_H
+#ifndef CHARL_TRAIN_HETEROGENEOUS_H
+#define CHARL_TRAIN_HETEROGENEOUS_H
 /** Ranks whose devices are not of one model and driver: their results differ by roundings.
  *
  *  Sums over the batch are read by every rank as they are, so all apply the same gradients, and
@@ -14,22 +14,22 @@
 
 enum { CHARL__MODELS_BYTES = 512 };
 
-typedef struct charl__mixed {
+typedef struct charl__heterogeneous {
     bool on;
     char models[CHARL__MODELS_BYTES]; /* "A + B": the devices' names, each once, by first rank */
     float *copy;                      /* host: what rank 0 has */
-} charl__mixed;
+} charl__heterogeneous;
 
 struct charl__trainer;
 
 /** Ask all ranks for their devices, which are open. Collective; agreed. */
-charl_status charl__mixed_init(struct charl__trainer *t) CHARL_MUST_CHECK;
-void charl__mixed_fini(struct charl__trainer *t);
+charl_status charl__heterogeneous_init(struct charl__trainer *t) CHARL_MUST_CHECK;
+void charl__heterogeneous_fini(struct charl__trainer *t);
 
 /** Take over what rank 0 has. Nothing where all devices are alike. Blocks. Collective. Cost: one
  * transfer of the parameters. */
-charl_status charl__mixed_follow(struct charl__trainer *t) CHARL_MUST_CHECK;
+charl_status charl__heterogeneous_follow(struct charl__trainer *t) CHARL_MUST_CHECK;
 /** The same after an optimizer step, when it is time. */
-charl_status charl__mixed_step(struct charl__trainer *t) CHARL_MUST_CHECK;
+charl_status charl__heterogeneous_step(struct charl__trainer *t) CHARL_MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 /* Different devices in one job. */
-#include "train/mixed.h"
+#include "train/heterogeneous.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static bool is_same(const device_model *a, const device_model *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->driver, b->driver) == 0;
 }
 
-static void list_models(const device_model *all, int size, charl__mixed *m)
+static void list_models(const device_model *all, int size, charl__heterogeneous *m)
 {
     size_t used = 0;
 
@@ -37,7 +37,7 @@ static void list_models(const device_model *all, int size, charl__mixed *m)
     }
 }
 
-charl_status charl__mixed_init(charl__trainer *t)
+charl_status charl__heterogeneous_init(charl__trainer *t)
 {
     charl_status st = CHARL_OK;
     const charl_device_info *d = charl_device_get_info(t->dev);
@@ -61,7 +61,7 @@ cleanup:
     return st;
 }
 
-void charl__mixed_fini(charl__trainer *t)
+void charl__heterogeneous_fini(charl__trainer *t)
 {
     charl_free(t->mixed.copy);
     t->mixed.copy = NULL;
@@ -83,7 +83,7 @@ static charl_status take_over(const charl__trainer *t, charl_buffer *arena, int6
     return CHARL_OK;
 }
 
-charl_status charl__mixed_follow(charl__trainer *t)
+charl_status charl__heterogeneous_follow(charl__trainer *t)
 {
     const charl_params *p = t->params;
 
@@ -98,9 +98,9 @@ charl_status charl__mixed_follow(charl__trainer *t)
     return CHARL_OK;
 }
 
-charl_status charl__mixed_step(charl__trainer *t)
+charl_status charl__heterogeneous_step(charl__trainer *t)
 {
     enum { STEPS = 32 };
 
-    return (t->step + 1) % STEPS == 0 ? charl__mixed_follow(t) : CHARL_OK;
+    return (t->step + 1) % STEPS == 0 ? charl__heterogeneous_follow(t) : CHARL_OK;
 }

@@ -1,6 +1,6 @@
 /* Feeds: a source on the device, row numbers in a ring, a loader where the source is only a window
  * of the data. */
-#include "task/feed.h"
+#include "task/device_loader.h"
 
 #include <string.h>
 
@@ -10,12 +10,12 @@
 #include "charl/ops.h"
 #include "io/dataset/loader.h"
 #include "task/augment.h"
-#include "task/feed_record.h"
+#include "task/loader_record.h"
 
 enum { SLOTS = 3, BLOCK_ROWS = 4096, CHOSEN = 128, BLOCK_TOKENS = 1 << 20 };
 
-struct charl__feed {
-    charl__feed_options o;
+struct charl__device_loader {
+    charl__device_loader_options o;
     charl_dataset_info info;
     int64_t n;      /* rows of the split */
     int64_t window; /* 0: not tokens */
@@ -23,7 +23,7 @@ struct charl__feed {
     int64_t step;
     charl_tensor *x, *y; /* the source; tokens on the device: x is the sequence, no y */
     charl_tensor *shift, *scale;
-    charl__feed_record r; /* of the next step */
+    charl__loader_record r; /* of the next step */
     /* Streaming. */
     charl__loader *loader;
     charl_pinned *pinned_x[SLOTS], *pinned_y[SLOTS];
@@ -34,12 +34,12 @@ struct charl__feed {
 };
 
 /* Mixup reads the partners too, unless they are in the same part of the batch. */
-static bool is_mirrored(const charl__feed *f)
+static bool is_mirrored(const charl__device_loader *f)
 {
     return f->mixes && f->o.rows < f->o.batch;
 }
 
-static int64_t slot_rows(const charl__feed *f)
+static int64_t slot_rows(const charl__device_loader *f)
 {
     return is_mirrored(f) ? 2 * f->o.rows : f->o.rows;
 }
@@ -49,7 +49,7 @@ static int64_t row_bytes(charl_dtype dtype, const charl_shape *shape)
     return charl_shape_count(shape) * (int64_t)charl_dtype_size(dtype);
 }
 
-int64_t charl__feed_split_bytes(const charl_dataset_info *info, charl_split split)
+int64_t charl__device_loader_split_bytes(const charl_dataset_info *info, charl_split split)
 {
     if (info->kind == CHARL_DATASET_TOKENS) {
         return info->items[split] * (int64_t)charl_dtype_size(info->stored_dtype);
@@ -58,7 +58,7 @@ int64_t charl__feed_split_bytes(const charl_dataset_info *info, charl_split spli
            (row_bytes(info->x_dtype, &info->x_shape) + row_bytes(info->y_dtype, &info->y_shape));
 }
 
-static charl_status create_array(charl__feed *f, int64_t rows, charl_dtype dtype,
+static charl_status create_array(charl__device_loader *f, int64_t rows, charl_dtype dtype,
                                  const charl_shape *row, charl_tensor **out)
 {
     charl_shape shape = {row->ndim + 1, {rows}};
@@ -74,7 +74,7 @@ static charl_status create_array(charl__feed *f, int64_t rows, charl_dtype dtype
 }
 
 /* (x - mean) * (1 / std), per channel or with one of each for all. */
-static charl_status create_normalization(charl__feed *f)
+static charl_status create_normalization(charl__device_loader *f)
 {
     charl_status st = CHARL_OK;
     const charl_data_schema *s = f->o.schema;
@@ -95,7 +95,7 @@ cleanup:
     return st;
 }
 
-static charl_status create_source(charl__feed *f)
+static charl_status create_source(charl__device_loader *f)
 {
     const charl_shape one = {0, {0}};
     const int64_t rows = f->o.on_device ? f->n : SLOTS * slot_rows(f);
@@ -110,7 +110,7 @@ static charl_status create_source(charl__feed *f)
 }
 
 /* Copy the tokens of the split to the device, block by block. */
-static charl_status fill_tokens(charl__feed *f)
+static charl_status fill_tokens(charl__device_loader *f)
 {
     charl_status st = CHARL_OK;
     const int64_t n = f->info.items[f->o.split];
@@ -131,7 +131,7 @@ cleanup:
 }
 
 /* Copy the whole split to the device, block by block. */
-static charl_status fill_source(charl__feed *f)
+static charl_status fill_source(charl__device_loader *f)
 {
     charl_status st = CHARL_OK;
     const int64_t xb = row_bytes(f->info.x_dtype, &f->info.x_shape),
@@ -161,7 +161,7 @@ cleanup:
     return st;
 }
 
-static charl_status create_slots(charl__feed *f)
+static charl_status create_slots(charl__device_loader *f)
 {
     const size_t xb = (size_t)(slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape));
     const size_t yb = (size_t)(slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape));
@@ -174,9 +174,9 @@ static charl_status create_slots(charl__feed *f)
 }
 
 /* What is made for the rows of this rank. */
-static charl_status create_part(charl__feed *f)
+static charl_status create_part(charl__device_loader *f)
 {
-    CHARL_TRY(charl__feed_record_create(f->o.dev, f->o.steps, f->o.rows, f->mixes, &f->r));
+    CHARL_TRY(charl__loader_record_create(f->o.dev, f->o.steps, f->o.rows, f->mixes, &f->r));
     if (f->o.on_device) {
         return CHARL_OK;
     }
@@ -185,10 +185,11 @@ static charl_status create_part(charl__feed *f)
     return CHARL_OK;
 }
 
-charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
+charl_status charl__device_loader_create(const charl__device_loader_options *o,
+                                         charl__device_loader **out)
 {
     charl_status st = CHARL_OK;
-    charl__feed *f = NULL;
+    charl__device_loader *f = NULL;
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *f, &f));
@@ -214,11 +215,11 @@ charl_status charl__feed_create(const charl__feed_options *o, charl__feed **out)
     *out = f;
     f = NULL;
 cleanup:
-    charl__feed_destroy(f);
+    charl__device_loader_destroy(f);
     return st;
 }
 
-static void release_events(charl__feed *f)
+static void release_events(charl__device_loader *f)
 {
     for (int s = 0; s < SLOTS; s++) {
         charl__event_release(f->uploaded[s]);
@@ -227,7 +228,7 @@ static void release_events(charl__feed *f)
     }
 }
 
-static void destroy_part(charl__feed *f)
+static void destroy_part(charl__device_loader *f)
 {
     charl__loader_destroy(f->loader);
     f->loader = NULL;
@@ -246,10 +247,10 @@ static void destroy_part(charl__feed *f)
         charl_tensor_release(f->y);
         f->x = f->y = NULL;
     }
-    charl__feed_record_destroy(&f->r);
+    charl__loader_record_destroy(&f->r);
 }
 
-charl_status charl__feed_divide(charl__feed *f, int64_t row0, int64_t rows)
+charl_status charl__device_loader_divide(charl__device_loader *f, int64_t row0, int64_t rows)
 {
     destroy_part(f);
     f->o.row0 = row0;
@@ -257,7 +258,7 @@ charl_status charl__feed_divide(charl__feed *f, int64_t row0, int64_t rows)
     return create_part(f);
 }
 
-void charl__feed_destroy(charl__feed *f)
+void charl__device_loader_destroy(charl__device_loader *f)
 {
     if (f) {
         destroy_part(f);
@@ -297,8 +298,8 @@ static charl_var *bound_rows(charl_graph *g, const char *name, charl_tensor *t, 
     return charl__graph_fail(g, st, "%s", charl_error_message());
 }
 
-static void attach_tokens(charl__feed *f, charl_graph *g, charl_var *source, charl_var *row,
-                          charl__feed_vars *out)
+static void attach_tokens(charl__device_loader *f, charl_graph *g, charl_var *source,
+                          charl_var *row, charl__device_loader_vars *out)
 {
     if (f->y) {
         out->x = charl_gather_rows(g, source, row, NULL, NULL);
@@ -309,8 +310,8 @@ static void attach_tokens(charl__feed *f, charl_graph *g, charl_var *source, cha
     }
 }
 
-static void attach_rows(charl__feed *f, charl_graph *g, charl_var *source, charl_var *row, part p,
-                        charl__feed_vars *out)
+static void attach_rows(charl__device_loader *f, charl_graph *g, charl_var *source, charl_var *row,
+                        part p, charl__device_loader_vars *out)
 {
     const charl_augment none = {.flip = false}, *augment = f->o.augment ? f->o.augment : &none;
     charl_var *shift = bound(g, "shift", f->shift, CHARL_REPLICATED);
@@ -330,13 +331,13 @@ static void attach_rows(charl__feed *f, charl_graph *g, charl_var *source, charl
     }
 }
 
-void charl__feed_attach(charl__feed *f, charl_graph *g, int64_t first, int64_t rows,
-                        charl__feed_vars *out)
+void charl__device_loader_attach(charl__device_loader *f, charl_graph *g, int64_t first,
+                                 int64_t rows, charl__device_loader_vars *out)
 {
     const part p = {first, rows};
     charl_var *row, *source;
 
-    *out = (charl__feed_vars){NULL};
+    *out = (charl__device_loader_vars){NULL};
     charl_graph_scope_begin(g, "data");
     row = bound_rows(g, "row", f->r.row, p);
     source = bound(g, "x", f->x, CHARL_REPLICATED);
@@ -349,7 +350,7 @@ void charl__feed_attach(charl__feed *f, charl_graph *g, int64_t first, int64_t r
     charl_graph_scope_end(g);
 }
 
-charl_status charl__feed_seek(charl__feed *f, int64_t step)
+charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step)
 {
     const charl__loader_options o = {.ds = f->o.ds,
                                      .split = f->o.split,
@@ -379,7 +380,7 @@ charl_status charl__feed_seek(charl__feed *f, int64_t step)
 }
 
 /* The next slot of the loader: upload it once nobody reads its old contents any more. */
-static charl_status upload(charl__feed *f)
+static charl_status upload(charl__device_loader *f)
 {
     const int64_t xb = slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape);
     const int64_t yb = slot_rows(f) * row_bytes(f->info.y_dtype, &f->info.y_shape);
@@ -411,7 +412,7 @@ static charl_status upload(charl__feed *f)
 
 /* Where `row`, which is at `position` of the stream, lies in a source that holds the whole split.
  */
-static int64_t place_of(const charl__feed *f, int64_t row, int64_t position)
+static int64_t place_of(const charl__device_loader *f, int64_t row, int64_t position)
 {
     if (f->window == 0) {
         return row;
@@ -421,12 +422,12 @@ static int64_t place_of(const charl__feed *f, int64_t row, int64_t position)
                                                position, f->window);
 }
 
-static int64_t source_row(const charl__feed *f, int64_t position)
+static int64_t source_row(const charl__device_loader *f, int64_t position)
 {
     return place_of(f, charl_order_row(f->o.seed, f->n, f->o.shuffle, position), position);
 }
 
-void charl__feed_samples(const charl__feed *f, int64_t step, int64_t *out)
+void charl__device_loader_samples(const charl__device_loader *f, int64_t step, int64_t *out)
 {
     const int64_t position = f->o.fixed ? 0 : step * f->o.batch;
 
@@ -437,7 +438,7 @@ void charl__feed_samples(const charl__feed *f, int64_t step, int64_t *out)
 }
 
 /* The rows of a step: those of the slot, or some at a time. */
-static void choose_rows(charl__feed *f, int64_t position)
+static void choose_rows(charl__device_loader *f, int64_t position)
 {
     int64_t row[CHOSEN];
 
@@ -455,7 +456,7 @@ static void choose_rows(charl__feed *f, int64_t position)
 }
 
 /* Row i of this rank is mixed with the mirror image of its place in the global batch. */
-static void choose_partners(charl__feed *f)
+static void choose_partners(charl__device_loader *f)
 {
     const int64_t last = f->o.batch - 1 - f->o.row0, n = f->o.rows;
 
@@ -468,7 +469,7 @@ static void choose_partners(charl__feed *f)
     }
 }
 
-charl_status charl__feed_next(charl__feed *f)
+charl_status charl__device_loader_next(charl__device_loader *f)
 {
     const int64_t position = f->step * f->o.batch + f->o.row0;
 
@@ -482,14 +483,14 @@ charl_status charl__feed_next(charl__feed *f)
     if (f->mixes) {
         choose_partners(f);
     }
-    CHARL_TRY(charl__feed_record_push(&f->r));
+    CHARL_TRY(charl__loader_record_push(&f->r));
     if (!f->o.fixed) {
         f->step++;
     }
     return CHARL_OK;
 }
 
-charl_status charl__feed_used(charl__feed *f)
+charl_status charl__device_loader_used(charl__device_loader *f)
 {
     if (f->slot >= 0) {
         charl__event_release(f->used[f->slot]);
@@ -499,17 +500,17 @@ charl_status charl__feed_used(charl__feed *f)
     return CHARL_OK;
 }
 
-double charl__feed_waited_s(const charl__feed *f)
+double charl__device_loader_waited_s(const charl__device_loader *f)
 {
     return f->waited_s;
 }
 
-int64_t charl__feed_rows(const charl__feed *f)
+int64_t charl__device_loader_rows(const charl__device_loader *f)
 {
     return f->n;
 }
 
-bool charl__feed_is_on_device(const charl__feed *f)
+bool charl__device_loader_is_on_device(const charl__device_loader *f)
 {
     return f->o.on_device;
 }
