@@ -4,7 +4,7 @@
  *
  *  A function that can fail returns charl_status. The detail, a message followed by the path it
  * took through the library, is kept in a thread-local record until the next failure on the same
- * thread. The library never prints, exits or asserts on input. Nothing here allocates. Thread-safe.
+ * thread. The library never exits or asserts on input, and prints only when CHARL_LOG asks for it (charl/log.h). Nothing here allocates. Thread-safe.
  */
 #include "charl/api.h"
 

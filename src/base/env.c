@@ -133,7 +133,7 @@ void charl__env_set(charl__env_id id, const char *value)
 static charl_status check_value(charl__env_id id, const char *value)
 {
     const char *name = variables[id].name;
-    charl__log_level level;
+    charl_log_level level;
     int64_t number;
 
     switch (variables[id].kind) {
@@ -149,7 +149,7 @@ static charl_status check_value(charl__env_id id, const char *value)
                       name, value);
         break;
     case KIND_LEVEL:
-        CHARL_REQUIRE(charl__log_level_find(value, &level), CHARL_ERR_CONFIG,
+        CHARL_REQUIRE(charl_log_level_find(value, &level), CHARL_ERR_CONFIG,
                       "%s=%s: expected error, warn, info or debug", name, value);
         break;
     case KIND_FAULT:
@@ -170,7 +170,7 @@ static void warn_unknown(void)
                        memcmp(*entry, variables[i].name, length) == 0;
         }
         if (!is_known) {
-            charl__log(CHARL__LOG_WARN, "environment variable %.*s is not one that charl knows",
+            charl__log(CHARL_LOG_WARN, "environment variable %.*s is not one that charl knows",
                        (int)(length < 100 ? length : 100), *entry);
         }
     }

@@ -167,7 +167,7 @@ void charl__fault_load(void)
     pthread_once(&once, load_environment);
     /* Outside the once: a sink may allocate, and so come here again. */
     if (atomic_load(&malformed) && atomic_exchange(&malformed, false)) {
-        charl__log(CHARL__LOG_ERROR, "CHARL_FAULT is malformed and ignored: %s",
+        charl__log(CHARL_LOG_ERROR, "CHARL_FAULT is malformed and ignored: %s",
                    charl__env(CHARL_ENV_FAULT));
     }
 }

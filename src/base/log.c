@@ -1,5 +1,4 @@
-/* One sink behind a mutex; the level is an atomic, so a message that nobody wants costs one load.
- */
+/* One callback behind a mutex; the level is an atomic, so a message below it costs one load. */
 #include "base/log.h"
 
 #include <pthread.h>
@@ -12,40 +11,40 @@
 
 enum { MESSAGE_BYTES = 2048, LEVEL_UNSET = -1 };
 
-static const char *const level_names[CHARL__LOG_COUNT] = {"error", "warn", "info", "debug"};
+static const char *const level_names[CHARL_LOG_LEVEL_COUNT] = {"error", "warn", "info", "debug"};
 
-static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
-static charl__log_sink sink;
-static void *sink_ctx;
-static atomic_bool has_sink;
+static pthread_mutex_t callback_lock = PTHREAD_MUTEX_INITIALIZER;
+static charl_log_fn callback; /* NULL: the default */
+static void *callback_ctx;
+static atomic_bool has_callback;
 static atomic_int max_level = LEVEL_UNSET;
 
-const char *charl__log_level_name(charl__log_level level)
+const char *charl_log_level_name(charl_log_level level)
 {
-    return (unsigned)level < CHARL__LOG_COUNT ? level_names[level] : "?";
+    return (unsigned)level < CHARL_LOG_LEVEL_COUNT ? level_names[level] : "?";
 }
 
-bool charl__log_level_find(const char *name, charl__log_level *out)
+bool charl_log_level_find(const char *name, charl_log_level *out)
 {
-    for (int i = 0; i < CHARL__LOG_COUNT; i++) {
+    for (int i = 0; i < CHARL_LOG_LEVEL_COUNT; i++) {
         if (strcmp(name, level_names[i]) == 0) {
-            *out = (charl__log_level)i;
+            *out = (charl_log_level)i;
             return true;
         }
     }
     return false;
 }
 
-void charl__log_sink_set(charl__log_sink new_sink, void *ctx)
+void charl_log_set_callback(charl_log_fn fn, void *ctx)
 {
-    pthread_mutex_lock(&sink_lock);
-    sink = new_sink;
-    sink_ctx = ctx;
-    atomic_store(&has_sink, new_sink != NULL);
-    pthread_mutex_unlock(&sink_lock);
+    pthread_mutex_lock(&callback_lock);
+    callback = fn;
+    callback_ctx = ctx;
+    atomic_store(&has_callback, fn != NULL);
+    pthread_mutex_unlock(&callback_lock);
 }
 
-void charl__log_level_set(charl__log_level level)
+void charl_log_set_level(charl_log_level level)
 {
     atomic_store(&max_level, (int)level);
 }
@@ -56,10 +55,10 @@ static int level_now(void)
 
     if (level == LEVEL_UNSET) {
         const char *name = charl__env(CHARL_ENV_LOG);
-        charl__log_level found = CHARL__LOG_WARN;
+        charl_log_level found = CHARL_LOG_WARN;
 
         if (name) {
-            (void)charl__log_level_find(name, &found); /* charl__env_check reports a bad one */
+            (void)charl_log_level_find(name, &found); /* charl__env_check reports a bad one */
         }
         /* A level set meanwhile by another thread wins. */
         if (atomic_compare_exchange_strong(&max_level, &level, (int)found)) {
@@ -69,12 +68,12 @@ static int level_now(void)
     return level;
 }
 
-bool charl__log_enabled(charl__log_level level)
+bool charl__log_enabled(charl_log_level level)
 {
-    return atomic_load(&has_sink) && (int)level <= level_now();
+    return (atomic_load(&has_callback) || charl__env(CHARL_ENV_LOG)) && (int)level <= level_now();
 }
 
-void charl__log(charl__log_level level, const char *fmt, ...)
+void charl__log(charl_log_level level, const char *fmt, ...)
 {
     char text[MESSAGE_BYTES];
     va_list ap;
@@ -87,9 +86,11 @@ void charl__log(charl__log_level level, const char *fmt, ...)
         snprintf(text, sizeof text, "(a message that could not be formatted)");
     }
     va_end(ap);
-    pthread_mutex_lock(&sink_lock);
-    if (sink) {
-        sink(sink_ctx, level, text);
+    pthread_mutex_lock(&callback_lock);
+    if (callback) {
+        callback(callback_ctx, level, text);
+    } else if (charl__env(CHARL_ENV_LOG)) {
+        fprintf(stderr, "charl: %s: %s\n", charl_log_level_name(level), text);
     }
-    pthread_mutex_unlock(&sink_lock);
+    pthread_mutex_unlock(&callback_lock);
 }

@@ -119,12 +119,12 @@ static void say_hint(const char *hint)
 }
 
 /* In the environment check every rank finds the same: the first says it. */
-static void on_log(void *ctx, charl__log_level level, const char *message)
+static void on_log(void *ctx, charl_log_level level, const char *message)
 {
     if (ctx && charl__cli_launcher_rank() != 0) {
         return;
     }
-    charl__cli_say(level == CHARL__LOG_WARN ? "warning" : charl__log_level_name(level), message);
+    charl__cli_say(level == CHARL_LOG_WARN ? "warning" : charl_log_level_name(level), message);
 }
 
 static void on_panic(const char *message)
@@ -148,9 +148,9 @@ int charl__cli_begin(const char *program)
     signal(SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error of write() */
     charl__fault_rank_set(charl__cli_launcher_rank());
     charl__panic_hook_set(on_panic);
-    charl__log_sink_set(on_log, &program_name);
+    charl_log_set_callback(on_log, &program_name);
     st = charl__env_check();
-    charl__log_sink_set(on_log, NULL);
+    charl_log_set_callback(on_log, NULL);
     return st == CHARL_OK ? CHARL__EXIT_OK : charl__cli_fail_alike(st);
 }
 
@@ -219,7 +219,7 @@ int charl__cli_fail(charl_status st)
         snprintf(text, sizeof text, "%s", charl_status_text(st));
     }
     hint = charl__cli_split_hint(text);
-    if (charl__log_enabled(CHARL__LOG_DEBUG)) {
+    if (charl__log_enabled(CHARL_LOG_DEBUG)) {
         char path[MESSAGE_BYTES];
 
         snprintf(path, sizeof path, "%s%s", charl_status_name(st), charl_error_path());

@@ -74,7 +74,7 @@ static bool is_trusted(const char *dir)
         return true; /* what is not there is found out by its user */
     }
     if (!atomic_exchange(&is_said, true)) {
-        charl__log(CHARL__LOG_WARN,
+        charl__log(CHARL_LOG_WARN,
                    "the kernel cache %s is not used: it belongs to user %ld and has mode %03o, so "
                    "others could put programs there. Make it private (chown, chmod go-w), or set "
                    "CHARL_CACHE_DIR to another directory",
@@ -95,7 +95,7 @@ FILE *charl__cache_file_open(const char *path)
     if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && is_private(&s)) {
         f = fdopen(fd, "rb");
     } else {
-        charl__log(CHARL__LOG_INFO, "ignoring %s in the kernel cache: others could have written it",
+        charl__log(CHARL_LOG_INFO, "ignoring %s in the kernel cache: others could have written it",
                    path);
     }
     if (!f) {
@@ -136,7 +136,7 @@ charl_status charl__cache_open(char **out)
     if (path.data && make_dirs(path.data)) {
         *out = is_trusted(path.data) ? charl__text_steal(&path) : NULL;
     } else {
-        charl__log(CHARL__LOG_INFO, "no kernel cache: cannot write to %s",
+        charl__log(CHARL_LOG_INFO, "no kernel cache: cannot write to %s",
                    path.data ? path.data : "a home directory");
     }
 cleanup:
@@ -210,9 +210,8 @@ void charl__cache_place_pocl(void)
         (void)setenv(variable, path, 0);
         return;
     }
-    charl__log(CHARL__LOG_WARN,
-               "there is no directory in which PoCL can keep compiled kernels: set "
-               "CHARL_CACHE_DIR to one that you can write to");
+    charl__log(CHARL_LOG_WARN, "there is no directory in which PoCL can keep compiled kernels: set "
+                               "CHARL_CACHE_DIR to one that you can write to");
 }
 
 static void add(charl__sha256 *s, const char *text)
@@ -314,7 +313,7 @@ charl_status charl__cache_load(charl_device *dev, const char *key, const char *o
         CHARL_TRY_CLEANUP(charl__program_of_binary(dev, data, bytes, options, out));
     }
     if (!*out) {
-        charl__log(CHARL__LOG_INFO, "ignoring a damaged kernel cache entry: %s",
+        charl__log(CHARL_LOG_INFO, "ignoring a damaged kernel cache entry: %s",
                    charl__text_string(&path));
     }
 cleanup:
@@ -368,7 +367,7 @@ charl_status charl__cache_store(charl_device *dev, const char *key, cl_program p
     CHARL_TRY_CLEANUP(charl_alloc(bytes, &data));
     if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) != CL_SUCCESS ||
         !write_entry(charl__text_string(&path), charl__text_string(&temporary), data, bytes)) {
-        charl__log(CHARL__LOG_INFO, "cannot write the kernel cache entry %s",
+        charl__log(CHARL_LOG_INFO, "cannot write the kernel cache entry %s",
                    charl__text_string(&path));
     }
 cleanup:

@@ -114,10 +114,10 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     CHARL_TRY_CLEANUP(open_queues(dev));
     CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32));
     if (request->allow_tf32 && !dev->facts.tf32) { /* said once where ranks share a node */
-        charl__log(request->local_rank == 0 ? CHARL__LOG_WARN : CHARL__LOG_INFO,
+        charl__log(request->local_rank == 0 ? CHARL_LOG_WARN : CHARL_LOG_INFO,
                    "%s has no tensor cores for tf32: f32 is multiplied as f32", dev->info.name);
     }
-    charl__log(CHARL__LOG_DEBUG, "%s (%s, driver %s): %lld MiB, shared by %d", dev->info.name,
+    charl__log(CHARL_LOG_DEBUG, "%s (%s, driver %s): %lld MiB, shared by %d", dev->info.name,
                dev->info.platform, dev->info.driver, (long long)(dev->memory.capacity >> 20),
                sharers);
     *out = dev;

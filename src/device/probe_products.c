@@ -130,7 +130,7 @@ static charl_status try_kernel(charl_device *dev, const kernel *k, const char *w
     }
     *is_right = st == CHARL_OK && is_product(got);
     if (!*is_right) {
-        charl__log(CHARL__LOG_INFO, "%s: no matrix products of %s on tensor cores: %s",
+        charl__log(CHARL_LOG_INFO, "%s: no matrix products of %s on tensor cores: %s",
                    dev->info.name, what,
                    st == CHARL_OK ? "the results are wrong" : charl_error_message());
     }

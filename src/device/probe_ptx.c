@@ -60,7 +60,7 @@ charl_status charl__probe_ptx(charl_device *dev)
     }
     dev->facts.ptx = st == CHARL_OK && is_right(got);
     if (!dev->facts.ptx) {
-        charl__log(CHARL__LOG_INFO, "%s: no inline PTX: %s", dev->info.name,
+        charl__log(CHARL_LOG_INFO, "%s: no inline PTX: %s", dev->info.name,
                    st == CHARL_OK ? "the results are wrong" : charl_error_message());
     }
     if (st == CHARL_ERR_KERNEL || st == CHARL_ERR_DEVICE) {

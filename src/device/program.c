@@ -144,7 +144,7 @@ static charl_status dump(const char *file, const char *key, const char *const so
         ok = fputs(source[i], f) >= 0 && ok;
     }
     if (!f || fclose(f) != 0 || !ok) {
-        charl__log(CHARL__LOG_WARN, "cannot write %s (CHARL_DUMP_KERNELS)",
+        charl__log(CHARL_LOG_WARN, "cannot write %s (CHARL_DUMP_KERNELS)",
                    charl__text_string(&path));
     }
 cleanup:
@@ -191,10 +191,10 @@ charl_status charl__program_log(charl_device *dev, cl_program program, const cha
     charl_status st = CHARL_OK;
     char *log = NULL;
 
-    if (charl__log_enabled(CHARL__LOG_DEBUG)) {
+    if (charl__log_enabled(CHARL_LOG_DEBUG)) {
         CHARL_TRY_CLEANUP(build_log(dev, program, &log));
         if (log[0]) {
-            charl__log(CHARL__LOG_DEBUG, "%s built on %s: %s", what, dev->info.name, log);
+            charl__log(CHARL_LOG_DEBUG, "%s built on %s: %s", what, dev->info.name, log);
         }
     }
 cleanup:

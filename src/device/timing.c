@@ -106,7 +106,7 @@ static int by_entry(const void *a, const void *b)
 
 static void log_row(const row *r, const char *label, double total)
 {
-    charl__log(CHARL__LOG_INFO, "%5.1f %%  %9.3f ms  %7lld x %9.2f us  %s (%s)",
+    charl__log(CHARL_LOG_INFO, "%5.1f %%  %9.3f ms  %7lld x %9.2f us  %s (%s)",
                total > 0 ? 100.0 * r->seconds / total : 0.0, r->seconds * 1e3,
                (long long)r->launches, r->seconds * 1e6 / (double)r->launches, label, r->entry);
 }
@@ -145,7 +145,7 @@ static void report(charl__timing *t)
         log_row(&t->row[i], t->row[i].label, total);
     }
     kernels = merge_kernels(t->row, t->count);
-    charl__log(CHARL__LOG_INFO, "%.3f ms in %d kernels", total * 1e3, kernels);
+    charl__log(CHARL_LOG_INFO, "%.3f ms in %d kernels", total * 1e3, kernels);
     for (int i = 0; i < kernels && i < SHOWN; i++) {
         log_row(&t->row[i], "all", total);
     }

@@ -149,7 +149,7 @@ static charl_status algorithm_create(charl_allreduce *ar, demand *d)
 
     if (st != CHARL_OK && ar->algorithm->join && strcmp(wanted_name(d), "auto") == 0 &&
         !charl_comm_is_broken(ar->c)) {
-        charl__log(CHARL__LOG_WARN, "all-reduce %s is not used: %s", ar->algorithm->name,
+        charl__log(CHARL_LOG_WARN, "all-reduce %s is not used: %s", ar->algorithm->name,
                    charl_error_message());
         ar->algorithm->destroy(ar);
         ar->own = ar->lanes = ar->sum = NULL;

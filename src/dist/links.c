@@ -165,7 +165,7 @@ static void link_give_up(const charl_comm *c, int m)
     connection *k = &c->links->link[m];
 
     link_set(k, OVER);
-    charl__log(CHARL__LOG_WARN,
+    charl__log(CHARL_LOG_WARN,
                "node %d (%s) cannot be connected from node %d (%s): its ranks are watched on their "
                "own node only",
                m, c->peer[charl__first_rank(c, m)].host, c->links->node, c->peer[c->rank].host);
@@ -210,7 +210,7 @@ static void report_read(charl_comm *c, int m)
     const charl__report *r = &k->in.report;
 
     if (!charl__report_read(c, m, r)) {
-        charl__log(CHARL__LOG_WARN,
+        charl__log(CHARL_LOG_WARN,
                    "node %d (%s) sends what is no report of its ranks: it is not listened to", m,
                    c->peer[charl__first_rank(c, m)].host);
         link_set(k, DEAF);

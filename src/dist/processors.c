@@ -34,7 +34,7 @@ static int node_count(void)
     }
     count = allowed_count();
     if (sched_setaffinity(0, sizeof mine, &mine) != 0) {
-        charl__log(CHARL__LOG_WARN, "the binding to processors could not be restored");
+        charl__log(CHARL_LOG_WARN, "the binding to processors could not be restored");
     }
     return count;
 }
@@ -60,7 +60,7 @@ charl_status charl_comm_bind(const charl_comm *c, int *cpus)
                       "the binding to %d processors cannot be widened: %s", before,
                       strerror(errno));
         *cpus = allowed_count();
-        charl__log(CHARL__LOG_INFO, "rank %d: binding widened from %d to %d processors", c->rank,
+        charl__log(CHARL_LOG_INFO, "rank %d: binding widened from %d to %d processors", c->rank,
                    before, *cpus);
     }
     return CHARL_OK;

@@ -195,7 +195,7 @@ static charl_status keep(charl_device *dev)
     charl_status st = charl__choices_save(dev);
 
     if (st == CHARL_ERR_DISK) {
-        charl__log(CHARL__LOG_INFO, "%s", charl_error_message());
+        charl__log(CHARL_LOG_INFO, "%s", charl_error_message());
         charl_error_clear();
         st = CHARL_OK;
     }
@@ -230,7 +230,7 @@ charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p, charl__
 
         st = charl__gemm_tune(dev, p, &tuned);
         if (st == CHARL_ERR_NOMEM) { /* then as guessed */
-            charl__log(CHARL__LOG_INFO, "tuning: %s", charl_error_message());
+            charl__log(CHARL_LOG_INFO, "tuning: %s", charl_error_message());
             charl_error_clear();
             st = CHARL_OK;
             return st;

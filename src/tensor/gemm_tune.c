@@ -143,7 +143,7 @@ static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tune
     x->seconds[i] = (double)INFINITY;
     st = result_of(dev, t, &x->plan[i], &crc);
     if (i > 0 && (st == CHARL_ERR_KERNEL || st == CHARL_ERR_DEVICE)) { /* too much for the device */
-        charl__log(CHARL__LOG_INFO, "tuning: %s does not run: %s",
+        charl__log(CHARL_LOG_INFO, "tuning: %s does not run: %s",
                    charl__gemm_plan_text(&x->plan[i], text), charl_error_message());
         charl_error_clear();
         st = CHARL_OK;
@@ -153,7 +153,7 @@ static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tune
     if (i == 0) {
         *want = crc;
     } else if (crc != *want) {
-        charl__log(CHARL__LOG_WARN, "tuning: %s gives other bits on %s: it is not used",
+        charl__log(CHARL_LOG_WARN, "tuning: %s gives other bits on %s: it is not used",
                    charl__gemm_plan_text(&x->plan[i], text), charl_device_get_info(dev)->name);
         return st;
     }
@@ -197,7 +197,7 @@ static charl_status keep(charl_device *dev, const charl_gemm *p, charl__gemm_tun
     }
     charl__gemm_plan_text(&x->plan[x->best], text);
     charl__gemm_key(dev, p, key);
-    charl__log(CHARL__LOG_INFO, "tuning: %s: %s, %.1f us (guess %.1f us)", key, text,
+    charl__log(CHARL_LOG_INFO, "tuning: %s: %s, %.1f us (guess %.1f us)", key, text,
                x->seconds[x->best] * 1e6, x->seconds[0] * 1e6);
     return charl__choice_set(dev, key, text);
 }

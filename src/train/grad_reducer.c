@@ -31,7 +31,7 @@ enum { MOST_BUCKETS = 48 };
 static void pin(charl__grad_reducer *s, void *memory, int64_t count, charl_pinned **out)
 {
     if (charl__pinned_wrap(s->dev, memory, (size_t)count * s->element, out) != CHARL_OK) {
-        charl__log(CHARL__LOG_WARN, "gradients are copied at lower speed: %s",
+        charl__log(CHARL_LOG_WARN, "gradients are copied at lower speed: %s",
                    charl_error_message());
     }
 }

@@ -78,9 +78,9 @@ static void test_check_puts_faults_into_force(void **state)
     charl_assert_ok(charl__fault_set(NULL));
 }
 
-static void keep(void *ctx, charl__log_level level, const char *message)
+static void keep(void *ctx, charl_log_level level, const char *message)
 {
-    assert_int_equal(level, CHARL__LOG_WARN);
+    assert_int_equal(level, CHARL_LOG_WARN);
     strncat(ctx, message, 500);
 }
 
@@ -90,9 +90,9 @@ static void test_unknown_variable_is_a_warning(void **state)
     char text[4096] = "";
 
     setenv("CHARL_LGO", "debug", 1);
-    charl__log_sink_set(keep, text);
+    charl_log_set_callback(keep, text);
     charl_assert_ok(charl__env_check());
-    charl__log_sink_set(NULL, NULL);
+    charl_log_set_callback(NULL, NULL);
     unsetenv("CHARL_LGO");
     assert_non_null(strstr(text, "CHARL_LGO is not one that charl knows"));
     assert_null(strstr(text, "CHARL_DEVICE"));

@@ -11,11 +11,11 @@
 
 static int messages;
 
-static void sink(void *ctx, charl__log_level level, const char *message)
+static void sink(void *ctx, charl_log_level level, const char *message)
 {
     void *p = NULL;
 
-    assert_int_equal(level, CHARL__LOG_ERROR);
+    assert_int_equal(level, CHARL_LOG_ERROR);
     assert_non_null(strstr(message, "CHARL_FAULT is malformed and ignored: io.write"));
     charl_assert_ok(charl_alloc(1, &p)); /* a sink may allocate */
     charl_free(p);
@@ -27,12 +27,12 @@ static void test_reported_once(void **state)
     (void)state;
     void *p = NULL;
 
-    charl__log_sink_set(sink, &messages);
+    charl_log_set_callback(sink, &messages);
     charl_assert_ok(charl_alloc(1, &p));
     charl_free(p);
     assert_false(charl__fault("io.write"));
     assert_int_equal(messages, 1);
-    charl__log_sink_set(NULL, NULL);
+    charl_log_set_callback(NULL, NULL);
 }
 
 int main(void)

@@ -1,18 +1,21 @@
 #include "support/support.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/env.h"
 #include "base/log.h"
 
 typedef struct seen {
     int count;
-    charl__log_level level;
+    charl_log_level level;
     char text[4096];
 } seen;
 
-static void keep(void *ctx, charl__log_level level, const char *message)
+static void keep(void *ctx, charl_log_level level, const char *message)
 {
     seen *s = ctx;
 
@@ -26,14 +29,14 @@ static void test_level_comes_from_the_environment(void **state)
     (void)state;
     seen s = {0};
 
-    charl__log_sink_set(keep, &s);
-    charl__log(CHARL__LOG_DEBUG, "no");
+    charl_log_set_callback(keep, &s);
+    charl__log(CHARL_LOG_DEBUG, "no");
     assert_int_equal(s.count, 0);
-    charl__log(CHARL__LOG_INFO, "%s %d", "seven", 7);
+    charl__log(CHARL_LOG_INFO, "%s %d", "seven", 7);
     assert_int_equal(s.count, 1);
-    assert_int_equal(s.level, CHARL__LOG_INFO);
+    assert_int_equal(s.level, CHARL_LOG_INFO);
     assert_string_equal(s.text, "seven 7");
-    charl__log_sink_set(NULL, NULL);
+    charl_log_set_callback(NULL, NULL);
 }
 
 static void test_level_set(void **state)
@@ -41,16 +44,40 @@ static void test_level_set(void **state)
     (void)state;
     seen s = {0};
 
-    charl__log_sink_set(keep, &s);
-    charl__log_level_set(CHARL__LOG_ERROR);
-    assert_false(charl__log_enabled(CHARL__LOG_WARN));
-    assert_true(charl__log_enabled(CHARL__LOG_ERROR));
-    charl__log_level_set(CHARL__LOG_DEBUG);
-    assert_true(charl__log_enabled(CHARL__LOG_DEBUG));
-    charl__log_sink_set(NULL, NULL);
-    assert_false(charl__log_enabled(CHARL__LOG_ERROR));
-    charl__log(CHARL__LOG_ERROR, "dropped");
+    charl_log_set_callback(keep, &s);
+    charl_log_set_level(CHARL_LOG_ERROR);
+    assert_false(charl__log_enabled(CHARL_LOG_WARN));
+    assert_true(charl__log_enabled(CHARL_LOG_ERROR));
+    charl_log_set_level(CHARL_LOG_DEBUG);
+    assert_true(charl__log_enabled(CHARL_LOG_DEBUG));
+    charl_log_set_callback(NULL, NULL);
     assert_int_equal(s.count, 0);
+}
+
+/* Without a callback nothing is printed, unless CHARL_LOG is set. */
+static void test_default(void **state)
+{
+    (void)state;
+    char text[64] = "";
+    FILE *f = tmpfile();
+    const int saved = dup(STDERR_FILENO);
+
+    assert_non_null(f);
+    charl_log_set_level(CHARL_LOG_WARN);
+    dup2(fileno(f), STDERR_FILENO);
+    charl__env_set(CHARL_ENV_LOG, NULL);
+    assert_false(charl__log_enabled(CHARL_LOG_ERROR));
+    charl__log(CHARL_LOG_ERROR, "dropped");
+    charl__env_set(CHARL_ENV_LOG, "warn");
+    charl__log(CHARL_LOG_WARN, "one %d", 1);
+    charl__log(CHARL_LOG_INFO, "not at this level");
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    rewind(f);
+    assert_true(fread(text, 1, sizeof text - 1, f) > 0);
+    fclose(f);
+    assert_string_equal(text, "charl: warn: one 1\n");
 }
 
 static void test_long_message_is_cut(void **state)
@@ -60,30 +87,30 @@ static void test_long_message_is_cut(void **state)
     seen s = {0};
 
     memset(wide, 'a', sizeof wide - 1);
-    charl__log_sink_set(keep, &s);
-    charl__log(CHARL__LOG_ERROR, "%s", wide);
+    charl_log_set_callback(keep, &s);
+    charl__log(CHARL_LOG_ERROR, "%s", wide);
     assert_int_equal(strlen(s.text), 2047);
-    charl__log_sink_set(NULL, NULL);
+    charl_log_set_callback(NULL, NULL);
 }
 
 static void test_names(void **state)
 {
     (void)state;
-    charl__log_level level = CHARL__LOG_WARN;
+    charl_log_level level = CHARL_LOG_WARN;
 
-    assert_string_equal(charl__log_level_name(CHARL__LOG_DEBUG), "debug");
-    assert_string_equal(charl__log_level_name((charl__log_level)99), "?");
-    assert_true(charl__log_level_find("error", &level));
-    assert_int_equal(level, CHARL__LOG_ERROR);
-    assert_false(charl__log_level_find("loud", &level));
-    assert_int_equal(level, CHARL__LOG_ERROR);
+    assert_string_equal(charl_log_level_name(CHARL_LOG_DEBUG), "debug");
+    assert_string_equal(charl_log_level_name((charl_log_level)99), "?");
+    assert_true(charl_log_level_find("error", &level));
+    assert_int_equal(level, CHARL_LOG_ERROR);
+    assert_false(charl_log_level_find("loud", &level));
+    assert_int_equal(level, CHARL_LOG_ERROR);
 }
 
 static void *chatter(void *arg)
 {
     (void)arg;
     for (int i = 0; i < 1000; i++) {
-        charl__log(CHARL__LOG_ERROR, "x");
+        charl__log(CHARL_LOG_ERROR, "x");
     }
     return NULL;
 }
@@ -94,7 +121,7 @@ static void test_threads(void **state)
     pthread_t threads[4];
     seen s = {0};
 
-    charl__log_sink_set(keep, &s);
+    charl_log_set_callback(keep, &s);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, chatter, NULL), 0);
     }
@@ -102,7 +129,7 @@ static void test_threads(void **state)
         pthread_join(threads[i], NULL);
     }
     assert_int_equal(s.count, 4000); /* the sink's counter has no lock of its own */
-    charl__log_sink_set(NULL, NULL);
+    charl_log_set_callback(NULL, NULL);
 }
 
 int main(void)
@@ -110,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_level_comes_from_the_environment),
         cmocka_unit_test(test_level_set),
+        cmocka_unit_test(test_default),
         cmocka_unit_test(test_long_message_is_cut),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_threads),

@@ -104,10 +104,10 @@ static void test_disk_cache(void **state)
 
 static int n_warnings;
 
-static void count_warnings(void *ctx, charl__log_level level, const char *message)
+static void count_warnings(void *ctx, charl_log_level level, const char *message)
 {
     (void)ctx;
-    n_warnings += level == CHARL__LOG_WARN && strstr(message, "the kernel cache ") != NULL;
+    n_warnings += level == CHARL_LOG_WARN && strstr(message, "the kernel cache ") != NULL;
 }
 
 /* Do `change` to every entry of the cache; returns how many there are. */
@@ -167,7 +167,7 @@ static void test_others_may_not_write(void **state)
     if (geteuid() != 0) {
         print_message("SKIP: files of another user need root\n");
     }
-    charl__log_sink_set(count_warnings, NULL);
+    charl_log_set_callback(count_warnings, NULL);
     assert_int_equal(chmod(cache, 0770), 0);
     assert_int_equal(built(0), 1);
     assert_int_equal(built(0), 1);
@@ -176,7 +176,7 @@ static void test_others_may_not_write(void **state)
         assert_int_equal(give_away(cache), 0);
         assert_int_equal(built(0), 1);
     }
-    charl__log_sink_set(NULL, NULL);
+    charl_log_set_callback(NULL, NULL);
     assert_int_equal(n_warnings, 1);
     charl__env_set(CHARL_ENV_CACHE_DIR, NULL);
     assert_int_equal(unsetenv("POCL_KERNEL_CACHE"), 0);

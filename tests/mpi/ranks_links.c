@@ -14,7 +14,7 @@
 
 static char warning[512];
 
-static void keep(void *ctx, charl__log_level level, const char *message)
+static void keep(void *ctx, charl_log_level level, const char *message)
 {
     (void)ctx;
     (void)level;
@@ -129,7 +129,7 @@ void test_nodes_that_do_not_hear_work_on(void **state)
         skip_test();
         return;
     }
-    charl__log_sink_set(keep, NULL);
+    charl_log_set_callback(keep, NULL);
     warning[0] = '\0';
     c = watched_nodes("comm.link@0:1+");
     while (c->links && c->rank > 0 && charl__clock_s() - begin < 10 && !warning[0]) {
@@ -149,5 +149,5 @@ void test_nodes_that_do_not_hear_work_on(void **state)
         assert_non_null(strstr(warning, "no report of its ranks"));
     }
     watched_end(c);
-    charl__log_sink_set(NULL, NULL);
+    charl_log_set_callback(NULL, NULL);
 }

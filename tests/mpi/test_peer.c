@@ -341,9 +341,9 @@ static void test_no_more_files_may_be_opened(void **state)
     assert_int_equal(lowest_free(), before);
 }
 
-static void note(void *ctx, charl__log_level level, const char *text)
+static void note(void *ctx, charl_log_level level, const char *text)
 {
-    *(int *)ctx += level == CHARL__LOG_WARN && strstr(text, "all-reduce peer is not used") != NULL;
+    *(int *)ctx += level == CHARL_LOG_WARN && strstr(text, "all-reduce peer is not used") != NULL;
 }
 
 /* A driver that imports nothing: auto goes on with another algorithm, a name that is asked for
@@ -357,7 +357,7 @@ static void test_auto_falls_back(void **state)
 
     (void)state;
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
-    charl__log_sink_set(note, &warnings);
+    charl_log_set_callback(note, &warnings);
     charl_assert_ok(charl__fault_set("peer.prefer:1+"));
     charl__fault_after(charl_comm_rank(comm) == failing_rank ? 12 : 0);
     charl_assert_ok(
@@ -371,7 +371,7 @@ static void test_auto_falls_back(void **state)
     charl_assert_ok(
         charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
     charl_assert_ok(charl__fault_set(NULL));
-    charl__log_sink_set(NULL, NULL);
+    charl_log_set_callback(NULL, NULL);
     assert_string_equal(charl_allreduce_name(ar), "window");
     assert_int_equal(warnings, 2);
     assert_false(charl_comm_is_broken(comm));

@@ -12,7 +12,7 @@
 
 static char logged[4096];
 
-static void keep(void *ctx, charl__log_level level, const char *message)
+static void keep(void *ctx, charl_log_level level, const char *message)
 {
     (void)ctx;
     (void)level;
@@ -65,8 +65,8 @@ static void test_table(void **state)
 {
     (void)state;
     charl__env_set(CHARL_ENV_PROFILE, "1");
-    charl__log_sink_set(keep, NULL);
-    charl__log_level_set(CHARL__LOG_INFO);
+    charl_log_set_callback(keep, NULL);
+    charl_log_set_level(CHARL_LOG_INFO);
     logged[0] = '\0';
     charl_assert_ok(scenario(NULL));
     assert_non_null(strstr(logged, "3 x "));
@@ -86,7 +86,7 @@ static void test_every_acquisition_may_fail(void **state)
 {
     (void)state;
     charl__env_set(CHARL_ENV_PROFILE, "1");
-    charl__log_sink_set(NULL, NULL);
+    charl_log_set_callback(NULL, NULL);
     charl_test_fail_every_acquisition(scenario, NULL);
 }
 

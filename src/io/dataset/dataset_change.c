@@ -128,7 +128,7 @@ static charl_status look(charl__file *f)
     }
     f->stamp = now;
     f->good = number;
-    charl__log(CHARL__LOG_INFO, "%s: size or times of the file have changed, its data have not",
+    charl__log(CHARL_LOG_INFO, "%s: size or times of the file have changed, its data have not",
                f->path);
     return CHARL_OK;
 }
