@@ -9,7 +9,7 @@
 #include "bench/baseline_openblas.h"
 #include "bench/kernel.h"
 #include "bench/baseline_clblast.h"
-#include "tensor/gemm.h"
+#include "tensor/gemm/gemm.h"
 #include "tensor/random.h"
 
 static const char open_blas[] = "OpenBLAS", cl_blast[] = "CLBlast";

@@ -1,4 +1,4 @@
-/* Launches of kernels/device/ceiling.cl, kernels/nvidia/device/ceiling_wgmma.cl and ceiling_mma.cl.
+/* Launches of kernels/device/roofline.cl, kernels/nvidia/device/roofline_wgmma.cl and roofline_mma.cl.
  */
 #include "bench/roofline.h"
 
@@ -31,7 +31,7 @@ static void specialise(charl__roofline *c, int *lanes, int *each, int *chains)
     *chains = is_wide ? 12 : 4;
     snprintf(c->defines, sizeof c->defines,
              "#define V float%d\n#define EACH %d\n#define CHAINS %d\n", *lanes, *each, *chains);
-    c->launch.file = "device/ceiling";
+    c->launch.file = "device/roofline";
     c->launch.defines = c->defines;
     c->launch.local[0] = is_wide ? 1 : 256;
 }
@@ -95,7 +95,7 @@ static charl_status prepare_wgmma(charl__roofline *c, charl_dtype dtype)
     snprintf(c->defines, sizeof c->defines, "#define IS_F16 %d\n", dtype == CHARL_F16);
     c->amount = 2.0 * 2 * 64 * 256 * 64 * WGMMA_ROUNDS * (double)groups;
     c->launch =
-        (charl_launch){.file = "nvidia/device/ceiling_wgmma",
+        (charl_launch){.file = "nvidia/device/roofline_wgmma",
                        .entry = "ceiling_wgmma",
                        .defines = c->defines,
                        .global = {(size_t)groups * WGMMA_GROUP},
@@ -114,7 +114,7 @@ static charl_status prepare_mma(charl__roofline *c, charl_dtype dtype)
     snprintf(c->defines, sizeof c->defines, "#define SIZE %d\n#define IS_F16 %d\n", size,
              dtype == CHARL_F16);
     c->amount = 2.0 * 8 * 8 * 16 * 8 * (32.0 / size) * MMA_ROUNDS * (double)groups;
-    c->launch = (charl_launch){.file = "nvidia/device/ceiling_mma",
+    c->launch = (charl_launch){.file = "nvidia/device/roofline_mma",
                                .entry = "ceiling_mma",
                                .defines = c->defines,
                                .global = {(size_t)groups * MMA_GROUP},

@@ -6,7 +6,7 @@
  * first = position[0], or 0 with BEGINS. What does not fit into the cache is not written, and its out is NaN.
  *
  * Specialised by   ACT (also of the cache), D: see attention.clh; CHARL_VEC; BEGINS
- * Launch           charl_take_in: pieces.clh over the B * T rows of 2 kv_heads * D columns. charl_continue: one work-item per 8 queries
+ * Launch           charl_take_in: column_chunks.clh over the B * T rows of 2 kv_heads * D columns. charl_continue: one work-item per 8 queries
  *                  of one head, groups of 1; by eight, head, row of the batch. The keys are lanes, LANES at a time.
  * Numerics         see attention.clh: the bits of attention over the whole sequence.
  */
@@ -14,7 +14,7 @@
 #define BEGINS 0
 #endif
 #include "attention/attention.clh"
-#include "shared/pieces.clh"
+#include "shared/column_chunks.clh"
 #if CHARL_VEC == 16
 #include "shared/transpose16.clh"
 #endif

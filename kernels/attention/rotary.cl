@@ -11,7 +11,7 @@
  *                  ACT        type of in and out
  *                  FIRST      1: row 0 of positions is position first[0], not 0
  *                  CHARL_VEC  see math.clh
- * Launch           pieces.clh: one row for each head.
+ * Launch           column_chunks.clh: one row for each head.
  */
 #ifndef FREQUENCY
 #define FREQUENCY 0
@@ -19,7 +19,7 @@
 #ifndef FIRST
 #define FIRST 0
 #endif
-#include "shared/pieces.clh"
+#include "shared/column_chunks.clh"
 
 constant ulong frequency[] = {FREQUENCY};
 

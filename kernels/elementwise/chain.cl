@@ -16,7 +16,7 @@
 #include "elementwise/broadcast.clh"
 #include "shared/philox.clh"
 #define DRAWN (CHARL_VEC > 8 ? 4 * CHARL_VEC : CHARL_VEC)
-#include "shared/draw.clh"
+#include "shared/rng.clh"
 
 #ifndef OPERANDS
 #define OPERANDS global float *y0, ulong y0_at, global const uint *record, ulong record_at,

@@ -5,9 +5,9 @@
  *
  * Specialised by   ACT        type of x, g and out
  *                  CHARL_VEC  see math.clh
- * Launch           pieces.clh.
+ * Launch           column_chunks.clh.
  */
-#include "shared/pieces.clh"
+#include "shared/column_chunks.clh"
 
 kernel void charl_swiglu(global const ACT *x, ulong x_at, global ACT *out, ulong out_at, ulong rows, ulong size, ulong span)
 {

@@ -14,14 +14,14 @@
  *                  ROUND      0: nodes of the tree over slices are rounded to bf16 (default: not)
  *                  ACT        type of the table and the rows; sums are float
  *                  CHARL_VEC  see math.clh
- * Launch           charl_lookup, charl_sum: pieces.clh.
+ * Launch           charl_lookup, charl_sum: column_chunks.clh.
  *                  charl_sort: one work-group of GROUP for each slice.
  * Numerics         one chain of additions for each token, slice and column, from 0.
  */
 #ifndef GROUP
 #define GROUP 1
 #endif
-#include "shared/pieces.clh"
+#include "shared/column_chunks.clh"
 #include "shared/tree.clh"
 
 kernel void charl_lookup(global const int *token, ulong token_at, global const ACT *weight, ulong weight_at, global ACT *out,

@@ -28,7 +28,7 @@
 #ifndef OUT_V
 #define OUT_V 1
 #endif
-#include "shared/draw.clh"
+#include "shared/rng.clh"
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
 #if FOLD

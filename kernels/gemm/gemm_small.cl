@@ -25,7 +25,7 @@
 #ifndef PAIR
 #define PAIR 0
 #endif
-#include "shared/draw.clh"
+#include "shared/rng.clh"
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
 #include "shared/tree.clh"

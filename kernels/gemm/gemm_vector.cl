@@ -22,7 +22,7 @@
 #ifndef IN_PLACE
 #define IN_PLACE 0
 #endif
-#include "shared/draw.clh"
+#include "shared/rng.clh"
 #include "gemm/gemm_epilogue.clh"
 #include "gemm/gemm.clh"
 

@@ -9,7 +9,7 @@
  * Numerics         cross_entropy.clh's
  */
 #include "loss/cross_entropy_part.clh"
-#include "loss/skew.clh"
+#include "loss/unaligned_rows.clh"
 #include "loss/cross_entropy_shared.clh"
 #include "loss/cross_entropy.clh"
 #include "loss/row_weight.clh"

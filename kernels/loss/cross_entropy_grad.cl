@@ -10,7 +10,7 @@
  * Numerics         each element by itself; exp: charl_exp_less.
  */
 #include "loss/cross_entropy_part.clh"
-#include "loss/skew.clh"
+#include "loss/unaligned_rows.clh"
 #include "loss/cross_entropy_grad.clh"
 #include "loss/row_weight.clh"
 

@@ -7,7 +7,7 @@
  * Numerics         those of the two, to the bit
  */
 #include "loss/cross_entropy_part.clh"
-#include "loss/skew.clh"
+#include "loss/unaligned_rows.clh"
 #include "loss/cross_entropy_shared.clh"
 #include "loss/cross_entropy.clh"
 #include "loss/cross_entropy_grad.clh"

@@ -8,7 +8,7 @@
  *   charl_channel_squares   out[u][c] as WHAT 0, from moments
  *   charl_channel_gradient  out = (w * invstd) * ((g - sums[0][c] * scale) - d * (invstd * (sums[1][c] * scale))), d = x - mean[c]
  *
- * Specialised by   ACT, of x, g and the gradient; WHAT (default 0); WEIGHT: there is w, else it is 1 (default 0); and see formed.clh
+ * Specialised by   ACT, of x, g and the gradient; WHAT (default 0); WEIGHT: there is w, else it is 1 (default 0); and see prologue.clh
  * Launch           1-D; channels are a multiple of 8, and eight go to a work-item. Gradient: with `block` rows. Sums: a group of 256 per
  *                  block of `block` rows, of which a slice has `blocks`, and per `width` times eight channels; row r of a block goes to
  *                  line r mod `lines` of the group, a power of two and at most 256 / width. Squares: for one block.
@@ -28,8 +28,8 @@
 #define GROUP 256
 #define QUANTITIES (WHAT == 2 ? 1 : 2) /* in local memory */
 
-#include "shared/eight.clh"
-#include "norm/formed.clh"
+#include "shared/vec8.clh"
+#include "norm/prologue.clh"
 
 /* What is added for a row: of x less `mean`, with WHAT 1 the mean, else the line's first row. */
 typedef struct {

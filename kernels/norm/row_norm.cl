@@ -15,7 +15,7 @@
  * Numerics         fixed order (rows.clh), two passes for the variance. A sum x + y is normalised before it is rounded to ACT.
  */
 #if KEEP > 0 && !ADD /* what is not added need not be kept as numbers */
-#include "norm/packed.clh"
+#include "norm/pack_half.clh"
 #define PIECE(j) charl_pack(whole, r.x + (j), n - (j))
 #else
 #define PIECE(j) value(whole, r.x, r.y, j, n)

@@ -6,7 +6,7 @@
  * Numerics         fixed order (rows.clh), two passes for the variance; half types: charl_mad_for, and `total` of row_norm.clh.
  */
 #if KEEP
-#include "norm/packed.clh"
+#include "norm/pack_half.clh"
 #endif
 #include "norm/row_norm.clh"
 #include "norm/row_norm_grad.clh"

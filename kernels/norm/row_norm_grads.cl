@@ -11,7 +11,7 @@
  * Numerics         as those two.
  */
 #if CHARL_VEC == 8
-#include "norm/packed.clh"
+#include "norm/pack_half.clh"
 #include "norm/row_norm.clh"
 #include "norm/row_norm_grad.clh"
 

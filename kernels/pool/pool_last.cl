@@ -19,7 +19,7 @@
 #endif
 #define LANES 8
 
-#include "shared/eight.clh"
+#include "shared/vec8.clh"
 
 /* Eight channels of a pixel. */
 typedef struct {

@@ -14,7 +14,7 @@
  *                  BIAS            1: q has a bias (default 0)
  *                  SAVED_GRADIENT  1: saved has a gradient of its own (default 0)
  *                  CHARL_VEC       see math.clh
- * Launch           pieces.clh, over [B, H].
+ * Launch           column_chunks.clh, over [B, H].
  */
 #ifndef BIAS
 #define BIAS 0
@@ -22,7 +22,7 @@
 #ifndef SAVED_GRADIENT
 #define SAVED_GRADIENT 0
 #endif
-#include "shared/pieces.clh"
+#include "shared/column_chunks.clh"
 
 #define LOAD(p)     charl_load(p, left)
 #define STORE(x, p) charl_store(x, p, left)

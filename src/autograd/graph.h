@@ -4,7 +4,7 @@
  * planning in two steps. */
 #include "base/tree.h"
 #include "charl/graph.h"
-#include "tensor/step.h"
+#include "tensor/step_params.h"
 
 /** Complete a sum over ranks: lanes f32 [n_lanes, n], sum f32 [n], both on the device. Called from
  * charl_graph_run after the launches that write the lanes have been enqueued; launches that read

@@ -7,7 +7,7 @@
  */
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
-#include "tensor/conv_wgmma.h"
+#include "tensor/conv/nvidia/conv_wgmma.h"
 
 typedef struct layouts {
     charl_graph *g;

@@ -17,7 +17,7 @@
 #include "base/tree.h"
 #include "charl/graph.h"
 #include "device/device.h"
-#include "tensor/step.h"
+#include "tensor/step_params.h"
 #include "tensor/tensor.h"
 
 enum { CHARL_OP_MAX_IN = 8, CHARL_OP_MAX_OUT = 4 };

@@ -10,7 +10,7 @@
 #include "cli/cli_ranks.h"
 #include "cli/cli_shapes.h"
 #include "cli/cli_steps.h"
-#include "tensor/gemm_tune.h"
+#include "tensor/gemm/gemm_tune.h"
 
 enum { KEY_LIST = 256, KEY_CLEAR };
 

@@ -88,7 +88,7 @@ struct charl_device {
     struct charl__timing *timing;           /* CHARL_PROFILE: time every launch; NULL: off */
     charl_event event[CHARL__SPARE_EVENTS]; /* so that a step takes none from the heap */
     charl_event *spare;                     /* those not in use */
-    charl_buffer *kept[CHARL__KEPT_COUNT];  /* kept.c */
+    charl_buffer *kept[CHARL__KEPT_COUNT];  /* workspace.c */
     charl__command recent[CHARL__RECENT_COMMANDS]; /* failure.c */
     int64_t noted, settled; /* commands of the compute queue: enqueued, known to have succeeded */
 };
@@ -282,14 +282,14 @@ charl_status charl__program_of_binary(charl_device *dev, const unsigned char *da
 charl_status charl__cache_store(charl_device *dev, const char *key,
                                 cl_program program) CHARL_MUST_CHECK;
 
-/* choices.c */
+/* tuning_db.c */
 typedef struct charl__choices charl__choices;
 /** Sets dev->choices from CHARL_TUNE and the file in dev->cache_dir. Errors: ERR_CONFIG,
  * ERR_NOMEM. */
 charl_status charl__choices_open(charl_device *dev) CHARL_MUST_CHECK;
 void charl__choices_close(charl__choices *c); /* NULL is a no-op */
 
-/* retarget.c */
+/* sm90a.c */
 /** Options of the compiler, without the assembler. */
 const char *charl__retarget_options(const charl_device *dev);
 /** Build for NVIDIA's target sm_90a, with the first array in local memory enlarged to local_bytes
@@ -303,7 +303,7 @@ charl_status charl__retarget(charl_device *dev, const char *file, const char *co
  * only means no. */
 charl_status charl__probe_ptx(charl_device *dev) CHARL_MUST_CHECK;
 
-/* kept.c */
+/* workspace.c */
 /** dev->kept[k]: zeros, at least so many bytes; what was there before lives as long as recordings
  * name it. Errors: ERR_NOMEM, and then it is as it was. */
 charl_status charl__device_keep(charl_device *dev, int k, size_t bytes,
@@ -311,7 +311,7 @@ charl_status charl__device_keep(charl_device *dev, int k, size_t bytes,
 /** Release one of them, and with the last the device; false if there was none. */
 bool charl__device_drop_kept(charl_device *dev);
 
-/* probe_products.c */
+/* probe_tensor_cores.c */
 /** Sets facts.wgmma, mma and, where it may be, tf32. After charl__probe_ptx. Errors: ERR_NOMEM and
  * those of transfers; a kernel that does not build or computes something else is no error. */
 charl_status charl__probe_products(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
@@ -332,7 +332,7 @@ charl_status charl__ready_compile(charl_device *dev, charl__ready *r) CHARL_MUST
 charl_status charl__recording_add(charl_recording *rec, const charl_launch *l,
                                   charl__ready r) CHARL_MUST_CHECK;
 
-/* join.c */
+/* launch_pair.c */
 /** Whether a and b may be one launch; *first is the one that leads. */
 bool charl__launches_pair(const charl_launch *a, const charl_launch *b, const charl_launch **first);
 /** Launch, or record, both as one. */

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "device/cl_private.h"
 #include "device/kernel_source.h"
-#include "device/ptx.h"
+#include "device/nvidia/ptx.h"
 
 /* Never a fast-math option: with one, x != x is false for NaN. GPU compilers approximate division
  * and square root, and not the same way in every context (1 / sqrt(x) may become another
@@ -119,7 +119,7 @@ static charl_status read_prelude(charl__text *out)
 {
     static const char *const files[] = {"prelude/builtins.clh", "prelude/common.clh",
                                         "prelude/math.clh",     "prelude/memory.clh",
-                                        "prelude/rows.clh",     "prelude/quick.clh"};
+                                        "prelude/rows.clh",     "prelude/fast_math.clh"};
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         CHARL_TRY(read_source(files[i], out));

@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "optim/optimizer.h"
-#include "tensor/gemm.h"
+#include "tensor/gemm/gemm.h"
 
 enum { MOMENTUM, EXP_AVG, EXP_AVG_SQ };        /* states */
 enum { DIRECTION, OTHER, SQUARE, POLYNOMIAL }; /* scratch */

@@ -4,7 +4,7 @@
 #include "charl/optim.h"
 #include "optim/tensor_sums.h"
 #include "tensor/params.h"
-#include "tensor/step.h"
+#include "tensor/step_params.h"
 
 enum { CHARL_OPTIM_MAX_STATES = 3, CHARL_OPTIM_MAX_SCRATCH = 4, CHARL_OPTIM_MAX_OWN = 10 };
 

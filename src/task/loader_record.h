@@ -3,7 +3,7 @@
 /** What a feed sends with every step: up to four values of 4 bytes per row, in one transfer, with
  * the step record where that has room.
  */
-#include "tensor/step.h"
+#include "tensor/step_params.h"
 
 typedef struct charl__loader_record {
     charl_steps *steps;       /* borrowed; its records carry the values; or NULL: ... */

@@ -111,7 +111,7 @@ static inline char *charl_test_kernel_dir(const char *name, const char *text)
 {
     static const char *const prelude[] = {"prelude/builtins.clh", "prelude/common.clh",
                                           "prelude/math.clh",     "prelude/memory.clh",
-                                          "prelude/rows.clh",     "prelude/quick.clh"};
+                                          "prelude/rows.clh",     "prelude/fast_math.clh"};
     char *dir = charl_test_tempdir();
 
     assert_int_equal(mkdir(charl_test_path(dir, "prelude"), 0777), 0);

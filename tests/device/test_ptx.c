@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "device/ptx.h"
+#include "device/nvidia/ptx.h"
 
 #define HEAD "//\n// Generated\n//\n\n.version 8.8\n"
 #define ENTRY ".visible .entry k(\n\t.param .u64 .ptr .global .align 2 k_param_0\n)\n{\n"

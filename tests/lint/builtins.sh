@@ -12,7 +12,7 @@ T=$(mktemp -d) || exit 2
 trap 'rm -rf "$T"' EXIT
 base=$("$clang" -print-resource-dir)/include/opencl-c-base.h
 prelude= # in the order of src/device/program.c
-for f in common math memory rows quick; do
+for f in common math memory rows fast_math; do
     [ -f kernels/prelude/$f.clh ] && prelude="$prelude -include kernels/prelude/$f.clh"
 done
 failed=0

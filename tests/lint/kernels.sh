@@ -10,7 +10,7 @@ if ! command -v "$clang" >/dev/null 2>&1; then
     exit 77
 fi
 prelude= # in the order of src/device/program.c
-for f in common math memory rows quick; do
+for f in common math memory rows fast_math; do
     [ -f kernels/prelude/$f.clh ] && prelude="$prelude -include kernels/prelude/$f.clh"
 done
 epilogue="CHARL_VEC=4 -DEXPR=a+b*c -DN_WITH=2 -DKEEP=1 -DPRODUCT_T=ushort -DWITH_B_T=half -DWITH_C_T=float"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 
 enum { GUARD = 40, POISON = 0xFF }; /* elements: rows stay at multiples of 16 bytes; NaN */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tensor/conv.h"
+#include "tensor/conv/conv.h"
 
 static charl_device *dev;
 

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/tree.h"
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 
 static problem plain(int64_t m, int64_t n, int64_t k)
 {

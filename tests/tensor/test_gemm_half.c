@@ -8,7 +8,7 @@
 #include "tensor/gemm_problem.h"
 
 #include "base/env.h"
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 
 /* Sums of integers are exact in f32, in whatever order they are taken. */
 static void reference(const problem *p, float *out)

@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "base/tree.h"
-#include "tensor/gemm.h"
-#include "tensor/step.h"
+#include "tensor/gemm/gemm.h"
+#include "tensor/step_params.h"
 
 enum { ROWS = 40, OUT = 37, IN = 70, LEAVES = 5, ALL = 20000 };
 enum { SEED = 11, STEP = 12, KEY = 13, FIRST = 14 }; /* of what is drawn */

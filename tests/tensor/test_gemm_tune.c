@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 
 enum { M = 24, N = 100, K = 9 };
 

@@ -37,7 +37,7 @@ static inline void await_copies(int left)
 #define STRIDE      (CHUNK / CHARL_VEC + 1)
 #define AWAIT(left) await_copies(left)
 #include "loss/cross_entropy_part.clh"
-#include "loss/skew.clh"
+#include "loss/unaligned_rows.clh"
 #include "loss/cross_entropy_shared.clh"
 #include "loss/cross_entropy.clh"
 #include "loss/cross_entropy_grad.clh"

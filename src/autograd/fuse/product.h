@@ -1,10 +1,10 @@
 #ifndef CHARL_AUTOGRAD_FUSE_PRODUCT_H
 #define CHARL_AUTOGRAD_FUSE_PRODUCT_H
 /** A matrix product and the elementwise operators that follow it, as one node: what fusion
- * (fuse_product.c) makes of them. The bits are those of one after the other (tensor/gemm.h).
+ * (fuse_product.c) makes of them. The bits are those of one after the other (tensor/gemm/gemm.h).
  */
 #include "autograd/op.h"
-#include "tensor/gemm.h"
+#include "tensor/gemm/gemm.h"
 
 enum { CHARL_PRODUCT_STEPS = 2 };
 

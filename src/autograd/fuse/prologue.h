@@ -18,7 +18,7 @@ typedef struct charl_prologue {
 extern const charl_op charl__op_prologue;
 
 /** What a launch is told of e's operand 0: arguments that stand in front of all others and defines
- * (`chain`'s statements, see kernels/norm/formed.clh). Images lie channels-last; known[i] is what
+ * (`chain`'s statements, see kernels/norm/prologue.clh). Images lie channels-last; known[i] is what
  * the kernel calls operand i of the operator, for those that it has at hand. Nothing where operand
  * 0 lies in memory. */
 charl_status charl__prologue_write(const charl_enqueue *e, const char *const known[CHARL_OP_MAX_IN],

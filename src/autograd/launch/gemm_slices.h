@@ -7,7 +7,7 @@
  * whether its operands are of half types only.
  */
 #include "autograd/op.h"
-#include "tensor/gemm.h"
+#include "tensor/gemm/gemm.h"
 
 /** True where output k is a sum over slices; false where operands are the same on all ranks and the
  * sum is one chain. */

@@ -7,7 +7,7 @@
 
 #include "autograd/op/attention/attention.h"
 #include "autograd/launch/map.h"
-#include "autograd/launch/pieces.h"
+#include "autograd/launch/column_chunks.h"
 #include "autograd/launch/rows.h"
 #include "base/alloc.h"
 

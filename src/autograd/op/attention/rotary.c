@@ -11,7 +11,7 @@
 
 #include "autograd/onnx/onnx.h"
 #include "autograd/kv_cache.h"
-#include "autograd/launch/pieces.h"
+#include "autograd/launch/column_chunks.h"
 #include "base/alloc.h"
 #include "charl/ops.h"
 

@@ -4,12 +4,12 @@
  * The three are one trilinear form, so that each one's gradients are the other two.
  */
 #include "autograd/op/conv/conv2d.h"
-#include "autograd/op/conv/conv_cores.h"
+#include "autograd/op/conv/conv_tensor_core.h"
 #include "autograd/op/conv/conv_phase.h"
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
-#include "tensor/conv.h"
+#include "tensor/conv/conv.h"
 
 static charl_conv describe(const charl_conv_attr *t, const charl_shape *x, const charl_shape *w,
                            const charl_shape *out)

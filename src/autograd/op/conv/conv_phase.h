@@ -7,7 +7,7 @@
  * convolution with its taps and stride 1. Nothing is multiplied for the other taps.
  */
 #include "autograd/op.h"
-#include "tensor/conv.h"
+#include "tensor/conv/conv.h"
 
 /** Bytes of workspace; 0 when the stride is 1. */
 int64_t charl__conv_phases_workspace(const charl_conv *c);

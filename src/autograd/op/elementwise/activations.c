@@ -303,7 +303,7 @@ static double gelu_grad(const void *attr, const double *in)
                             : phi(x, false) + x * exp(-x * x / 2) / sqrt(2 * pi));
 }
 
-/* kernels/prelude/math.clh, quick.clh */
+/* kernels/prelude/math.clh, fast_math.clh */
 static void gelu_express(const void *attr, int n_in, charl_expr *x)
 {
     (void)n_in;

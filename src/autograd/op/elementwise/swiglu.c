@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "autograd/onnx/onnx.h"
-#include "autograd/launch/pieces.h"
+#include "autograd/launch/column_chunks.h"
 #include "charl/ops.h"
 
 static charl_status check_x(const charl_type *x)

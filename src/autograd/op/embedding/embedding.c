@@ -12,7 +12,7 @@
 
 #include "autograd/launch/map.h"
 #include "autograd/onnx/onnx.h"
-#include "autograd/launch/pieces.h"
+#include "autograd/launch/column_chunks.h"
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
 

@@ -2,7 +2,7 @@
 #define CHARL_AUTOGRAD_OP_LINEAR_LINEAR_H
 /** What linear_wgrad and linear_grads share. */
 #include "autograd/op.h"
-#include "tensor/gemm.h"
+#include "tensor/gemm/gemm.h"
 
 /** p^T @ q, the sum over k rows as one product, of which there is one per slice. */
 charl_gemm charl__wgrad_product(const charl_shape *p, const charl_shape *q, int64_t slices);

@@ -6,7 +6,7 @@
 #include "charl/ops.h"
 #include "autograd/onnx/onnx.h"
 #include "autograd/op.h"
-#include "tensor/gemm.h"
+#include "tensor/gemm/gemm.h"
 
 typedef struct matmul_attr {
     bool ta, tb;

@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-#include "autograd/launch/pieces.h"
+#include "autograd/launch/column_chunks.h"
 #include "base/alloc.h"
 #include "charl/ops.h"
-#include "tensor/gemm.h"
+#include "tensor/gemm/gemm.h"
 
 charl_status charl__recurrence_check(const charl_infer *inf, int series, int parts, int w,
                                      int gates)

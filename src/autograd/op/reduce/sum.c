@@ -45,7 +45,7 @@ static charl_status enqueue_expand(const charl_enqueue *e)
 {
     const expand_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
-    charl_launch l = {.file = "shape/stripe",
+    charl_launch l = {.file = "shape/strided_copy",
                       .entry = "charl_repeat",
                       .defines = charl__word_define(e->out[0]->dtype),
                       .label = e->label};

@@ -33,7 +33,7 @@ static charl_status infer(charl_infer *inf)
 charl_status charl__copy_stripe(const charl_enqueue *e, const charl_stripe *s)
 {
     const int64_t total = s->outer * s->length, span = charl__span(e->dev, total, 4);
-    charl_launch l = {.file = "shape/stripe",
+    charl_launch l = {.file = "shape/strided_copy",
                       .entry = "charl_copy",
                       .defines = charl__word_define(e->out[0]->dtype),
                       .label = e->label};
@@ -106,7 +106,7 @@ static charl_status enqueue_grad(const charl_enqueue *e)
 {
     const slice_attr *attr = e->attr;
     const int64_t total = charl__tensor_count(e->out[0]), span = charl__span(e->dev, total, 4);
-    charl_launch l = {.file = "shape/stripe",
+    charl_launch l = {.file = "shape/strided_copy",
                       .entry = "charl_pad",
                       .defines = charl__word_define(e->out[0]->dtype),
                       .label = e->label};

@@ -1,8 +1,8 @@
-#ifndef CHARL_TENSOR_GEMM_PRIVATE_H
-#define CHARL_TENSOR_GEMM_PRIVATE_H
+#ifndef CHARL_TENSOR_GEMM_GEMM_PRIVATE_H
+#define CHARL_TENSOR_GEMM_GEMM_PRIVATE_H
 /** What the two engines of matrix products share. */
-#include "tensor/gemm.h"
-#include "tensor/gemm_tune.h"
+#include "tensor/gemm/gemm.h"
+#include "tensor/gemm/gemm_tune.h"
 
 enum { CHARL__GEMM_DEFINES = 2048, CHARL__GEMM_SECOND = 192 };
 

@@ -1,5 +1,5 @@
 /* Layouts around the products: one launch each for an image or a weight that lies otherwise. */
-#include "autograd/op/conv/conv_cores.h"
+#include "autograd/op/conv/conv_tensor_core.h"
 
 #include "autograd/launch/gemm_slices.h"
 #include "autograd/launch/rows.h"

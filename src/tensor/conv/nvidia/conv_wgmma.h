@@ -1,5 +1,5 @@
-#ifndef CHARL_TENSOR_CONV_WGMMA_H
-#define CHARL_TENSOR_CONV_WGMMA_H
+#ifndef CHARL_TENSOR_CONV_NVIDIA_CONV_WGMMA_H
+#define CHARL_TENSOR_CONV_NVIDIA_CONV_WGMMA_H
 /** Convolutions of bf16 or f16 on NVIDIA's tensor cores (kernels/nvidia/conv/conv_wgmma.cl):
  * operands are channels-last, [batch, h, w, padded channels], and start at multiples of 16 bytes.
  *
@@ -7,7 +7,7 @@
  * gradient, in ascending pixel; its bits are the same for every tile and batch. They are not those
  * of the portable kernels.
  */
-#include "tensor/conv.h"
+#include "tensor/conv/conv.h"
 
 enum { CHARL_CONV_CHUNK = 8 }; /* channels of a pixel come in so many */
 

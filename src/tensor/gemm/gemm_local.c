@@ -1,7 +1,7 @@
 /* Launches of the kernels with tiles in local memory. */
 #include <stdio.h>
 
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 
 enum { SMALL_PER_LANE = 4, VECTOR = 4 };
 

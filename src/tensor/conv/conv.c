@@ -1,5 +1,5 @@
 /* Convolutions as descriptions of matrix products; the kernels are gemm's. */
-#include "tensor/conv.h"
+#include "tensor/conv/conv.h"
 
 int64_t charl__conv_extent(const charl_conv *c, int axis, int64_t n)
 {

@@ -1,5 +1,5 @@
-#ifndef CHARL_TENSOR_GEMM_H
-#define CHARL_TENSOR_GEMM_H
+#ifndef CHARL_TENSOR_GEMM_GEMM_H
+#define CHARL_TENSOR_GEMM_GEMM_H
 /** Matrix products, many per launch: the engine under matmul, linear and conv2d.
  *
  *  A and B have one float type, out any, the bias is f32: operands are converted as they are read,

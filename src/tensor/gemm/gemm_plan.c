@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 
 enum { BYTES_PER_4 = 16, SMALL = 16, SMALL_LARGE = 32 };
 

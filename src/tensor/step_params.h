@@ -1,5 +1,5 @@
-#ifndef CHARL_TENSOR_STEP_H
-#define CHARL_TENSOR_STEP_H
+#ifndef CHARL_TENSOR_STEP_PARAMS_H
+#define CHARL_TENSOR_STEP_PARAMS_H
 /** Values that change from step to step.
  *
  *  They reach kernels through a small device buffer, not through arguments, so that a recorded step

@@ -1,6 +1,6 @@
 /* Operands whose rows begin anywhere. Tensor cores are fed in chunks of 16 bytes; copying such an
  * operand once is quicker than putting every chunk together each time a tile reads it. */
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 
 enum { CHUNK = 8, HALF_BYTES = 2, ROUND = 256, WORTH_READS = 128 };
 

@@ -1,6 +1,6 @@
 /* On a device without groups a work-item has a few thousand elements in vectors of 16; elsewhere
  * one vector of 8. The bits do not depend on it. */
-#include "autograd/launch/pieces.h"
+#include "autograd/launch/column_chunks.h"
 
 #include <stdio.h>
 

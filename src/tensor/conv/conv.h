@@ -1,12 +1,12 @@
-#ifndef CHARL_TENSOR_CONV_H
-#define CHARL_TENSOR_CONV_H
+#ifndef CHARL_TENSOR_CONV_CONV_H
+#define CHARL_TENSOR_CONV_CONV_H
 /** 2-D convolution and its two gradients as matrix products that read the image in place.
  *
  *  x [batch, c, h, w]  weight [o, c/groups, kh, kw]  out [batch, o, oh, ow]. An output pixel is one
  * chain of fma over (channel, kh, kw); a pixel of the input's gradient one over (output channel,
  * kh, kw); an element of a weight's gradient one over (sample, pixel) of a slice.
  */
-#include "tensor/gemm.h"
+#include "tensor/gemm/gemm.h"
 
 typedef struct charl_conv {
     int64_t batch, c, h, w, o, oh, ow;

@@ -1,5 +1,5 @@
 /* The step record: a device ring seen as a tensor. */
-#include "tensor/step.h"
+#include "tensor/step_params.h"
 
 #include <stddef.h>
 #include <string.h>

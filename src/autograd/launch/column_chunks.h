@@ -1,6 +1,6 @@
-#ifndef CHARL_AUTOGRAD_LAUNCH_PIECES_H
-#define CHARL_AUTOGRAD_LAUNCH_PIECES_H
-/** Kernels that go over rows in vectors of columns (kernels/shared/pieces.clh), each element by
+#ifndef CHARL_AUTOGRAD_LAUNCH_COLUMN_CHUNKS_H
+#define CHARL_AUTOGRAD_LAUNCH_COLUMN_CHUNKS_H
+/** Kernels that go over rows in vectors of columns (kernels/shared/column_chunks.clh), each element by
  * itself. */
 #include "autograd/op.h"
 

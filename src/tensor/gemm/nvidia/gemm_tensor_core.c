@@ -3,7 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 
 enum {
     ROWS = 128,

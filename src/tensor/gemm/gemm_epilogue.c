@@ -1,7 +1,7 @@
 /* Epilogues: what the kernels of matrix products are told of them. */
 #include <stdio.h>
 
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 
 charl_status charl__gemm_check_epilogue(const charl_gemm *p)
 {

@@ -1,5 +1,5 @@
-#ifndef CHARL_DEVICE_PTX_H
-#define CHARL_DEVICE_PTX_H
+#ifndef CHARL_DEVICE_NVIDIA_PTX_H
+#define CHARL_DEVICE_NVIDIA_PTX_H
 /** PTX, the assembly text that NVIDIA's compiler makes of OpenCL C, for a target that the compiler
  * itself does not offer. Knows nothing of OpenCL. */
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Choosing the form of a product and its launch. Every choice gives the same bits, but for tensor
  * cores: those are a matter of the device and of the operands' types and layouts. */
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* Convolutions on NVIDIA's tensor cores. The tile, chosen here, changes no bits:
  * kernels/nvidia/conv/conv_wgmma.cl says why. */
-#include "tensor/conv_wgmma.h"
+#include "tensor/conv/nvidia/conv_wgmma.h"
 
 #include <limits.h>
 #include <stdio.h>
 
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 
 enum { GROUP = 256, ROWS = 128, STAGE_K = 64, HALF_BYTES = 2, SWAP_TILE = 64 };
 

@@ -3,7 +3,7 @@
  * the device has 227. But the PTX can be had, also of a build that failed so, and a program made of
  * PTX is assembled for the target that its text names. */
 #include "device/cl_private.h"
-#include "device/ptx.h"
+#include "device/nvidia/ptx.h"
 
 /* No -cl-std: with one, asm is no keyword. The rest as in all other programs: fused operators have
  * the bits of separate ones. */

@@ -1,10 +1,10 @@
-#ifndef CHARL_AUTOGRAD_OP_CONV_CONV_CORES_H
-#define CHARL_AUTOGRAD_OP_CONV_CONV_CORES_H
-/** conv2d and its gradients on tensor cores (tensor/conv_wgmma.h), from and to the operators' own
+#ifndef CHARL_AUTOGRAD_OP_CONV_CONV_TENSOR_CORE_H
+#define CHARL_AUTOGRAD_OP_CONV_CONV_TENSOR_CORE_H
+/** conv2d and its gradients on tensor cores (tensor/conv/nvidia/conv_wgmma.h), from and to the operators' own
  * layouts: images are made channels-last in the workspace, weights [rows, kh, kw, padded channels].
  */
 #include "autograd/op.h"
-#include "tensor/conv_wgmma.h"
+#include "tensor/conv/nvidia/conv_wgmma.h"
 
 /** Whether d x of conv2d of c, on operands of these types, is one product by charl__gemm, which may
  * have an epilogue. */

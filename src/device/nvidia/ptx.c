@@ -1,7 +1,7 @@
 /* Three edits of a PTX text, each at a whole token: names and instructions contain the same
  * letters.
  */
-#include "device/ptx.h"
+#include "device/nvidia/ptx.h"
 
 #include <stdio.h>
 #include <string.h>

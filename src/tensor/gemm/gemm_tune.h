@@ -1,12 +1,12 @@
-#ifndef CHARL_TENSOR_GEMM_TUNE_H
-#define CHARL_TENSOR_GEMM_TUNE_H
+#ifndef CHARL_TENSOR_GEMM_GEMM_TUNE_H
+#define CHARL_TENSOR_GEMM_GEMM_TUNE_H
 /** Finding the quickest of several ways to do a product, which give the same bits.
  *
  *  A product has one plan on a device that is guessed from its extents. `charl tune`, or the first
  * use where CHARL_TUNE says so, times them all, on operands of its own, compares their results bit
  * for bit, and keeps the quickest under a key that says what the product was.
  */
-#include "tensor/gemm.h"
+#include "tensor/gemm/gemm.h"
 
 /** How the work of a product is divided: one of charl__gemm_plans. Its bits do not depend on it. */
 typedef struct charl__gemm_plan {

@@ -1,5 +1,5 @@
 /* Timing the plans of a product. */
-#include "tensor/gemm_tune.h"
+#include "tensor/gemm/gemm_tune.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "tensor/gemm_private.h"
+#include "tensor/gemm/gemm_private.h"
 #include "tensor/random.h"
 
 enum { ROUNDS = 3, MOST_CALLS = 1000, BLOCK_BYTES = 16 << 20 };

@@ -28,7 +28,7 @@ static charl_status enqueue(const charl_enqueue *e)
     const charl_shape *x = &e->in[0]->shape;
     int64_t rows, n, inner;
     charl_rows plan;
-    charl_launch l = {.file = "metric/correct",
+    charl_launch l = {.file = "metric/top_k_correct",
                       .entry = "charl_correct",
                       .defines = plan.defines,
                       .label = e->label};
