@@ -1,5 +1,5 @@
-/* charl: the companion of charl-train. Looks at, makes and checks what training reads and writes.
- */
+/* charl: the companion program of charl-train. Creates, inspects and verifies datasets and
+ * checkpoints; evaluates trained models. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,15 +17,15 @@ static int version(const char *path, int argc, char **argv)
 static const charl__cli_command commands[] = {
     {"data", "", "", NULL, charl__data_commands},
     {"checkpoint", "", "", NULL, charl__checkpoint_commands},
-    {"devices", "", "list the OpenCL devices as charl numbers them", charl__devices_main, NULL},
-    {"selftest", "[--device SEL] [--op NAME]", "check every operator on your device",
+    {"devices", "", "list OpenCL devices", charl__devices_main, NULL},
+    {"selftest", "[--device SEL] [--op NAME]", "test every operator on a device",
      charl__selftest_main, NULL},
-    {"tune", "[CONFIG]", "find and keep the quickest kernels", charl__tune_main, NULL},
-    {"eval", "CONFIG CHECKPOINT", "evaluate a checkpoint on a split of the data", charl__eval_main,
+    {"tune", "[CONFIG]", "tune kernels for this device and cache the result", charl__tune_main,
      NULL},
-    {"predict", "MODEL [DATA...]", "predict new data with a trained model", charl__predict_main,
+    {"eval", "CONFIG CHECKPOINT", "evaluate a checkpoint on a dataset split", charl__eval_main,
      NULL},
-    {"generate", "CONFIG CHECKPOINT --prompt TEXT", "text from a trained language model",
+    {"predict", "MODEL [DATA...]", "run a trained model on new data", charl__predict_main, NULL},
+    {"generate", "CONFIG CHECKPOINT --prompt TEXT", "generate text with a language model",
      charl__generate_main, NULL},
     {"version", "", "print the version", version, NULL},
     {NULL, NULL, NULL, NULL, NULL},

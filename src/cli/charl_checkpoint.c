@@ -229,16 +229,15 @@ static error_t parse_show(int key, char *arg, struct argp_state *state)
 static int show_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"config", 'c', NULL, 0, "Only the configuration, as a file to train from", 0},
-        {"resolved", 'r', NULL, 0, "The configuration with every key, not as it was given", 0},
+        {"config", 'c', NULL, 0, "Print only the configuration, as a configuration file", 0},
+        {"resolved", 'r', NULL, 0, "Print the configuration with the values of all keys", 0},
         {0}};
     static const struct argp argp = {
         options,
         parse_show,
         "FILE",
-        "Show a checkpoint: where training stood, what its data look like, its configuration, "
-        "and every tensor with its norm "
-        "and checksum.",
+        "Show a checkpoint: training state, description of the data, configuration, and every "
+        "tensor with its norm and checksum.",
         NULL,
         NULL,
         NULL};
@@ -282,8 +281,8 @@ static int verify_main(const char *path, int argc, char **argv)
         no_options,
         parse_nothing,
         "FILE...",
-        "Check checkpoints as a whole: structure, checksums, completeness.\v"
-        "With several files, all are checked; the exit status is that of the last bad one.",
+        "Verify checkpoints: structure, checksums, completeness.\v"
+        "All files are checked; the exit status is the status of the last invalid one.",
         NULL,
         NULL,
         NULL};
@@ -313,7 +312,7 @@ static int diff_files(void *ctx)
     if (st != CHARL_OK) {
         return charl__cli_fail(st);
     }
-    charl__cli_put(same ? "the same\n" : report, 0);
+    charl__cli_put(same ? "equal\n" : report, 0);
     charl_free(report);
     return same ? CHARL__EXIT_OK : CHARL__EXIT_INTERNAL;
 }
@@ -324,12 +323,9 @@ static int diff_main(const char *path, int argc, char **argv)
         no_options,
         parse_nothing,
         "A B",
-        "Compare two checkpoints: counters, configuration, tensors to the bit. The exit status is "
-        "0 "
-        "when they are the same, 1 when they differ.\v"
-        "The version of charl that wrote them, the run's id, the number of ranks, device and "
-        "driver "
-        "may differ.",
+        "Compare two checkpoints bit by bit: counters, configuration, tensors. The exit status is "
+        "0 if they are equal, 1 if they differ.\v"
+        "Differences in charl version, run id, number of ranks, device and driver are ignored.",
         NULL,
         NULL,
         NULL};
@@ -342,12 +338,12 @@ static int diff_main(const char *path, int argc, char **argv)
 }
 
 const charl__cli_command charl__checkpoint_commands[] = {
-    {"show", "FILE", "show state, configuration and tensors", show_main, NULL},
-    {"verify", "FILE...", "check checkpoints as a whole", verify_main, NULL},
+    {"show", "FILE", "show training state, configuration, tensors", show_main, NULL},
+    {"verify", "FILE...", "verify checkpoints: structure and checksums", verify_main, NULL},
     {"diff", "A B", "compare two checkpoints", diff_main, NULL},
-    {"average", "A B... -o FILE", "write the mean of several checkpoints' weights",
+    {"average", "A B... -o FILE", "average the weights of checkpoints",
      charl__checkpoint_average_main, NULL},
-    {"export", "CHECKPOINT -o FILE", "write a model for use elsewhere",
+    {"export", "CHECKPOINT -o FILE", "export a model as ONNX or safetensors",
      charl__checkpoint_export_main, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

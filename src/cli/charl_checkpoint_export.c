@@ -74,19 +74,18 @@ static int export_file(void *ctx)
 int charl__checkpoint_export_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"output", 'o', "FILE", 0, "The file to write (required): NAME.safetensors or NAME.onnx",
-         0},
+        {"output", 'o', "FILE", 0, "Output file (required): NAME.safetensors or NAME.onnx", 0},
         {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 0},
         {0}};
     static const struct argp argp = {
         options,
         parse_output,
         "CHECKPOINT [SECTION.KEY=VALUE...]",
-        "Write the model of a checkpoint for use elsewhere. The ending of FILE chooses the "
-        "format: .safetensors holds every weight and buffer under its PyTorch name, .onnx the "
-        "whole computation, from samples as they lie in the data file to the model's output.\v"
-        "For ONNX a checkpoint of format version 1 needs the data file, for the shape and the "
-        "statistics of its samples; if it is no longer where it was, say data.path=FILE.",
+        "Export the model of a checkpoint. The extension of FILE selects the format: .safetensors "
+        "holds all weights and buffers under their PyTorch names; .onnx holds the computation from "
+        "raw samples, as stored in the dataset, to the output of the model.\v"
+        "ONNX export of a checkpoint of format version 1 also reads the dataset, for the shape "
+        "and statistics of its samples; if the dataset has moved, add data.path=FILE.",
         NULL,
         NULL,
         NULL};
@@ -126,15 +125,15 @@ static const char *largest(const making *m)
 int charl__checkpoint_average_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"output", 'o', "FILE", 0, "The checkpoint to write (required)", 0}, {0}};
+        {"output", 'o', "FILE", 0, "Output file (required)", 0}, {0}};
     static const struct argp argp = {
         options,
         parse_output,
         "A B...",
-        "Write the mean of the weights of several checkpoints of one model, such as the last few "
-        "of a run.\v"
-        "The result holds no optimizer state: it can be evaluated, exported and started from "
-        "(charl-train --init-from), but not resumed.",
+        "Average the weights of several checkpoints of the same model, for example the last few of "
+        "a run.\v"
+        "The result holds no optimizer state. It can be evaluated, exported and passed to "
+        "charl-train --init-from, but not resumed.",
         NULL,
         NULL,
         NULL};

@@ -207,11 +207,11 @@ static int run_look(const char *path, int argc, char **argv, bool verify, const 
 {
     static const struct argp_option options[] = {
         {"x", 'x', "NAME", 0,
-         "The array of samples in a file that charl did not make, as in /images", 0},
-        {"y", 'y', "NAME", 0, "The array of targets, as in /labels", 0},
-        {"window", 'w', "N", 0, "Tokens: predictions per sample (default 1)", 0},
+         "Name of the input array in a file that charl did not write, e.g. /images", 0},
+        {"y", 'y', "NAME", 0, "Name of the target array, e.g. /labels", 0},
+        {"window", 'w', "N", 0, "Token data: sequence length of a sample (default 1)", 0},
         {"val-split", 'v', "FRACTION", 0,
-         "Count this last part of the training samples as validation", 0},
+         "Use this fraction, from the end of the training set, for validation", 0},
         {0}};
     const struct argp argp = {options, parse_look, "FILE", doc, NULL, NULL, NULL};
     charl__cli_operands file = {.names = {"FILE"}};
@@ -222,7 +222,7 @@ static int run_look(const char *path, int argc, char **argv, bool verify, const 
         return code;
     }
     if (!l.open.x != !l.open.y) {
-        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "-x and -y go together");
+        return charl__cli_error(CHARL__EXIT_USAGE, NULL, "-x requires -y, and -y requires -x");
     }
     l.path = file.values[0];
     return charl__cli_guarded(l.path, CHARL__EXIT_DATA, look_at, &l);
@@ -230,13 +230,14 @@ static int run_look(const char *path, int argc, char **argv, bool verify, const 
 
 static int info_main(const char *path, int argc, char **argv)
 {
-    return run_look(path, argc, argv, false, "Show what a dataset holds.");
+    return run_look(path, argc, argv, false, "Describe a dataset: splits, shapes, types, classes.");
 }
 
 static int verify_main(const char *path, int argc, char **argv)
 {
-    return run_look(path, argc, argv, true,
-                    "Read a dataset once: every checksum, label, token and float.");
+    return run_look(
+        path, argc, argv, true,
+        "Read a whole dataset and check checksums, labels, tokens and floating-point values.");
 }
 
 int charl__data_show(const char *path)
@@ -274,14 +275,15 @@ static int make_main(const char *path, int argc, char **argv)
     static const struct argp_option options[] = {
         {"train", 't', "N", 0, "Training samples (default 20000)", 0},
         {"val", 'v', "N", 0, "Validation samples (default 4000)", 0},
-        {"seed", 's', "N", 0, "The same seed gives the same data on every machine (default 1)", 0},
+        {"seed", 's', "N", 0, "Seed; the data is the same on every machine (default 1)", 0},
         {"overwrite", 'w', NULL, 0, "Replace the file if it exists", 0},
         {0}};
     static const struct argp argp = {options,
                                      parse_make,
                                      "digits|regression OUT",
-                                     "Make a synthetic dataset: 28x28 images of ten classes, or a "
-                                     "smooth function of eight columns, with noise.",
+                                     "Create a synthetic dataset. digits: 28x28 images, ten "
+                                     "classes; regression: a smooth function of eight columns, "
+                                     "with noise.",
                                      NULL,
                                      NULL,
                                      NULL};
@@ -301,8 +303,8 @@ static int make_main(const char *path, int argc, char **argv)
 const charl__cli_command charl__data_commands[] = {
     {"import", "FORMAT FILE... -o OUT", "convert data to charl's format", charl__data_import_main,
      NULL},
-    {"make", "digits|regression OUT", "make a synthetic dataset", make_main, NULL},
-    {"info", "FILE", "show what a dataset holds", info_main, NULL},
-    {"verify", "FILE", "check a dataset as a whole", verify_main, NULL},
+    {"make", "digits|regression OUT", "create a synthetic dataset", make_main, NULL},
+    {"info", "FILE", "describe a dataset", info_main, NULL},
+    {"verify", "FILE", "verify a dataset: checksums and values", verify_main, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

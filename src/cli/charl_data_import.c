@@ -1,4 +1,4 @@
-/* charl data import: data of other formats to charl's. */
+/* charl data import: converts other formats to charl's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -187,44 +187,41 @@ static error_t parse_import(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option import_options[] = {
     {"output", 'o', "FILE", 0, "The dataset to write (required)", 1},
-    {"overwrite", 'w', NULL, 0, "Replace it if it exists", 1},
+    {"overwrite", 'w', NULL, 0, "Replace an existing file", 1},
     {"val-split", 'v', "FRACTION", 0,
-     "The last part of the training samples becomes the validation set", 1},
+     "Use this fraction, from the end of the training set, for validation", 1},
     {"test", 't', "BATCH", 0,
-     "cifar10: held-out batch: the validation set, or with --val-split the test set", 2},
+     "cifar10: held-out batch, used as validation set, with --val-split as test set", 2},
     {"label", 'l', "COLUMN", 0,
-     "csv: the target, by name or number from 0 (default: the last); A,B,C: several, each 0 or 1 "
-     "or, with --regression, a number",
+     "csv: target column, by name or index from 0 (default: the last); A,B,C: several binary "
+     "targets or, with --regression, several numbers",
      3},
-    {"regression", 'r', NULL, 0, "csv: the target is a number, not a class", 3},
-    {"separator", 's', "CHAR", 0, "csv: in place of the comma; tab for tabulators", 3},
+    {"regression", 'r', NULL, 0, "csv: the target is a number instead of a class", 3},
+    {"separator", 's', "CHAR", 0, "csv: field separator (default: comma); tab for tabs", 3},
     {"tokenizer", 'k', "KIND", 0,
-     "text: bytes (default), chars, or bpe: byte pairs learnt from the training part", 4},
+     "text: bytes (default), chars, or bpe (byte pair encoding, trained on the training set)", 4},
     {"vocab", 'n', "N", 0,
-     "tokens: size of the vocabulary (default: the largest token plus one); text with bpe: its "
-     "largest size (default 4096)",
+     "Vocabulary size. tokens: default is the largest token plus one; text with bpe: the maximum, "
+     "default 4096",
      4},
-    {"size", 'z', "HxW", 0, "images: height and width of every sample, or one number (required)",
-     5},
-    {"channels", 'c', "1|3", 0, "images: gray or RGB (default 3)", 5},
+    {"size", 'z', "HxW", 0, "images: size of every sample; one number for a square (required)", 5},
+    {"channels", 'c', "1|3", 0, "images: 1 for grayscale, 3 for RGB (default 3)", 5},
     {"fit", 'f', "HOW", 0,
-     "images: how pictures of another shape come into it: crop (default: the largest part in the "
-     "middle), stretch or pad",
-     5},
+     "images: how to handle another aspect ratio: crop (center crop, default), stretch or pad", 5},
     {0}};
 
 static const char import_doc[] =
-    "Convert data to charl's format. The file appears whole or not at all.\v"
+    "Convert data to charl's format. OUT is written atomically.\v"
     "FORMAT and files:\n"
-    "  idx IMAGES LABELS [IMAGES LABELS]  MNIST and its kin, plain or .gz\n"
+    "  idx IMAGES LABELS [IMAGES LABELS]  MNIST's format, plain or .gz\n"
     "  cifar10 BATCH...                   CIFAR-10, binary version\n"
-    "  csv FILE                           a table\n"
+    "  csv FILE                           a table, one sample per row\n"
     "  npy X Y                            NumPy arrays\n"
-    "  tokens FILE                        token numbers of llm.c or nanoGPT\n"
-    "  text FILE...                       texts, one after the other\n"
+    "  tokens FILE                        token files of llm.c or nanoGPT\n"
+    "  text FILE...                       UTF-8 text; files are concatenated\n"
     "  images FOLDER [FOLDER]             PNG and JPEG files, a folder per class\n"
-    "                                     or listed in FOLDER/labels.csv\n"
-    "The second pair of idx, or the second folder of images, becomes the validation set, or with "
+    "                                     or labels in FOLDER/labels.csv\n"
+    "The second pair of idx and the second folder of images become the validation set, with "
     "--val-split the test set.";
 
 static const format *find_format(const char *name)
@@ -237,7 +234,7 @@ static const format *find_format(const char *name)
     return NULL;
 }
 
-/* Whether the options and files suit the format; says what does not. */
+/* Whether options and files apply to the format; if not, prints an error. */
 static bool suits(const format *f, const import *o, int n)
 {
     for (unsigned i = 0; i < sizeof given_names / sizeof *given_names; i++) {
@@ -256,12 +253,12 @@ static bool suits(const format *f, const import *o, int n)
         return false;
     }
     if (f->takes & ~o->given & GIVEN_SIZE) {
-        charl__cli_error(0, "--size 32x32, height and width of every sample",
-                         "no size of the images");
+        charl__cli_error(0, "add --size 32x32, the height and width of every sample",
+                         "--size is missing");
         return false;
     }
     if (!o->out) {
-        charl__cli_error(0, "name the dataset to write: -o FILE.h5", "no output file");
+        charl__cli_error(0, "add -o FILE.h5, the dataset to write", "--output is missing");
         return false;
     }
     return true;
@@ -282,7 +279,8 @@ import o = {.image.channels = 3 };
     }
     f = find_format(files.values[0]);
     if (!f) {
-        return charl__cli_error(CHARL__EXIT_USAGE, "idx, cifar10, csv, npy, tokens, text or images",
+        return charl__cli_error(CHARL__EXIT_USAGE,
+                                "formats: idx, cifar10, csv, npy, tokens, text, images",
                                 "unknown format: %s", files.values[0]);
     }
     if (!suits(f, &o, files.count - 1)) {

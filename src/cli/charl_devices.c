@@ -58,12 +58,9 @@ static bool nvidia_is_hidden(const charl_device_info *devices, int count)
 int charl__devices_main(const char *path, int argc, char **argv)
 {
     static const struct argp argp = {
-        NULL,
-        NULL,
-        "",
-        "List the OpenCL devices as charl numbers them: what device.select and --device accept.",
-        NULL,
-        NULL,
+        NULL, NULL,
+        "",   "List the OpenCL devices with the indices that device.select and --device accept.",
+        NULL, NULL,
         NULL};
     charl__cli_operands none = {0};
     charl_device_info devices[MAX_LISTED];
@@ -85,7 +82,7 @@ int charl__devices_main(const char *path, int argc, char **argv)
     }
     if (nvidia_is_hidden(devices, count)) {
         fflush(stdout);
-        fprintf(stderr, "  hint: NVIDIA's library is installed but not registered: echo "
+        fprintf(stderr, "  hint: NVIDIA's OpenCL library is installed but not registered: echo "
                         "libnvidia-opencl.so.1 > /etc/OpenCL/vendors/nvidia.icd\n");
     }
     return code;

@@ -91,9 +91,8 @@ int charl__eval_main(const char *path, int argc, char **argv)
         options,
         parse_eval,
         "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
-        "Evaluate the weights of a checkpoint on a split of the configured data, every sample "
-        "once. "
-        "Prints the step, loss and metrics; the number of ranks does not change them.",
+        "Evaluate a checkpoint on a split of the dataset of CONFIG. Prints step, loss and "
+        "metrics; they do not depend on the number of ranks.",
         NULL,
         NULL,
         NULL};

@@ -180,26 +180,24 @@ int charl__generate_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"prompt", 'p', "TEXT", 0, "The text to continue", 1},
-        {"tokens", 'n', "N", 0, "How many tokens (default 200)", 1},
+        {"tokens", 'n', "N", 0, "Number of tokens to generate (default 200)", 1},
         {"temperature", KEY_TEMPERATURE, "T", 0,
-         "Below 1 safer, above 1 wilder; 0: always the most probable token (default 0.8)", 2},
-        {"top-k", KEY_TOP_K, "K", 0, "Only the K most probable tokens (default: all)", 2},
+         "Sampling temperature; 0: always the most probable token (default 0.8)", 2},
+        {"top-k", KEY_TOP_K, "K", 0, "Sample from the K most probable tokens (default: all)", 2},
         {"top-p", KEY_TOP_P, "P", 0,
-         "Only the most probable tokens that together reach the probability P (default 1: all)", 2},
-        {"seed", KEY_SEED, "N", 0, "The same seed gives the same text (default: run.seed)", 2},
-        {"no-cache", KEY_NO_CACHE, NULL, 0,
-         "Compute the whole window for every token: slower, the same text", 3},
+         "Sample from the fewest tokens whose total probability reaches P (default 1: all)", 2},
+        {"seed", KEY_SEED, "N", 0, "Seed of the sampling (default: run.seed)", 2},
+        {"no-cache", KEY_NO_CACHE, NULL, 0, "Do not cache keys and values: slower, same text", 3},
         {0}};
     static const struct argp argp = {
         options,
         parse_generate,
         "CONFIG CHECKPOINT [SECTION.KEY=VALUE...]",
-        "Continue a text with the weights of a checkpoint, and print it as it comes.\v"
-        "Text becomes tokens and back by the tokenizer in the checkpoint; one of format version 1 "
-        "holds none and needs the data set it was trained on, data.path=FILE where that has moved. "
-        "The model sees a window of at most block_size tokens (data.window, if it is sequential), "
-        "which slides on when the text is longer; from "
-        "then on each token costs the whole window.",
+        "Continue a prompt with a trained language model. Prints each token as it is generated.\v"
+        "The tokenizer is read from the checkpoint. A checkpoint of format version 1 has none: "
+        "the dataset is read instead; if it has moved, add data.path=FILE. The context is the "
+        "last block_size tokens (data.window for sequential models). Once the text is longer, "
+        "each token costs a pass over the whole context.",
         NULL,
         NULL,
         NULL};
@@ -217,10 +215,8 @@ int charl__generate_main(const char *path, int argc, char **argv)
         return code;
     }
     if (g.options.prompt_bytes == 0) {
-        return charl__cli_error(CHARL__EXIT_USAGE, "--prompt \"Once upon a time\"",
-                                g.options.prompt
-                                    ? "--prompt: the text is empty, and a model can only continue"
-                                    : "--prompt is missing: a model can only continue a text");
+        return charl__cli_error(CHARL__EXIT_USAGE, "add --prompt \"Once upon a time\"",
+                                g.options.prompt ? "--prompt is empty" : "--prompt is missing");
     }
     return load_and_generate(&g, &operands);
 }

@@ -245,7 +245,7 @@ static charl_status take_operands(prediction *p, const charl__cli_operands *oper
     return CHARL_OK;
 }
 
-/* Processes that a launcher has started; 1 without one. */
+/* Number of processes that the launcher started; 1 without a launcher. */
 static int launched(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
@@ -262,42 +262,45 @@ static int launched(void)
 
 static int refuse_ranks(int n)
 {
-    return charl__cli_speaks() ? charl__cli_error(CHARL__EXIT_USAGE, "start it without mpirun",
-                                                  "prediction runs on one rank, not on %d", n)
+    return charl__cli_speaks() ? charl__cli_error(CHARL__EXIT_USAGE, "run it without mpirun",
+                                                  "charl predict runs on one rank, not on %d", n)
                                : CHARL__EXIT_USAGE;
 }
 
 int charl__predict_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
-        {"output", 'o', "OUT", 0, "Write to this file, not to standard output", 1},
+        {"output", 'o', "OUT", 0, "Output file (default: standard output)", 1},
         {"format", KEY_FORMAT, "csv|jsonl|hdf5", 0,
-         "csv (default), one JSON object per line, or HDF5 (default for OUT.h5)", 1},
-        {"all", KEY_ALL, NULL, 0, "Write the probabilities of all classes too", 1},
-        {"id", KEY_ID, "COLUMN", 0, "CSV: name the rows by this column, not by their numbers", 2},
-        {"separator", KEY_SEPARATOR, "C", 0, "CSV: between fields (default: comma), or tab", 2},
-        {"split", 's', "NAME", 0,
-         "Dataset: val, train or test (default: val where it has one, else train)", 2},
-        {"x", 'x', "NAME", 0, "HDF5 that charl did not make: the array of samples, as in /images",
+         "Output format: csv (default), jsonl (one JSON object per line) or hdf5 (default for "
+         "OUT.h5)",
+         1},
+        {"all", KEY_ALL, NULL, 0, "Also write the probabilities of all classes", 1},
+        {"id", KEY_ID, "COLUMN", 0, "CSV: column that identifies rows (default: row number)", 2},
+        {"separator", KEY_SEPARATOR, "C", 0, "CSV: field separator (default: comma); tab for tabs",
          2},
-        {"y", 'y', "NAME", 0, "... and of targets, if there is one", 2},
+        {"split", 's', "NAME", 0,
+         "Dataset: val, train or test (default: val if it exists, otherwise train)", 2},
+        {"x", 'x', "NAME", 0,
+         "Name of the input array in an HDF5 file that charl did not write, e.g. /images", 2},
+        {"y", 'y', "NAME", 0, "Name of the target array, if any", 2},
         {"ema", KEY_EMA, "WHICH", 0, CHARL__CLI_EMA_HELP, 3},
         {"data", KEY_DATA, "FILE", 0,
-         "The dataset that a checkpoint of version 1 was trained on, where it has moved", 3},
+         "Training dataset of a checkpoint of format version 1, if it has moved", 3},
         {0}};
     static const struct argp argp = {
         options,
         parse_predict,
         "MODEL [DATA...] [SECTION.KEY=VALUE...]",
-        "Predict every row of DATA with the weights of a checkpoint, in order: for cross_entropy "
-        "the class and its probability, for bce probabilities, otherwise numbers.\v"
+        "Run a trained model on every row of DATA. Writes one prediction per row, in order: class "
+        "and probability for models trained with cross_entropy, probabilities for bce, numbers "
+        "otherwise.\v"
         "DATA is a CSV file, a NumPy array (.npy), PNG and JPEG files or folders of them, or a "
-        "dataset (HDF5). Without DATA: the validation split of the dataset that MODEL was trained "
-        "on.\n"
-        "MODEL knows the rest: its configuration, names of columns and classes, the size of its "
-        "pictures, mean and standard deviation. A CSV file with a header needs the model's columns "
-        "in any order; others are ignored. Labels are not needed; where DATA has a column with the "
-        "name of the target, or is a dataset, the last line says how many are right.",
+        "dataset (HDF5). Default: the validation set of the dataset that MODEL was trained on.\n"
+        "MODEL is a checkpoint; it contains configuration, column and class names, image size, "
+        "mean and standard deviation. A CSV file with a header must have the columns of the model, "
+        "in any order; other columns are ignored. Labels are optional: if DATA has the target "
+        "column, or is a dataset, the last line reports the accuracy or error.",
         NULL,
         NULL,
         NULL};

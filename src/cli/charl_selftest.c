@@ -176,17 +176,18 @@ int charl__selftest_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"device", 'd', "SELECT", 0,
-         "auto, gpu, cpu, a number, pci:ADDRESS, name:TEXT or platform:TEXT (`charl devices`)", 0},
-        {"op", 'o', "NAME", 0, "Only this operator", 0},
-        {"verbose", 'v', NULL, 0, "Every sample", 0},
+         "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 0},
+        {"op", 'o', "NAME", 0, "Test only this operator", 0},
+        {"verbose", 'v', NULL, 0, "Print the result of every sample", 0},
         {0}};
     static const struct argp argp = {
         options,
         parse_selftest,
         "",
-        "Run every operator at every sample on a device: twice, with equal bits, and within the "
-        "rounding that its double-precision reference allows. Where the device has tensor cores, "
-        "those that take bf16 run in it too. The exit status is 0 when all pass, else 1.",
+        "Run every operator on its test samples: twice, comparing bits, and against a "
+        "double-precision reference within a bound on the rounding error. On devices with tensor "
+        "cores, operators that support bf16 are also tested in bf16. The exit status is 0 if all "
+        "tests pass, otherwise 1.",
         NULL,
         NULL,
         NULL};

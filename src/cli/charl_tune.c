@@ -204,24 +204,26 @@ int charl__tune_main(const char *path, int argc, char **argv)
 {
     static const struct argp_option options[] = {
         {"device", 'd', "SELECT", 0,
-         "auto, gpu, cpu, a number, pci:ADDRESS, name:TEXT or platform:TEXT (`charl devices`)", 1},
-        {"shape", 's', "MxNxK[:nt|nn|tn]", 0, "This product; may be repeated (default: several)",
-         1},
+         "auto, gpu, cpu, INDEX, pci:ADDRESS, name:TEXT or platform:TEXT (see `charl devices`)", 1},
+        {"shape", 's', "MxNxK[:nt|nn|tn]", 0,
+         "Tune this matrix product; repeatable (default: a list of common shapes)", 1},
         {"dtype", 't', "f32|tf32|bf16|f16", 0,
-         "Type of the operands (default: bf16 where there are tensor cores for it, else f32)", 1},
-        {"verbose", 'v', NULL, 0, "Print every way that was timed", 1},
-        {"list", KEY_LIST, NULL, 0, "Print the choices that are kept for the device", 2},
-        {"clear", KEY_CLEAR, NULL, 0, "Forget them", 2},
+         "Type of the operands (default: bf16 if the device has tensor cores for it, otherwise "
+         "f32)",
+         1},
+        {"verbose", 'v', NULL, 0, "Print the time of every candidate", 1},
+        {"list", KEY_LIST, NULL, 0, "List the cached results for the device", 2},
+        {"clear", KEY_CLEAR, NULL, 0, "Delete the cached results for the device", 2},
         {0}};
     static const struct argp argp = {
         options,
         parse_tune,
         "[CONFIG [SECTION.KEY=VALUE...]]",
-        "Time the ways in which the device can do a matrix product or a convolution, whose results "
-        "are the same to the bit (which is checked), and keep the quickest: the products of a few "
-        "training steps of CONFIG, under mpirun those of one rank, or those of given shapes. "
-        "Trainings on the same device read the choices when they begin; CHARL_TUNE=no ignores "
-        "them, CHARL_TUNE=first makes those that are missing.",
+        "Tune matrix products and convolutions for a device: time all kernels that apply, check "
+        "that their results are bit-identical, and cache the fastest. With CONFIG, tunes the "
+        "products of a few training steps (under mpirun, of one rank); with --shape, the given "
+        "ones. Training on the same device uses the cached results. CHARL_TUNE=no ignores them; "
+        "CHARL_TUNE=first tunes missing ones at the start of training.",
         NULL,
         NULL,
         NULL};

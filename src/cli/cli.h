@@ -162,7 +162,7 @@ error_t charl__cli_parse_separator(const char *value, char *out);
 
 /** For parsers of --ema=auto|yes|no: one of charl_ema_choice. 0, or what the parser returns. */
 #define CHARL__CLI_EMA_HELP                                                                        \
-    "The weights or their moving average: auto (default: the average where there is one), yes, no"
+    "Use the moving average of the weights: yes, no or auto (default: if the checkpoint has one)"
 error_t charl__cli_parse_ema(const char *value, int *out);
 
 /** Run `work` on the file `path` in a process of its own, with limited memory and time: reading a

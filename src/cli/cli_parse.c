@@ -1,6 +1,5 @@
-/* Command lines. argp does the work; its own messages are replaced so that all errors of the
- * programs look alike: getopt prints argv[0], which therefore reads "charl: error" while options
- * are parsed, and argp prints nothing, because its error stream is NULL. */
+/* Command lines, parsed by argp. So that all errors of the programs look alike, argv[0], which
+ * getopt prints, reads "charl: error" during parsing, and argp's error stream is NULL. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +33,7 @@ static error_t take_operands(parse *p, int count, char **values)
         return EINVAL;
     }
     if (count > (o->max > 0 ? o->max : required)) {
-        charl__cli_error(0, NULL, "one operand too many: %s",
-                         values[o->max > 0 ? o->max : required]);
+        charl__cli_error(0, NULL, "unexpected operand: %s", values[o->max > 0 ? o->max : required]);
         return EINVAL;
     }
     return o->take ? o->take(o, p->input) : 0;
@@ -69,10 +67,10 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
     }
 }
 
-/* What getopt and the parser write on standard error, kept back on all ranks but the first. */
+/* Standard error during parsing, redirected to a file on all ranks but the first. */
 typedef struct kept_back {
-    FILE *text; /* NULL: nothing is */
-    int real;   /* standard error, meanwhile */
+    FILE *text; /* NULL: not redirected */
+    int real;   /* a duplicate of standard error */
 } kept_back;
 
 static kept_back keep_back(void)
@@ -95,7 +93,7 @@ static void give_back(const kept_back *k)
     }
 }
 
-/* Say what was kept back, where this rank is to say it. */
+/* Print the redirected text if this rank is the one that prints. */
 static void speak(const kept_back *k)
 {
     char block[512];
@@ -206,7 +204,7 @@ error_t charl__cli_parse_fraction(const char *option, const char *value, double 
     return 0;
 }
 
-/* Edit distance of two words, of which only the first MAX_WORD letters count. */
+/* Edit distance of two words; letters after the first MAX_WORD are ignored. */
 static int distance(const char *a, const char *b)
 {
     const int n = (int)strnlen(a, MAX_WORD), m = (int)strnlen(b, MAX_WORD);
@@ -265,7 +263,7 @@ static int unknown_command(const char *path, const charl__cli_command *table, co
     } else {
         snprintf(hint, sizeof hint, "`%s --help` lists the commands", path);
     }
-    return charl__cli_error(CHARL__EXIT_USAGE, hint, "%s: no such command: %s", path, word);
+    return charl__cli_error(CHARL__EXIT_USAGE, hint, "%s: unknown command: %s", path, word);
 }
 
 int charl__cli_dispatch(const char *path, const charl__cli_command *table, int argc, char **argv)
@@ -274,13 +272,13 @@ int charl__cli_dispatch(const char *path, const charl__cli_command *table, int a
 
     if (argc < 2) {
         snprintf(hint, sizeof hint, "`%s --help` lists the commands", path);
-        return charl__cli_error(CHARL__EXIT_USAGE, hint, "%s: which command?", path);
+        return charl__cli_error(CHARL__EXIT_USAGE, hint, "%s: a command is missing", path);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
         printf("Usage: %s COMMAND [OPTION...] [OPERAND...]\n\n", path);
         list_commands(path, table);
-        printf("\nEvery command has --help.\n");
+        printf("\n`%s COMMAND --help` describes a command.\n", path);
         return CHARL__EXIT_OK;
     }
     for (const charl__cli_command *c = table; c->name; c++) {

@@ -116,15 +116,15 @@ static const char *type_text(const charl__key *key)
         [CHARL__KEY_CHOICE] = "",
         [CHARL__KEY_DEVICE] = "device",
         [CHARL__KEY_BOOL] = "yes or no",
-        [CHARL__KEY_INT] = "whole number",
-        [CHARL__KEY_SIZE] = "whole number, k M G for powers of 1024",
+        [CHARL__KEY_INT] = "integer",
+        [CHARL__KEY_SIZE] = "integer; suffixes k, M, G are powers of 1024",
         [CHARL__KEY_FLOAT] = "number",
         [CHARL__KEY_ENUM] = "",
         [CHARL__KEY_SET] = "list of",
-        [CHARL__KEY_INTS] = "whole numbers",
+        [CHARL__KEY_INTS] = "integers",
         [CHARL__KEY_INTERVAL] = "interval",
         [CHARL__KEY_DURATION] = "time",
-        [CHARL__KEY_NORMALIZE] = "two lists of numbers",
+        [CHARL__KEY_NORMALIZE] = "MEANS / STDS",
         [CHARL__KEY_AUGMENT] = "list of flip, crop:N, rotate:N, cutout:N, mixup:A",
     };
 
@@ -138,7 +138,7 @@ static charl_status help_key(const charl__key *key, charl__text *t)
 
     CHARL_TRY(charl__text_printf(t, "  %s", key->name));
     if (!key->fallback) {
-        CHARL_TRY(charl__text_printf(t, " (must be given)"));
+        CHARL_TRY(charl__text_printf(t, " (required)"));
     } else {
         CHARL_TRY(charl__text_printf(t, " = %s", key->fallback));
     }
@@ -163,9 +163,9 @@ static charl_status help_key(const charl__key *key, charl__text *t)
             charl__text_printf(t, "; with type = %s",
                                charl__choice_list(key->uses + strlen("type="), list, sizeof list)));
     }
-    CHARL_TRY(charl__text_printf(
-        t, "%s\n      %s\n",
-        key->effect == CHARL__KEY_RESULT ? "" : "; may change when a run resumes", key->help));
+    CHARL_TRY(charl__text_printf(t, "%s\n      %s\n",
+                                 key->effect == CHARL__KEY_RESULT ? "" : "; may change on resume",
+                                 key->help));
     return CHARL_OK;
 }
 

@@ -87,7 +87,7 @@ static void set_int(const charl__key *key, const char *text, int64_t *field, cha
         number[n - 1] = '\0';
     }
     if (n >= sizeof number || !charl__config_int(number, &v) || v > INT64_MAX >> shift) {
-        snprintf(why, CHARL__WHY, "\"%.100s\" is not a whole number%s%s", text,
+        snprintf(why, CHARL__WHY, "\"%.100s\" is not an integer%s%s", text,
                  key->choices ? " or " : "", key->choices ? key->choices : "");
     } else if (!charl__range_holds(key->range, (double)(v * (INT64_C(1) << shift)))) {
         why_range(key, text, why);

@@ -52,11 +52,11 @@ static charl_status print_values(const charl_layer_key *k, charl__text *t)
 
     switch (k->kind) {
     case CHARL_KEY_INT:
-        CHARL_TRY(charl__text_printf(t, "whole number in [%g,%g]", k->min, k->max));
+        CHARL_TRY(charl__text_printf(t, "integer in [%g,%g]", k->min, k->max));
         break;
     case CHARL_KEY_PAIR:
         CHARL_TRY(
-            charl__text_printf(t, "one whole number or two as in 3x5, in [%g,%g]", k->min, k->max));
+            charl__text_printf(t, "an integer, or two as in 3x5, in [%g,%g]", k->min, k->max));
         break;
     case CHARL_KEY_FLOAT:
         CHARL_TRY(charl__text_printf(t, "number in [%g,%g)", k->min, k->max));
@@ -89,7 +89,7 @@ charl_status charl__layer_help(charl__text *t)
 
             CHARL_TRY(charl__text_printf(t, "    %s", k->name));
             if (k->required) {
-                CHARL_TRY(charl__text_printf(t, " (must be given)"));
+                CHARL_TRY(charl__text_printf(t, " (required)"));
             } else {
                 CHARL_TRY(print_default(k, (const char *)type->defaults + k->offset, t));
             }

@@ -10,7 +10,7 @@ expect 0 '^    steps = 10$' checkpoint show a.h5
 expect 0 '^steps = 10$' checkpoint show --config a.h5
 expect 0 '^train.steps = 7$' checkpoint show --config --resolved a.h5
 expect 0 '^b.h5: good$' checkpoint verify a.h5 b.h5
-expect 0 '^the same$' checkpoint diff a.h5 c.h5
+expect 0 '^equal$' checkpoint diff a.h5 c.h5
 expect 1 '^model/fc1.weight: 6 of 6 elements differ' checkpoint diff a.h5 b.h5
 
 : >empty
@@ -76,7 +76,7 @@ expect 8 'none/a.safetensors' checkpoint export a.h5 -o none/a.safetensors
 
 expect 2 'FILE is missing' checkpoint verify
 expect 2 'B is missing' checkpoint diff a.h5
-expect 2 'one operand too many: c.h5' checkpoint diff a.h5 b.h5 c.h5
+expect 2 'unexpected operand: c.h5' checkpoint diff a.h5 b.h5 c.h5
 CHARL_FAULT=cli.guard:1:11 expect 5 'a.h5: damaged: reading it crashes (signal 11' checkpoint verify a.h5
 CHARL_FAULT=cli.guard:1:6 expect 5 'a.h5: damaged: reading it crashes (signal 6' checkpoint show a.h5
 CHARL_FAULT=cli.guard:1:14 expect 5 'a.h5: damaged: reading it did not end within' checkpoint show a.h5

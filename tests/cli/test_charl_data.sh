@@ -13,7 +13,7 @@ expect 2 'cannot make "letters"' data make letters x.h5
 expect 2 'train 0: must be an integer of at least 1\|train 0: must be an integer from 1' data make digits x.h5 --train 0
 expect 2 'val 1x: must be' data make digits x.h5 --val 1x
 expect 2 'OUT is missing' data make digits
-expect 2 'one operand too many: b' data make digits a b
+expect 2 'unexpected operand: b' data make digits a b
 expect 8 'No such file or directory' data make digits no/such/folder.h5 --train 1 --val 0
 
 printf 'a,b,kind\n1,2,cat\n3,4,dog\n5,6,cat\n7,9,dog\n' >t.csv
@@ -68,7 +68,7 @@ expect 0 'fit        crop' data info i.h5
 expect 0 'classes    cat dog' data import images set set -o i.h5 --overwrite --size 4x6 --channels 1 --fit pad
 expect 0 'x          u8 \[1, 4, 6\] NCHW' data info i.h5
 expect 0 'val        8 samples' data info i.h5
-expect 2 'no size of the images' data import images set -o x.h5
+expect 2 '--size is missing' data import images set -o x.h5
 hint 'size 32x32'
 expect 2 'size 4x: must be' data import images set -o x.h5 --size 4x
 expect 2 'size 0x4: must be' data import images set -o x.h5 --size 0x4
@@ -80,7 +80,7 @@ expect 3 'dog/5.png: damaged or truncated PNG' data import images set -o x.h5 --
 
 expect 2 'unknown format: parquet' data import parquet t.csv -o x.h5
 hint 'idx, cifar10, csv'
-expect 2 'no output file' data import csv t.csv
+expect 2 '--output is missing' data import csv t.csv
 hint '-o FILE'
 expect 2 'csv takes FILE, not 2 files' data import csv t.csv t.csv -o x.h5
 expect 2 'idx takes IMAGES LABELS' data import idx t.csv -o x.h5
@@ -110,7 +110,7 @@ for command in info verify; do
     expect 3 'pipe: not a regular file' data $command pipe
     expect 3 'short.h5: ' data $command short.h5
     expect 3 't.csv: ' data $command t.csv
-    expect 2 'x and -y go together' data $command t.h5 -x /train/x
+    expect 2 'x requires -y' data $command t.h5 -x /train/x
 done
 expect 0 'train      [34] samples' data info t.h5 -x /train/x -y /train/y
 CHARL_FAULT=cli.guard:1:11 expect 3 'damaged: reading it crashes (signal 11' data info t.h5

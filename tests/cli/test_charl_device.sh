@@ -11,7 +11,7 @@ else
     OCL_ICD_VENDORS=$dir/none expect 4 'no OpenCL platform' selftest
     hint 'charl devices'
 fi
-expect 2 'one operand too many: x' devices x
+expect 2 'unexpected operand: x' devices x
 expect 2 'op nonsense: no such operator' selftest --op nonsense
 if ! "$charl" devices >out 2>err; then
     echo "skipped: no device"

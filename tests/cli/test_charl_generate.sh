@@ -141,7 +141,7 @@ same one other "no data set"
 # What it refuses.
 expect 2 '--prompt is missing' generate c.ini $ck
 hint '--prompt "Once'
-expect 2 'the text is empty' generate c.ini $ck --prompt ''
+expect 2 '--prompt is empty' generate c.ini $ck --prompt ''
 expect 2 '--top-k' generate c.ini $ck -p T --top-k 0
 expect 2 '--top-p' generate c.ini $ck -p T --top-p 0
 expect 2 '--top-p' generate c.ini $ck -p T --top-p 1.5

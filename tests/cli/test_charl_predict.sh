@@ -263,6 +263,6 @@ fi
 mpirun -n 2 "$charl" predict $ck -o no.csv >ranks 2>&1
 code=$?
 check "two ranks: exit $code, want 2" test $code -eq 2
-check "two ranks: why not" grep -q 'charl: error: prediction runs on one rank, not on 2' ranks
+check "two ranks: why not" grep -q 'charl: error: charl predict runs on one rank, not on 2' ranks
 check "two ranks leave no file" sh -c '! ls | grep -e "^no\." -e tmp'
 exit $failed

@@ -10,15 +10,15 @@ fi
 expect 0 '^  charl checkpoint diff ' -h
 expect 0 '^charl [0-9]*\.[0-9]*\.[0-9]*$' --version
 expect 0 '^charl [0-9]' version
-expect 2 'charl: which command?'
+expect 2 'charl: a command is missing'
 hint 'charl --help'
-expect 2 'no such command: dat$' dat
+expect 2 'unknown command: dat$' dat
 hint 'did you mean `charl data`?'
-expect 2 'no such command: xylophone' xylophone
+expect 2 'unknown command: xylophone' xylophone
 hint 'charl --help'
-expect 2 'charl checkpoint: which command?' checkpoint
+expect 2 'charl checkpoint: a command is missing' checkpoint
 expect 0 'charl data verify' data --help
-expect 2 'no such command: verfy' data verfy x
+expect 2 'unknown command: verfy' data verfy x
 hint 'did you mean `charl data verify`'
 for command in 'data import' 'data make' 'data info' 'data verify' 'checkpoint show' 'checkpoint verify' \
     'checkpoint diff' 'checkpoint average' 'checkpoint export' devices selftest tune eval predict generate; do
@@ -33,7 +33,7 @@ for command in 'data import' 'data make' 'data info' 'data verify' 'checkpoint s
     hint "charl $command --help"
 done
 
-expect 2 'no such command: tunee' tunee
+expect 2 'unknown command: tunee' tunee
 hint 'did you mean `charl tune`'
 
 if [ -w /dev/full ]; then

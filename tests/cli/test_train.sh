@@ -40,13 +40,13 @@ expect version 0 "$train" --version
 says out "charl-train "
 says out "onnx: written"
 expect no-config 2 "$train"
-says err "which configuration?"
+says err "no configuration file"
 says err "  hint: see \`charl-train --help\`"
 expect bad-option 2 "$train" --bogus
 says err "charl-train: error: unrecognized option '--bogus'"
 says err "  hint: see \`charl-train --help\`"
 expect two-configs 2 "$train" a.ini b.ini
-says err "one configuration file, please: after a.ini, \"b.ini\" is no SECTION.KEY=VALUE"
+says err "more than one configuration file: a.ini and b.ini"
 expect bad-style 2 "$train" --progress=fancy a.ini
 says err "charl-train: error: --progress fancy: must be auto, bar, plain or none"
 expect bad-color 2 "$train" --color=red a.ini
@@ -85,7 +85,7 @@ epochs = ten
 INI
 expect mistakes 2 "$train" "$dir/bad.ini"
 says err "charl-train: error: $dir/bad.ini:6: [optimizer] learning_rte: unknown key (did you mean learning_rate?)"
-says err "charl-train: error: $dir/bad.ini:8: [train] epochs: \"ten\" is not a whole number"
+says err "charl-train: error: $dir/bad.ini:8: [train] epochs: \"ten\" is not an integer"
 check "nothing on stdout" test ! -s "$dir/out"
 
 cat >"$dir/t.ini" <<'INI'

@@ -128,7 +128,7 @@ static void test_overrides(void **state)
         {".epochs=2", "command line: \".epochs=2\" is not SECTION.KEY=VALUE"},
         {"trian.epochs=2", "command line: [trian]: unknown section (did you mean [train]?)"},
         {"train.epoch=2", "command line: [train] epoch: unknown key (did you mean epochs?)"},
-        {"train.epochs=two", "command line: [train] epochs: \"two\" is not a whole number"},
+        {"train.epochs=two", "command line: [train] epochs: \"two\" is not an integer"},
         {"layer.fc9.type=relu", "command line: [layer fc9]: the file has no such layer"},
     };
     charl_config *c = NULL;
@@ -324,7 +324,7 @@ static void test_help_lists_the_table(void **state)
         snprintf(line, sizeof line, "\n  type = %s\n", charl__layer_type_at(i)->name);
         assert_non_null(strstr(text, line));
     }
-    assert_non_null(strstr(text, "\n    kernel (must be given)\n        one whole number or two"));
+    assert_non_null(strstr(text, "\n    kernel (required)\n        an integer, or two"));
     assert_non_null(strstr(text, "\n    stride = 1x1\n"));
     assert_non_null(strstr(text, "\n    bias = yes\n        yes or no\n"));
     assert_non_null(strstr(text, "\n    init = default\n        default, kaiming_normal\n"));
@@ -409,13 +409,13 @@ static void test_layers(void **state)
         {LAYER "channels=5\n", "conf/t.ini:3: [layer a]: no"},
         {LAYER "", "conf/t.ini:3: [layer a] channels: is missing"},
         {LAYER "channels=0\n",
-         "conf/t.ini:5: [layer a] channels: \"0\" is not a whole number from 1 to 100"},
+         "conf/t.ini:5: [layer a] channels: \"0\" is not an integer from 1 to 100"},
         {LAYER "channels=5\nkernel=3,a\n",
-         "conf/t.ini:6: [layer a] kernel: \"3,a\" is not a whole number from 1 to 15"},
+         "conf/t.ini:6: [layer a] kernel: \"3,a\" is not an integer from 1 to 15"},
         {LAYER "channels=5\nkernel=3,99\n",
-         "conf/t.ini:6: [layer a] kernel: \"3,99\" is not a whole number from 1 to 15"},
+         "conf/t.ini:6: [layer a] kernel: \"3,99\" is not an integer from 1 to 15"},
         {LAYER "channels=5\nkernel=x\n",
-         "conf/t.ini:6: [layer a] kernel: \"x\" is not a whole number from 1 to 15"},
+         "conf/t.ini:6: [layer a] kernel: \"x\" is not an integer from 1 to 15"},
         {LAYER "channels=5\np=1\n", "conf/t.ini:6: [layer a] p: \"1\" is not a number in [0,1)"},
         {LAYER "channels=5\nbias=5\n", "conf/t.ini:6: [layer a] bias: \"5\" is not yes or no"},
         {LAYER "channels=5\nactivation=selu\n",

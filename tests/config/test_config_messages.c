@@ -31,18 +31,18 @@ static const struct {
     {HEAD "[train]\nlr = 1\n",
      "conf/t.ini:6: [train] lr: unknown key (did you mean learning_rate in [optimizer]?)"},
     {HEAD "[train]\nqqqqqqqqqqqq = 1\n", "conf/t.ini:6: [train] qqqqqqqqqqqq: unknown key"},
-    {HEAD "[train]\nepochs = ten\n", "conf/t.ini:6: [train] epochs: \"ten\" is not a whole number"},
-    {HEAD "[train]\nepochs = 3.5\n", "conf/t.ini:6: [train] epochs: \"3.5\" is not a whole number"},
-    {HEAD "[train]\nepochs =\n", "conf/t.ini:6: [train] epochs: \"\" is not a whole number"},
+    {HEAD "[train]\nepochs = ten\n", "conf/t.ini:6: [train] epochs: \"ten\" is not an integer"},
+    {HEAD "[train]\nepochs = 3.5\n", "conf/t.ini:6: [train] epochs: \"3.5\" is not an integer"},
+    {HEAD "[train]\nepochs =\n", "conf/t.ini:6: [train] epochs: \"\" is not an integer"},
     {HEAD "[train]\nepochs = 0\n", "conf/t.ini:6: [train] epochs: 0 is outside [1,1e9]"},
     {HEAD "[train]\nepochs = 99999999999999999999\n",
-     "conf/t.ini:6: [train] epochs: \"99999999999999999999\" is not a whole number"},
+     "conf/t.ini:6: [train] epochs: \"99999999999999999999\" is not an integer"},
     {HEAD "[train]\nbatch_size = 8388608G\n",
      "conf/t.ini:6: [train] batch_size: 8388608G is outside [1,1e9]"},
     {HEAD "[train]\nbatch_size = 99999999999G\n",
-     "conf/t.ini:6: [train] batch_size: \"99999999999G\" is not a whole number"},
+     "conf/t.ini:6: [train] batch_size: \"99999999999G\" is not an integer"},
     {HEAD "[train]\nslices = all\n",
-     "conf/t.ini:6: [train] slices: \"all\" is not a whole number or auto"},
+     "conf/t.ini:6: [train] slices: \"all\" is not an integer or auto"},
     {HEAD "[train]\nslices = 3\n",
      "conf/t.ini:6: [train] slices: 3 slices do not divide batch_size = 256"},
     {HEAD "[train]\nmax_steps = 0\n",
@@ -93,7 +93,7 @@ static const struct {
     {HEAD "[scheduler]\ntype = multistep\nmilestones = 3, 2\n",
      "conf/t.ini:7: [scheduler] milestones: must ascend"},
     {HEAD "[scheduler]\ntype = multistep\nmilestones = 3,, 5\n",
-     "conf/t.ini:7: [scheduler] milestones: \"\" is not a whole number"},
+     "conf/t.ini:7: [scheduler] milestones: \"\" is not an integer"},
     {HEAD "[scheduler]\ntype = cosine\nmin_lr = 1\n",
      "conf/t.ini:7: [scheduler] min_lr: is larger than learning_rate"},
     {HEAD "[eval]\ninterval = 3 weeks\n", "conf/t.ini:6: [eval] interval: \"3 weeks\" is not an "
@@ -163,7 +163,7 @@ static const struct {
      "conf/t.ini:3: [data] augment: \"blur:2\" is not flip, crop:PIXELS, rotate:DEGREES, "
      "cutout:PIXELS or mixup:ALPHA"},
     {"[data]\npath=d\naugment=crop:2.5\n[model]\ntype=mlp\n",
-     "conf/t.ini:3: [data] augment: crop needs a whole number, as in crop:4, not \"2.5\""},
+     "conf/t.ini:3: [data] augment: crop needs an integer, as in crop:4, not \"2.5\""},
     {"[data]\npath=d\naugment=mixup\n[model]\ntype=mlp\n",
      "conf/t.ini:3: [data] augment: mixup needs a number, as in mixup:0.2, not \"\""},
     {"[data]\npath=d\naugment=rotate:200\n[model]\ntype=mlp\n",
@@ -228,7 +228,7 @@ static const struct {
     {"[data]\npath=d\nval_split=2\nbogus=1\n[model]\ntype=mlp\n[train]\nepochs=x\n",
      "conf/t.ini:3: [data] val_split: 2 is outside [0,1)\n"
      "conf/t.ini:4: [data] bogus: unknown key\n"
-     "conf/t.ini:8: [train] epochs: \"x\" is not a whole number"},
+     "conf/t.ini:8: [train] epochs: \"x\" is not an integer"},
 };
 
 static void test_messages(void **state)

@@ -28,45 +28,47 @@ enum {
 static const struct argp_option options[] = {
     {0, 0, 0, 0, "Running", 1},
     {"set", 's', "SECTION.KEY=VALUE", 0,
-     "Override one value (same as the bare form; repeatable; last wins)", 1},
+     "Override a key (same as SECTION.KEY=VALUE as an operand; repeatable, the last one wins)", 1},
     {"output-dir", 'o', "DIR", 0, "Run directory (run.output_dir)", 1},
     {"resume", 'r', "WHAT", OPTION_ARG_OPTIONAL,
-     "auto (when WHAT is left out), never, must, or a checkpoint file", 1},
+     "auto (default for WHAT), never, must, or a checkpoint file (run.resume)", 1},
     {"init-from", OPT_INIT_FROM, "FILE", 0,
-     "Start from the weights of this checkpoint or .safetensors file only", 1},
-    {"overwrite", OPT_OVERWRITE, 0, 0, "Start afresh in a directory that holds a run", 1},
-    {"max-time", OPT_MAX_TIME, "[D-]HH:MM:SS", 0, "Checkpoint and stop (exit 75) when reached", 1},
+     "Initialize the weights from this checkpoint or .safetensors file", 1},
+    {"overwrite", OPT_OVERWRITE, 0, 0, "Start a new run in a directory that contains another", 1},
+    {"max-time", OPT_MAX_TIME, "[D-]HH:MM:SS", 0,
+     "Save a checkpoint and exit with status 75 after this time (run.max_time)", 1},
     {0, 0, 0, 0, "Checking", 2},
     {"dry-run", 'n', 0, 0,
-     "Open the data, pick devices, build and compile the model, print the plan; train nothing", 2},
+     "Open the data, select devices, compile the model and print the plan, without training", 2},
     {"fast-dev-run", OPT_FAST_DEV_RUN, "N", OPTION_ARG_OPTIONAL,
-     "N (default 5) training and validation steps, nothing written", 2},
+     "Run N (default 5) training and validation steps; write no files", 2},
     {"overfit-batch", OPT_OVERFIT, 0, 0,
-     "Train on the first batch only (the loss must go to about 0), nothing written", 2},
+     "Train on the first batch only (the loss should approach 0); write no files", 2},
     {"simulate-ranks", OPT_SIMULATE, "N", 0,
-     "Run N ranks as threads of this process on its device, with the bits of N real ones; "
-     "2x4: on 2 nodes of 4 ranks",
+     "Run N ranks as threads of this process on one device, bit-identical to N processes; "
+     "2x4: 2 nodes of 4 ranks",
      2},
     {"print-config", OPT_PRINT_CONFIG, 0, 0,
-     "The effective configuration with the origin of each value", 2},
+     "Print the effective configuration with the origin of each value", 2},
     {"help-config", OPT_HELP_CONFIG, "SECTION", OPTION_ARG_OPTIONAL,
-     "Every key: type, default, meaning", 2},
-    {"list-devices", OPT_LIST_DEVICES, 0, 0, "OpenCL devices as charl numbers them", 2},
-    {"env", OPT_ENV, "json", OPTION_ARG_OPTIONAL, "Environment report", 2},
+     "Describe all keys: type, default, meaning", 2},
+    {"list-devices", OPT_LIST_DEVICES, 0, 0, "List OpenCL devices and their indices", 2},
+    {"env", OPT_ENV, "json", OPTION_ARG_OPTIONAL,
+     "Print versions, devices and environment (for bug reports)", 2},
     {0, 0, 0, 0, "Output", 3},
     {"progress", OPT_PROGRESS, "STYLE", 0, "auto, bar, plain or none", 3},
-    {"color", OPT_COLOR, "WHEN", 0, "auto, always or never (NO_COLOR is honoured)", 3},
-    {"quiet", 'q', 0, 0, "Errors and warnings only", 3},
-    {"verbose", 'v', 0, 0, "Say more", 3},
+    {"color", OPT_COLOR, "WHEN", 0, "auto, always or never (NO_COLOR is respected)", 3},
+    {"quiet", 'q', 0, 0, "Print errors and warnings only", 3},
+    {"verbose", 'v', 0, 0, "Print more", 3},
     {0, 0, 0, 0, 0, 4},
-    {"version", 'V', 0, 0, "Versions and features", 4},
+    {"version", 'V', 0, 0, "Print versions and features", 4},
     {0},
 };
 
 static error_t add_override(charl__train_args *a, const char *text, const char *origin)
 {
     if (a->n_overrides == CHARL__MAX_OVERRIDES) {
-        charl__cli_error(0, NULL, "more than %d values are overridden", CHARL__MAX_OVERRIDES);
+        charl__cli_error(0, NULL, "more than %d overrides", CHARL__MAX_OVERRIDES);
         return EINVAL;
     }
     a->overrides[a->n_overrides++] = (charl_config_override){text, origin};
@@ -91,7 +93,7 @@ static error_t add_key(charl__train_args *a, const char *key, const char *value,
     return add_override(a, text, origin);
 }
 
-/* *out: the value's place in names, which `want` lists. */
+/* *out: the index of value in names, which `want` lists. */
 static error_t choose(const char *option, const char *value, const char *const *names, int n,
                       const char *want, int *out)
 {
@@ -154,8 +156,8 @@ static error_t take_operands(const charl__cli_operands *o, void *input)
             }
         } else if (a->config) {
             charl__cli_error(0, NULL,
-                             "one configuration file, please: after %s, \"%s\" is no "
-                             "SECTION.KEY=VALUE",
+                             "more than one configuration file: %s and %s (overrides are "
+                             "SECTION.KEY=VALUE)",
                              a->config, arg);
             return EINVAL;
         } else {
@@ -163,7 +165,7 @@ static error_t take_operands(const charl__cli_operands *o, void *input)
         }
     }
     if (!a->config && (a->action == CHARL__TRAIN_RUN || a->action == CHARL__TRAIN_PRINT_CONFIG)) {
-        charl__cli_error(0, NULL, "which configuration? Give an INI file (launch/ has examples)");
+        charl__cli_error(0, NULL, "no configuration file (launch/ has examples)");
         return EINVAL;
     }
     return 0;
@@ -253,11 +255,11 @@ int charl__train_parse(int argc, char **argv, charl__train_args *out)
         .options = options,
         .parser = parse_option,
         .args_doc = "CONFIG [SECTION.KEY=VALUE...]",
-        .doc = "Train the model that CONFIG describes; mpirun -n 4 charl-train CONFIG trains it on "
-               "four ranks with the same result."
-               "\vExit status: 0 done, 2 usage or configuration, 3 data, 4 device, 5 checkpoint, 6 "
-               "diverged, 7 a rank died, "
-               "8 disk, 75 stopped on purpose (the same command continues).",
+        .doc = "Train the model described by CONFIG. `mpirun -n 4 charl-train CONFIG` trains it on "
+               "four ranks, with the same result."
+               "\vExit status: 0 success, 2 usage or configuration, 3 data, 4 device, "
+               "5 checkpoint, 6 diverged, 7 rank lost, 8 disk, 75 stopped on request (the same "
+               "command continues).",
     };
     charl__cli_operands operands = {.max = 1 + CHARL__MAX_OVERRIDES, .take = take_operands};
 
