@@ -27,12 +27,12 @@ static void set_amount(int change, const char *text, double *amount, char *why)
     double v = 0;
 
     if (!charl__config_float(text, &v) || (whole && v != floor(v))) {
-        snprintf(why, CHARL__WHY, "%s needs a %snumber, as in %s:%s, not \"%.100s\"", name,
-                 whole ? "whole " : "", name, whole ? "4" : "0.2", text);
+        snprintf(why, CHARL__WHY, "%s needs %s, as in %s:%s, not \"%.100s\"", name,
+                 whole ? "an integer" : "a number", name, whole ? "4" : "0.2", text);
     } else if (!charl__range_holds(ranges[change], v)) {
         snprintf(why, CHARL__WHY, "%s:%.100s is outside %s", name, text, ranges[change]);
     } else if (*amount > 0) {
-        snprintf(why, CHARL__WHY, "%s is there twice", name);
+        snprintf(why, CHARL__WHY, "%s is given twice", name);
     } else {
         *amount = v;
     }

@@ -72,8 +72,7 @@ static charl_status refuse_int(charl_config_layer *layer, const char *key, int64
         return charl_config_layer_refuse(layer, key, "is missing");
     }
     if (max == INT64_MAX) {
-        snprintf(why, sizeof why, "\"%.100s\" is not an integer of at least %" PRId64, value,
-                 min);
+        snprintf(why, sizeof why, "\"%.100s\" is not an integer of at least %" PRId64, value, min);
     } else {
         snprintf(why, sizeof why, "\"%.100s\" is not an integer from %" PRId64 " to %" PRId64,
                  value, min, max);

@@ -169,7 +169,7 @@ static const struct {
     {"[data]\npath=d\naugment=rotate:200\n[model]\ntype=mlp\n",
      "conf/t.ini:3: [data] augment: rotate:200 is outside (0,180]"},
     {"[data]\npath=d\naugment=cutout:8, cutout:9\n[model]\ntype=mlp\n",
-     "conf/t.ini:3: [data] augment: cutout is there twice"},
+     "conf/t.ini:3: [data] augment: cutout is given twice"},
     {"[data]\npath=d\nx=/a\n[model]\ntype=mlp\n",
      "conf/t.ini: [data] y: x and y are given together"},
     {"[data]\npath=d\nnormalize=minmax\n[model]\ntype=mlp\n",
