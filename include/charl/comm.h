@@ -155,6 +155,15 @@ void charl_comm_watch_end(charl_comm *c);
  *  waiting. Blocks. Collective on c. Errors: that status; ERR_COMM. */
 charl_status charl_comm_agree(charl_comm *c, charl_status mine) CHARL_MUST_CHECK;
 
+/** Mark the failure at hand as known to all ranks: each of them fails alike, because all decided from
+ *  the same values. CHARL_OK, or a broken communicator, changes nothing. Returns st. Local. */
+charl_status charl_comm_agreed(charl_comm *c, charl_status st);
+
+/** Whether every rank knows of this thread's last failure: charl_comm_agree returned it, a function
+ *  that is documented as agreed, or charl_comm_agreed marked it. Where it is not known, the others
+ *  may be waiting for this rank: call charl_comm_break before anything is freed. Local. */
+bool charl_comm_is_agreed(const charl_comm *c);
+
 /** Blocks. Collective on c. Errors: ERR_COMM. */
 charl_status charl_comm_barrier(charl_comm *c) CHARL_MUST_CHECK;
 

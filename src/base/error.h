@@ -11,11 +11,16 @@
  *  A function that holds something has a local `charl_status st = CHARL_OK` and a label `cleanup:` that releases
  *  it, and leaves there: CHARL_TRY_CLEANUP, CHARL_REQUIRE_CLEANUP, CHARL_FAIL_CLEANUP.
  */
+#include <stdint.h>
+
 #include "charl/status.h"
 
 charl_status charl__error_set(charl_status st, const char *file, int line, const char *func,
                               const char *fmt, ...) CHARL_PRINTF(5, 6);
 void charl__error_trace(const char *file, int line, const char *func);
+
+/** Number of this thread's last failure. Each CHARL_FAIL begins a new one; a prefix does not. Local. */
+uint64_t charl__error_number(void);
 
 /** Put text in front of the current message, as in "layer fc1: inner extents 3 and 4 differ". */
 void charl__error_prefix(const char *fmt, ...) CHARL_PRINTF(1, 2);

@@ -17,6 +17,7 @@ enum { MESSAGE_BYTES = 2048, PATH_BYTES = 1024 };
 
 static _Thread_local char last_message[MESSAGE_BYTES];
 static _Thread_local char last_path[PATH_BYTES];
+static _Thread_local uint64_t last_number;
 static _Atomic(void (*)(const char *)) panic_hook;
 
 const char *charl_version(void)
@@ -79,9 +80,15 @@ charl_status charl__error_set(charl_status st, const char *file, int line, const
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     memcpy(last_message, text, sizeof last_message);
+    last_number++;
     last_path[0] = '\0';
     charl__error_trace(file, line, func);
     return st;
+}
+
+uint64_t charl__error_number(void)
+{
+    return last_number;
 }
 
 void charl__error_prefix(const char *fmt, ...)

@@ -53,7 +53,8 @@ struct charl_comm {
     int spins;       /* polls before giving up the processor */
     atomic_int dead; /* rank that the watching thread found dead, or -1 */
     bool is_broken;
-    int tags; /* of point-to-point messages, given out so far */
+    uint64_t agreed_error; /* charl__error_number of the last failure that all ranks know */
+    int tags;              /* of point-to-point messages, given out so far */
     struct charl__watch *watch;
     struct charl__links *links; /* to other nodes; NULL on all but the first rank of a node */
 };

@@ -295,7 +295,7 @@ charl_status charl__consensus_reach(charl__consensus *c, charl_status mine, char
         CHARL_TRY(charl_comm_agree(comm, mine));
     }
     if (differ) {
-        CHARL_TRY(fail_different(c, all, comm));
+        CHARL_TRY(charl_comm_agreed(comm, fail_different(c, all, comm)));
     }
     return CHARL_OK;
 }

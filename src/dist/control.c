@@ -63,6 +63,19 @@ void charl_comm_break(charl_comm *c)
     c->is_broken = true;
 }
 
+charl_status charl_comm_agreed(charl_comm *c, charl_status st)
+{
+    if (st != CHARL_OK && !c->is_broken) {
+        c->agreed_error = charl__error_number();
+    }
+    return st;
+}
+
+bool charl_comm_is_agreed(const charl_comm *c)
+{
+    return c->size == 1 || c->agreed_error == charl__error_number();
+}
+
 charl_status charl_comm_agree(charl_comm *c, charl_status mine)
 {
     charl_status all[CHARL_MAX_SLICES];
@@ -85,8 +98,9 @@ charl_status charl_comm_agree(charl_comm *c, charl_status mine)
         return CHARL_OK;
     }
     CHARL_TRY(charl_comm_broadcast(c, text, sizeof text, worst));
-    CHARL_FAIL(all[worst], "%s: %s", charl__peer_name(c, worst, name, sizeof name), text);
-    return CHARL_OK;
+    return charl_comm_agreed(c,
+                             charl__error_set(all[worst], __FILE__, __LINE__, __func__, "%s: %s",
+                                              charl__peer_name(c, worst, name, sizeof name), text));
 }
 
 static void fold_i64(charl_comm_op op, void *to, const void *from)

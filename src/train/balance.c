@@ -151,7 +151,7 @@ static charl_status exchange(charl__trainer *t, const int *count)
     }
     charl_comm_timeout_set(t->comm, t->config->dist.stage_timeout_s);
     st = charl__replica_exchange(t, first, count[rank]);
-    if (st != CHARL_OK && t->agreed) {
+    if (st != CHARL_OK && charl_comm_is_agreed(t->comm)) {
         charl__error_prefix("step %" PRId64 ", division of the batch: ", t->step);
     }
     CHARL_TRY(st);

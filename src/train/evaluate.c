@@ -61,7 +61,7 @@ charl_status charl__trainer_evaluate(charl__trainer *t, int64_t max_batches, cha
             sum[k] += (double)part[k];
         }
     }
-    CHARL_TRY(charl__trainer_agree(t, charl_dataset_check(t->ds)));
+    CHARL_TRY(charl_comm_agree(t->comm, charl_dataset_check(t->ds)));
     out->loss = sum[CHARL__METRIC_LOSS] / sum[CHARL__METRIC_WEIGHT];
     if (t->data.kind == CHARL_DATASET_TOKENS ||
         (t->config->eval.metrics & CHARL_METRIC_PERPLEXITY)) {

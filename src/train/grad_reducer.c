@@ -127,7 +127,7 @@ cleanup:
         }
     }
     charl__grad_reducer_destroy(s);
-    return st;
+    return charl_comm_agreed(comm, st);
 }
 
 int64_t charl__grad_reducer_bucket(const charl_params *set, double mb)
@@ -151,31 +151,38 @@ static int count_ranges(const charl_params *set)
     return n;
 }
 
-charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g)
+/* The buckets that g reports, for the ranks to compare. */
+static charl_status add_buckets(const charl__grad_reducer *s, const charl_graph *g,
+                                charl__consensus *facts, int64_t range[MAX_BUCKETS][2])
 {
-    charl_status st = CHARL_OK;
-    const int n = charl__graph_bucket_count(g); /* 0 with several passes */
-    charl__consensus facts = {0};
-    int64_t range[MAX_BUCKETS][2] = {{0}};
+    const int n = charl__graph_bucket_count(g); /* 0 with gradient accumulation */
     char text[64];
 
-    if (!s) {
-        goto cleanup;
-    }
-    CHARL_REQUIRE_CLEANUP((n > 0 ? n : count_ranges(s->set)) <= MAX_BUCKETS, CHARL_ERR_CONFIG,
-                          "gradients in more than %d ranges: a weight is used too many times",
-                          MAX_BUCKETS);
+    CHARL_REQUIRE((n > 0 ? n : count_ranges(s->set)) <= MAX_BUCKETS, CHARL_ERR_CONFIG,
+                  "gradients in more than %d ranges: a weight is used too many times", MAX_BUCKETS);
     for (int i = 0; i < n; i++) {
         charl__graph_bucket(g, i, &range[i][0], &range[i][1]);
     }
     snprintf(text, sizeof text, "%d, digest %016llx", n,
              (unsigned long long)charl__fnv1a64(range, (size_t)n * sizeof range[0]));
-    st = charl__consensus_add(
-        &facts,
+    return charl__consensus_add(
+        facts,
         &(charl__fact){.status = CHARL_ERR_CONFIG, .label = "buckets of gradients", .value = text});
+}
+
+charl_status charl__grad_reducer_check(charl__grad_reducer *s, const charl_graph *g)
+{
+    charl_status st = CHARL_OK;
+    charl__consensus facts = {0};
+    int64_t range[MAX_BUCKETS][2] = {{0}};
+
+    if (!s) {
+        goto cleanup;
+    }
+    st = add_buckets(s, g, &facts, range);
     CHARL_TRY_CLEANUP(charl__consensus_reach(&facts, st, s->comm));
     /* One rank decides: with other slices or another device a graph has other launches. */
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < charl__graph_bucket_count(g); i++) {
         s->is_beside[i] = (double)range[i][1] <=
                           charl__graph_bucket_left(g, i) * (double)s->set->gradient_elements;
     }

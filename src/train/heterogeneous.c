@@ -48,13 +48,13 @@ charl_status charl__heterogeneous_init(charl__trainer *t)
              d->name);
     snprintf(mine.driver, sizeof mine.driver, "%s", d->driver);
     st = charl_alloc_array(size, sizeof *all, &all);
-    CHARL_TRY_CLEANUP(charl__trainer_agree(t, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
     CHARL_TRY_CLEANUP(charl_comm_allgather(t->comm, &mine, sizeof mine, all));
     list_models(all, size, &t->mixed);
     if (t->mixed.on && !t->infers) {
         st = charl_alloc_array(t->params->elements + t->params->buffer_elements,
                                sizeof *t->mixed.copy, &t->mixed.copy);
-        CHARL_TRY_CLEANUP(charl__trainer_agree(t, st));
+        CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
     }
 cleanup:
     charl_free(all);

@@ -69,7 +69,7 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
     }
     CHARL_TRY(charl__grad_reducer_control(t->reducer, v, 4));
     if (v[2] > 0.0F) {
-        CHARL_TRY(charl__trainer_agree(t, mine));
+        CHARL_TRY(charl_comm_agree(t->comm, mine));
     }
     out->stop = v[0] > 0.0F;
     out->save = v[1] > 0.0F;

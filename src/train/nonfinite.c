@@ -156,15 +156,14 @@ static const char *advice(const charl__trainer *t)
                : "look at these samples, lower optimizer.learning_rate, or set train.grad_clip";
 }
 
-/* Training ends because of v. Known to all ranks. */
-static charl_status fail(charl__trainer *t, const charl__bad_step *v,
+/* Training ends because of v. */
+static charl_status fail(const charl__trainer *t, const charl__bad_step *v,
                          const charl_norm_record *record)
 {
     char what[TEXT_BYTES], samples[TEXT_BYTES];
 
     describe(t, v, record, what, sizeof what);
     CHARL_TRY(describe_samples(t, v->step, samples, sizeof samples));
-    t->agreed = true;
     if (t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP) {
         CHARL_FAIL(CHARL_ERR_NONFINITE,
                    "%" PRId64
@@ -179,7 +178,6 @@ static charl_status fail(charl__trainer *t, const charl__bad_step *v,
                v->gradient ? "the weights are those before this step"
                            : "no checkpoint has been written since",
                samples, advice(t));
-    return CHARL_OK;
 }
 
 /* Whether to warn at the nth time: 1, 2, 4, 8, ... */
@@ -205,32 +203,34 @@ static charl_status warn(charl__trainer *t, const charl__bad_step *v,
     return CHARL_OK;
 }
 
-charl_status charl__nonfinite_evaluation(charl__trainer *t, double loss)
+static charl_status fail_evaluation(const charl__trainer *t)
 {
-    const char *split = charl_split_name(t->eval_split);
-    char text[160];
-
-    if (isfinite(loss)) {
-        return CHARL_OK;
-    }
-    if (t->config->train.on_nonfinite == CHARL_NONFINITE_SKIP) {
-        snprintf(text, sizeof text, "step %" PRId64 ": the loss on the %s split is not finite",
-                 t->step, split);
-        if (is_worth_it(++t->nonfinite.bad_evaluations) && charl_comm_rank(t->comm) == 0) {
-            charl__trainer_warn(t, text);
-        }
-        return CHARL_OK;
-    }
-    t->agreed = true;
     CHARL_FAIL(CHARL_ERR_NONFINITE,
                "step %" PRId64
                ": the loss on the %s split is not finite, though the weights are%s. "
                "HINT look at that split (charl predict), lower optimizer.learning_rate; "
                "train.on_nonfinite = skip continues with a warning",
-               t->step, split,
+               t->step, charl_split_name(t->eval_split),
                t->config->train.precision == CHARL_PRECISION_F16
                    ? "; numbers in f16 end at 65504, those of train.precision = bf16 do not"
                    : "");
+}
+
+charl_status charl__nonfinite_evaluation(charl__trainer *t, double loss)
+{
+    char text[160];
+
+    if (isfinite(loss)) {
+        return CHARL_OK;
+    }
+    if (t->config->train.on_nonfinite != CHARL_NONFINITE_SKIP) {
+        CHARL_TRY(charl_comm_agreed(t->comm, fail_evaluation(t)));
+    }
+    snprintf(text, sizeof text, "step %" PRId64 ": the loss on the %s split is not finite", t->step,
+             charl_split_name(t->eval_split));
+    if (is_worth_it(++t->nonfinite.bad_evaluations) && charl_comm_rank(t->comm) == 0) {
+        charl__trainer_warn(t, text);
+    }
     return CHARL_OK;
 }
 
@@ -284,7 +284,7 @@ charl_status charl__nonfinite_judge(charl__trainer *t, int64_t step,
             n->bad++;
             n->skipped += v.gradient;
             if (n->in_row >= limit) {
-                CHARL_TRY(fail(t, &n->first, record));
+                CHARL_TRY(charl_comm_agreed(t->comm, fail(t, &n->first, record)));
             }
             CHARL_TRY(warn(t, &v, record));
         } else {

@@ -139,7 +139,7 @@ charl_status charl__shard_publish(charl__trainer *t)
 
 charl_status charl__shard_pause(charl__trainer *t)
 {
-    return t->shard ? charl__trainer_agree(t, charl_device_sync(t->dev)) : CHARL_OK;
+    return t->shard ? charl_comm_agree(t->comm, charl_device_sync(t->dev)) : CHARL_OK;
 }
 
 /* Floats of rank r's parts of all buckets. */

@@ -39,7 +39,6 @@ static charl_status reach(charl__trainer *t, charl__consensus *facts, charl_stat
 {
     const charl_status st = charl__consensus_reach(facts, mine, t->comm);
 
-    t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     charl__consensus_fini(facts);
     return st;
 }

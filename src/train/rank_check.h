@@ -3,7 +3,7 @@
 /** What the ranks of a run compare before they compute together, so that a stale copy, a forgotten
  * option or another version on one node is refused by name instead of trained with.
  * docs/distributed.md lists the same. Each takes the caller's status so far, which is agreed too;
- * each is collective, and sets t->agreed. */
+ * each is collective and agreed. */
 #include "train/trainer.h"
 
 /** Options, configuration, environment and kernel sources: before anything is opened.

@@ -205,7 +205,7 @@ static charl_status settle_passes(charl__trainer *t)
         goto cleanup;
     }
     st = charl_alloc_array(charl_comm_size(t->comm), sizeof *all, &all);
-    CHARL_TRY_CLEANUP(charl__trainer_agree(t, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
     CHARL_TRY_CLEANUP(charl_comm_allgather(t->comm, &t->accum_steps, sizeof *all, all));
     for (int r = 0; r < charl_comm_size(t->comm); r++) {
         most = all[r] > most ? all[r] : most;
@@ -214,7 +214,7 @@ static charl_status settle_passes(charl__trainer *t)
         t->accum_steps = most < t->slices.count ? most : t->slices.count;
         st = build_training(t, t->accum_steps, true, &room);
     }
-    CHARL_TRY_CLEANUP(charl__trainer_agree(t, st));
+    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
 cleanup:
     charl_free(all);
     return st;
@@ -231,10 +231,9 @@ charl_status charl__replica_connect(charl__trainer *t)
                                    .reduce_dtype = t->params->reduce_dtype,
                                    .gathers = charl__shard_is_on(t)},
         &t->slices, t->params, &t->reducer);
-    t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     CHARL_TRY(st);
     if (charl__shard_is_on(t)) {
-        CHARL_TRY(charl__trainer_agree(t, charl__shard_create(t)));
+        CHARL_TRY(charl_comm_agree(t->comm, charl__shard_create(t)));
     }
     return st;
 }
@@ -328,7 +327,6 @@ charl_status charl__replica_check(charl__trainer *t)
 
     if (!t->infers) {
         st = charl__grad_reducer_check(t->reducer, t->train.g);
-        t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
         CHARL_TRY(st);
     }
     return st;
@@ -366,22 +364,22 @@ charl_status charl__replica_exchange(charl__trainer *t, int first, int count)
     if (st == CHARL_OK) {
         st = charl_device_sync(t->dev);
     }
-    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl_comm_agree(t->comm, st));
     charl__replica_discard(t);
     charl__optimizer_unbind(t->optimizer);
     if (charl__shard_is_on(t)) { /* devices of other ranks may not share theirs */
         st = charl__grad_reducer_shares_values(t->reducer) ? charl__params_move(t->params, NULL)
                                                            : CHARL_OK;
-        CHARL_TRY(charl__trainer_agree(t, st));
+        CHARL_TRY(charl_comm_agree(t->comm, st));
     }
     charl__shard_destroy(t->shard);
     t->shard = NULL;
     charl__params_free_gradients(t->params); /* they lie in the memory of the sync */
     charl__grad_reducer_destroy(t->reducer);
     t->reducer = NULL;
-    CHARL_TRY(charl__trainer_agree(t, rebuild(t, first, count)));
+    CHARL_TRY(charl_comm_agree(t->comm, rebuild(t, first, count)));
     CHARL_TRY(charl__replica_connect(t));
-    CHARL_TRY(charl__trainer_agree(t, compile_again(t)));
+    CHARL_TRY(charl_comm_agree(t->comm, compile_again(t)));
     CHARL_TRY(charl__replica_check(t));
     return st;
 }

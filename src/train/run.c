@@ -88,7 +88,7 @@ static void leave_alone(const charl__trainer *t, charl_status st)
     if (st == CHARL_OK || !t->comm || charl_comm_size(t->comm) == 1) {
         return;
     }
-    if (!t->agreed && !charl_comm_is_broken(t->comm)) {
+    if (!charl_comm_is_agreed(t->comm) && !charl_comm_is_broken(t->comm)) {
         charl__error_prefix("%s: ",
                             charl_comm_place(t->comm, charl_comm_rank(t->comm), me, sizeof me));
         charl_comm_break(t->comm);

@@ -19,14 +19,6 @@ enum { RUN_AHEAD = 4 };
 
 static const float FIRST_SCALE = 65536.0F; /* of gradients in f16, to begin with */
 
-charl_status charl__trainer_agree(charl__trainer *t, charl_status mine)
-{
-    const charl_status st = charl_comm_agree(t->comm, mine);
-
-    t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
-    return st;
-}
-
 void charl__trainer_warn(const charl__trainer *t, const char *text)
 {
     if (t->options->events.warned && text && text[0]) {
@@ -259,12 +251,12 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
     if (!t->infers) {
         CHARL_TRY(charl__trainer_begin(t));
     }
-    CHARL_TRY(charl__trainer_agree(t, prepare_alone(t)));
+    CHARL_TRY(charl_comm_agree(t->comm, prepare_alone(t)));
     CHARL_TRY(charl__heterogeneous_init(t));
     CHARL_TRY(charl__replica_connect(t));
     CHARL_TRY(charl__trainer_report_built(t));
     st = finish_alone(t);
-    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl_comm_agree(t->comm, st));
     CHARL_TRY(charl__replica_check(t));
     return st;
 }

@@ -84,8 +84,8 @@ cleanup:
 
 /* Whether every rank can read what rank 0 proposes and has read itself; `why` is the reason of one
  * that cannot. A failure other than a damaged or missing file says nothing about the file. */
-static charl_status test(charl__trainer *t, const proposal *p, bool *is_usable, char *why,
-                         size_t bytes)
+static charl_status read_by_all(const charl__trainer *t, const proposal *p, bool *is_usable,
+                                char *why, size_t bytes)
 {
     charl_status st = CHARL_OK;
 
@@ -98,47 +98,54 @@ static charl_status test(charl__trainer *t, const proposal *p, bool *is_usable, 
         snprintf(why, bytes, "%s", charl_error_message());
         return CHARL_OK;
     }
-    t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
     return st;
+}
+
+static charl_status refuse_unreadable(const char *why)
+{
+    CHARL_FAIL(CHARL_ERR_CHECKPOINT,
+               "%s; no older checkpoint can be read by every rank. HINT all ranks read "
+               "run.output_dir of rank 0, which must be a directory that all nodes "
+               "share; to start afresh use --overwrite or another run.output_dir",
+               why);
+}
+
+static charl_status refuse_fallback(const char *why)
+{
+    CHARL_FAIL(CHARL_ERR_CHECKPOINT, "%s\n" NO_FALLBACK, why);
 }
 
 /* The newest checkpoint that every rank can read, from the newest to older ones. */
 static charl_status choose(charl__trainer *t, proposal *p)
 {
-    charl_status st = CHARL_OK;
     int64_t before = INT64_MAX;
     char why[1400] = "", text[1600];
+    bool is_usable = false;
 
-    for (bool is_usable = false; !is_usable; before = p->step) {
+    for (; !is_usable; before = p->step) {
         *p = (proposal){.path = ""};
-        if (charl_comm_rank(t->comm) == 0) {
-            st = propose(t, before, p);
-        }
-        CHARL_TRY(charl__trainer_agree(t, st));
+        CHARL_TRY(charl_comm_agree(t->comm, charl_comm_rank(t->comm) == 0 ? propose(t, before, p)
+                                                                          : CHARL_OK));
         CHARL_TRY(charl_comm_broadcast(t->comm, p, sizeof *p, 0));
         if (!p->path[0]) {
-            t->agreed = before < INT64_MAX; /* if this is a failure, it is every rank's */
-            CHARL_REQUIRE(before == INT64_MAX, CHARL_ERR_CHECKPOINT,
-                          "%s; no older checkpoint can be read by every rank. HINT all ranks read "
-                          "run.output_dir of rank 0, which must be a directory that all nodes "
-                          "share; to start afresh use --overwrite or another run.output_dir",
-                          why);
-            return st;
+            return before == INT64_MAX ? CHARL_OK
+                                       : charl_comm_agreed(t->comm, refuse_unreadable(why));
         }
-        CHARL_TRY(test(t, p, &is_usable, why, sizeof why));
-        t->agreed = !is_usable;
-        CHARL_REQUIRE(is_usable || !t->config->run.strict, CHARL_ERR_CHECKPOINT, "%s\n" NO_FALLBACK,
-                      why);
-        t->agreed = false;
-        if (!is_usable && charl_comm_rank(t->comm) == 0) {
+        CHARL_TRY(read_by_all(t, p, &is_usable, why, sizeof why));
+        if (is_usable) {
+            continue;
+        }
+        if (t->config->run.strict) {
+            CHARL_TRY(charl_comm_agreed(t->comm, refuse_fallback(why)));
+        }
+        if (charl_comm_rank(t->comm) == 0) {
             snprintf(text, sizeof text,
                      "%s; all ranks go back to a checkpoint before step %" PRId64, why, p->step);
             charl__trainer_warn(t, text);
         }
-        /* Rank 0 can read the later ones and would find them again. */
-        t->supersedes = t->supersedes || !is_usable;
+        t->supersedes = true; /* rank 0 can read the later ones and would find them again */
     }
-    return st;
+    return CHARL_OK;
 }
 
 /* 128 random bits as hexadecimal digits. */
@@ -173,7 +180,7 @@ charl_status charl__trainer_begin(charl__trainer *t)
     proposal p = {.path = ""};
 
     t->writes = !t->options->dry_run && t->options->fast_dev_run == 0 && !t->options->overfit_batch;
-    CHARL_TRY(charl__trainer_agree(t, charl_comm_rank(t->comm) == 0 ? begin_run(t) : CHARL_OK));
+    CHARL_TRY(charl_comm_agree(t->comm, charl_comm_rank(t->comm) == 0 ? begin_run(t) : CHARL_OK));
     CHARL_TRY(charl_comm_broadcast(t->comm, t->run_id, sizeof t->run_id, 0));
     CHARL_TRY(charl_comm_broadcast(t->comm, t->run_dir_id, sizeof t->run_dir_id, 0));
     if (t->writes && is_named(resume)) { /* each rank's own path: what it holds is compared */
@@ -181,7 +188,7 @@ charl_status charl__trainer_begin(charl__trainer *t)
                  ? CHARL_OK
                  : charl__error_set(CHARL_ERR_CONFIG, __FILE__, __LINE__, __func__,
                                     "run.resume is too long");
-        CHARL_TRY(charl__trainer_agree(t, st));
+        CHARL_TRY(charl_comm_agree(t->comm, st));
         t->supersedes = true;
     } else if (t->writes) {
         CHARL_TRY(choose(t, &p));

@@ -137,7 +137,16 @@ static charl_status agree_before_save(charl__trainer *t, charl_status mine)
     if (mine != CHARL_OK && charl_comm_size(t->comm) > 1) {
         charl__error_prefix("step %" PRId64 ", checkpoint: ", t->step);
     }
-    return charl__trainer_agree(t, mine);
+    return charl_comm_agree(t->comm, mine);
+}
+
+static charl_status refuse_differing(const charl__trainer *t, charl_status st)
+{
+    CHARL_FAIL(st,
+               "step %" PRId64 ": the ranks no longer train the same model: %s; nothing was "
+               "saved. HINT run the same command to continue from the last checkpoint; a rank "
+               "that differs again has a device or memory that fails",
+               t->step, charl_error_message());
 }
 
 /* Copy the state, and let no rank's differ from the others': the sums they train on were the same.
@@ -170,16 +179,9 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     }
     CHARL_TRY_CLEANUP(agree_before_save(t, st));
     st = charl__consensus_reach(&facts, st, t->comm);
-    t->agreed = st != CHARL_OK && !charl_comm_is_broken(t->comm);
-    if (t->agreed) {
-        CHARL_FAIL_CLEANUP(
-            st,
-            "step %" PRId64 ": the ranks no longer train the same model: %s; nothing was "
-            "saved. HINT run the same command to continue from the last checkpoint; a rank "
-            "that differs again has a device or memory that fails",
-            t->step, charl_error_message());
+    if (st != CHARL_OK && charl_comm_is_agreed(t->comm)) {
+        st = charl_comm_agreed(t->comm, refuse_differing(t, st));
     }
-    CHARL_TRY_CLEANUP(st);
 cleanup:
     charl__consensus_fini(&facts);
     return st;
@@ -224,7 +226,7 @@ static charl_status forgive(charl__trainer *t, charl_status failed, bool last)
     }
     t->save_failures++;
     if (failed != CHARL_ERR_DISK || last || t->save_failures >= MAX_SAVE_FAILURES) {
-        if (t->agreed && charl_comm_size(t->comm) > 1) {
+        if (charl_comm_is_agreed(t->comm) && charl_comm_size(t->comm) > 1) {
             charl__error_prefix("step %" PRId64 ", writing the checkpoint: ", t->step);
         }
         CHARL_TRY(failed);
@@ -232,7 +234,6 @@ static charl_status forgive(charl__trainer *t, charl_status failed, bool last)
     snprintf(text, sizeof text,
              "no checkpoint at step %" PRId64 ": %s; training goes on (failure %d of %d in a row)",
              t->step, charl_error_message(), t->save_failures, MAX_SAVE_FAILURES);
-    t->agreed = false; /* it is over; the next failure may be one rank's alone */
     if (charl_comm_rank(t->comm) == 0) {
         charl__trainer_warn(t, text);
     }
@@ -252,7 +253,7 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
     charl_comm_timeout_set(t->comm, t->config->checkpoint.timeout_s);
     CHARL_TRY_CLEANUP(take_alike(t, &s));
     st = save_alone(t, &s, &path);
-    CHARL_TRY_CLEANUP(forgive(t, charl__trainer_agree(t, st), last));
+    CHARL_TRY_CLEANUP(forgive(t, charl_comm_agree(t->comm, st), last));
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
     t->last_save_s = charl__clock_s();
     if (t->options->events.saved && t->saved_step == t->step) {
@@ -548,14 +549,14 @@ charl_status charl__trainer_resume(charl__trainer *t)
     charl_status st = CHARL_OK;
 
     st = charl__phase_enter(t->comm, 0, CHARL__PHASE_RESUME, t->params);
-    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl_comm_agree(t->comm, st));
     st = t->resumes ? charl__trainer_load(t, t->origin, true) : start_afresh(t);
     CHARL_TRY(charl__rank_check_state(t, t->origin, st));
     /* After the weights to begin with were read: they may lie there. */
     if (t->writes && charl_comm_rank(t->comm) == 0) {
         st = claim_rundir(t);
     }
-    CHARL_TRY(charl__trainer_agree(t, st));
+    CHARL_TRY(charl_comm_agree(t->comm, st));
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
     return st;
 }

@@ -72,7 +72,6 @@ typedef struct charl__trainer {
     bool supersedes; /* resumed by name: later checkpoints in the directory are another history */
     int64_t saved_step; /* of the newest checkpoint of this process, or -1 */
     int save_failures;  /* in a row */
-    bool agreed;        /* the failure at hand is known to all ranks */
 
     double started_s; /* monotonic */
     double last_save_s, last_eval_s;
@@ -92,8 +91,6 @@ charl_status charl__trainer_read_schema(charl__trainer *t) CHARL_MUST_CHECK;
 /** Match the data with the schema, or make one of them: afterwards both are there. Local. */
 charl_status charl__trainer_match_data(charl__trainer *t) CHARL_MUST_CHECK;
 
-/** charl_comm_agree that remembers that every rank knows of the failure. */
-charl_status charl__trainer_agree(charl__trainer *t, charl_status mine) CHARL_MUST_CHECK;
 /** Train from the present step to the last one, a request to stop or the end of patience.
  * Collective. */
 charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result) CHARL_MUST_CHECK;

@@ -282,6 +282,13 @@ static void test_agreement(void **state)
             charl_comm_agree(comm, fail_if(true, rank == 0 ? CHARL_ERR_DISK : CHARL_ERR_CONFIG)),
             CHARL_ERR_DISK);
         charl_assert_message("rank 0 of");
+        assert_true(charl_comm_is_agreed(comm));
+        charl__error_prefix("step 7: ");
+        assert_true(charl_comm_is_agreed(comm));
+        charl_assert_status(fail_if(true, CHARL_ERR_DISK), CHARL_ERR_DISK); /* alone */
+        assert_false(charl_comm_is_agreed(comm));
+        charl_assert_status(charl_comm_agreed(comm, fail_if(true, CHARL_ERR_DISK)), CHARL_ERR_DISK);
+        assert_true(charl_comm_is_agreed(comm));
     }
     charl_assert_ok(charl_comm_agree(comm, CHARL_OK));
 }
