@@ -35,7 +35,6 @@
     X(NO_WGMMA, FLAG, SAME, "1: tensor cores of compute capability 9.0 are used as those of 8.0")  \
     X(TUNE, TEXT, OWN, "how kernels are chosen that differ in speed alone: stored, first or no")   \
     X(NO_FUSION, FLAG, SAME, "1: every operator has a kernel of its own")                          \
-    X(TEST_OP, TEXT, OWN, "tests: run only this operator")                                         \
     X(TEST_SEED, INTEGER, OWN, "tests: seed of the random inputs, as printed by a failing test")   \
     X(TEST_LONG, FLAG, OWN, "1: tests also run their long cases")                                  \
     X(TEST_SHORT, FLAG, OWN, "1: the longest tests take a part of their cases")                    \

@@ -183,6 +183,14 @@ const charl_device_facts *charl__device_facts(const charl_device *dev)
     return &dev->facts;
 }
 
+charl_device_facts charl__device_set_facts(charl_device *dev, charl_device_facts facts)
+{
+    const charl_device_facts before = dev->facts;
+
+    dev->facts = facts;
+    return before;
+}
+
 charl_device_counters charl__device_counters(const charl_device *dev)
 {
     return dev->counters;

@@ -48,6 +48,9 @@ typedef struct charl_device_facts {
 } charl_device_facts;
 
 const charl_device_facts *charl__device_facts(const charl_device *dev);
+/** Choose kernels as for a device with these facts; returns the previous ones. For tests that compare
+ *  forms of a kernel. Compiled graphs keep their kernels. */
+charl_device_facts charl__device_set_facts(charl_device *dev, charl_device_facts facts);
 
 /* Buffers. `what` names the buffer in out-of-memory messages and must be a literal. */
 

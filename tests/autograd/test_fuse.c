@@ -482,25 +482,26 @@ static void test_products_go_on(void **state)
         int64_t rows;
     } forms[] = {{true, 2}, {true, 40}, {false, 2}};
     static float got[3 * 320 * NARROW], want[3 * 320 * NARROW];
-    charl_device_facts *facts = (charl_device_facts *)(uintptr_t)charl__device_facts(dev);
-    const charl_device_facts saved = *facts;
+    const charl_device_facts saved = *charl__device_facts(dev);
 
     (void)state;
     if (!charl__env_is_on(CHARL_ENV_TEST_LONG)) {
         skip();
     }
     for (size_t f = 0; f < sizeof forms / sizeof forms[0]; f++) {
+        charl_device_facts facts = saved;
         charl_slices slices;
 
         if (!forms[f].local && saved.tiles_in_local) {
             continue; /* no kernel for GPUs */
         }
-        facts->group = 64;
-        facts->tiles_in_local = forms[f].local;
+        facts.group = 64;
+        facts.tiles_in_local = forms[f].local;
+        charl__device_set_facts(dev, facts);
         charl_assert_ok(charl_slices_block(8, f == 0, f == 0 ? 3 : 1, &slices));
         run_products(&slices, forms[f].rows, true, got);
         run_products(&slices, forms[f].rows, false, want);
-        *facts = saved;
+        charl__device_set_facts(dev, saved);
         assert_memory_equal(got, want,
                             (size_t)(3 * forms[f].rows * slices.count * NARROW) * sizeof got[0]);
     }

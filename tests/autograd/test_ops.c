@@ -2,7 +2,7 @@
  * gradient.
  *
  * The table is the list of tests, so an operator without samples fails, and a new one is tested by
- * being there. Rerun one with CHARL_TEST_OP=tanh. With bf16 or f16 those that take such operands
+ * being there. Run one with `test_ops tanh`. With bf16 or f16 those that take such operands
  * run with them, at their BATCHED samples and the first of the others: each needs programs of its
  * own. With even or odd every other one runs, so that two processes share the work. With --bits the
  * program only prints a hash of all outputs of each operator: test_op_bits runs it with different
@@ -424,14 +424,13 @@ static void test_op(void **state)
 
 static int print_bits(void)
 {
-    const char *only = getenv("CHARL_TEST_OP");
 
     for (int o = 0; o < charl__op_count; o++) {
         const charl_op *op = charl__op_table[o];
         uint64_t hash = 0;
         bool alone = false;
 
-        if ((half != CHARL_F32 && !op->half) || (only && strcmp(only, op->name) != 0)) {
+        if (half != CHARL_F32 && !op->half) {
             continue;
         }
         for (int i = 0; i < op->n_samples; i++) {
@@ -464,45 +463,48 @@ static int run_table(int first, int stride)
 {
     struct CMUnitTest tests[256];
     size_t n = 0;
-    const char *only = getenv("CHARL_TEST_OP");
 
     for (int i = first; i < charl__op_count && n < 256; i += stride) {
         const charl_op *op = charl__op_table[i];
 
-        if ((!only || strcmp(only, op->name) == 0) && (half == CHARL_F32 || op->half)) {
+        if (half == CHARL_F32 || op->half) {
             tests[n++] = (struct CMUnitTest){
                 .name = op->name, .test_func = test_op, .initial_state = (void *)(uintptr_t)op};
         }
     }
-    if (n == 0) {
-        fprintf(stderr, "no operator %s in this type\n", only);
-        return 1;
-    }
-    return _cmocka_run_group_tests("operators", tests, n, NULL, NULL);
+    return charl_test_run_group("operators", tests, n, NULL, NULL);
 }
 
 int main(int argc, char **argv)
 {
     const charl_device_request request = {.local_size = 1};
     int rc, first = 0, stride = 1;
+    bool bits = false;
+    char **arg = argv + (argc > 0);
 
-    for (int i = 1; i < argc; i++) {
-        const bool odd = strcmp(argv[i], "odd") == 0;
+    for (; *arg; arg++) {
+        const bool odd = strcmp(*arg, "odd") == 0;
 
-        if (odd || strcmp(argv[i], "even") == 0) {
+        if (odd || strcmp(*arg, "even") == 0) {
             first = odd;
             stride = 2;
+        } else if (strcmp(*arg, "bf16") == 0) {
+            half = CHARL_BF16;
+        } else if (strcmp(*arg, "f16") == 0) {
+            half = CHARL_F16;
+        } else if (strcmp(*arg, "--bits") == 0) {
+            bits = true;
+        } else {
+            break;
         }
-        half = strcmp(argv[i], "bf16") == 0  ? CHARL_BF16
-               : strcmp(argv[i], "f16") == 0 ? CHARL_F16
-                                             : half;
     }
+    charl_test_select(arg);
     if (charl_slices_block(1, 0, 1, &whole) != CHARL_OK ||
         charl_device_open(&request, &dev) != CHARL_OK) {
         fprintf(stderr, "skipped: %s\n", charl_error_message());
         return 77;
     }
-    rc = argc > 1 && strcmp(argv[1], "--bits") == 0 ? print_bits() : run_table(first, stride);
+    rc = bits ? print_bits() : run_table(first, stride);
     charl_device_close(dev);
     if (rc == 0 && charl__live() != 0) {
         fprintf(stderr, "%ld objects are still alive\n", charl__live());

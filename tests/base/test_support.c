@@ -126,27 +126,47 @@ static void data_is_absent(void **state)
     fail();
 }
 
+static void passes(void **state)
+{
+    (void)state;
+}
+
 static const struct {
-    const char *name;
-    void (*run)(void **state);
+    struct CMUnitTest test;
     const char *says;
 } failing[] = {
-    {"nan", nan_is_not_close, "[1] got nan want 2"},
-    {"nan32", nan_is_not_close_f32, "at index 1 of 3"},
-    {"off", off_is_not_close, "1 of 3 values differ by more than 0.0001 (CHARL_TEST_SEED="},
-    {"number", number_is_not_nan, "want nan"},
-    {"infinite", number_is_not_infinite, "want inf"},
-    {"bits", bits_differ, "bits differ"},
-    {"status", status_differs, "status ERR_IO, expected OK"},
-    {"message", message_differs, "does not contain"},
-    {"leak", leak_is_found, "after failing acquisition 2: 1 objects alive, expected 0"},
-    {"swallow", swallowed_failure_is_found, "failing acquisition 1 went unreported (status OK)"},
-    {"nothing", nothing_to_fail_is_found, "failed > 0"},
-    {"data", data_is_absent, ""}, /* last: it skips */
+    {cmocka_unit_test(nan_is_not_close), "[1] got nan want 2"},
+    {cmocka_unit_test(nan_is_not_close_f32), "at index 1 of 3"},
+    {cmocka_unit_test(off_is_not_close),
+     "1 of 3 values differ by more than 0.0001 (CHARL_TEST_SEED="},
+    {cmocka_unit_test(number_is_not_nan), "want nan"},
+    {cmocka_unit_test(number_is_not_infinite), "want inf"},
+    {cmocka_unit_test(bits_differ), "bits differ"},
+    {cmocka_unit_test(status_differs), "status ERR_IO, expected OK"},
+    {cmocka_unit_test(message_differs), "does not contain"},
+    {cmocka_unit_test(leak_is_found), "after failing acquisition 2: 1 objects alive, expected 0"},
+    {cmocka_unit_test(swallowed_failure_is_found),
+     "failing acquisition 1 went unreported (status OK)"},
+    {cmocka_unit_test(nothing_to_fail_is_found), "failed > 0"},
 };
 
-/* Run the named case in a process of its own and check its exit and what it says. */
-static void check_case(const char *environment, const char *name, int exit_code, const char *says)
+/* The group of cases that run in processes of their own: `test_support --case NAME...` */
+static int run_cases(char **names)
+{
+    struct CMUnitTest tests[sizeof failing / sizeof *failing + 2] = {
+        cmocka_unit_test(data_is_absent),
+        cmocka_unit_test(passes),
+    };
+
+    for (size_t i = 0; i < sizeof failing / sizeof *failing; i++) {
+        tests[2 + i] = failing[i].test;
+    }
+    charl_test_select(names);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* Run the named cases in a process of its own and check its exit and what it says. */
+static void check_case(const char *environment, const char *names, int exit_code, const char *says)
 {
     char program[1024], command[1200], output[8192];
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -155,15 +175,15 @@ static void check_case(const char *environment, const char *name, int exit_code,
 
     assert_true(n > 0);
     program[n] = '\0';
-    snprintf(command, sizeof command, "%s ASAN_OPTIONS=detect_leaks=0 '%s' %s 2>&1", environment,
-             program, name);
+    snprintf(command, sizeof command, "%s ASAN_OPTIONS=detect_leaks=0 '%s' --case %s 2>&1",
+             environment, program, names);
     pipe = popen(command, "r");
     assert_non_null(pipe);
     got = fread(output, 1, sizeof output - 1, pipe);
     output[got] = '\0';
     assert_int_equal(WEXITSTATUS(pclose(pipe)), exit_code);
     if (!strstr(output, says)) {
-        print_error("%s does not say \"%s\":\n%s", name, says, output);
+        print_error("%s does not say \"%s\":\n%s", names, says, output);
         fail();
     }
 }
@@ -171,17 +191,29 @@ static void check_case(const char *environment, const char *name, int exit_code,
 static void test_failures_are_failures(void **state)
 {
     (void)state;
-    for (size_t i = 0; i + 1 < sizeof failing / sizeof *failing; i++) {
-        check_case("", failing[i].name, 1, failing[i].says);
+    for (size_t i = 0; i < sizeof failing / sizeof *failing; i++) {
+        check_case("", failing[i].test.name, 1, failing[i].says);
     }
+}
+
+static void test_tests_run_by_name(void **state)
+{
+    (void)state;
+    check_case("", "passes", 0, "Running 1 test(s)");
+    check_case("", "'p?sse*'", 0, "[       OK ] passes");
+    check_case("", "passes off_is_not_close", 1, "Running 2 test(s)");
+    check_case("", "'*_is_not_close'", 2, "Running 2 test(s)");
+    check_case("", "passes passe", 1,
+               "no test is called passe; the tests of this program:\n"
+               "  data_is_absent\n  passes\n");
 }
 
 static void test_absent_data_is_a_visible_skip(void **state)
 {
     (void)state;
-    check_case("CHARL_TEST_DATA=", "data", 0, "skipped: CHARL_TEST_DATA does not name");
-    check_case("CHARL_TEST_DATA=/tmp", "data", 0, "skipped: no /tmp/no/such/file");
-    check_case("CHARL_TEST_DATA=/tmp", "data", 0, "[  SKIPPED ]");
+    check_case("CHARL_TEST_DATA=", "data_is_absent", 0, "skipped: CHARL_TEST_DATA does not name");
+    check_case("CHARL_TEST_DATA=/tmp", "data_is_absent", 0, "skipped: no /tmp/no/such/file");
+    check_case("CHARL_TEST_DATA=/tmp", "data_is_absent", 0, "[  SKIPPED ]");
 }
 
 static void test_present_data(void **state)
@@ -252,6 +284,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_failures_are_failures),
+        cmocka_unit_test(test_tests_run_by_name),
         cmocka_unit_test(test_absent_data_is_a_visible_skip),
         cmocka_unit_test(test_present_data),
         cmocka_unit_test(test_close_accepts),
@@ -259,12 +292,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_tempdir),
     };
 
-    for (size_t i = 0; argc > 1 && i < sizeof failing / sizeof *failing; i++) {
-        if (strcmp(argv[1], failing[i].name) == 0) {
-            const struct CMUnitTest one[] = {{failing[i].name, failing[i].run, NULL, NULL, NULL}};
-
-            return cmocka_run_group_tests(one, NULL, NULL);
-        }
+    if (argc > 1 && strcmp(argv[1], "--case") == 0) {
+        return run_cases(argv + 2);
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

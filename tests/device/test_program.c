@@ -261,7 +261,7 @@ static void start_together(const char *program, const char *pocl_keeps)
         if (child[i] == 0) {
             unsetenv("POCL_CACHE_DIR");
             setenv("POCL_KERNEL_CACHE", pocl_keeps, 1);
-            execl(program, program, dir, (char *)NULL);
+            execl(program, program, "--alone", dir, (char *)NULL);
             _exit(127);
         }
     }
@@ -578,8 +578,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_faults),
     };
 
-    if (argc > 1) {
-        return run_alone(argv[1]);
+    if (argc == 3 && strcmp(argv[1], "--alone") == 0) {
+        return run_alone(argv[2]);
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

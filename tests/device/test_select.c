@@ -261,7 +261,7 @@ static void test_no_platform(void **state)
     int result;
 
     charl_test_write_text(charl_test_path(dir, "libnvidia-opencl.so.1"), "");
-    snprintf(command, sizeof command, "OCL_ICD_VENDORS=%s LD_LIBRARY_PATH=%s:%s %s no-platform",
+    snprintf(command, sizeof command, "OCL_ICD_VENDORS=%s LD_LIBRARY_PATH=%s:%s %s --no-platform",
              dir, dir, libraries ? libraries : "", program);
     result = system(command);
     charl_test_tempdir_remove(dir);
@@ -301,7 +301,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_prestate(test_no_platform, argv[0]),
     };
 
-    if (argc > 1) {
+    if (argc == 2 && strcmp(argv[1], "--no-platform") == 0) {
         return report_no_platform();
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* Runs on any number of ranks up to 8: everything that ranks do together. A failure on one rank
- * ends the job by its exit code. The ranks are MPI's processes or, with an argument, so many
- * threads of this process. */
+ * ends the job by its exit code. The ranks are MPI's processes or, with --threads N, N threads of
+ * this process. */
 #include "support/support.h"
 
 #include <pthread.h>
@@ -529,8 +529,9 @@ int main(int argc, char **argv)
 {
     int failed = 0;
 
-    if (argc > 1) {
-        failed = team_run((int)strtol(argv[1], NULL, 10));
+    if (argc > 2 && strcmp(argv[1], "--threads") == 0) {
+        charl_test_select(argv + 3);
+        failed = team_run((int)strtol(argv[2], NULL, 10));
     } else if (charl_comm_init(&argc, &argv) != CHARL_OK) {
         fprintf(stderr, "%s\n", charl_error_message());
         failed = 1;

@@ -17,15 +17,16 @@ static void train(const char *type, int group, outcome *out)
 {
     static float g[MAX_ELEMENTS];
     static int kind[MAX_ELEMENTS];
-    charl_device_facts *facts = (charl_device_facts *)(uintptr_t)charl__device_facts(dev);
-    const charl_device_facts saved = *facts;
+    const charl_device_facts saved = *charl__device_facts(dev);
+    charl_device_facts facts = saved;
     charl_optimizer_config config = charl_optimizer_defaults(type);
     charl_params *set = NULL;
     charl_optimizer *o = NULL;
 
     config.weight_decay = 0.1F;
     config.grad_clip = 1.0F;
-    facts->group = group;
+    facts.group = group;
+    charl__device_set_facts(dev, facts);
     charl_assert_ok(open_set(&set));
     charl_assert_ok(charl__params_use_half(set, CHARL_BF16));
     charl_assert_ok(charl_optimizer_create(set, &config, &o));
@@ -43,7 +44,7 @@ static void train(const char *type, int group, outcome *out)
     }
     charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, set->half, 0, out->half,
                                        (size_t)set->elements * sizeof *out->half, true));
-    *facts = saved;
+    charl__device_set_facts(dev, saved);
     charl_optimizer_destroy(o);
     charl_params_destroy(set);
 }

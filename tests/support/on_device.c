@@ -39,7 +39,7 @@ int charl_test_run_on_device_of(const charl_device_request *request, const char 
         fprintf(stderr, "skipped: %s\n", charl_error_message());
         return 77;
     }
-    failed = _cmocka_run_group_tests(name, tests, count, NULL, NULL);
+    failed = charl_test_run_group(name, tests, count, NULL, NULL);
     failed += builtins_lack(*dev);
     charl_device_close(*dev);
     *dev = NULL;

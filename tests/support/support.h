@@ -1,7 +1,7 @@
 #ifndef CHARL_TESTS_SUPPORT_H
 #define CHARL_TESTS_SUPPORT_H
 /** What tests of every module share: comparison, tolerance, random inputs, temporary directories,
- * the fault loop.
+ * the fault loop, running tests by name.
  *
  *  Failures go through cmocka. Linked to every test program by charl_test().
  */
@@ -13,6 +13,20 @@
 #include <cmocka.h>
 
 #include "charl/status.h"
+
+/** Every program of tests runs all of them, or those that its command line names:
+ *
+ *      test_config test_numbers 'test_list_*'
+ *
+ *  Names and shell patterns; one that matches no test is an error, which lists the tests. */
+#undef cmocka_run_group_tests
+#define cmocka_run_group_tests(tests, setup, teardown)                                             \
+    charl_test_run_group(#tests, (tests), sizeof(tests) / sizeof((tests)[0]), (setup), (teardown))
+int charl_test_run_group(const char *group, const struct CMUnitTest *tests, size_t count,
+                         CMFixtureFunction setup, CMFixtureFunction teardown);
+/** For a program with arguments of its own: `patterns`, NULL-terminated and kept, are the names.
+ *  Without this call they are argv + 1. */
+void charl_test_select(char **patterns);
 
 /** Fail unless |got[i] - want[i]| <= tol * (1 + |want[i]|) for every i; where want is NaN or
  * infinite, got must be the same. Prints the first few offenders (index, got, want, error in ulp of

@@ -292,7 +292,34 @@ static void elements_are_rounded_to_tf32(void **state)
     }
 }
 
-int main(int argc, char **argv)
+static charl_device *f32_device;
+
+static int open_tf32(void **state)
+{
+    const charl_device_request request = {.local_size = 1, .allow_tf32 = true};
+
+    (void)state;
+    f32_device = dev;
+    is_tf32 = true;
+    charl_assert_ok(charl_device_open(&request, &dev));
+    return 0;
+}
+
+static int close_tf32(void **state)
+{
+    (void)state;
+    charl_device_close(dev);
+    dev = f32_device;
+    is_tf32 = false;
+    return 0;
+}
+
+#define AS_TF32(test)                                                                              \
+    {                                                                                              \
+        "tf32_" #test, test, open_tf32, close_tf32, NULL                                           \
+    }
+
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout_and_edge),
@@ -303,26 +330,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(repeats_give_the_same_bits),
         cmocka_unit_test(sums_of_a_change_nothing),
         cmocka_unit_test(rows_are_copied_to_whole_chunks),
+        AS_TF32(every_layout_and_edge),
+        AS_TF32(many_products),
+        AS_TF32(same_bits_in_every_form),
+        AS_TF32(rows_do_not_matter),
+        AS_TF32(repeats_give_the_same_bits),
+        AS_TF32(elements_are_rounded_to_tf32),
     };
 
-    const struct CMUnitTest as_tf32[] = {
-        cmocka_unit_test(every_layout_and_edge),
-        cmocka_unit_test(many_products),
-        cmocka_unit_test(same_bits_in_every_form),
-        cmocka_unit_test(rows_do_not_matter),
-        cmocka_unit_test(repeats_give_the_same_bits),
-        cmocka_unit_test(elements_are_rounded_to_tf32),
-    };
-    const charl_device_request request = {.local_size = 1, .allow_tf32 = true};
-    int code;
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    code = charl_test_on_device(tests, &dev);
-
-    is_tf32 = true;
-    return code != 0 ? code
-                     : charl_test_run_on_device_of(&request, "as_tf32", as_tf32,
-                                                   sizeof as_tf32 / sizeof *as_tf32, &dev);
+    return charl_test_on_device(tests, &dev);
 }
