@@ -60,6 +60,11 @@ charl_status charl_data_parallel_reduce(charl_data_parallel *dp) CHARL_MUST_CHEC
 /** Name of the algorithm in use; "" with one rank. Static. Local. */
 const char *charl_data_parallel_algorithm(const charl_data_parallel *dp);
 
+/** Bytes of gradients that a run sums over the ranks, as every rank contributes them: 4 for each element of
+ * a trainable parameter, rounded up to 64 elements; as often as it is used, if several times. 0 with one
+ * rank. Local. */
+int64_t charl_data_parallel_get_bytes(const charl_data_parallel *dp);
+
 /** NULL is a no-op. Collective, except when the communicator is broken. */
 void charl_data_parallel_destroy(charl_data_parallel *dp);
 

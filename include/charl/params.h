@@ -6,6 +6,12 @@
  * when the first graph that uses them is compiled, in the order in which that graph finishes their
  * gradients; then they are initialised or loaded. A set owns its parameters; a charl_param is
  * borrowed from its set. Graphs that use a set must be destroyed before it.
+ *
+ *  Part of a model is kept as it is by freezing it between building and differentiating the graph:
+ *
+ *      charl_var *logits = charl_model_build(model, g, params, x);   declares the parameters
+ *      charl_params_freeze(params, "h.*", NULL);
+ *      charl_graph_backward(g, loss, NULL);                          no gradients of h.*
  */
 #include "charl/device.h"
 #include "charl/shape.h"
@@ -33,7 +39,8 @@ typedef struct charl_param_spec {
     const char *name; /* flat dotted PyTorch name, unique in its set: "fc1.weight"; copied */
     charl_shape shape;
     charl_init init;
-    bool trainable; /* false: a buffer such as a running statistic, kept in an arena of its own */
+    bool
+        trainable; /* false: a buffer such as a running statistic, or frozen; kept in another arena */
     bool no_decay;  /* weight decay applies only where the settings say so */
     bool embedding; /* rows are looked up, not multiplied */
 } charl_param_spec;
@@ -73,6 +80,20 @@ const charl_param_spec *charl_param_get_spec(const charl_param *p);
 /** How optimizers created from now on treat p. Local. */
 charl_param_settings charl_param_get_settings(const charl_param *p);
 void charl_param_set_settings(charl_param *p, charl_param_settings settings);
+
+/** Freeze the trainable parameters whose name matches `pattern`, where * is any text and ? any
+ * character: "*" is all, "h.0.*" a block. They keep the values that they are given; there is no
+ * gradient, no optimizer state and no all-reduce traffic for them, and nothing of the backward pass is
+ * computed that only they need. Running statistics are no parameters: those of a batch norm follow
+ * the data of a training graph as before. To be called when the parameters are declared, before
+ * charl_graph_backward; alike on all ranks. *count gets how many were frozen by this call; it may be
+ * NULL. Local. Errors: ERR_INVALID  no trainable parameter matches, or the arenas are already
+ * allocated. */
+charl_status charl_params_freeze(charl_params *set, const char *pattern,
+                                 int *count) CHARL_MUST_CHECK;
+
+/** Whether p was frozen; charl_param_get_spec then says that it is not trainable. Local. */
+bool charl_param_is_frozen(const charl_param *p);
 
 /** Give every parameter its initial value from `seed`. Blocks. Local.
  *  Errors: ERR_INVALID before a graph has been compiled, ERR_DEVICE. */

@@ -156,6 +156,28 @@ static void walk_back(charl_graph *g, const charl_var *y)
     memcpy(g->scope, scope, sizeof scope);
 }
 
+/* What depends on a trainable parameter, or on an input whose gradient is asked for. */
+static void mark_differentiable(charl_graph *g)
+{
+    for (int i = 0; i < g->vars.count; i++) {
+        charl_var *v = charl__var(g, i);
+
+        v->differentiable =
+            v->wants_gradient || (v->leaf == CHARL_LEAF_PARAM && v->param->spec.trainable);
+    }
+    for (int i = 0; i < g->nodes.count; i++) {
+        const charl_node *n = charl__node(g, i);
+        bool any = false;
+
+        for (int k = 0; k < n->n_in; k++) {
+            any = any || n->in[k]->differentiable;
+        }
+        for (int k = 0; k < n->n_out; k++) {
+            n->out[k]->differentiable = any && charl__is_float(n->out[k]->type.dtype);
+        }
+    }
+}
+
 /* False after an error. */
 static bool begin_backward(charl_graph *g)
 {
@@ -164,6 +186,7 @@ static bool begin_backward(charl_graph *g)
         return false;
     }
     g->has_gradients = true;
+    mark_differentiable(g);
     g->n_forward = g->nodes.count;
     g->first_backward = g->nodes.count;
     return true;

@@ -89,10 +89,6 @@ static charl_status append(charl_graph *g, const charl_op *op, const void *attr,
 
         CHARL_TRY(charl__var_new(g, inf.out[k], &v));
         v->node = n;
-        for (int i = 0; i < n_in; i++) {
-            v->differentiable = v->differentiable || n->in[i]->differentiable;
-        }
-        v->differentiable = v->differentiable && charl__is_float(v->type.dtype);
         n->out[n->n_out++] = v;
         outs[k] = v;
     }

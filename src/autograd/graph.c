@@ -348,7 +348,6 @@ charl_var *charl_parameter(charl_graph *g, charl_param *p)
     }
     v->leaf = CHARL_LEAF_PARAM;
     v->param = p;
-    v->differentiable = p->spec.trainable;
     g->params = p->set;
     return v;
 }
@@ -394,7 +393,6 @@ void charl_graph_require_gradient(charl_graph *g, charl_var *v)
                           "gradients are asked for inputs, before they are used");
     } else if (v) {
         v->wants_gradient = true;
-        v->differentiable = true;
     }
 }
 

@@ -194,3 +194,21 @@ bool charl__ends_in(const char *s, const char *suffix)
 
     return n > m && strcmp(s + n - m, suffix) == 0;
 }
+
+bool charl__text_matches(const char *pattern, const char *name)
+{
+    for (; *pattern; pattern++, name++) {
+        if (*pattern == '*') {
+            for (; !charl__text_matches(pattern + 1, name); name++) {
+                if (*name == '\0') {
+                    return false;
+                }
+            }
+            return true;
+        }
+        if (*name == '\0' || (*pattern != '?' && *pattern != *name)) {
+            return false;
+        }
+    }
+    return *name == '\0';
+}

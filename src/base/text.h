@@ -37,6 +37,9 @@ const char *charl__text_names(const char *(*name_at)(int i), char *text, size_t 
 /** Whether `s` is longer than `suffix` and ends in it. */
 bool charl__ends_in(const char *s, const char *suffix);
 
+/** Whether `pattern`, where * is any text and ? any character, is all of `name`. */
+bool charl__text_matches(const char *pattern, const char *name);
+
 /** Take memory for `bytes` more bytes at once: nothing is moved until they are there. */
 charl_status charl__text_reserve(charl__text *t, size_t bytes) CHARL_MUST_CHECK;
 

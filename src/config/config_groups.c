@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/config_private.h"
 
 /* The setting "KEY=VALUE" of a group; false with a reason when it is none. */
@@ -69,24 +70,6 @@ void charl__groups_parse(const char *text, charl__group *out, int *n, char *why,
     }
 }
 
-bool charl__group_matches(const char *pattern, const char *name)
-{
-    for (; *pattern; pattern++, name++) {
-        if (*pattern == '*') {
-            for (; !charl__group_matches(pattern + 1, name); name++) {
-                if (*name == '\0') {
-                    return false;
-                }
-            }
-            return true;
-        }
-        if (*name == '\0' || (*pattern != '?' && *pattern != *name)) {
-            return false;
-        }
-    }
-    return *name == '\0';
-}
-
 /* Vectors decay as PyTorch's optimizers have it, except in a gpt. */
 static bool vectors_decay(const charl_config *config)
 {
@@ -136,7 +119,7 @@ charl_status charl__groups_apply(const charl_config *config, charl_params *set, 
             charl_param_settings s = charl_param_get_settings(p);
 
             if (charl_param_get_spec(p)->trainable &&
-                charl__group_matches(group[k].pattern, charl_param_get_spec(p)->name)) {
+                charl__text_matches(group[k].pattern, charl_param_get_spec(p)->name)) {
                 s.lr_scale = group[k].lr_scale >= 0 ? (float)group[k].lr_scale : s.lr_scale;
                 s.weight_decay =
                     group[k].weight_decay >= 0 ? (float)group[k].weight_decay : s.weight_decay;

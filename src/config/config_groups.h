@@ -16,9 +16,6 @@ typedef struct charl__group {
  * reason in why[bytes], which is "" otherwise. */
 void charl__groups_parse(const char *text, charl__group *out, int *n, char *why, size_t bytes);
 
-/** Whether `name` matches `pattern`: * stands for any characters, ? for one. */
-bool charl__group_matches(const char *pattern, const char *name);
-
 /** Give every trainable parameter of the set the settings that the configuration asks for. A later
  * rule of optimizer.groups replaces what an earlier one says. `outputs` tells the last layer: the
  * matrix declared last, when it has so many rows.

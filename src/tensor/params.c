@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "base/text.h"
 
 enum { DRAWN = 65536 /* initial values that a thread takes at a time */ };
 
@@ -40,7 +41,9 @@ void charl_params_destroy(charl_params *set)
     charl_free(set->param);
     charl__buffer_release(set->value);
     charl__buffer_release(set->buffers);
+    charl__buffer_release(set->frozen);
     charl__buffer_release(set->half);
+    charl__buffer_release(set->frozen_half);
     charl__params_free_gradients(set);
     charl_free(set);
 }
@@ -140,9 +143,41 @@ bool charl__params_is_laid_out(const charl_params *set)
     return set->count > 0 && set->param[0]->offset >= 0;
 }
 
+charl_status charl_params_freeze(charl_params *set, const char *pattern, int *count)
+{
+    int n = 0;
+
+    CHARL_REQUIRE(!charl__params_is_laid_out(set), CHARL_ERR_INVALID,
+                  "parameters %s are frozen too late: a graph of this set is already compiled",
+                  pattern);
+    for (int i = 0; i < set->count; i++) {
+        charl_param *p = set->param[i];
+
+        if (p->spec.trainable && charl__text_matches(pattern, p->spec.name)) {
+            p->spec.trainable = false;
+            p->frozen = true;
+            n++;
+        }
+    }
+    CHARL_REQUIRE(n > 0, CHARL_ERR_INVALID,
+                  "no trainable parameter is called %s; HINT building the model declares them",
+                  pattern);
+    if (count) {
+        *count = n;
+    }
+    return CHARL_OK;
+}
+
+bool charl_param_is_frozen(const charl_param *p)
+{
+    return p->frozen;
+}
+
 static void place(charl_params *set, charl_param *p)
 {
-    int64_t *end = p->spec.trainable ? &set->elements : &set->buffer_elements;
+    int64_t *end = p->spec.trainable ? &set->elements
+                   : p->frozen       ? &set->frozen_elements
+                                     : &set->buffer_elements;
 
     if (p->offset < 0) {
         p->offset = *end;
@@ -177,7 +212,8 @@ void charl__params_free_values(charl_params *set)
     }
     charl__buffer_release(set->value);
     charl__buffer_release(set->buffers);
-    set->value = set->buffers = NULL;
+    charl__buffer_release(set->frozen);
+    set->value = set->buffers = set->frozen = NULL;
 }
 
 charl_status charl__params_allocate(charl_params *set, charl_device *dev)
@@ -189,10 +225,14 @@ charl_status charl__params_allocate(charl_params *set, charl_device *dev)
         charl__buffer_create(dev, (size_t)set->elements * 4, "parameters", &set->value));
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)set->buffer_elements * 4,
                                            "running statistics", &set->buffers));
+    CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)set->frozen_elements * 4,
+                                           "frozen parameters", &set->frozen));
     for (int i = 0; i < set->count; i++) {
         charl_param *p = set->param[i];
 
-        CHARL_TRY_CLEANUP(charl__tensor_view(p->spec.trainable ? set->value : set->buffers,
+        CHARL_TRY_CLEANUP(charl__tensor_view(p->spec.trainable ? set->value
+                                             : p->frozen       ? set->frozen
+                                                               : set->buffers,
                                              CHARL_F32, &p->spec.shape, p->offset, &p->value));
     }
     set->dev = dev;
@@ -254,7 +294,7 @@ cleanup:
 
 bool charl__param_is_halved(const charl_param *p)
 {
-    return p->spec.trainable && p->spec.shape.ndim > 1;
+    return (p->spec.trainable || p->frozen) && p->spec.shape.ndim > 1;
 }
 
 static charl_status view_half(charl_params *set)
@@ -263,8 +303,11 @@ static charl_status view_half(charl_params *set)
         charl_param *p = set->param[i];
 
         if (charl__param_is_halved(p)) {
-            CHARL_TRY(
-                charl__tensor_view(set->half, set->half_type, &p->spec.shape, p->offset, &p->half));
+            CHARL_TRY(charl__tensor_view(p->frozen ? set->frozen_half : set->half, set->half_type,
+                                         &p->spec.shape, p->offset, &p->half));
+            if (p->frozen) { /* later changes are charl_param_write's */
+                CHARL_TRY(charl__tensor_convert(p->value, p->half));
+            }
         }
     }
     return CHARL_OK;
@@ -277,6 +320,9 @@ charl_status charl__params_use_half(charl_params *set, charl_dtype dtype)
         set->half_type = dtype;
         CHARL_TRY(charl__buffer_create(set->dev, (size_t)set->elements * charl_dtype_size(dtype),
                                        "working copy of the parameters", &set->half));
+        CHARL_TRY(charl__buffer_create(set->dev,
+                                       (size_t)set->frozen_elements * charl_dtype_size(dtype),
+                                       "working copy of frozen parameters", &set->frozen_half));
         CHARL_TRY(view_half(set));
         CHARL_TRY(charl__params_refresh(set));
     }

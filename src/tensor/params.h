@@ -5,7 +5,7 @@
  *  All trainable parameters lie in one f32 arena of `elements` floats, each at its `offset`,
  * aligned to CHARL_PARAM_ALIGN floats; padding is zero. Gradients lie in an arena of n_lanes such
  * layouts (partial sums of this rank's slices) and the completed sums in one more. Buffers that are
- * not trained have an arena of their own.
+ * not trained have an arena of their own, and so have frozen parameters.
  *
  * A parameter that is used several times has several gradients. Each must be summed over the batch
  * before they are added, or the bits would depend on how the batch is divided; so, unless one
@@ -29,6 +29,7 @@ struct charl_param {
     charl_param_spec spec;
     charl_param_settings settings;
     charl_params *set;
+    bool frozen;    /* then spec.trainable is false */
     int index;      /* order of declaration */
     int64_t offset; /* elements into its arena; -1 before layout */
     int n_shares;   /* gradients after the first */
@@ -44,11 +45,12 @@ struct charl_params {
     int64_t elements;          /* of the trainable arena, padding included */
     int64_t gradient_elements; /* of a lane of gradients: elements, then shares */
     int64_t buffer_elements;   /* of the arena of what is not trained */
-    charl_dtype reduce_dtype;  /* CHARL_BF16: gradients are summed over slices in nodes rounded to
+    int64_t frozen_elements;
+    charl_dtype reduce_dtype; /* CHARL_BF16: gradients are summed over slices in nodes rounded to
                                   bf16, as values in f32; set before graphs are prepared */
     int n_lanes;
-    charl_buffer *value, *buffers; /* arenas */
-    charl_buffer *half;            /* arena of the working copy, or NULL */
+    charl_buffer *value, *buffers, *frozen; /* arenas */
+    charl_buffer *half, *frozen_half;       /* of the working copies, or NULL */
     charl_dtype half_type;
     charl_buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
     charl_buffer *sum;  /* gradient_elements: completed gradients; the same buffer as grad with one

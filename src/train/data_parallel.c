@@ -80,6 +80,17 @@ const char *charl_data_parallel_algorithm(const charl_data_parallel *dp)
     return charl__grad_reducer_name(dp->reducer);
 }
 
+int64_t charl_data_parallel_get_bytes(const charl_data_parallel *dp)
+{
+    int64_t begin = 0, end, elements = 0;
+
+    while (dp->reducer && (end = charl__params_range(dp->params, &begin, 1)) > begin) {
+        elements += end - begin;
+        begin = end;
+    }
+    return elements * (int64_t)sizeof(float);
+}
+
 void charl_data_parallel_destroy(charl_data_parallel *dp)
 {
     if (!dp) {

@@ -4,22 +4,23 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "config/config_groups.h"
 
 static void test_patterns(void **state)
 {
     (void)state;
-    assert_true(charl__group_matches("*", "fc1.weight"));
-    assert_true(charl__group_matches("*.bias", "h.0.attn.c_attn.bias"));
-    assert_true(charl__group_matches("h.?.*.weight", "h.3.ln_1.weight"));
-    assert_true(charl__group_matches("a*b*c", "axxbxxbc"));
-    assert_true(charl__group_matches("fc1.weight", "fc1.weight"));
-    assert_false(charl__group_matches("fc1.weight", "fc1.weights"));
-    assert_false(charl__group_matches("fc1.weights", "fc1.weight"));
-    assert_false(charl__group_matches("h.?.weight", "h.10.weight"));
-    assert_false(charl__group_matches("*.bias", "fc1.weight"));
-    assert_false(charl__group_matches("", "a"));
-    assert_true(charl__group_matches("", ""));
+    assert_true(charl__text_matches("*", "fc1.weight"));
+    assert_true(charl__text_matches("*.bias", "h.0.attn.c_attn.bias"));
+    assert_true(charl__text_matches("h.?.*.weight", "h.3.ln_1.weight"));
+    assert_true(charl__text_matches("a*b*c", "axxbxxbc"));
+    assert_true(charl__text_matches("fc1.weight", "fc1.weight"));
+    assert_false(charl__text_matches("fc1.weight", "fc1.weights"));
+    assert_false(charl__text_matches("fc1.weights", "fc1.weight"));
+    assert_false(charl__text_matches("h.?.weight", "h.10.weight"));
+    assert_false(charl__text_matches("*.bias", "fc1.weight"));
+    assert_false(charl__text_matches("", "a"));
+    assert_true(charl__text_matches("", ""));
 }
 
 static void test_rules(void **state)
