@@ -58,6 +58,8 @@ int main(int argc, char **argv)
     charl_graph *g = NULL;
     charl_data_parallel *dp = NULL;
     charl_optimizer *optimizer = NULL;
+    charl_loader *loader = NULL;
+    charl_loader_batch batch;
     charl_slices mine;
 
     check(charl_comm_init(&argc, &argv));
@@ -78,7 +80,7 @@ int main(int argc, char **argv)
 
     /* This rank's part of every batch. */
     check(charl_slices_block(SLICES, charl_comm_rank(comm), charl_comm_size(comm), &mine));
-    const int64_t rows = BATCH / SLICES * mine.count, first = BATCH / SLICES * mine.first;
+    const int64_t rows = BATCH / SLICES * mine.count;
 
     check(charl_graph_create(dev, &mine, &g));
     charl_var *bytes = charl_input(
@@ -96,17 +98,13 @@ int main(int argc, char **argv)
     check(charl_params_initialize(params, 1));
     check(charl_optimizer_create(params, &adamw, &optimizer));
 
-    const size_t image = (size_t)charl_shape_count(&info.x_shape);
-    unsigned char *images = malloc((size_t)rows * image);
-    int32_t labels[BATCH];
-    int64_t numbers[BATCH];
+    const charl_loader_options order = {.batch_size = BATCH, .shuffle = true, .seed = 1};
 
+    check(charl_loader_create(data, &mine, &order, &loader));
     for (int64_t step = 0; step < STEPS; step++) {
-        charl_order_rows(1, info.rows[CHARL_SPLIT_TRAIN], true, step * BATCH + first, rows,
-                         numbers);
-        check(charl_dataset_read(data, CHARL_SPLIT_TRAIN, numbers, rows, images, labels));
-        check(charl_tensor_write(charl_var_get_tensor(bytes), images, (size_t)rows * image));
-        check(charl_tensor_write(charl_var_get_tensor(y), labels, (size_t)rows * sizeof *labels));
+        check(charl_loader_next(loader, &batch));
+        check(charl_tensor_write(charl_var_get_tensor(bytes), batch.x, batch.x_bytes));
+        check(charl_tensor_write(charl_var_get_tensor(y), batch.y, batch.y_bytes));
         check(charl_graph_run(g));
         check(charl_data_parallel_reduce(dp));
         check(charl_optimizer_step(optimizer, 1e-3F));
@@ -120,7 +118,7 @@ int main(int argc, char **argv)
     if (charl_comm_rank(comm) == 0) {
         printf("weights %016" PRIx64 "\n", checksum(params));
     }
-    free(images);
+    charl_loader_destroy(loader);
     charl_optimizer_destroy(optimizer);
     charl_graph_destroy(g);
     charl_data_parallel_destroy(dp);

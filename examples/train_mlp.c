@@ -43,6 +43,8 @@ int main(int argc, char **argv)
     charl_params *params = NULL;
     charl_graph *g = NULL;
     charl_optimizer *optimizer = NULL;
+    charl_loader *loader = NULL;
+    charl_loader_batch batch;
 
     if (argc != 2) {
         fprintf(stderr, "usage: train_mlp DATA.h5\n");
@@ -72,16 +74,13 @@ int main(int argc, char **argv)
     CHECK(charl_optimizer_create(params, &adamw, &optimizer));
 
     /* The loop, run many times. */
-    const size_t image = (size_t)charl_shape_count(&info.x_shape);
-    unsigned char *images = malloc(BATCH * image);
-    int32_t labels[BATCH];
-    int64_t rows[BATCH];
+    const charl_loader_options order = {.batch_size = BATCH, .shuffle = true, .seed = 1};
 
+    CHECK(charl_loader_create(data, NULL, &order, &loader));
     for (int64_t step = 0; step < STEPS; step++) {
-        charl_order_rows(1, info.rows[CHARL_SPLIT_TRAIN], true, step * BATCH, BATCH, rows);
-        CHECK(charl_dataset_read(data, CHARL_SPLIT_TRAIN, rows, BATCH, images, labels));
-        CHECK(charl_tensor_write(charl_var_get_tensor(bytes), images, BATCH * image));
-        CHECK(charl_tensor_write(charl_var_get_tensor(y), labels, sizeof labels));
+        CHECK(charl_loader_next(loader, &batch));
+        CHECK(charl_tensor_write(charl_var_get_tensor(bytes), batch.x, batch.x_bytes));
+        CHECK(charl_tensor_write(charl_var_get_tensor(y), batch.y, batch.y_bytes));
         CHECK(charl_graph_run(g));
         CHECK(charl_optimizer_step(optimizer, 1e-3F));
         if ((step + 1) % REPORT == 0) {
@@ -91,7 +90,7 @@ int main(int argc, char **argv)
             printf("step %lld  loss %.4f\n", (long long)step + 1, (double)value);
         }
     }
-    free(images);
+    charl_loader_destroy(loader);
     charl_optimizer_destroy(optimizer);
     charl_graph_destroy(g);
     charl_params_destroy(params);

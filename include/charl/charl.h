@@ -13,6 +13,7 @@
 #include "charl/generate.h"
 #include "charl/graph.h"
 #include "charl/image.h"
+#include "charl/loader.h"
 #include "charl/log.h"
 #include "charl/nn.h"
 #include "charl/ops.h"

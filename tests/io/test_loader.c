@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "charl/loader.h"
 #include "io/dataset/dataset_write.h"
 #include "io/dataset/loader.h"
 
@@ -406,6 +407,88 @@ static void every_acquisition_may_fail(void **state)
     assert_true(charl_test_fail_every_acquisition(open_and_load, path) > 20);
 }
 
+/* The public loader: every rank gets the rows of its slices, of the steps from any first step on. */
+static void slices_give_the_rows_of_one_rank(void **state)
+{
+    enum { B = 24, STEPS = 12, SLICES = 8 };
+    static int want[STEPS * B];
+
+    (void)state;
+    for (int first = 0; first < STEPS; first += 5) {
+        for (int ranks = 1; ranks <= 5; ranks++) {
+            for (int r = 0; r < ranks; r++) {
+                const charl_loader_options o = {.batch_size = B,
+                                                .shuffle = true,
+                                                .seed = 77,
+                                                .first_step = first,
+                                                .end_step = STEPS,
+                                                .prefetch = r};
+                charl_loader *l;
+                charl_loader_batch b;
+                charl_slices mine;
+
+                charl_assert_ok(charl_slices_block(SLICES, r, ranks, &mine));
+                charl_assert_ok(charl_loader_create(ds, ranks == 1 ? NULL : &mine, &o, &l));
+                for (int step = first; step < STEPS; step++) {
+                    charl_assert_ok(charl_loader_next(l, &b));
+                    assert_int_equal(b.step, step);
+                    assert_int_equal(b.rows, B / SLICES * mine.count);
+                    assert_int_equal(b.x_bytes, (size_t)b.rows * 2 * sizeof(float));
+                    for (int64_t i = 0; i < b.rows; i++) {
+                        int *slot = &want[step * B + B / SLICES * mine.first + i];
+                        const int row = (int)((const float *)b.x)[2 * i];
+
+                        assert_int_equal(((const int32_t *)b.y)[i], row % 4);
+                        *slot = first == 0 && ranks == 1 ? row : *slot;
+                        assert_int_equal(row, *slot);
+                    }
+                }
+                charl_assert_status(charl_loader_next(l, &b), CHARL_ERR_INVALID);
+                assert_true(charl_loader_waited_s(l) >= 0);
+                charl_loader_destroy(l);
+            }
+        }
+    }
+}
+
+static void refuses_what_does_not_divide(void **state)
+{
+    charl_loader_options o = {.batch_size = 20};
+    charl_slices mine;
+    charl_loader *l;
+
+    (void)state;
+    charl_assert_ok(charl_slices_block(8, 0, 2, &mine));
+    charl_assert_status(charl_loader_create(ds, &mine, &o, &l), CHARL_ERR_INVALID);
+    charl_assert_message("8 slices");
+    o.batch_size = 0;
+    charl_assert_status(charl_loader_create(ds, NULL, &o, &l), CHARL_ERR_INVALID);
+    o = (charl_loader_options){.batch_size = 8, .prefetch = CHARL_LOADER_MAX_PREFETCH + 1};
+    charl_assert_status(charl_loader_create(ds, NULL, &o, &l), CHARL_ERR_INVALID);
+    o = (charl_loader_options){.batch_size = 8, .split = CHARL_SPLIT_TEST};
+    charl_assert_status(charl_loader_create(ds, NULL, &o, &l), CHARL_ERR_INVALID);
+    charl_assert_ok(charl_slices_range(8, 3, 0, &mine));
+    o = (charl_loader_options){.batch_size = 8};
+    charl_assert_status(charl_loader_create(ds, &mine, &o, &l), CHARL_ERR_INVALID);
+    assert_null(l);
+}
+
+static charl_status create_one(void *ctx)
+{
+    charl_loader *l = NULL;
+    const charl_loader_options o = {.batch_size = 8};
+    charl_status st = charl_loader_create(ctx, NULL, &o, &l);
+
+    charl_loader_destroy(l);
+    return st;
+}
+
+static void every_acquisition_of_a_loader_can_fail(void **state)
+{
+    (void)state;
+    assert_true(charl_test_fail_every_acquisition(create_one, ds) >= 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,6 +503,9 @@ int main(void)
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(token_windows_shift_with_the_epoch),
         cmocka_unit_test(every_acquisition_may_fail),
+        cmocka_unit_test(slices_give_the_rows_of_one_rank),
+        cmocka_unit_test(refuses_what_does_not_divide),
+        cmocka_unit_test(every_acquisition_of_a_loader_can_fail),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,6 +1,7 @@
 #ifndef CHARL_IO_DATASET_LOADER_H
 #define CHARL_IO_DATASET_LOADER_H
-/** Reads the batches of coming steps while the present one computes.
+/** Reads the batches of coming steps while the present one computes: what charl/loader.h and the trainer's
+ * device loader stand on.
  *
  *  A thread fills a ring of slots, memory that the caller lends, with this rank's rows of each
  * step: positions [step * batch + row0, + rows) of the training stream (charl_order_row). The
