@@ -193,34 +193,34 @@ typedef struct charl_allreduce_options {
                                     host memory only. Borrowed */
 } charl_allreduce_options;
 
-/** The sum over the batch of n values, added in the tree of base/tree.h: the same bits for any
- *  number of ranks, whatever the algorithm (except "mpi", which is there to compare with).
+/** All-reduce of n gradients over the batch, added in the tree of base/tree.h: bit-identical for any
+ *  number of ranks and any algorithm except "mpi".
  *
- *  A step is: write this rank's lanes of a range [offset, offset + count), begin the range, go on;
- *  later wait for it and read the sum. Ranks begin equal ranges in equal order. The lanes of a
- * range may be written again after its wait; its sum is valid from its wait to the next begin of a
- * range that overlaps it: so begin says also "I have finished reading the last sums of this range".
+ *  A step is: write this rank's lanes of a range [offset, offset + count), begin the range, continue;
+ *  later wait for it and read the sum. All ranks begin the same ranges in the same order. The lanes
+ *  of a range may be written again after its wait. Its sum is valid from its wait to the next begin
+ *  of a range that overlaps it; begin therefore implies that the last sums of the range were read.
  *
  *  mine are the slices of this rank; together the ranks cover the batch in rank order. options
- *  may be NULL. Its algorithm is one of
+ *  may be NULL. Algorithms:
  *
- *      "auto"    the best of the following; CHARL_ALLREDUCE overrides the option
- *      "local"   one rank: nothing to do, sum and lanes are the same memory
- *      "peer"    ranks of one node, by their NVIDIA GPUs alone, in memory that each maps of the
- *                others: lanes and sum are device memory, see dist/allreduce_device.h
- *      "window"  ranks of one node, through shared memory: each rank adds its part of a range
- *      "nodes"   anywhere: through shared memory within the nodes, and between them by MPI messages
- *                of what the ranks of a node have added up already
- *      "tree"    anywhere, by MPI messages of every rank's lanes
- *      "mpi"     anywhere, MPI_Allreduce: the bits depend on the number of ranks; f32 only
+ *      "auto"          the fastest that works here; CHARL_ALLREDUCE overrides the option
+ *      "local"         one rank: nothing to do, sum and lanes share memory
+ *      "peer"          NVIDIA GPUs of one node, through GPU memory that all of them map; lanes and
+ *                      sum are device memory, see dist/allreduce_device.h
+ *      "shm"           ranks of one node, through shared memory; each rank adds a part of a range
+ *      "hierarchical"  any ranks: shared memory within a node, MPI messages of the partial sums
+ *                      between nodes
+ *      "p2p"           any ranks, by MPI messages of every rank's lanes
+ *      "mpi"           any ranks, MPI_Allreduce: the bits depend on the number of ranks; f32 only
  *
  *  Owned by the caller, not longer than c. Blocks. Collective on c.
  *  Errors: ERR_CONFIG unknown algorithm or type, or it does not work here; ERR_INVALID slices that
  * do not fit together; ERR_NOMEM, also when /dev/shm is too small (the message says what it needs);
  *  ERR_COMM.
- *  Cost: window reads e*n*lanes bytes over all ranks and writes e*n, e the bytes of an element;
- * nodes sends 2*e*n*(N-1)/N bytes from each of N nodes with one lane each, tree as many from each
- * rank; peer: 4*n*(ranks-1)/ranks bytes out of every GPU and into it, twice. */
+ *  Cost, with elements of e bytes: shm reads e*n*lanes bytes over all ranks and writes e*n;
+ *  hierarchical sends 2*e*n*(N-1)/N bytes from each of N nodes with one lane each, p2p as many from
+ *  each rank; peer writes and reads 4*n*(ranks-1)/ranks bytes per GPU, twice. */
 charl_status charl_allreduce_create(charl_comm *c, int64_t n, const charl_slices *mine,
                                     const charl_allreduce_options *options,
                                     charl_allreduce **out) CHARL_MUST_CHECK;

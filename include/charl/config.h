@@ -184,9 +184,9 @@ typedef struct charl_config {
         int64_t epochs;
         int64_t max_steps; /* -1: epochs decide */
         int64_t batch_size;
-        int64_t slices; /* 0: auto, see charl_config_slices */
-        int64_t passes; /* 0: auto */
-        int loss;       /* charl_loss_type */
+        int64_t slices;           /* 0: auto, see charl_config_slices */
+        int64_t grad_accum_steps; /* 0: auto */
+        int loss;                 /* charl_loss_type */
         double label_smoothing;
         double grad_clip;
         int precision;      /* charl_precision */
@@ -235,7 +235,7 @@ typedef struct charl_config {
     } checkpoint;
     struct {
         int64_t interval; /* steps */
-        unsigned metrics; /* CHARL_LOG_... */
+        unsigned formats; /* CHARL_LOG_... */
     } log;
     struct {
         const char *select;

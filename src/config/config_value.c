@@ -280,9 +280,10 @@ static charl_status set_field(const charl__key *key, const char *text,
                               charl__config_strings *strings, void *field, char *why)
 {
     switch (key->type) {
+    case CHARL__KEY_CHOICE:
+        return set_text(key, charl__choice_renamed(key, text), strings, field, why);
     case CHARL__KEY_STRING:
     case CHARL__KEY_PATH:
-    case CHARL__KEY_CHOICE:
     case CHARL__KEY_DEVICE:
         return set_text(key, text, strings, field, why);
     case CHARL__KEY_BOOL:

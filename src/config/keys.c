@@ -106,7 +106,7 @@ const charl__key charl__keys[] = {
     {"train", "slices", CHARL__KEY_INT, AT(train.slices), "auto", "[1,64]", "auto", NULL, NULL, NULL,
      "equal parts of the batch whose gradients are summed in a fixed order; results are bit-identical for any number of ranks up to this; "
      "auto: the largest power of two that divides batch_size, up to 8 (64 with dist.balance = speed)"},
-    {"train", "passes", CHARL__KEY_INT, AT(train.passes), "auto", "[1,64]", "auto", NULL, NULL, NULL,
+    {"train", "grad_accum_steps", CHARL__KEY_INT, AT(train.grad_accum_steps), "auto", "[1,64]", "auto", NULL, NULL, NULL,
      "gradient accumulation: forward and backward passes per optimizer step; saves memory and does not change the result; auto: the fewest "
      "that fit the device; models with batch norm: 1", MANNER},
     {"train", "loss", CHARL__KEY_ENUM, AT(train.loss), "cross_entropy", NULL, "cross_entropy|mse|bce|huber", NULL, NULL, NULL,
@@ -196,7 +196,7 @@ const charl__key charl__keys[] = {
 
     {"log", "interval", CHARL__KEY_INT, AT(log.interval), "10", "[1,1e12]", NULL, NULL, NULL, NULL,
      "log metrics every this many steps", MANNER},
-    {"log", "metrics", CHARL__KEY_SET, AT(log.metrics), "jsonl, csv", NULL, "jsonl|csv", "tensorboard", NULL, NULL,
+    {"log", "formats", CHARL__KEY_SET, AT(log.formats), "jsonl, csv", NULL, "jsonl|csv", "tensorboard", NULL, NULL,
      "file formats of the metrics: metrics.jsonl, metrics.csv", MANNER},
 
     {"device", "select", CHARL__KEY_DEVICE, AT(device.select), "auto", NULL, "auto|gpu|cpu", NULL, NULL, NULL,
@@ -210,7 +210,7 @@ const charl__key charl__keys[] = {
     {"device", "cpu_bind", CHARL__KEY_CHOICE, AT(device.cpu_bind), "auto", NULL, "auto|none", NULL, NULL, NULL,
      "auto: if mpirun bound the rank to a single core, widen the binding; none: leave the binding unchanged", LOCAL},
 
-    {"dist", "allreduce", CHARL__KEY_CHOICE, AT(dist.allreduce), "auto", NULL, "auto|peer|window|nodes|tree|mpi", NULL, NULL, NULL,
+    {"dist", "allreduce", CHARL__KEY_CHOICE, AT(dist.allreduce), "auto", NULL, "auto|peer|shm|hierarchical|p2p|mpi", NULL, NULL, NULL,
      "all-reduce algorithm for gradients; mpi: MPI_Allreduce, a reference whose bits depend on the number of ranks"},
     {"dist", "bucket_mb", CHARL__KEY_FLOAT, AT(dist.bucket_mb), "25", "(0,4096]", NULL, NULL, NULL, NULL,
      "bucket size of the gradient all-reduce, in MB", MANNER},
@@ -252,6 +252,21 @@ static const struct {
     {"train", "global_batch_size", "batch_size"},
     {"scheduler", "warmup_iters", "warmup_steps"},
     {"run", "out_dir", "output_dir"},
+    /* Former names: configurations stored in checkpoints have them. */
+    {"train", "passes", "grad_accum_steps"},
+    {"log", "metrics", "formats"},
+};
+
+/* Former names of choices, likewise. */
+static const struct {
+    const char *section;
+    const char *name;
+    const char *former;
+    const char *choice;
+} former_choices[] = {
+    {"dist", "allreduce", "window", "shm"},
+    {"dist", "allreduce", "nodes", "hierarchical"},
+    {"dist", "allreduce", "tree", "p2p"},
 };
 
 static const charl__key *find_named(const char *section, const char *name)
@@ -404,6 +419,18 @@ int charl__choice_index(const char *choices, const char *word)
         }
     }
     return -1;
+}
+
+const char *charl__choice_renamed(const charl__key *key, const char *word)
+{
+    for (size_t i = 0; i < sizeof former_choices / sizeof *former_choices; i++) {
+        if (strcmp(former_choices[i].section, key->section) == 0 &&
+            strcmp(former_choices[i].name, key->name) == 0 &&
+            strcmp(former_choices[i].former, word) == 0) {
+            return former_choices[i].choice;
+        }
+    }
+    return word;
 }
 
 const char *charl__choice_list(const char *choices, char *text, size_t size)

@@ -79,6 +79,9 @@ bool charl__choice_next(const char **cursor, char *word, size_t size);
 /** Index of `word` in "a|b|c", or -1. NULL choices hold nothing. */
 int charl__choice_index(const char *choices, const char *word);
 
+/** The present name of a choice of `key` that was renamed; any other word is returned as it is. */
+const char *charl__choice_renamed(const charl__key *key, const char *word);
+
 /** "a, b, c" into text[size]; returns text. */
 const char *charl__choice_list(const char *choices, char *text, size_t size);
 

@@ -252,7 +252,7 @@ static charl_status mpi_progress(charl_allreduce *ar)
 }
 
 const charl__algorithm charl__allreduce_tree = {
-    .name = "tree",
+    .name = "p2p",
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,

@@ -507,7 +507,7 @@ static bool nodes_late(const void *arg, int rank)
 }
 
 const charl__algorithm charl__allreduce_nodes = {
-    .name = "nodes",
+    .name = "hierarchical",
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,

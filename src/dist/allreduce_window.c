@@ -23,7 +23,7 @@ typedef struct window_state {
 static const char *window_unavailable(const charl_comm *c)
 {
     return c->n_nodes > 1
-               ? "the ranks are on several nodes, which share no memory (use auto or nodes)"
+               ? "the ranks are on several nodes, which share no memory (use auto or hierarchical)"
                : NULL;
 }
 
@@ -119,7 +119,7 @@ static bool window_late(const void *arg, int rank)
 }
 
 const charl__algorithm charl__allreduce_window = {
-    .name = "window",
+    .name = "shm",
     .is_invariant = true,
     .has_bf16 = true,
     .has_gather = true,

@@ -31,7 +31,7 @@ static charl_status space_check(size_t bytes, const char *what)
     CHARL_REQUIRE(available >= (int64_t)bytes, CHARL_ERR_NOMEM,
                   "%s needs %.1f MB of /dev/shm, which has %.1f MB free: enlarge it (docker run "
                   "--shm-size=..., or "
-                  "mount -o remount,size=... /dev/shm) or set dist.allreduce = tree",
+                  "mount -o remount,size=... /dev/shm) or set dist.allreduce = p2p",
                   what, (double)bytes / 1e6, (double)available / 1e6);
     return CHARL_OK;
 }

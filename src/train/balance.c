@@ -164,7 +164,8 @@ charl_status charl__balance_divide(charl__trainer *t)
 {
     charl__balance *b = &t->balance;
     const int size = charl_comm_size(t->comm);
-    const int least = t->config->train.passes > 1 ? (int)t->config->train.passes : 1;
+    const int least =
+        t->config->train.grad_accum_steps > 1 ? (int)t->config->train.grad_accum_steps : 1;
     const double begin = charl__clock_s(), mine = measured(b);
     double time[CHARL_MAX_SLICES];
     charl_balance_row row = {.step = t->step, .size = size, .slices = b->count, .step_ms = time};

@@ -80,10 +80,10 @@ charl_status charl__grad_accum_create(const charl_slices *mine, int n, charl__gr
     int depth = 0;
 
     *out = NULL;
-    CHARL_REQUIRE_CLEANUP(
-        n >= 1 && n <= mine->count, CHARL_ERR_CONFIG,
-        "train.passes = %d, but a rank here has %d of the %d slices; a pass takes at least one", n,
-        mine->count, mine->total);
+    CHARL_REQUIRE_CLEANUP(n >= 1 && n <= mine->count, CHARL_ERR_CONFIG,
+                          "train.grad_accum_steps = %d, but a rank here has %d of the %d slices; a "
+                          "pass takes at least one",
+                          n, mine->count, mine->total);
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
     p->mine = *mine;
     p->n = n;

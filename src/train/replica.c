@@ -158,17 +158,18 @@ static charl_status build_training(charl__trainer *t, int passes, bool several, 
         CHARL_TRY(build_graph(t, charl__grad_accum_slices(t->accum, i), true, &t->more[i - 1]));
     }
     name = several ? charl__graph_collective(t->train.g) : NULL;
-    CHARL_REQUIRE(!name, CHARL_ERR_CONFIG,
-                  "train.passes = %d: %s is a sum over the whole batch in the middle of a step, as "
-                  "batch norm needs it; HINT train.recompute saves memory too",
-                  passes, name);
+    CHARL_REQUIRE(
+        !name, CHARL_ERR_CONFIG,
+        "train.grad_accum_steps = %d: %s is a sum over the whole batch in the middle of a step, as "
+        "batch norm needs it; HINT train.recompute saves memory too",
+        passes, name);
     return CHARL_OK;
 }
 
 /* As many passes as are asked for, or the fewest that have room. */
 static charl_status choose_passes(charl__trainer *t)
 {
-    const int given = (int)t->config->train.passes;
+    const int given = (int)t->config->train.grad_accum_steps;
     bool room;
     int n = given > 0 ? given : 1;
 
@@ -201,7 +202,7 @@ static charl_status settle_passes(charl__trainer *t)
     int *all = NULL, most = 1;
     bool room;
 
-    if (t->infers || t->config->train.passes > 0) {
+    if (t->infers || t->config->train.grad_accum_steps > 0) {
         goto cleanup;
     }
     st = charl_alloc_array(charl_comm_size(t->comm), sizeof *all, &all);

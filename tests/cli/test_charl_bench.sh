@@ -63,15 +63,15 @@ expect 2 'min 3: must be at least 4' allreduce --min 3
 expect 2 'format xml: must be table, csv or jsonl' allreduce --format xml
 
 # Every algorithm and baseline at every size, the last of which is no whole step.
-on 3 0 '^ *4 KiB  tree ' allreduce --max 20001 --repeat 2
-for name in window tree mpi MPI_Allreduce; do
+on 3 0 '^ *4 KiB  p2p ' allreduce --max 20001 --repeat 2
+for name in shm p2p mpi MPI_Allreduce; do
     lines 3 "^ *[0-9]* K*i*B  $name .* [um]*s "
 done
 lines 3 ' MPI_Allreduce .* 1x$'
 lines 1 '^NCCL: not available: '
 lines 0 'left out'
 lines 1 '^peer: not available: '
-on 2 0 '^allreduce,2,1 MiB,1048576,tree,' allreduce --format csv --min 1M --max 1M --repeat 1 --slices 8 --only tree
+on 2 0 '^allreduce,2,1 MiB,1048576,p2p,' allreduce --format csv --min 1M --max 1M --repeat 1 --slices 8 --only p2p
 lines 1 '^bench,ranks,case,size,subject,median_s,best_s,rate,unit,ratio,of_peak$'
 lines 2 ''
 on 2 0 '^ *4 KiB  peer ' allreduce --only peer --max 4K --repeat 1
@@ -85,9 +85,9 @@ on 2 2 'only nonsense: none of these is available' allreduce --only nonsense
 
 # What has no room is left out; where nothing has, that is an error.
 export CHARL_FAULT=comm.shm:*:1000000
-on 2 0 '^sizes above 256 KiB are left out' allreduce --only window -r 1
+on 2 0 '^sizes above 256 KiB are left out' allreduce --only shm -r 1
 lines 0 '^ *1 MiB'
-on 2 4 'has room for only 300000 bytes per rank' allreduce --only window --min 1M
+on 2 4 'has room for only 300000 bytes per rank' allreduce --only shm --min 1M
 unset CHARL_FAULT
 
 # NCCL, played by a library of the tests.
@@ -99,14 +99,14 @@ LD_LIBRARY_PATH=$dir/both
 export LD_LIBRARY_PATH
 on 2 0 '"subject":"NCCL"' allreduce -f jsonl --only NCCL,MPI_Allreduce --max 4K -r 2
 python3 -c 'import json, sys; [json.loads(l)["median_s"] > 0 or sys.exit(1) for l in open("out")]' || failed=1
-FAKE_GPUS=1 on 2 0 '^NCCL: not available: 1 NVIDIA GPUs for 2 ranks' allreduce --only NCCL,window --max 4K -r 1
+FAKE_GPUS=1 on 2 0 '^NCCL: not available: 1 NVIDIA GPUs for 2 ranks' allreduce --only NCCL,shm --max 4K -r 1
 FAKE_FAIL=sum on 2 7 'NCCL of 1024 values: element 1 is 4 and should be 3' allreduce --only NCCL --max 4K
 FAKE_FAIL=cuStreamQuery on 2 4 'cuStreamQuery: error 2' allreduce --only NCCL --max 4K
 LD_LIBRARY_PATH=$dir/cuda
 libm=$(find /lib /usr/lib -name libm.so.6 2>/dev/null | head -n 1)
 if [ -n "$libm" ]; then
     cp "$libm" cuda/libnccl.so.2
-    on 2 0 '^NCCL: not available: libnccl.so.2 has no nccl' allreduce --only NCCL,window --max 4K -r 1
+    on 2 0 '^NCCL: not available: libnccl.so.2 has no nccl' allreduce --only NCCL,shm --max 4K -r 1
 fi
 
 unset LD_LIBRARY_PATH

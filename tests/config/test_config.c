@@ -165,6 +165,27 @@ static void test_notices(void **state)
     charl_config_destroy(c);
 }
 
+/* Checkpoints of earlier versions hold configurations with these names. */
+static void test_former_names(void **state)
+{
+    charl_config *c = NULL;
+
+    (void)state;
+    assert_int_equal(
+        parse(HEAD "[train]\npasses = 2\n[log]\nmetrics = csv\n[dist]\nallreduce = tree\n", &c),
+        CHARL_OK);
+    assert_int_equal(c->train.grad_accum_steps, 2);
+    assert_int_equal(c->log.formats, CHARL_LOG_CSV);
+    assert_string_equal(c->dist.allreduce, "p2p");
+    charl_config_destroy(c);
+    assert_int_equal(parse(HEAD "[dist]\nallreduce = window\n", &c), CHARL_OK);
+    assert_string_equal(c->dist.allreduce, "shm");
+    charl_config_destroy(c);
+    assert_int_equal(parse(HEAD "[dist]\nallreduce = nodes\n", &c), CHARL_OK);
+    assert_string_equal(c->dist.allreduce, "hierarchical");
+    charl_config_destroy(c);
+}
+
 static void test_environment_and_home(void **state)
 {
     charl_config *c = NULL;
@@ -219,7 +240,7 @@ static void test_print_reads_back(void **state)
         "[data]\npath = /d\nnormalize = 0.1, 1e-9 / 0.333333333, 7\nval_split = 0.1\n"
         "[layer a]\ntype = dropout\np = 0.25\nnote = \"a;b # c\"\n"
         "[optimizer]\nlearning_rate = 0.1234567890123456789\n[eval]\ninterval = 45s\n"
-        "[checkpoint]\ninterval = 0\n[log]\nmetrics =\n";
+        "[checkpoint]\ninterval = 0\n[log]\nformats =\n";
     charl_config *c = NULL;
     char *text = NULL;
 
@@ -528,6 +549,7 @@ int main(void)
         cmocka_unit_test(test_defaults_name_the_file),
         cmocka_unit_test(test_overrides),
         cmocka_unit_test(test_notices),
+        cmocka_unit_test(test_former_names),
         cmocka_unit_test(test_environment_and_home),
         cmocka_unit_test(test_print_reads_back),
         cmocka_unit_test(test_differences),

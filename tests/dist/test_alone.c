@@ -34,7 +34,7 @@ cleanup:
 
 static void test_every_acquisition_may_fail(void **state)
 {
-    char names[][8] = {"auto", "window", "nodes", "tree", "mpi"};
+    char names[][16] = {"auto", "shm", "hierarchical", "p2p", "mpi"};
 
     (void)state;
     for (int i = 0; i < 5; i++) {

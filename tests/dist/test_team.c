@@ -72,7 +72,7 @@ cleanup:
 
 static void test_every_acquisition_may_fail(void **state)
 {
-    char names[][8] = {"auto", "window", "tree"};
+    char names[][16] = {"auto", "shm", "p2p"};
 
     (void)state;
     for (int i = 0; i < 3; i++) {

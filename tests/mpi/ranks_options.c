@@ -115,11 +115,11 @@ void test_sums_in_bf16(void **state)
 
     (void)state;
     check_bf16(comm, "auto", 11, 17);
-    check_bf16(comm, "window", 8, 5000);
-    check_bf16(comm, "tree", 64, 5000);
+    check_bf16(comm, "shm", 8, 5000);
+    check_bf16(comm, "p2p", 64, 5000);
     check_bf16(comm, "auto", 8, 0);
     check_bf16(nodes, "auto", 11, 5000);
-    check_bf16(nodes, "tree", 11, 5000);
+    check_bf16(nodes, "p2p", 11, 5000);
     check_bf16(uneven, "auto", 64, 5000);
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_status(
@@ -132,7 +132,7 @@ void test_sums_in_bf16(void **state)
 
 void test_gathering(void **state)
 {
-    const char *names[] = {"auto", "window", "nodes", "tree", "mpi"};
+    const char *names[] = {"auto", "shm", "hierarchical", "p2p", "mpi"};
     charl_allreduce *ar = NULL;
     charl_slices mine;
     int64_t ticket = 0;
@@ -145,7 +145,7 @@ void test_gathering(void **state)
         }
     }
     check_gather(nodes, "auto", 5000);
-    check_gather(nodes, "tree", 5000);
+    check_gather(nodes, "p2p", 5000);
     check_gather(uneven, "auto", 70000);
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_ok(charl_allreduce_create(comm, 4, &mine, NULL, &ar));

@@ -233,7 +233,7 @@ static void test_where_it_does_not_work(void **state)
     charl_assert_ok(
         charl_allreduce_create(comm, 4, &mine, &(charl_allreduce_options){.device = dev}, &ar));
     assert_string_equal(charl_allreduce_name(ar),
-                        charl_device_get_info(dev)->kind == CHARL_DEVICE_GPU ? "peer" : "window");
+                        charl_device_get_info(dev)->kind == CHARL_DEVICE_GPU ? "peer" : "shm");
     assert_int_equal(charl__allreduce_written(ar) != NULL, charl__peer_tuning_of(ar) != NULL);
     charl_allreduce_destroy(ar);
 }
@@ -362,7 +362,7 @@ static void test_auto_falls_back(void **state)
     charl__fault_after(charl_comm_rank(comm) == failing_rank ? 12 : 0);
     charl_assert_ok(
         charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
-    assert_string_equal(charl_allreduce_name(ar), "window");
+    assert_string_equal(charl_allreduce_name(ar), "shm");
     assert_int_equal(warnings, 1);
     charl_allreduce_destroy(ar);
 
@@ -372,7 +372,7 @@ static void test_auto_falls_back(void **state)
         charl_allreduce_create(comm, 300, &mine, &(charl_allreduce_options){.device = dev}, &ar));
     charl_assert_ok(charl__fault_set(NULL));
     charl_log_set_callback(NULL, NULL);
-    assert_string_equal(charl_allreduce_name(ar), "window");
+    assert_string_equal(charl_allreduce_name(ar), "shm");
     assert_int_equal(warnings, 2);
     assert_false(charl_comm_is_broken(comm));
     charl_allreduce_destroy(ar);

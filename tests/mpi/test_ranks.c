@@ -77,7 +77,7 @@ static void check(charl_comm *c, const char *name, int total, int64_t n)
 
 static void test_every_algorithm_equals_the_serial_fold(void **state)
 {
-    const char *names[] = {"auto", "local", "window", "nodes", "tree", "mpi"};
+    const char *names[] = {"auto", "local", "shm", "hierarchical", "p2p", "mpi"};
     const int64_t sizes[] = {0, 1, 15, 16, 17, 5000};
     const int totals[] = {8, 11, 64};
 
@@ -108,15 +108,15 @@ static void test_several_nodes_give_the_same_bits(void **state)
     assert_int_equal(charl_comm_node(nodes), charl_comm_rank(nodes) / 2);
     assert_int_equal(charl_comm_local_rank(nodes), charl_comm_rank(nodes) % 2);
     check(nodes, "auto", 8, 17);
-    check(nodes, "tree", 11, 100003);
+    check(nodes, "p2p", 11, 100003);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (size_t t = 0; t < sizeof totals / sizeof *totals; t++) {
             check(uneven, "auto", totals[t], sizes[i]);
         }
     }
-    check(nodes, "nodes", 11, 100003);
+    check(nodes, "hierarchical", 11, 100003);
     if (charl_comm_size(nodes) == 3) { /* more pieces than are on their way at a time */
-        check(nodes, "nodes", 3, 2 * 1048576 + 77);
+        check(nodes, "hierarchical", 3, 2 * 1048576 + 77);
     }
     if (charl_comm_node_count(nodes) > 1) {
         charl_allreduce *ar = NULL;
@@ -124,7 +124,7 @@ static void test_several_nodes_give_the_same_bits(void **state)
 
         charl_assert_ok(
             charl_slices_block(8, charl_comm_rank(nodes), charl_comm_size(nodes), &mine));
-        charl_assert_status(create(nodes, "window", 4, &mine, &ar), CHARL_ERR_CONFIG);
+        charl_assert_status(create(nodes, "shm", 4, &mine, &ar), CHARL_ERR_CONFIG);
         charl_assert_message("several nodes");
         assert_null(ar);
     }
@@ -138,15 +138,15 @@ static void test_a_wrong_algorithm_is_refused(void **state)
     (void)state;
     charl_assert_ok(charl_slices_block(8, charl_comm_rank(comm), charl_comm_size(comm), &mine));
     charl_assert_status(create(comm, "ring", 4, &mine, &ar), CHARL_ERR_CONFIG);
-    charl_assert_message("window, nodes, tree or mpi");
+    charl_assert_message("shm, hierarchical, p2p or mpi");
     charl_assert_status(
         charl_allreduce_create(comm, 4, &mine,
                                &(charl_allreduce_options){.reduce_dtype = CHARL_I32}, &ar),
         CHARL_ERR_CONFIG);
     charl_assert_message("dist.reduce_dtype");
-    charl__env_set(CHARL_ENV_ALLREDUCE, "tree");
+    charl__env_set(CHARL_ENV_ALLREDUCE, "p2p");
     charl_assert_ok(create(comm, "auto", 4, &mine, &ar));
-    assert_string_equal(charl_allreduce_name(ar), "tree");
+    assert_string_equal(charl_allreduce_name(ar), "p2p");
     charl__env_set(CHARL_ENV_ALLREDUCE, NULL);
     charl_allreduce_destroy(ar);
     charl_assert_status(create(comm, "auto", -1, &mine, &ar), CHARL_ERR_INVALID);

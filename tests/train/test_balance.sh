@@ -34,7 +34,7 @@ grep -q '"event":"balance","step":7,"slices":\[[0-9]*,[0-9]*\],"compute_ms":' ml
 # Streamed, in passes, by messages; there and back with mixup and sums over the batch in the middle of a step, with an
 # optimizer that is sharded over devices of which one copies. Here the times are given, so the slices are known.
 export CHARL_FAULT=train.measured@0:1:900,train.measured@1:1:100,train.measured@2:1:200
-expect 0 "mlp on 3 ranks" ranks 3 mlp.ini -o mlp-3 $speed data.cache=none train.passes=2 dist.allreduce=tree
+expect 0 "mlp on 3 ranks" ranks 3 mlp.ini -o mlp-3 $speed data.cache=none train.grad_accum_steps=2 dist.allreduce=p2p
 says 1 " balance step=7 slices=4,40,20 step_ms=0.900,0.100,0.200 ms="
 same "mlp on 3 ranks" mlp-1 mlp-3
 unset CHARL_FAULT

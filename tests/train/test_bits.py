@@ -133,7 +133,7 @@ CASES = [
     ("resnet", RESNET, ["train.max_steps=5"]),
     ("gpt2", GPT, GPT2),
     ("llama", GPT, LLAMA),
-    ("accumulate", GPT, GPT2 + ["train.passes=2", "train.grad_clip=1"]),
+    ("accumulate", GPT, GPT2 + ["train.grad_accum_steps=2", "train.grad_clip=1"]),
     ("recompute", GPT, LLAMA + ["train.recompute=yes"]),
     ("digits.ini", "digits", ["data.path=digits.h5"]),
     ("mnist-mlp.ini", "mnist-mlp", ["data.path=digits.h5"]),

@@ -33,8 +33,8 @@ differs 2 "$first has model.hidden = 24, $who has 32$" "another model" -- model.
 differs 2 "$first has --dry-run = no, $who has yes$" "a dry run on one rank" -- --dry-run
 differs 2 "has --fast-dev-run = no, $who has 5; also different: --overfit-batch, --overwrite, run.max_time$" "other options" \
     -- --fast-dev-run --overfit-batch --overwrite --max-time=1h
-before="env CHARL_ALLREDUCE=tree"
-differs 2 "has CHARL_ALLREDUCE = \(not set\), $who has tree$" "another all-reduce" --
+before="env CHARL_ALLREDUCE=p2p"
+differs 2 "has CHARL_ALLREDUCE = \(not set\), $who has p2p$" "another all-reduce" --
 before="env CHARL_FAULT=comm.version:1"
 differs 2 "rank 1 \(.*\) runs charl .*-other, rank 0 \(.*\) runs charl [0-9.]*$" "another version" --
 before=

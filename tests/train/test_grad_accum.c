@@ -74,7 +74,7 @@ static void test_too_many(void **state)
     (void)state;
     charl_assert_ok(charl_slices_block(8, 1, 3, &mine));
     charl_assert_status(charl__grad_accum_create(&mine, 4, &p), CHARL_ERR_CONFIG);
-    charl_assert_message("train.passes = 4, but a rank here has 3 of the 8 slices");
+    charl_assert_message("train.grad_accum_steps = 4, but a rank here has 3 of the 8 slices");
     assert_null(p);
 }
 

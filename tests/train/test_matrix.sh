@@ -27,13 +27,13 @@ variant() {
 }
 variant "streamed on 3 ranks" 3 cnn data.cache=none
 variant "on the device" 1 cnn data.cache=device
-variant "tree, small buckets" 2 cnn dist.allreduce=tree dist.bucket_mb=0.01
+variant "p2p, small buckets" 2 cnn dist.allreduce=p2p dist.bucket_mb=0.01
 variant "the devices alone" 2 cnn dist.allreduce=peer dist.bucket_mb=0.01
 if [ -z "$short" ]; then
     variant "streamed" 1 mlp data.cache=none
-    variant "tree" 3 cnn dist.allreduce=tree
-    variant "window" 3 mlp dist.allreduce=window
-    variant "window, small buckets" 4 cnn dist.allreduce=window dist.bucket_mb=0.01
+    variant "p2p" 3 cnn dist.allreduce=p2p
+    variant "shm" 3 mlp dist.allreduce=shm
+    variant "shm, small buckets" 4 cnn dist.allreduce=shm dist.bucket_mb=0.01
     variant "no overlap" 2 cnn dist.overlap=no
 fi
 
@@ -43,12 +43,12 @@ if [ -n "$long" ]; then
         for shard in no yes; do
             set -- dist.bucket_mb=$mb dist.shard_optimizer=$shard
             for n in 2 3 4 5 6 7 8; do
-                for how in window tree peer; do
+                for how in shm p2p peer; do
                     [ $how$shard = peeryes ] || variant "$how, $n ranks, $*" $n cnn dist.allreduce=$how "$@"
                 done
             done
             for nodes in 2x1 2x2 2x3 3x2 4x2 2x4; do
-                variant "nodes $nodes, $*" 1 cnn --simulate-ranks $nodes dist.allreduce=nodes "$@"
+                variant "nodes $nodes, $*" 1 cnn --simulate-ranks $nodes dist.allreduce=hierarchical "$@"
             done
         done
     done

@@ -45,7 +45,7 @@ done
 set -- mlp.ini -q eval.interval=0 train.max_steps=3 log.interval=1 train.grad_clip=0.5
 expect 0 "mlp" ranks 1 "$@" run.output_dir=whole
 for case in 1:3 3:2; do # ranks:passes; of three ranks the first has two of the eight slices
-    expect 0 "mlp, $case" ranks ${case%:*} "$@" train.passes=${case#*:}
+    expect 0 "mlp, $case" ranks ${case%:*} "$@" train.grad_accum_steps=${case#*:}
     same "mlp, $case" whole run
     rm -rf run
 done
@@ -53,16 +53,16 @@ rm -rf whole
 set -- gpt.ini -q train.grad_clip=0.5
 expect 0 "gpt" ranks 2 "$@" run.output_dir=whole
 for case in 1:4 2:2; do
-    expect 0 "gpt, $case" ranks ${case%:*} "$@" train.passes=${case#*:} train.recompute=yes
+    expect 0 "gpt, $case" ranks ${case%:*} "$@" train.grad_accum_steps=${case#*:} train.recompute=yes
     same "gpt in passes, $case" whole run
     rm -rf run
 done
 rm -rf whole
 
-expect 2 "passes and batch norm" ranks 2 cnn.ini train.passes=2
-says 1 "error: .*train.passes = 2: bn1.* is a sum over the whole batch"
-expect 2 "too many passes" ranks 2 mlp.ini train.passes=5
-says 1 "error: .*train.passes = 5, but a rank here has 4 of the 8 slices"
+expect 2 "passes and batch norm" ranks 2 cnn.ini train.grad_accum_steps=2
+says 1 "error: .*train.grad_accum_steps = 2: bn1.* is a sum over the whole batch"
+expect 2 "too many passes" ranks 2 mlp.ini train.grad_accum_steps=5
+says 1 "error: .*train.grad_accum_steps = 5, but a rank here has 4 of the 8 slices"
 
 # Every use of a weight has a gradient of its own on its way.
 {
@@ -72,7 +72,7 @@ says 1 "error: .*train.passes = 5, but a rank here has 4 of the 8 slices"
     seq 1 260 | sed 's/.*/[layer t&]\ntype = linear\nout = 10\nbias = no\ntie = t0/'
 } >tied.ini
 for passes in 1 2; do
-    expect 2 "a weight of 261 uses, $passes passes" ranks 2 tied.ini -q train.passes=$passes
+    expect 2 "a weight of 261 uses, $passes passes" ranks 2 tied.ini -q train.grad_accum_steps=$passes
     says 1 "error: .*gradients in more than 256 ranges: a weight is used too many times"
 done
 

@@ -39,7 +39,7 @@ for n in 1 2; do
     rm -rf run
 done
 # shellcheck disable=SC2086
-expect 6 "stop in four passes" ranks 1 mlp.ini -q $data data.path=bad.h5 train.passes=4 log.interval=1000 train.epochs=1000
+expect 6 "stop in four passes" ranks 1 mlp.ini -q $data data.path=bad.h5 train.grad_accum_steps=4 log.interval=1000 train.epochs=1000
 says 1 "error: step 4: $both; .* $rows$"
 # Where there are no evaluations or checkpoints either, the end of training looks.
 rm -rf run

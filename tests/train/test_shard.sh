@@ -41,10 +41,10 @@ if [ -n "$long" ]; then
     for type in sgd adam lion rmsprop adagrad; do
         divided "$type" 3 mlp optimizer.type=$type
         again "$type, sums in f32" 8 mlp optimizer.type=$type
-        divided "$type, sums in bf16" 2 mlp optimizer.type=$type dist.reduce_dtype=bf16 train.passes=2
+        divided "$type, sums in bf16" 2 mlp optimizer.type=$type dist.reduce_dtype=bf16 train.grad_accum_steps=2
     done
     export CHARL_FAULT='device.copies@1:*'
-    again "one rank copies" 2 mlp optimizer.type=adagrad dist.reduce_dtype=bf16 train.passes=2
+    again "one rank copies" 2 mlp optimizer.type=adagrad dist.reduce_dtype=bf16 train.grad_accum_steps=2
     export CHARL_SLOW=1:3
     again "divided again by speed" 2 mlp optimizer.type=adagrad dist.reduce_dtype=bf16 dist.balance=speed
     unset CHARL_FAULT CHARL_SLOW

@@ -35,11 +35,11 @@ done
 
 expect 0 "cnn on 2 simulated nodes" simulated 2x3 cnn.ini -o cnn-nodes
 says 1 "6 simulated ranks on 2 nodes in one process"
-says 1 "all-reduce by nodes"
+says 1 "all-reduce by hierarchical"
 same "cnn on 2 simulated nodes" cnn-real cnn-nodes
 
 # Across stops; by messages, and with data that are read while training.
-faulty train.stop@1:4 75 "3 simulated ranks stop" simulated 3 mlp.ini -q -o s dist.allreduce=tree data.cache=none
+faulty train.stop@1:4 75 "3 simulated ranks stop" simulated 3 mlp.ini -q -o s dist.allreduce=p2p data.cache=none
 faulty train.stop@1:4 75 "2 real ones go on" ranks 2 mlp.ini -q -o s
 expect 0 "8 simulated ones go on" simulated 8 mlp.ini -q -o s
 same "from simulated to real ranks and back" mlp-real s

@@ -103,7 +103,7 @@ static charl_status open_files(charl__output *o, const charl_train_info *i)
     char path[4096], *text = NULL;
     charl__text env = {0};
 
-    CHARL_TRY_CLEANUP(charl__metrics_open(dir, o->config->log.metrics, i->start_step, &o->metrics));
+    CHARL_TRY_CLEANUP(charl__metrics_open(dir, o->config->log.formats, i->start_step, &o->metrics));
     CHARL_REQUIRE_CLEANUP((size_t)snprintf(path, sizeof path, "%s/train.log", dir) < sizeof path,
                           CHARL_ERR_DISK, "the path %s is too long", dir);
     CHARL_TRY_CLEANUP(charl__log_open(path, i->start_step == 0, &o->log));
