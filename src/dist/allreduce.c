@@ -157,7 +157,7 @@ static charl_status algorithm_create(charl_allreduce *ar, demand *d)
         ar->begun = ar->completed = 0;
         d->peers.is_usable = false;
         CHARL_TRY(choose(d, &ar->algorithm));
-        CHARL_TRY(ar->algorithm->create(ar));
+        return ar->algorithm->create(ar);
     }
     return st;
 }

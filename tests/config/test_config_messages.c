@@ -123,8 +123,8 @@ static const struct {
     {HEAD "[checkpoint]\nmonitor = val/mae\nmode = max\n[train]\nloss = mse\n",
      "conf/t.ini:7: [checkpoint] mode: val/mae falls as it gets better: write mode = min"},
     {HEAD "[eval]\nmetrics = mae\n", "conf/t.ini:6: [eval] metrics: mae needs loss = mse or huber"},
-    {HEAD "[dist]\nallreduce = ring\n",
-     "conf/t.ini:6: [dist] allreduce: \"ring\" is not one of auto, peer, shm, hierarchical, p2p, mpi"},
+    {HEAD "[dist]\nallreduce = ring\n", "conf/t.ini:6: [dist] allreduce: \"ring\" is not one of "
+                                        "auto, peer, shm, hierarchical, p2p, mpi"},
     {HEAD "[dist]\nshard_optimizer = yes\n[optimizer]\ntype = muon\n",
      "conf/t.ini:6: [dist] shard_optimizer: muon updates whole tensors, which ranks cannot divide"},
     {HEAD "[dist]\nreduce_dtype = f16\n",
