@@ -192,21 +192,32 @@ charl_status charl_import_cifar10(const char *const *train, int n_train, const c
                                   const charl_import_options *opt) CHARL_MUST_CHECK;
 
 /** What a CSV file means. */
+typedef enum charl_csv_header {
+    CHARL_CSV_HEADER_AUTO,
+    CHARL_CSV_HEADER_YES,
+    CHARL_CSV_HEADER_NO
+} charl_csv_header;
+
 typedef struct charl_csv_options {
     const char *label; /* column of the target, by header name or index from 0 (negative: from the
                           end); NULL: the last; or several columns with commas between them */
     bool regression;   /* targets are numbers; else one is a class, and several are each 0 or 1 */
     char separator;    /* 0: comma */
+    charl_csv_header header; /* whether the first line holds the names of the columns */
 } charl_csv_options;
 
-/** Convert a CSV file (RFC 4180) to a table of f32 [n,k] with class labels or regression targets. A
- * first line with a field that is not a number, outside the label columns, is a header; every
- * column then has a name of its own. Class labels that are not all integers from 0 are names, at
- * most 100,000; they are stored, and numbered in the order of their bytes (strcmp), whatever row
- * comes first. The file is read twice.
+/** Convert a CSV file (RFC 4180) to a table of f32 [n,k] with class labels or regression targets.
+ *
+ *  With CHARL_CSV_HEADER_AUTO the first line is a header if it contains the name given as `label`,
+ *  or if its fields outside the label columns are not numbers. A first line in which some of these
+ *  are numbers and others are not is an error: it may be a row with a typing error. The columns of
+ *  a header have different names.
+ *
+ *  Class labels that are not all integers from 0 are names, at most 100,000; they are stored, and
+ *  numbered in the order of their bytes (strcmp), whatever row comes first. The file is read twice.
  *
  *  Blocks. Local. Errors: as charl_import_idx; ERR_DATA names the line for missing, surplus or
- * non-numeric fields. */
+ *  non-numeric fields. */
 charl_status charl_import_csv(const char *path, const charl_csv_options *csv, const char *out,
                               const charl_import_options *opt) CHARL_MUST_CHECK;
 

@@ -9,6 +9,8 @@
 
 enum { ANY = 1 << 20, MAX_SIDE = 4096 };
 
+enum { KEY_HEADER = 0x100 };
+
 typedef struct import {
     charl_import_options common;
     charl_csv_options csv;
@@ -28,12 +30,13 @@ enum {
     GIVEN_SIZE = 32,
     GIVEN_CHANNELS = 64,
     GIVEN_FIT = 128,
-    GIVEN_TOKENIZER = 256
+    GIVEN_TOKENIZER = 256,
+    GIVEN_HEADER = 512
 };
 
-static const char *const given_names[] = {"--test",      "--label", "--regression",
-                                          "--separator", "--vocab", "--size",
-                                          "--channels",  "--fit",   "--tokenizer"};
+static const char *const given_names[] = {"--test",      "--label", "--regression", "--separator",
+                                          "--vocab",     "--size",  "--channels",   "--fit",
+                                          "--tokenizer", "--header"};
 
 static charl_status import_idx(const import *o, int n, char **file)
 {
@@ -89,7 +92,8 @@ typedef struct format {
 static const format formats[] = {
     {"idx", 2, 4, "IMAGES LABELS [IMAGES LABELS]", 0, import_idx},
     {"cifar10", 1, ANY, "BATCH...", GIVEN_TEST, import_cifar10},
-    {"csv", 1, 1, "FILE", GIVEN_LABEL | GIVEN_REGRESSION | GIVEN_SEPARATOR, import_csv},
+    {"csv", 1, 1, "FILE", GIVEN_LABEL | GIVEN_REGRESSION | GIVEN_SEPARATOR | GIVEN_HEADER,
+     import_csv},
     {"npy", 2, 2, "X Y", 0, import_npy},
     {"tokens", 1, 1, "FILE", GIVEN_VOCAB, import_tokens},
     {"text", 1, ANY, "FILE...", GIVEN_VOCAB | GIVEN_TOKENIZER, import_text},
@@ -137,6 +141,14 @@ static error_t parse_tokenizer(import *o, const char *arg)
     return charl__cli_bad_option("--tokenizer", arg, "must be bytes, chars or bpe");
 }
 
+static error_t parse_header(import *o, const char *arg)
+{
+    o->csv.header = strcmp(arg, "yes") == 0 ? CHARL_CSV_HEADER_YES : CHARL_CSV_HEADER_NO;
+    return o->csv.header == CHARL_CSV_HEADER_YES || strcmp(arg, "no") == 0
+               ? 0
+               : charl__cli_bad_option("--header", arg, "must be yes or no");
+}
+
 static error_t parse_import(int key, char *arg, struct argp_state *state)
 {
     import *o = state->input;
@@ -165,6 +177,9 @@ static error_t parse_import(int key, char *arg, struct argp_state *state)
     case 's':
         o->given |= GIVEN_SEPARATOR;
         return charl__cli_parse_separator(arg, &o->csv.separator);
+    case KEY_HEADER:
+        o->given |= GIVEN_HEADER;
+        return parse_header(o, arg);
     case 'k':
         o->given |= GIVEN_TOKENIZER;
         return parse_tokenizer(o, arg);
@@ -198,6 +213,8 @@ static const struct argp_option import_options[] = {
      3},
     {"regression", 'r', NULL, 0, "csv: the target is a number instead of a class", 3},
     {"separator", 's', "CHAR", 0, "csv: field separator (default: comma); tab for tabs", 3},
+    {"header", KEY_HEADER, "yes|no", 0,
+     "csv: whether the first line names the columns (default: yes if it contains no numbers)", 3},
     {"tokenizer", 'k', "KIND", 0,
      "text: bytes (default), chars, or bpe (byte pair encoding, trained on the training set)", 4},
     {"vocab", 'n', "N", 0,

@@ -203,6 +203,32 @@ cleanup:
     return st;
 }
 
+static bool is_checkpoint(const char *path)
+{
+    charl_checkpoint_reader *r = NULL;
+    const bool is = charl_checkpoint_open(path, &r) == CHARL_OK;
+
+    charl_checkpoint_close(r);
+    charl_error_clear();
+    return is;
+}
+
+/* `charl predict DATA MODEL`: an operand that is a checkpoint, after a file that is not. */
+static charl_status check_order(const prediction *p, const char *model)
+{
+    if (access(model, F_OK) != 0 || is_checkpoint(model)) {
+        return CHARL_OK;
+    }
+    for (int i = 0; i < p->o.n_paths; i++) {
+        CHARL_REQUIRE(
+            !is_checkpoint(p->paths[i]), CHARL_ERR_CONFIG,
+            "%s is not a checkpoint, but %s is; HINT the model comes first: charl predict "
+            "%s %s",
+            model, p->paths[i], p->paths[i], model);
+    }
+    return CHARL_OK;
+}
+
 /* SECTION.KEY=VALUE, and not the path of a file. */
 static bool is_override(const char *text)
 {
@@ -243,21 +269,6 @@ static charl_status take_operands(prediction *p, const charl__cli_operands *oper
     p->rows.h5_path = h5 ? p->out : NULL;
     p->o.counts = h5;
     return CHARL_OK;
-}
-
-/* Number of processes that the launcher started; 1 without a launcher. */
-static int launched(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *v = getenv(names[i]);
-
-        if (v && v[0]) {
-            return atoi(v);
-        }
-    }
-    return 1;
 }
 
 static int refuse_ranks(int n)
@@ -316,11 +327,14 @@ int charl__predict_main(const char *path, int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    if (launched() > 1) {
-        return refuse_ranks(launched());
+    if (charl__cli_launched_ranks() > 1) {
+        return refuse_ranks(charl__cli_launched_ranks());
     }
     p.o.ctx = &p;
     st = take_operands(&p, &operands);
+    if (st == CHARL_OK) {
+        st = check_order(&p, operands.values[0]);
+    }
     if (st == CHARL_OK) {
         st = predict(&p, operands.values[0]);
     }

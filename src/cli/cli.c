@@ -36,6 +36,21 @@ int charl__cli_launcher_rank(void)
     return 0;
 }
 
+int charl__cli_launched_ranks(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *v = getenv(names[i]);
+        const int n = v ? atoi(v) : 0;
+
+        if (n > 0) {
+            return n;
+        }
+    }
+    return 1;
+}
+
 bool charl__cli_speaks(void)
 {
     const struct timespec patience = {.tv_sec = 5}; /* a rank may start late on a busy machine */

@@ -39,6 +39,8 @@ void charl__cli_deadline_end(void);
  * CHARL__EXIT_USAGE after saying which limit is too low. */
 int charl__cli_limits(void);
 
+/** Ranks that the launcher started, known before MPI starts; 1 without a launcher. */
+int charl__cli_launched_ranks(void);
 /** Rank that the launcher gave this process, known before MPI starts; 0 without a launcher. */
 int charl__cli_launcher_rank(void);
 

@@ -25,22 +25,6 @@ typedef struct limit {
     rlim_t wanted; /* a lower soft limit is raised to this as far as the hard limit allows */
 } limit;
 
-/* Ranks that a launcher has started, known before MPI starts; 1 without a launcher. */
-static int launched_ranks(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = getenv(names[i]);
-        const int n = value ? atoi(value) : 0;
-
-        if (n > 0) {
-            return n;
-        }
-    }
-    return 1;
-}
-
 /* A soft limit is a default that the process may raise; `ulimit -n 64` sets both. */
 static charl_status require(const limit *l)
 {
@@ -90,7 +74,8 @@ static void enlarge_thread_stacks(void)
 
 static charl_status check(void)
 {
-    const rlim_t ranks = (rlim_t)launched_ranks(), cores = (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
+    const rlim_t ranks = (rlim_t)charl__cli_launched_ranks(),
+                 cores = (rlim_t)sysconf(_SC_NPROCESSORS_ONLN);
     const limit limits[] = {
         {RLIMIT_NOFILE, "open files are", 'n', 1, 64 + 2 * ranks, 1024 + 8 * ranks},
         /* of the main thread, which compiles kernels */

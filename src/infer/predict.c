@@ -179,11 +179,15 @@ static charl_status find_schema(predictor *p)
                   "--data %s: %s knows the data it was trained on; HINT data to predict stand "
                   "behind the model, without --data",
                   p->o->trained_on, p->checkpoint);
-    CHARL_REQUIRE(
-        !own || !overrides_key(p->o, "data.normalize"), CHARL_ERR_CONFIG,
-        "data.normalize: samples are normalised with the mean and std that %s was trained "
-        "with; HINT leave it out",
-        p->checkpoint);
+    if (own && p->config->data.normalize.kind != CHARL_NORMALIZE_AUTO &&
+        charl__task_normalizes_otherwise(p->config, own)) {
+        char text[1200];
+
+        snprintf(text, sizeof text,
+                 "data.normalize is not what %s was trained with; its mean and std are used",
+                 p->checkpoint);
+        warn(p, text);
+    }
     if (own) {
         CHARL_TRY(charl_data_schema_copy(own, &p->schema));
     } else {

@@ -186,6 +186,12 @@ expect 2 'there is no column "nam"' predict $model mixed.csv --id nam -o no.out
 expect 3 'beast.h5: cannot be opened' predict $model -o no.out
 hint 'charl predict MODEL.h5 DATA'
 expect 2 'knows the data it was trained on' predict $model same.csv --data away/beast.h5 -o no.out
+expect 2 'same.csv is not a checkpoint, but .*last.h5 is' predict same.csv $model -o no.out
+hint "charl predict $model same.csv"
+expect 2 'away/beast.h5 is not a checkpoint, but ' predict away/beast.h5 $model -o no.out
+expect 0 'warning: data.normalize is not what .* was trained with; its mean and std are used' predict $model bare.csv \
+    data.normalize=none --all -o normalized.out
+check "the same numbers" cmp normalized.out bare.out
 printf 'height;width;age\n1000;0.01;1\n' >semi.csv
 expect 0 'rows=1 file=' predict $model semi.csv --separator ';' -o semi.out
 expect 3 'semi.csv has no column' predict $model semi.csv -o no.out

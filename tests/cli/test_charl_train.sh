@@ -35,6 +35,15 @@ devices=$(grep -c '^[0-9]' log)
 says "$devices" "compute units"
 expect 0 "version" ranks 3 --version
 says 1 "^charl-train [0-9]"
+for rank in 0 1; do # one rank prints, the others would train
+    set -- mlp.ini
+    [ $rank -eq 1 ] || set -- --version
+    # shellcheck disable=SC2046 # two words
+    expect 2 "version on rank $rank alone" timeout 60 mpirun -q --oversubscribe --bind-to none \
+        -n 1 "$bin/charl-train" "$@" : -n 1 "$bin/charl-train" $([ $rank -eq 1 ] && echo --version || echo mlp.ini)
+    says 1 "charl-train: error: rank 1 of 2 (.*) was started for .*, rank 0 for "
+    [ ! -e run ] || fail "wrote files"
+done
 expect 0 "environment" ranks 1 --env=json
 says 1 '"devices":'
 

@@ -280,6 +280,43 @@ static void csv_labels_and_headers(void **state)
     charl_dataset_close(ds);
 }
 
+/* Rows that an import of `text` makes; -1: refused, with a message that says what to do. */
+static int64_t rows_of(const char *text, const char *label, charl_csv_header header)
+{
+    const charl_csv_options csv = {.label = label, .header = header};
+    const char *path = text_file("h.csv", text);
+    charl_dataset_info info;
+
+    if (charl_import_csv(path, &csv, out, &replace) != CHARL_OK) {
+        charl_assert_message("h.csv:1: \"");
+        charl_assert_message("is not a number, but \"");
+        charl_assert_message("--header yes or --header no");
+        return -1;
+    }
+    charl_dataset_close(open_out(NULL, &info));
+    return info.rows[0];
+}
+
+static void csv_typing_error_is_no_header(void **state)
+{
+    (void)state;
+    assert_int_equal(rows_of("1.O,2,0\n3,4,1\n", NULL, CHARL_CSV_HEADER_AUTO), -1);
+    assert_int_equal(rows_of("1,2,0\n3,4,1\n", NULL, CHARL_CSV_HEADER_AUTO), 2);
+    assert_int_equal(rows_of("1.O,2.O,0\n3,4,1\n", NULL, CHARL_CSV_HEADER_AUTO), -1);
+    assert_int_equal(rows_of("NA,2,cat\n3,4,dog\n", NULL, CHARL_CSV_HEADER_AUTO), -1);
+    /* Names that are numbers: the years of a table. */
+    assert_int_equal(rows_of("area,1990,y\n3,4,1\n", NULL, CHARL_CSV_HEADER_AUTO), -1);
+    assert_int_equal(rows_of("area,1990,y\n3,4,1\n", NULL, CHARL_CSV_HEADER_YES), 1);
+    assert_int_equal(rows_of("area,1990,y\n3,4,1\n", "y", CHARL_CSV_HEADER_AUTO), 1);
+    assert_int_equal(rows_of("1990,1991,y\n3,4,1\n", "y", CHARL_CSV_HEADER_AUTO), 1);
+    assert_int_equal(rows_of("1990,1991,0\n3,4,1\n", NULL, CHARL_CSV_HEADER_YES), 1);
+    charl_assert_status(charl_import_csv(text_file("h.csv", "a,b\n3,1\n"),
+                                         &(charl_csv_options){.header = CHARL_CSV_HEADER_NO}, out,
+                                         &replace),
+                        CHARL_ERR_DATA);
+    charl_assert_message("h.csv:1: column 0: \"a\" is not a number");
+}
+
 static void csv_targets_may_be_several(void **state)
 {
     const char *path = text_file("m.csv", "a,b,\"c,d\",e\n1,0,1,7\n0,2,0,8\n1,4,1,9\n");
@@ -581,6 +618,7 @@ int main(void)
         cmocka_unit_test(csv_becomes_a_table),
         cmocka_unit_test(csv_classes_are_numbered_in_sorted_order),
         cmocka_unit_test(csv_labels_and_headers),
+        cmocka_unit_test(csv_typing_error_is_no_header),
         cmocka_unit_test(csv_targets_may_be_several),
         cmocka_unit_test(bad_csv_is_refused_with_its_line),
         cmocka_unit_test(too_many_classes_hint_at_regression),

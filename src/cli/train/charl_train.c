@@ -16,6 +16,8 @@
 #include "cli/cli.h"
 #include "train/phase.h"
 
+static const double meeting_s = 60; /* for ranks that only print */
+
 static charl_comm *watched; /* for the watching thread, which has nothing else to say goodbye to */
 
 static void on_death(void *ctx, const charl_comm_death *death)
@@ -185,6 +187,84 @@ static int work(job *j, charl_comm *comm, bool *leave)
     return charl__train_simulate(j->args, comm, train_simulated, j);
 }
 
+enum { PURPOSE_BYTES = 24 };
+
+/* What a rank was started for. */
+static const char *purpose_of(const charl__train_args *args)
+{
+    switch (args->action) {
+    case CHARL__TRAIN_RUN:
+        return "a training";
+    case CHARL__TRAIN_PRINT_CONFIG:
+        return "--print-config";
+    case CHARL__TRAIN_HELP_CONFIG:
+        return "--help-config";
+    case CHARL__TRAIN_LIST_DEVICES:
+        return "--list-devices";
+    case CHARL__TRAIN_ENV:
+        return "--env";
+    case CHARL__TRAIN_VERSION:
+        return "--version";
+    }
+    return "";
+}
+
+/* Ranks that train would wait in vain for one that only prints. Collective on comm; all ranks get
+ * the same status. */
+static charl_status check_purpose(charl_comm *comm, const char *purpose)
+{
+    charl_status st = CHARL_OK;
+    const int size = charl_comm_size(comm);
+    char mine[PURPOSE_BYTES] = "", *all = NULL;
+
+    snprintf(mine, sizeof mine, "%s", purpose);
+    st = charl_alloc_array(size, PURPOSE_BYTES, &all);
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, st));
+    CHARL_TRY_CLEANUP(charl_comm_allgather(comm, mine, sizeof mine, all));
+    for (int r = 1; r < size; r++) {
+        const char *other = all + (size_t)r * PURPOSE_BYTES;
+
+        CHARL_REQUIRE_CLEANUP(
+            strcmp(other, all) == 0, CHARL_ERR_CONFIG,
+            "rank %d of %d (%s) was started for %s, rank 0 for %s; HINT start all "
+            "ranks with the same command line",
+            r, size, charl_comm_host(comm, r), other, all);
+    }
+cleanup:
+    charl_free(all);
+    return st;
+}
+
+/* A rank that has printed what it was asked for meets the others, which may have been started for
+ * a training. `code` is the exit code so far. */
+static int meet(const char *purpose, int code, int *argc, char ***argv)
+{
+    const charl_comm_options wait = {.timeout_s = meeting_s};
+    charl_comm *comm = NULL;
+    charl_status st;
+
+    if (code != 0 || charl__cli_launched_ranks() < 2) {
+        return code;
+    }
+    fflush(stdout);
+    charl__train_unblock_signals();
+    charl__cli_deadline_begin(meeting_s, "a rank has not started");
+    if (charl_comm_init(argc, argv) != CHARL_OK) { /* not a job of ranks that know each other */
+        charl__cli_deadline_end();
+        return code;
+    }
+    st = charl_comm_create(&wait, &comm);
+    if (st != CHARL_OK) {
+        charl_comm_exit(NULL, charl__cli_fail_alike(st), NULL);
+    }
+    st = check_purpose(comm, purpose);
+    code = st == CHARL_OK ? code : fail(st, charl_comm_rank(comm));
+    charl_comm_destroy(comm);
+    charl_comm_fini();
+    charl__cli_deadline_end();
+    return code;
+}
+
 /* What each rank starts for itself; one that cannot takes the others with it. */
 static charl_status start(const job *j, charl_comm *comm)
 {
@@ -245,7 +325,10 @@ static int run(const charl__train_args *args, int *argc, char ***argv)
     }
     charl__cli_deadline_end();
     watched = comm;
-    st = start(&j, comm);
+    st = check_purpose(comm, purpose_of(args));
+    if (st == CHARL_OK) {
+        st = start(&j, comm);
+    }
     if (st != CHARL_OK && charl_comm_is_broken(comm)) {
         leave_torn(comm, st);
     }
@@ -281,6 +364,7 @@ int main(int argc, char **argv)
         code = run(&args, &argc, &argv);
     } else {
         code = charl__cli_end(inform(&args));
+        code = meet(purpose_of(&args), code, &argc, &argv);
     }
     charl__train_args_fini(&args);
     return code;

@@ -20,6 +20,7 @@ typedef struct csv_import {
     bool regression;
     int *label; /* [n_labels] columns of the targets */
     int n_labels;
+    bool named;     /* a label was found by its name, not by its index */
     bool *is_label; /* [n_columns] */
     int64_t rows;
     bool ids;      /* every class is an integer from 0: the label itself */
@@ -83,6 +84,7 @@ static charl_status find_label(csv_import *c, const char *wanted, int *column)
     for (int i = 0; wanted && i < n; i++) {
         if (strcmp(charl__table_field(&c->table, i), wanted) == 0) {
             *column = i;
+            c->named = c->named || !charl__is_number(wanted);
             return CHARL_OK;
         }
     }
@@ -140,21 +142,44 @@ cleanup:
     return st;
 }
 
-/* A first line with a field that is no number, outside the labels, holds the names of the columns.
- */
+/* Names are not numbers. A line with some of each may be a header or a row with a typing error:
+ * a guess would lose a row, or take names for data. */
+static charl_status has_header(const csv_import *c, charl_csv_header asked, bool *header)
+{
+    int number = -1, text = -1; /* the first column with such a field */
+
+    for (int i = c->table.n_columns - 1; i >= 0; i--) {
+        const char *field = charl__table_field(&c->table, i);
+
+        if (field[0] && charl__is_number(field)) {
+            number = i;
+        } else if (field[0] && !c->is_label[i]) {
+            text = i;
+        }
+    }
+    *header = asked == CHARL_CSV_HEADER_YES || c->named || text >= 0;
+    if (asked == CHARL_CSV_HEADER_NO) {
+        *header = false;
+    } else if (asked == CHARL_CSV_HEADER_AUTO && !c->named && text >= 0) {
+        CHARL_REQUIRE(number < 0, CHARL_ERR_DATA,
+                      "%s: \"%.40s\" in column %d is not a number, but \"%.40s\" in column %d is: "
+                      "this line may be a header or a row; HINT correct the value, or say which it "
+                      "is: --header yes or --header no",
+                      charl__table_place(&c->table), charl__table_field(&c->table, text), text,
+                      charl__table_field(&c->table, number), number);
+    }
+    return CHARL_OK;
+}
+
 static charl_status read_first(csv_import *c, const charl_csv_options *csv)
 {
-    bool header = false;
+    bool header;
 
     CHARL_REQUIRE(c->table.n_columns >= 2, CHARL_ERR_DATA,
                   "%s: %d column; a table needs a target and at least one more", c->path,
                   c->table.n_columns);
     CHARL_TRY(find_labels(c, csv->label));
-    for (int i = 0; i < c->table.n_columns; i++) {
-        const char *field = charl__table_field(&c->table, i);
-
-        header = header || (!c->is_label[i] && field[0] && !charl__is_number(field));
-    }
+    CHARL_TRY(has_header(c, csv->header, &header));
     if (header) {
         CHARL_TRY(charl__table_take_header(&c->table));
     }
