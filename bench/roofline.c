@@ -58,7 +58,7 @@ charl_status charl__roofline_copy(charl_device *dev, int64_t bytes, charl__roofl
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)(groups * group), "benchmark", &c->from));
     CHARL_TRY_CLEANUP(charl__buffer_create(dev, (size_t)(groups * group), "benchmark", &c->to));
     c->amount = 2.0 * (double)(groups * group);
-    c->launch.entry = "ceiling_copy";
+    c->launch.entry = "roofline_copy";
     c->launch.global[0] = (size_t)groups * c->launch.local[0];
     c->launch.args[0] = charl__raw(CHARL_ARG_IN, c->from);
     c->launch.args[1] = charl__raw(CHARL_ARG_OUT, c->to);
@@ -79,7 +79,7 @@ static charl_status prepare_fma(charl__roofline *c)
     items = groups * (int64_t)c->launch.local[0];
     CHARL_TRY(charl__buffer_create(c->dev, (size_t)(items * lanes * 4), "benchmark", &c->to));
     c->amount = 2.0 * chains * lanes * FMA_ROUNDS * (double)items;
-    c->launch.entry = "ceiling_fma";
+    c->launch.entry = "roofline_fma";
     c->launch.global[0] = (size_t)items;
     c->launch.args[0] = charl__raw(CHARL_ARG_OUT, c->to);
     c->launch.args[1] = charl__f32(0.5F);
@@ -96,11 +96,11 @@ static charl_status prepare_wgmma(charl__roofline *c, charl_dtype dtype)
     c->amount = 2.0 * 2 * 64 * 256 * 64 * WGMMA_ROUNDS * (double)groups;
     c->launch =
         (charl_launch){.file = "nvidia/device/roofline_wgmma",
-                       .entry = "ceiling_wgmma",
+                       .entry = "roofline_wgmma",
                        .defines = c->defines,
                        .global = {(size_t)groups * WGMMA_GROUP},
                        .local = {WGMMA_GROUP},
-                       .local_bytes = WGMMA_BYTES,
+                       .sm90a.shared_bytes = WGMMA_BYTES,
                        .args = {charl__raw(CHARL_ARG_OUT, c->to), charl__i32(WGMMA_ROUNDS)}};
     return CHARL_OK;
 }
@@ -115,7 +115,7 @@ static charl_status prepare_mma(charl__roofline *c, charl_dtype dtype)
              dtype == CHARL_F16);
     c->amount = 2.0 * 8 * 8 * 16 * 8 * (32.0 / size) * MMA_ROUNDS * (double)groups;
     c->launch = (charl_launch){.file = "nvidia/device/roofline_mma",
-                               .entry = "ceiling_mma",
+                               .entry = "roofline_mma",
                                .defines = c->defines,
                                .global = {(size_t)groups * MMA_GROUP},
                                .local = {MMA_GROUP},

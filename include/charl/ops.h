@@ -91,7 +91,7 @@ charl_var *charl_l1(charl_graph *g, charl_var *x,
                     charl_var *target); /**< out[b] = mean over the rest of |x - target| */
 /** out[...] = 1 if the label is among the k largest logits of its row (ties count against it), else
  * 0. Operands as for charl_cross_entropy. Not differentiable. */
-charl_var *charl_correct(charl_graph *g, charl_var *logits, charl_var *label, int k);
+charl_var *charl_top_k_correct(charl_graph *g, charl_var *logits, charl_var *label, int k);
 /** out[b] = part of a row where logit > 0 (a probability above 1/2) says what target > 1/2 says:
  * the accuracy of several yes-or-no labels. Not differentiable. */
 charl_var *charl_binary_accuracy(charl_graph *g, charl_var *logits, charl_var *target);

@@ -37,9 +37,9 @@ kernel void charl_take_in(global const ACT *qkv, ulong qkv_at, global ACT *cache
 #else
     const int first = position[position_at];
 #endif
-    CHARL_EACH_PIECE(u)
+    CHARL_EACH_CHUNK(u)
     {
-        const ulong r = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
         const ulong to = r / (ulong)t_all * (ulong)n_all + (ulong)(first + (int)(r % (ulong)t_all));
 
         if (fits(first, t_all, n_all)) {

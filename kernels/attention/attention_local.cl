@@ -24,7 +24,7 @@ kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void attention_local(g
     float m = -INFINITY, sum = 0.0f; /* of query `mine` */
 
 #if DROP
-    global const charl_step *step = charl_step_at(record, record_at);
+    global const charl_step_params *step = charl_step_at(record, record_at);
     const ulong key = ((ulong)step->seed_hi << 32 | step->seed_lo) ^ name_hash;
     const ulong number = (ulong)step->step_hi << 32 | step->step_lo;
 #else

@@ -71,7 +71,7 @@ static inline void differentiate_tile(const inputs *x, int b, int h, int q0, int
 #if DROP
 #define RANDOM(x)                                                                                                      \
     {                                                                                                                  \
-        global const charl_step *now = charl_step_at(record, record_at);                                               \
+        global const charl_step_params *now = charl_step_at(record, record_at);                                               \
                                                                                                                        \
         x.key = ((ulong)now->seed_hi << 32 | now->seed_lo) ^ name_hash;                                                \
         x.step = (ulong)now->step_hi << 32 | now->step_lo;                                                             \

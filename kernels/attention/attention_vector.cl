@@ -87,7 +87,7 @@ kernel void attention_vector(global const ACT *qkv, ulong qkv_at, global ACT *ou
     float row_lse[LANES];
 
 #if DROP
-    global const charl_step *step = charl_step_at(record, record_at);
+    global const charl_step_params *step = charl_step_at(record, record_at);
     const ulong key = ((ulong)step->seed_hi << 32 | step->seed_lo) ^ name_hash;
     const ulong number = (ulong)step->step_hi << 32 | step->step_lo;
 #else

@@ -96,7 +96,7 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
     const charl_real one[2] = {CHARL_SPLAT(1.0f), CHARL_SPLAT(1.0f)};
 
 #if DROP
-    global const charl_step *step = charl_step_at(record, record_at);
+    global const charl_step_params *step = charl_step_at(record, record_at);
     const ulong key = ((ulong)step->seed_hi << 32 | step->seed_lo) ^ name_hash;
     const ulong number = (ulong)step->step_hi << 32 | step->step_lo;
 #else

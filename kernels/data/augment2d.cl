@@ -56,7 +56,7 @@ static inline void turn(float angle, float *sine, float *cosine)
 kernel void charl_augment2d_draw(global const uint *record, ulong record_at, global float *out, ulong out_at, long rows,
                                  long row0, long reversed_rows, ulong name_hash, int crop, float limit, int h, int w)
 {
-    global const charl_step *step = charl_step_at(record, record_at);
+    global const charl_step_params *step = charl_step_at(record, record_at);
     const ulong key = ((ulong)step->seed_hi << 32 | step->seed_lo) ^ name_hash;
     const ulong number = (ulong)step->step_hi << 32 | step->step_lo;
     const long r = (long)get_global_id(0), at = row0 + r;

@@ -1,7 +1,7 @@
 /* ceiling: what a device can do, by kernels that do nothing else. The yardstick of benchmarks.
  *
- * ceiling_copy   dst[i] = src[i], i < all of n vectors
- * ceiling_fma    CHAINS independent chains x = x * factor + 1 of `rounds` links in each lane of each work-item, which writes their
+ * roofline_copy   dst[i] = src[i], i < all of n vectors
+ * roofline_fma    CHAINS independent chains x = x * factor + 1 of `rounds` links in each lane of each work-item, which writes their
  *                sum: 2 * CHAINS * (lanes of V) * rounds flop per work-item
  *
  * Specialised by   V       vector type of both, as wide as the device's registers (float16)
@@ -19,7 +19,7 @@
 #define CHAINS 12
 #endif
 
-kernel void ceiling_copy(global const V *src, ulong src_at, global V *dst, ulong dst_at)
+kernel void roofline_copy(global const V *src, ulong src_at, global V *dst, ulong dst_at)
 {
     const size_t lanes = get_local_size(0), first = get_group_id(0) * lanes * EACH + get_local_id(0);
 
@@ -31,7 +31,7 @@ kernel void ceiling_copy(global const V *src, ulong src_at, global V *dst, ulong
     }
 }
 
-kernel void ceiling_fma(global V *out, ulong out_at, float factor, int rounds)
+kernel void roofline_fma(global V *out, ulong out_at, float factor, int rounds)
 {
     V x[CHAINS], sum = (V)(0.0f);
 

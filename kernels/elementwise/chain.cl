@@ -5,7 +5,7 @@
  *                              exist (src/autograd/fuse/chain.c writes them)
  *                  BEFORE      statements that read what all elements of a work-item share, once (default none)
  *                  STRIDED     1: a work-item's vectors are `span` elements apart, else side by side (default 0)
- *                  DRAWS       how many operators draw random numbers (default 1)
+ *                  USES_RNG       how many operators draw random numbers (default 1)
  *                  CHARL_VEC   elements at a time (default 1)
  *                  INDEX       see broadcast.clh
  * Launch           1-D; each work-item computes `span` elements, a multiple of CHARL_VEC, or, with STRIDED, every vector that is
@@ -26,8 +26,8 @@
     DRAW(0, 0, 0);                                                                                                     \
     charl_store(draw, y0 + y0_at + i, left);
 #endif
-#ifndef DRAWS
-#define DRAWS 1
+#ifndef USES_RNG
+#define USES_RNG 1
 #endif
 
 #ifndef BEFORE
@@ -54,11 +54,11 @@ kernel void charl_chain(OPERANDS ulong n, ulong span)
 {
     const ulong first = get_global_id(0) * (STRIDED ? CHARL_VEC : span), next = STRIDED ? span : CHARL_VEC;
     const ulong end = STRIDED ? n : min(first + span, n);
-#if DRAWS > 0
-    global const charl_step *step = charl_step_at(record, record_at);
+#if USES_RNG > 0
+    global const charl_step_params *step = charl_step_at(record, record_at);
     const ulong seed = (ulong)step->seed_hi << 32 | step->seed_lo;
     const ulong number = (ulong)step->step_hi << 32 | step->step_lo;
-    float drawn[DRAWS][DRAWN];
+    float drawn[USES_RNG][DRAWN];
 #endif
 
     if (first >= end) {
@@ -67,7 +67,7 @@ kernel void charl_chain(OPERANDS ulong n, ulong span)
     BEFORE
     for (ulong i = first; i < end; i += next) {
         const long left = (long)(n - i);
-#if DRAWS > 0
+#if USES_RNG > 0
         const uint done = (uint)(i - first);
 
         (void)done;

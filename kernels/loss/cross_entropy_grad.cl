@@ -38,7 +38,7 @@ kernel void charl_gradient(global const float *g, ulong g_at, global const ACT *
             put_gradient(false, charl_load(xi + c, r.size - c), to, c, r);
         }
 #else
-        if (skew_of(xi) == skew_of(to)) {
+        if (misalignment_of(xi) == misalignment_of(to)) {
             differentiate(true, xi, to, first, step, r);
         } else {
             differentiate(false, xi, to, first, step, r);

@@ -57,7 +57,7 @@ kernel void charl_both(global const float *g, ulong g_at, global const ACT *x, u
         lse[lse_at + r] = y.y;
     }
     for (int c = item * CHARL_VEC; c < size + CHARL_VEC; c += VECTORS * step) {
-        if (skew_of(xr) == skew_of(to)) {
+        if (misalignment_of(xr) == misalignment_of(to)) {
             differentiate(true, xr, to, c, step, q);
         } else {
             differentiate(false, xr, to, c, step, q);

@@ -1,4 +1,4 @@
-/* correct: whether a row's class is among the largest of its n logits.
+/* top_k_correct: whether a row's class is among the largest of its n logits.
  *
  *   out[r] = 1 if at most k elements, the label's included, are not below x[label], else 0; 0 for a label outside 0 .. n - 1 or NaN there
  *
@@ -32,7 +32,7 @@ static inline float rank_row(global const ACT *x, int label, int n, int t, local
     return y == y ? above : INFINITY;
 }
 
-kernel void charl_correct(global const ACT *x, ulong x_at, global const int *label, ulong label_at, global float *out,
+kernel void charl_top_k_correct(global const ACT *x, ulong x_at, global const int *label, ulong label_at, global float *out,
                           ulong out_at, ulong rows, ulong per_item, ulong n, int k)
 {
     x += x_at;

@@ -77,8 +77,8 @@ static inline float8 join_squares(float8 sum, float8 squares, float n, float8 ot
 #endif
 
 #if WHAT == 1
-#define FETCH(got, i)     FORMED_FETCH(got, i)
-#define G_OF(to, got, x)  FORMED_OF(to, got, x)
+#define FETCH(got, i)     PROLOGUE_FETCH(got, i)
+#define G_OF(to, got, x)  PROLOGUE_OF(to, got, x)
 #else
 #define FETCH(got, i)     (void)(got)
 #define G_OF(to, got, x)  const float8 to = 0.0f
@@ -91,7 +91,7 @@ static inline float8 join_squares(float8 sum, float8 squares, float n, float8 ot
 #endif
 
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
-charl_channel_sums(FORMED_ARGS global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean, ulong mean_at,
+charl_channel_sums(PROLOGUE_ARGS global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean, ulong mean_at,
                    global const float *invstd, ulong invstd_at, global float *out, ulong out_at, ulong rows, ulong channels,
                    ulong blocks, ulong block, int width, int lines MOMENTS_ARG)
 {
@@ -107,7 +107,7 @@ charl_channel_sums(FORMED_ARGS global const ACT *x, ulong x_at, global const ACT
     ulong r = u % blocks * block + (ulong)line;
     const float n = r < last ? (float)((last - r - 1) / (ulong)lines + 1) : 0.0f;
 
-    (void)g, (void)g_at, (void)mean, (void)mean_at, (void)invstd, (void)invstd_at; /* WHAT and FORMED decide */
+    (void)g, (void)g_at, (void)mean, (void)mean_at, (void)invstd, (void)invstd_at; /* WHAT and PROLOGUE decide */
     x += x_at;
 #if WHAT == 1
     m = works ? vload8(0, mean + mean_at + c) : 0.0f;
@@ -115,7 +115,7 @@ charl_channel_sums(FORMED_ARGS global const ACT *x, ulong x_at, global const ACT
 #else
     m = works && r < last ? get8(x + first + r * channels) : 0.0f;
 #endif
-    FORMED_CHANNELS(works ? c : 0);
+    PROLOGUE_CHANNELS(works ? c : 0);
     for (; works && r + 3 * (ulong)lines < last; r += 4 * (ulong)lines) { /* four rows are read before the first is added */
         float8 a[4];
         fetched b[4];
@@ -203,7 +203,7 @@ kernel void charl_channel_squares(global const float *moments, ulong moments_at,
             0, out + out_at + u * channels + c);
 }
 
-kernel void charl_channel_gradient(FORMED_ARGS global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
+kernel void charl_channel_gradient(PROLOGUE_ARGS global const ACT *x, ulong x_at, global const ACT *g, ulong g_at, global const float *mean,
                                    ulong mean_at, global const float *invstd, ulong invstd_at, global const float *w, ulong w_at,
                                    global const float *sums, ulong sums_at, global ACT *out, ulong out_at, ulong rows,
                                    ulong channels, ulong block, float scale)
@@ -211,7 +211,7 @@ kernel void charl_channel_gradient(FORMED_ARGS global const ACT *x, ulong x_at, 
     const ulong groups = channels / LANES, c = get_global_id(0) % groups * LANES;
     const ulong first = get_global_id(0) / groups * block, last = min(first + block, rows);
 
-    (void)w, (void)w_at, (void)g, (void)g_at; /* WEIGHT and FORMED decide */
+    (void)w, (void)w_at, (void)g, (void)g_at; /* WEIGHT and PROLOGUE decide */
     if (first >= rows) {
         return;
     }
@@ -223,7 +223,7 @@ kernel void charl_channel_gradient(FORMED_ARGS global const ACT *x, ulong x_at, 
     const float8 weight = 1.0f;
 #endif
     const float8 f = weight * v, slope = v * s1;
-    FORMED_CHANNELS(c);
+    PROLOGUE_CHANNELS(c);
     for (ulong r = first; r < last; r += 2) { /* two rows are read before the first is written */
         float8 a[2] = {0.0f, 0.0f};
         fetched b[2];
@@ -233,11 +233,11 @@ kernel void charl_channel_gradient(FORMED_ARGS global const ACT *x, ulong x_at, 
             const ulong i = min(r + (ulong)k, last - 1) * channels + c;
 
             a[k] = get8(x + x_at + i);
-            FORMED_FETCH(b[k], i);
+            PROLOGUE_FETCH(b[k], i);
         }
 #pragma unroll
         for (int k = 0; k < 2; k++) {
-            FORMED_OF(gk, b[k], a[k]);
+            PROLOGUE_OF(gk, b[k], a[k]);
             if (r + (ulong)k < last) {
                 put8(f * (gk - s0 - (a[k] - m) * slope), out + out_at + (r + (ulong)k) * channels + c);
             }

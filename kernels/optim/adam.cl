@@ -15,7 +15,7 @@ kernel void charl_adam(CHARL_UPDATE_PARAMS, global float *exp_avg, ulong exp_avg
                        ulong exp_avg_sq_at, float rest1, float beta2, float rest2, float eps)
 {
     const size_t i = charl_update_first();
-    global const charl_step *step = charl_step_at(record, record_at);
+    global const charl_step_params *step = charl_step_at(record, record_at);
     charl_update u;
     charl_real m, v;
 

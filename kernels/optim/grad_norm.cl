@@ -132,7 +132,7 @@ kernel void charl_norm(global const float *last, ulong last_at, long n_last, glo
 {
     local float part[LANES];
     const float sum = sum_range(last + last_at, 0, (ulong)n_last, false, part);
-    global const charl_step *step = charl_step_at(record, record_at);
+    global const charl_step_params *step = charl_step_at(record, record_at);
     global uint *word = (global uint *)(out + out_at);
     const bool commits = step->commit != 0;
 #if SCALED

@@ -13,7 +13,7 @@ kernel void charl_lamb_direction(CHARL_UPDATE_PARAMS, global float *exp_avg, ulo
                                  float rest2, float eps)
 {
     const size_t i = get_global_id(0);
-    global const charl_step *step = charl_step_at(record, record_at);
+    global const charl_step_params *step = charl_step_at(record, record_at);
     charl_update u;
     float m, v;
 

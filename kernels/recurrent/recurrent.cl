@@ -35,9 +35,9 @@ kernel void charl_lstm(global const ACT *pre, ulong pre_at, global const float *
                        global float *saved, ulong saved_at, global float *step, ulong step_at, ulong steps, ulong t, ulong rows,
                        ulong size, ulong span)
 {
-    CHARL_EACH_PIECE(u)
+    CHARL_EACH_CHUNK(u)
     {
-        const ulong r = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
         const long left = (long)(size - c);
         global const ACT *p = SERIES(pre, 4);
         global const float *q = STEP(inner, 4);
@@ -77,9 +77,9 @@ kernel void charl_lstm_gradient(global const ACT *gh, ulong gh_at, global const 
                                 ulong inner_at, global ACT *out, ulong out_at, ulong steps, ulong t, ulong rows, ulong size,
                                 ulong span)
 {
-    CHARL_EACH_PIECE(u)
+    CHARL_EACH_CHUNK(u)
     {
-        const ulong r = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
         const long left = (long)(size - c);
         global const float *s = SERIES(saved, 5);
         global ACT *to = SERIES(out, 4);
@@ -134,9 +134,9 @@ kernel void charl_gru(global const ACT *pre, ulong pre_at, global const float *i
                       global ACT *h, ulong h_at, global float *saved, ulong saved_at, global float *step, ulong step_at, ulong steps,
                       ulong t, ulong rows, ulong size, ulong span)
 {
-    CHARL_EACH_PIECE(u)
+    CHARL_EACH_CHUNK(u)
     {
-        const ulong r = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
         const long left = (long)(size - c);
         global const ACT *p = SERIES(pre, 3);
         global float *s = SERIES(saved, 4);
@@ -171,9 +171,9 @@ kernel void charl_gru_gradient(global const ACT *gh, ulong gh_at, global const A
                                ulong inner_at, global ACT *out, ulong out_at, global ACT *out_inner, ulong out_inner_at,
                                ulong steps, ulong t, ulong rows, ulong size, ulong span)
 {
-    CHARL_EACH_PIECE(u)
+    CHARL_EACH_CHUNK(u)
     {
-        const ulong r = CHARL_PIECE_ROW(u), c = CHARL_PIECE_COLUMN(u);
+        const ulong r = CHARL_CHUNK_ROW(u), c = CHARL_CHUNK_COLUMN(u);
         const long left = (long)(size - c);
         global const float *s = SERIES(saved, 4);
         const charl_real reset = LOAD(s), update = LOAD(s + size), fresh = LOAD(s + 2 * size);

@@ -113,12 +113,12 @@ static void visit(charl_graph *g, charl_node *n)
     if (!any) {
         return;
     }
-    charl__graph_compute_again(g, n);
+    charl__graph_recompute_part(g, n);
     for (int i = 0; i < n->n_in; i++) {
-        in[i] = n->in[i]->again ? n->in[i]->again : n->in[i];
+        in[i] = n->in[i]->recomputed ? n->in[i]->recomputed : n->in[i];
     }
     for (int k = 0; k < n->n_out; k++) {
-        out[k] = n->out[k]->again ? n->out[k]->again : n->out[k];
+        out[k] = n->out[k]->recomputed ? n->out[k]->recomputed : n->out[k];
     }
     snprintf(g->scope, sizeof g->scope, "%s", n->name);
     widen(g, n, in, out);

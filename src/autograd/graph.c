@@ -34,7 +34,7 @@ charl_status charl_graph_create(charl_device *dev, const charl_slices *slices, c
     g->dev = dev;
     g->training = true;
     g->bucket_elements = INT64_MAX;
-    g->first_part_again = INT_MAX;
+    g->first_part_recomputed = INT_MAX;
     if (slices) {
         g->slices = *slices;
     } else {

@@ -32,12 +32,12 @@ struct charl_var {
     bool keep, wants_gradient;
     bool differentiable; /* lies between something that wants a gradient and here */
     charl_var *grad;
-    charl_list more;      /* of a parameter that is used again: its gradients after grad */
-    bool rounds;          /* of a root: nodes of the tree over slices are rounded to bf16 */
-    bool channels_last;   /* how its four extents lie in memory (layout.c) */
-    bool late;            /* of a parameter: its gradient is final only after all other nodes */
-    charl_var *completed; /* charl_batch_sum of this PARTIAL */
-    charl_var *again;     /* the same value, computed again for the backward pass */
+    charl_list more;       /* of a parameter that is used again: its gradients after grad */
+    bool rounds;           /* of a root: nodes of the tree over slices are rounded to bf16 */
+    bool channels_last;    /* how its four extents lie in memory (layout.c) */
+    bool late;             /* of a parameter: its gradient is final only after all other nodes */
+    charl_var *completed;  /* charl_batch_sum of this PARTIAL */
+    charl_var *recomputed; /* the same value, computed again for the backward pass */
 
     /* The plan. Vars with the same root share memory. */
     charl_var *root_link; /* NULL: its own root */
@@ -90,11 +90,11 @@ struct charl_graph {
 
     charl_params *params; /* the one set that its parameters come from; NULL without parameters */
     bool has_gradients;
-    int n_forward;        /* nodes that were there before the gradients */
-    int first_backward;   /* node that the backward pass begins with */
-    bool recompute;       /* parts are computed again in front of their backward pass */
-    int parts, part;      /* marked so far; being built, or 0 */
-    int first_part_again; /* the parts from this one on have been looked at by the backward pass */
+    int n_forward;             /* nodes that were there before the gradients */
+    int first_backward;        /* node that the backward pass begins with */
+    bool recompute;            /* parts are computed again in front of their backward pass */
+    int parts, part;           /* marked so far; being built, or 0 */
+    int first_part_recomputed; /* the parts from this one on have been looked at by the backward pass */
 
     struct charl__kv_cache *cache; /* borrowed; NULL: none */
     bool begins;                   /* the sequence in the cache */
@@ -162,7 +162,7 @@ charl_status charl__graph_choose_layouts(charl_graph *g) CHARL_MUST_CHECK;
 
 /** Append the part of the model that node n belongs to once more, unless that has been done or the
  * part is the last; afterwards vars that have been computed again have `again`. */
-void charl__graph_compute_again(charl_graph *g, const charl_node *n);
+void charl__graph_recompute_part(charl_graph *g, const charl_node *n);
 
 /* The passes of compile, in order. */
 void charl__graph_mark_live(charl_graph *g);

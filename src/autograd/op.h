@@ -67,7 +67,8 @@ typedef struct charl_enqueue {
     const struct charl_enqueue *prologue; /* of the node that forms in[0], then NULL, as it reads
                                              (autograd/fuse/prologue.h); NULL: in[0] is there */
     const charl_slices *slices;           /* this rank's slices; never NULL */
-    charl_tensor *step; /* u32 [16]: charl_step, for kernels `global const charl_step *` */
+    charl_tensor
+        *step; /* u32 [16]: charl_step_params, for kernels `global const charl_step_params *` */
 } charl_enqueue;
 
 /** What a gradient rule sees. Operands and outputs have the types that they have in the graph;
@@ -97,7 +98,7 @@ typedef struct charl_reference {
     const charl_type *in_type;
     double *const *out;
     const charl_type *out_type;
-    const charl_step *step;
+    const charl_step_params *step;
     int64_t row0; /* global row of row 0 of BATCHED operands */
 } charl_reference;
 
@@ -126,7 +127,8 @@ typedef struct charl_expr {
     const char *extra;     /* defines that stand in front, or NULL */
     int numbers;           /* how many of p and q it names */
     float p, q;
-    bool draws; /* it names draw: a whole number from [0, 2^24), charl_rng_u32 >> 8 at the element's
+    bool
+        uses_rng; /* it names draw: a whole number from [0, 2^24), charl_rng_u32 >> 8 at the element's
                    position */
     bool batched; /* draws: rows are rows of the batch */
     uint64_t key; /* draws: hash of the layer's name */

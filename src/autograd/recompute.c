@@ -43,23 +43,23 @@ static void repeat(charl_graph *g, const charl_node *n)
     charl_var *in[CHARL_OP_MAX_IN], *out[CHARL_OP_MAX_OUT];
 
     for (int i = 0; i < n->n_in; i++) {
-        in[i] = n->in[i]->again ? n->in[i]->again : n->in[i];
+        in[i] = n->in[i]->recomputed ? n->in[i]->recomputed : n->in[i];
     }
     snprintf(g->scope, sizeof g->scope, "%s", n->name);
     charl__apply(g, n->op, n->attr, in, n->n_in, out);
     for (int k = 0; k < n->n_out; k++) {
-        n->out[k]->again = out[k];
+        n->out[k]->recomputed = out[k];
     }
 }
 
-void charl__graph_compute_again(charl_graph *g, const charl_node *n)
+void charl__graph_recompute_part(charl_graph *g, const charl_node *n)
 {
     const int part = n->part, end = n->position;
 
-    if (!g->recompute || part == 0 || part == g->parts || part >= g->first_part_again) {
+    if (!g->recompute || part == 0 || part == g->parts || part >= g->first_part_recomputed) {
         return;
     }
-    g->first_part_again = part;
+    g->first_part_recomputed = part;
     for (int i = 0; i <= end && g->status == CHARL_OK; i++) {
         if (charl__node(g, i)->part == part && is_repeatable(charl__node(g, i))) {
             repeat(g, charl__node(g, i));

@@ -43,7 +43,7 @@ charl_status charl_graph_compile(charl_graph *g)
 
 charl_status charl_graph_warm_up(charl_graph *g)
 {
-    const charl_step idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
+    const charl_step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it is warmed up");
     CHARL_TRY(charl__steps_push(g->steps, &idle));
@@ -85,12 +85,12 @@ charl_status charl_graph_run(charl_graph *g)
 {
     CHARL_REQUIRE(g->compiled, CHARL_ERR_INVALID, "a graph is compiled before it runs");
     if (g->own_steps) {
-        const charl_step record = {.step_lo = (uint32_t)g->runs,
-                                   .step_hi = (uint32_t)(g->runs >> 32),
-                                   .loss_seed = 1.0F,
-                                   .bias1 = 1.0F,
-                                   .bias2 = 1.0F,
-                                   .commit = 1};
+        const charl_step_params record = {.step_lo = (uint32_t)g->runs,
+                                          .step_hi = (uint32_t)(g->runs >> 32),
+                                          .loss_seed = 1.0F,
+                                          .bias1 = 1.0F,
+                                          .bias2 = 1.0F,
+                                          .commit = 1};
 
         CHARL_TRY(charl__steps_push(g->own_steps, &record));
     }

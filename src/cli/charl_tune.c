@@ -107,28 +107,28 @@ static charl_status tune_shapes(tuning *t, charl_device *dev)
                                     : is_cpu        ? charl__cli_products.cpu
                                                     : charl__cli_products.gpu;
 
-    CHARL_TRY(charl__choices_check());
+    CHARL_TRY(charl__tuning_db_check());
     if (t->dtype < 0) {
         t->dtype = (int)charl__cli_default_dtype(dev);
     }
     for (; shape->x[0] > 0; shape++) {
         CHARL_TRY(tune_shape(t, dev, shape));
     }
-    CHARL_TRY(charl__choices_save(dev));
-    printf("kept in %s\n", charl__choices_path(dev));
+    CHARL_TRY(charl__tuning_db_save(dev));
+    printf("kept in %s\n", charl__tuning_db_path(dev));
     return CHARL_OK;
 }
 
 static void print_choices(const charl_device *dev)
 {
     int n = 0;
-    const charl__choice *c = charl__choices_list(dev, &n);
+    const charl__tuning *c = charl__tuning_db_list(dev, &n);
 
     for (int i = 0; i < n; i++) {
         printf("%s = %s\n", c[i].what, c[i].choice);
     }
     printf("%d choice%s for %s in %s\n", n, n == 1 ? "" : "s", charl_device_get_info(dev)->name,
-           charl__choices_path(dev) ? charl__choices_path(dev) : "no file");
+           charl__tuning_db_path(dev) ? charl__tuning_db_path(dev) : "no file");
 }
 
 /* On one device, without a configuration. */
@@ -144,7 +144,7 @@ static charl_status work(tuning *t)
                            &dev);
     CHARL_TRY_CLEANUP(st);
     if (t->clear) {
-        CHARL_TRY_CLEANUP(charl__choices_clear(dev));
+        CHARL_TRY_CLEANUP(charl__tuning_db_clear(dev));
         printf("forgotten: what was kept for %s\n", charl_device_get_info(dev)->name);
     }
     if (t->list) {
@@ -165,7 +165,7 @@ static int train(void *ctx, charl_comm *comm)
     char select[16];
 
     CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl_comm_cpu_limit(comm)));
-    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl__choices_check()));
+    CHARL_TRY_CLEANUP(charl_comm_agree(comm, charl__tuning_db_check()));
     charl__env_set(CHARL_ENV_TUNE, "first");
     CHARL_TRY_CLEANUP(charl__cli_steps_run(&t->config, comm, 1, NULL, 0, &t->found));
     if (charl_comm_rank(comm) == 0) {

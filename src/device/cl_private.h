@@ -39,8 +39,7 @@ typedef struct charl__program {
     struct charl__program *next;
     uint64_t hash; /* of file and defines */
     char *file, *defines;
-    int64_t local_bytes; /* see charl_launch */
-    int groups;
+    charl_sm90a sm90a;
     cl_program program;
     charl__kernel *kernels;   /* those that direct launches share */
     charl__variant *variants; /* PoCL: those that recordings have launched or will launch */
@@ -61,7 +60,7 @@ typedef struct charl__command {
     char what[CHARL__COMMAND_TEXT], label[CHARL__COMMAND_TEXT];
 } charl__command;
 
-enum { CHARL__KEPT_PASSED, CHARL__KEPT_SCRATCH, CHARL__KEPT_COUNT };
+enum { CHARL__WORKSPACE_SPLIT_K, CHARL__WORKSPACE_COPIES, CHARL__WORKSPACE_COUNT };
 
 struct charl_device {
     int refs; /* one for the user, one for every object made on it: what outlives the device stays
@@ -80,7 +79,7 @@ struct charl_device {
     void *compiling_ctx;
     charl_compile_progress progress;
     charl_recording *recording; /* in progress; borrowed */
-    struct charl__choices *choices;
+    struct charl__tuning_db *tuning_db;
     char *cache_dir;                        /* NULL: no disk cache */
     bool pocl, pocl_keeps;                  /* PoCL compiles; and has a cache of its own */
     int unflushed;                          /* launches since the last flush of the compute queue */
@@ -88,8 +87,8 @@ struct charl_device {
     struct charl__timing *timing;           /* CHARL_PROFILE: time every launch; NULL: off */
     charl_event event[CHARL__SPARE_EVENTS]; /* so that a step takes none from the heap */
     charl_event *spare;                     /* those not in use */
-    charl_buffer *kept[CHARL__KEPT_COUNT];  /* workspace.c */
-    charl__command recent[CHARL__RECENT_COMMANDS]; /* failure.c */
+    charl_buffer *workspace[CHARL__WORKSPACE_COUNT]; /* workspace.c */
+    charl__command recent[CHARL__RECENT_COMMANDS];   /* failure.c */
     int64_t noted, settled; /* commands of the compute queue: enqueued, known to have succeeded */
 };
 
@@ -219,7 +218,7 @@ charl_status charl__cuda_export(const char *pci, size_t bytes, charl__cuda_block
 void charl__cuda_release(charl__cuda_block *b);
 
 /* program.c */
-/** The program of l's file, defines, local_bytes and groups, built at first use; borrowed from the
+/** The program of l's file, defines and sm90a, built at first use; borrowed from the
  * device.
  */
 charl_status charl__program_get(charl_device *dev, const charl_launch *l,
@@ -283,20 +282,19 @@ charl_status charl__cache_store(charl_device *dev, const char *key,
                                 cl_program program) CHARL_MUST_CHECK;
 
 /* tuning_db.c */
-typedef struct charl__choices charl__choices;
-/** Sets dev->choices from CHARL_TUNE and the file in dev->cache_dir. Errors: ERR_CONFIG,
+typedef struct charl__tuning_db charl__tuning_db;
+/** Sets dev->tuning_db from CHARL_TUNE and the file in dev->cache_dir. Errors: ERR_CONFIG,
  * ERR_NOMEM. */
-charl_status charl__choices_open(charl_device *dev) CHARL_MUST_CHECK;
-void charl__choices_close(charl__choices *c); /* NULL is a no-op */
+charl_status charl__tuning_db_open(charl_device *dev) CHARL_MUST_CHECK;
+void charl__tuning_db_close(charl__tuning_db *c); /* NULL is a no-op */
 
 /* sm90a.c */
 /** Options of the compiler, without the assembler. */
-const char *charl__retarget_options(const charl_device *dev);
-/** Build for NVIDIA's target sm_90a, with the first array in local memory enlarged to local_bytes
- * and room for `groups` work-groups (0: as many as there is). Errors: ERR_KERNEL where the compiler
- * is not NVIDIA's or does not take the source, or the assembler its output; ERR_NOMEM. */
-charl_status charl__retarget(charl_device *dev, const char *file, const char *const source[3],
-                             int64_t local_bytes, int groups, cl_program *out) CHARL_MUST_CHECK;
+const char *charl__sm90a_options(const charl_device *dev);
+/** Build for NVIDIA's target sm_90a. Errors: ERR_KERNEL when the compiler is not NVIDIA's, or the compiler or assembler rejects its
+ * input; ERR_NOMEM. */
+charl_status charl__sm90a_build(charl_device *dev, const char *file, const char *const source[3],
+                                const charl_sm90a *target, cl_program *out) CHARL_MUST_CHECK;
 
 /* probe_ptx.c */
 /** Sets facts.ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or run
@@ -304,17 +302,17 @@ charl_status charl__retarget(charl_device *dev, const char *file, const char *co
 charl_status charl__probe_ptx(charl_device *dev) CHARL_MUST_CHECK;
 
 /* workspace.c */
-/** dev->kept[k]: zeros, at least so many bytes; what was there before lives as long as recordings
+/** dev->workspace[k]: zeros, at least so many bytes; what was there before lives as long as recordings
  * name it. Errors: ERR_NOMEM, and then it is as it was. */
-charl_status charl__device_keep(charl_device *dev, int k, size_t bytes,
-                                const char *what) CHARL_MUST_CHECK;
+charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes,
+                                      const char *what) CHARL_MUST_CHECK;
 /** Release one of them, and with the last the device; false if there was none. */
-bool charl__device_drop_kept(charl_device *dev);
+bool charl__workspace_release_one(charl_device *dev);
 
 /* probe_tensor_cores.c */
 /** Sets facts.wgmma, mma and, where it may be, tf32. After charl__probe_ptx. Errors: ERR_NOMEM and
  * those of transfers; a kernel that does not build or computes something else is no error. */
-charl_status charl__probe_products(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
+charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
 
 /* launch.c, recording.c */
 /** Checks l; all of *out but its kernel. */
@@ -334,7 +332,8 @@ charl_status charl__recording_add(charl_recording *rec, const charl_launch *l,
 
 /* launch_pair.c */
 /** Whether a and b may be one launch; *first is the one that leads. */
-bool charl__launches_pair(const charl_launch *a, const charl_launch *b, const charl_launch **first);
+bool charl__launch_pair_fits(const charl_launch *a, const charl_launch *b,
+                             const charl_launch **first);
 /** Launch, or record, both as one. */
 charl_status charl__launch_pair(charl_device *dev, const charl_launch *first,
                                 const charl_launch *second) CHARL_MUST_CHECK;

@@ -110,7 +110,7 @@ charl_status charl_device_open(const charl_device_request *request, charl_device
     if (charl__env_is_on(CHARL_ENV_PROFILE)) {
         CHARL_TRY_CLEANUP(charl__timing_create(&dev->timing));
     }
-    CHARL_TRY_CLEANUP(charl__choices_open(dev));
+    CHARL_TRY_CLEANUP(charl__tuning_db_open(dev));
     CHARL_TRY_CLEANUP(open_queues(dev));
     CHARL_TRY_CLEANUP(charl__device_probe(dev, request->allow_tf32));
     if (request->allow_tf32 && !dev->facts.tf32) { /* said once where ranks share a node */
@@ -138,7 +138,7 @@ void charl__device_release(charl_device *dev)
     if (!dev || --dev->refs > 0) {
         return;
     }
-    if (charl__device_drop_kept(dev)) {
+    if (charl__workspace_release_one(dev)) {
         return; /* what it owned was the last that held it */
     }
     for (int q = 0; q < CHARL_QUEUE_COUNT; q++) {
@@ -158,7 +158,7 @@ void charl__device_release(charl_device *dev)
         clReleaseContext(dev->context);
         charl__drop();
     }
-    charl__choices_close(dev->choices);
+    charl__tuning_db_close(dev->tuning_db);
     charl_free(dev->cache_dir);
     charl_free(dev);
 }

@@ -36,11 +36,11 @@ typedef struct charl_device_facts {
     bool tiles_in_local; /* tiles go to local memory: not on CPUs, whose caches hold them. Also on
                             GPUs that have none of their own (Arm Mali), where it is slower: what
                             suits CPUs wants a megabyte for each work-item */
-    bool wgmma;          /* kernels with local_bytes run, and matrix products on the tensor cores of
+    bool wgmma; /* kernels with sm90a.shared_bytes run, and matrix products on the tensor cores of
                             NVIDIA's compute capability 9.0 are right */
-    bool mma;            /* else: matrix products of half types on those of 8.0 and higher are */
-    bool tf32;           /* f32 may be multiplied there too, rounded to tf32 */
-    bool ptx;         /* kernels may use inline PTX of compute capability 8.0: they are built with
+    bool mma;   /* else: matrix products of half types on those of 8.0 and higher are */
+    bool tf32;  /* f32 may be multiplied there too, rounded to tf32 */
+    bool ptx;   /* kernels may use inline PTX of compute capability 8.0: they are built with
                          CHARL_PTX defined */
     int vector_width; /* preferred floats per vector */
     int group; /* a work-group size that suits simple kernels: 1 on CPUs that vectorise inside a
@@ -70,18 +70,18 @@ size_t charl__buffer_bytes(const charl_buffer *b);
 charl_device *charl__buffer_device(const charl_buffer *b);
 
 /** Memory through which work-groups of a launch on the compute queue pass sums on: for each compute
- * unit CHARL_PASSED_FLOATS, after CHARL_PASSED_WORDS words that are 0 wherever no launch runs.
+ * unit CHARL_SPLIT_K_FLOATS, after CHARL_SPLIT_K_WORDS words that are 0 wherever no launch runs.
  * Borrowed from the device. NULL unless facts.wgmma, mma or tf32. */
-charl_buffer *charl__device_passed(const charl_device *dev);
+charl_buffer *charl__workspace_split_k(const charl_device *dev);
 /** Memory for copies that launches on the compute queue make and read one after another: every
  * call may give the same. Borrowed until the next call; a recording retains what it names. Errors:
  * ERR_NOMEM. */
-charl_status charl__device_scratch(charl_device *dev, size_t bytes,
-                                   charl_buffer **out) CHARL_MUST_CHECK;
+charl_status charl__workspace_copies(charl_device *dev, size_t bytes,
+                                     charl_buffer **out) CHARL_MUST_CHECK;
 enum {
-    CHARL_PASSED_GROUPS = 512, /* that pass sums on, at most: four words each */
-    CHARL_PASSED_WORDS = 4 * CHARL_PASSED_GROUPS,
-    CHARL_PASSED_FLOATS = 136 * 256
+    CHARL_SPLIT_K_GROUPS = 512, /* that pass sums on, at most: four words each */
+    CHARL_SPLIT_K_WORDS = 4 * CHARL_SPLIT_K_GROUPS,
+    CHARL_SPLIT_K_FLOATS = 136 * 256
 };
 
 /* Transfers; offsets and sizes in bytes. `wait` blocks until done and the host memory is free
@@ -205,6 +205,14 @@ static inline charl_arg charl__raw(charl_arg_kind kind, charl_buffer *b)
 
 enum { CHARL_MAX_ARGS = 64 };
 
+/** How a program is built for NVIDIA's target sm_90a; only where facts.wgmma. */
+typedef struct charl_sm90a {
+    int64_t
+        shared_bytes; /* size of the first array that the kernel declares in local memory: the device has 227 KB, and the compiler
+                             accepts 48. 0: an ordinary program */
+    int min_blocks; /* work-groups per compute unit for which registers must suffice; 0: as the compiler chooses */
+} charl_sm90a;
+
 typedef struct charl_launch {
     const char *file;    /* "elementwise/map" for kernels/elementwise/map.cl */
     const char *entry;   /* kernel function */
@@ -213,22 +221,15 @@ typedef struct charl_launch {
     size_t local[3];     /* work-group; 0 means 1 */
     charl_arg args[CHARL_MAX_ARGS];
     const char *label; /* operator or layer, for traces and messages; NULL = entry */
-    /* > 0: built for NVIDIA's target sm_90a, the first array that the kernel declares in local
-     * memory enlarged to this many bytes (the device has 227 KB; the compiler lets it declare 48).
-     * Only where facts.wgmma. */
-    int64_t local_bytes;
-    /* With local_bytes: registers are to leave room for so many work-groups on a compute unit. 0:
-     * the kernel gets as many as the compiler likes. */
-    int groups;
+    charl_sm90a sm90a;
     /* CHARL_QUEUE_COMPUTE unless told, whose launches go to the device in bundles; those of other
      * queues at once. */
     charl_queue queue;
-    /* While recording, two launches of the same kernel one after the other, of which neither
-     * touches what the other writes, become one of the kernel ENTRY_pair: its defines are those of
-     * one that may lead, then `second` of the other; its arguments those of both, then the number
-     * of work-groups of the first, as int. One extent. NULL: never the second. */
-    bool may_lead;
-    const char *second;
+    /* Horizontal fusion, while recording (launch_pair.c): two consecutive launches of the same kernel, of which neither touches what the
+     * other writes, become one launch of the kernel ENTRY_pair. Its defines are those of the first, then pair_defines of the second; its
+     * arguments are those of both, then the number of work-groups of the first, as int. One dimension. */
+    bool pair_first;          /* may be the first */
+    const char *pair_defines; /* may be the second; NULL: may not */
     /* Not while recording: begins after this event, of any queue. Cheaper than charl__queue_wait,
      * which enqueues a command of its own. NULL: none. */
     const charl_event *after;
@@ -291,33 +292,33 @@ typedef enum charl_tune_mode {
     CHARL_TUNE_NO      /* guesses only */
 } charl_tune_mode;
 
-typedef struct charl__choice {
+typedef struct charl__tuning {
     char *what, *choice;
-} charl__choice;
+} charl__tuning;
 
 /** As CHARL_TUNE says. */
 charl_tune_mode charl__tune_mode(const charl_device *dev);
 void charl__tune_set_mode(charl_device *dev, charl_tune_mode mode);
 /** Whether there are any: then it is worth asking. */
-bool charl__choices_any(const charl_device *dev);
+bool charl__tuning_db_has_any(const charl_device *dev);
 /** NULL: none is known. Borrowed until the next is set. Cost: a search, so ask while recording. */
-const char *charl__choice_find(const charl_device *dev, const char *what);
+const char *charl__tuning_find(const charl_device *dev, const char *what);
 /** `what` and `choice` are text in one line, of about 500 characters in all. Errors: ERR_INVALID,
  * ERR_NOMEM. */
-charl_status charl__choice_set(charl_device *dev, const char *what,
+charl_status charl__tuning_set(charl_device *dev, const char *what,
                                const char *choice) CHARL_MUST_CHECK;
 /** All of them; borrowed until the next is set. */
-const charl__choice *charl__choices_list(const charl_device *dev, int *count);
+const charl__tuning *charl__tuning_db_list(const charl_device *dev, int *count);
 /** Whether any can be kept for other runs: before the work of finding them. Errors: ERR_DISK,
  * ERR_NOMEM. */
-charl_status charl__choices_check(void) CHARL_MUST_CHECK;
+charl_status charl__tuning_db_check(void) CHARL_MUST_CHECK;
 /** Keep them for other runs, with those that other processes have kept meanwhile. Errors: ERR_DISK,
  * ERR_NOMEM. */
-charl_status charl__choices_save(charl_device *dev) CHARL_MUST_CHECK;
+charl_status charl__tuning_db_save(charl_device *dev) CHARL_MUST_CHECK;
 /** Forget them here and in the file. Errors: ERR_DISK. */
-charl_status charl__choices_clear(charl_device *dev) CHARL_MUST_CHECK;
+charl_status charl__tuning_db_clear(charl_device *dev) CHARL_MUST_CHECK;
 /** The file; NULL where there is no directory for one. Borrowed. */
-const char *charl__choices_path(const charl_device *dev);
+const char *charl__tuning_db_path(const charl_device *dev);
 
 /** What the host has asked of a device so far, so that a test can show that a step allocates
  * nothing, builds nothing and waits for nothing but its own end. */

@@ -59,12 +59,13 @@ static bool are_apart(const charl_launch *x, const charl_launch *y)
 
 static bool fits(const charl_launch *first, const charl_launch *second)
 {
-    return first->may_lead && second->second && strcmp(first->file, second->file) == 0 &&
+    return first->pair_first && second->pair_defines && strcmp(first->file, second->file) == 0 &&
            strcmp(first->entry, second->entry) == 0 && first->queue == second->queue &&
            first->local[0] == second->local[0] && first->global[1] <= 1 && second->global[1] <= 1;
 }
 
-bool charl__launches_pair(const charl_launch *a, const charl_launch *b, const charl_launch **first)
+bool charl__launch_pair_fits(const charl_launch *a, const charl_launch *b,
+                             const charl_launch **first)
 {
     *first = fits(a, b) ? a : b;
     return (fits(a, b) || fits(b, a)) && are_apart(a, b) &&
@@ -80,7 +81,8 @@ charl_status charl__launch_pair(charl_device *dev, const charl_launch *first,
     int n = count_args(first);
 
     CHARL_TRY_CLEANUP(charl__text_printf(&defines, "%s%s#define PAIR 1\n",
-                                         first->defines ? first->defines : "", second->second));
+                                         first->defines ? first->defines : "",
+                                         second->pair_defines));
     CHARL_TRY_CLEANUP(charl__text_printf(&entry, "%s_pair", first->entry));
     CHARL_TRY_CLEANUP(charl__text_printf(&label, "%s & %s",
                                          first->label ? first->label : first->file,
@@ -93,8 +95,8 @@ charl_status charl__launch_pair(charl_device *dev, const charl_launch *first,
     both.defines = charl__text_string(&defines);
     both.entry = charl__text_string(&entry);
     both.label = charl__text_string(&label);
-    both.may_lead = false;
-    both.second = NULL;
+    both.pair_first = false;
+    both.pair_defines = NULL;
     CHARL_TRY_CLEANUP(charl__launch(dev, &both));
 cleanup:
     charl__text_fini(&defines);

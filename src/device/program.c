@@ -257,7 +257,7 @@ cleanup:
 }
 
 /* From the cache, or built and put there. options: what the key must tell apart beside the source;
- * local_bytes > 0: built for sm_90a. */
+ * sm90a.shared_bytes > 0: built for sm_90a. */
 static charl_status load_or_build(charl_device *dev, const charl__program *p,
                                   const char *const source[3], const char *options, cl_program *out)
 {
@@ -269,11 +269,11 @@ static charl_status load_or_build(charl_device *dev, const charl__program *p,
     if (charl__env(CHARL_ENV_DUMP_KERNELS)) {
         CHARL_TRY_CLEANUP(dump(p->file, key, source));
     }
-    CHARL_TRY_CLEANUP(charl__cache_load(dev, key, p->local_bytes > 0 ? "" : options, &program));
+    CHARL_TRY_CLEANUP(
+        charl__cache_load(dev, key, p->sm90a.shared_bytes > 0 ? "" : options, &program));
     if (!program) {
-        if (p->local_bytes > 0) {
-            CHARL_TRY_CLEANUP(
-                charl__retarget(dev, p->file, source, p->local_bytes, p->groups, &program));
+        if (p->sm90a.shared_bytes > 0) {
+            CHARL_TRY_CLEANUP(charl__sm90a_build(dev, p->file, source, &p->sm90a, &program));
         } else {
             CHARL_TRY_CLEANUP(compile(dev, p->file, source, &program));
         }
@@ -298,10 +298,10 @@ static charl_status load(charl_device *dev, charl__program *p)
     CHARL_TRY_CLEANUP(read_source(charl__text_string(&name), &text));
     source[1] = charl__text_string(&common);
     source[2] = charl__text_string(&text);
-    if (p->local_bytes > 0) {
-        CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s, sm_90a %d, %lld bytes, %d groups",
-                                             charl__retarget_options(dev), CHARL__PTX_VERSION,
-                                             (long long)p->local_bytes, p->groups));
+    if (p->sm90a.shared_bytes > 0) {
+        CHARL_TRY_CLEANUP(charl__text_printf(
+            &options, "%s, sm_90a %d, %lld bytes, %d groups", charl__sm90a_options(dev),
+            CHARL__PTX_VERSION, (long long)p->sm90a.shared_bytes, p->sm90a.min_blocks));
     } else {
         CHARL_TRY_CLEANUP(charl__text_printf(&options, "%s", options_of(dev)));
     }
@@ -350,16 +350,16 @@ charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl_
 
     *out = NULL;
     for (charl__program *q = dev->programs; q; q = q->next) {
-        if (q->hash == hash && q->local_bytes == l->local_bytes && q->groups == l->groups &&
-            strcmp(q->file, l->file) == 0 && strcmp(q->defines, defines) == 0) {
+        if (q->hash == hash && q->sm90a.shared_bytes == l->sm90a.shared_bytes &&
+            q->sm90a.min_blocks == l->sm90a.min_blocks && strcmp(q->file, l->file) == 0 &&
+            strcmp(q->defines, defines) == 0) {
             *out = q;
             goto cleanup;
         }
     }
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
     p->hash = hash;
-    p->local_bytes = l->local_bytes;
-    p->groups = l->groups;
+    p->sm90a = l->sm90a;
     CHARL_TRY_CLEANUP(charl_strdup(l->file, &p->file));
     CHARL_TRY_CLEANUP(charl_strdup(defines, &p->defines));
     CHARL_TRY_CLEANUP(load(dev, p));

@@ -61,10 +61,10 @@ static charl_status keep_last(charl_recording *rec, const charl_launch *l)
     const char *text = rec->text[rec->count - 1];
 
     CHARL_TRY(charl__text_printf(&rec->last_defines, "%s", l->defines ? l->defines : ""));
-    CHARL_TRY(charl__text_printf(&rec->last_second, "%s", l->second ? l->second : ""));
+    CHARL_TRY(charl__text_printf(&rec->last_second, "%s", l->pair_defines ? l->pair_defines : ""));
     rec->last = *l;
     rec->last.defines = charl__text_string(&rec->last_defines);
-    rec->last.second = l->second ? charl__text_string(&rec->last_second) : NULL;
+    rec->last.pair_defines = l->pair_defines ? charl__text_string(&rec->last_second) : NULL;
     rec->last.entry = text;
     rec->last.label = text + strlen(text) + 1;
     return CHARL_OK;
@@ -115,7 +115,7 @@ static charl_status append(charl_recording *rec, const charl_launch *l, charl__r
 {
     charl_status st = CHARL_OK;
     const size_t entry = strlen(r.entry) + 1, label = strlen(r.label) + 1;
-    const bool may_pair = l->may_lead || l->second;
+    const bool may_pair = l->pair_first || l->pair_defines;
     char *text = NULL;
 
     CHARL_TRY_CLEANUP(settle(rec));
@@ -146,7 +146,7 @@ charl_status charl__recording_add(charl_recording *rec, const charl_launch *l, c
 {
     const charl_launch *first = NULL;
 
-    if (rec->last.file && !rec->is_marked && charl__launches_pair(&rec->last, l, &first)) {
+    if (rec->last.file && !rec->is_marked && charl__launch_pair_fits(&rec->last, l, &first)) {
         return join(rec, l, first == l);
     }
     return append(rec, l, r);

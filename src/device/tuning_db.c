@@ -18,11 +18,11 @@
 
 enum { LINE = 512, NAME = 12, MOST = 1 << 16 };
 
-static const char mark[] = "# charl choices 1: ";
+static const char mark[] = "# charl tuning 1: ";
 
-struct charl__choices {
+struct charl__tuning_db {
     char *path; /* NULL: there is no directory to keep them in */
-    charl__choice *item;
+    charl__tuning *item;
     int count, capacity;
     charl_tune_mode mode;
 };
@@ -67,7 +67,7 @@ static charl_status name_file(const charl_device *dev, char **out)
     CHARL_TRY_CLEANUP(describe(dev, &about));
     charl__sha256_text(charl__text_string(&about), about.length, digest);
     CHARL_TRY_CLEANUP(
-        charl__text_printf(&path, "%s/choices-%.*s.txt", dev->cache_dir, NAME, digest));
+        charl__text_printf(&path, "%s/tuning-%.*s.txt", dev->cache_dir, NAME, digest));
     *out = charl__text_steal(&path);
 cleanup:
     charl__text_fini(&about);
@@ -75,7 +75,7 @@ cleanup:
     return st;
 }
 
-static charl__choice *find(charl__choices *c, const char *what)
+static charl__tuning *find(charl__tuning_db *c, const char *what)
 {
     for (int i = 0; i < c->count; i++) {
         if (strcmp(c->item[i].what, what) == 0) {
@@ -85,10 +85,10 @@ static charl__choice *find(charl__choices *c, const char *what)
     return NULL;
 }
 
-static charl_status put(charl__choices *c, const char *what, const char *choice)
+static charl_status put(charl__tuning_db *c, const char *what, const char *choice)
 {
     charl_status st = CHARL_OK;
-    charl__choice *at = find(c, what), item = {0};
+    charl__tuning *at = find(c, what), item = {0};
 
     if (at) {
         CHARL_TRY_CLEANUP(charl_strdup(choice, &item.choice));
@@ -106,7 +106,7 @@ static charl_status put(charl__choices *c, const char *what, const char *choice)
     CHARL_TRY_CLEANUP(charl_strdup(what, &item.what));
     CHARL_TRY_CLEANUP(charl_strdup(choice, &item.choice));
     c->item[c->count++] = item;
-    item = (charl__choice){0};
+    item = (charl__tuning){0};
 cleanup:
     charl_free(item.what);
     charl_free(item.choice);
@@ -114,7 +114,7 @@ cleanup:
 }
 
 /* Lines of the file that name nothing known yet; what is no such line is skipped. */
-static charl_status read_file(charl__choices *c)
+static charl_status read_file(charl__tuning_db *c)
 {
     charl_status st = CHARL_OK;
     char line[LINE];
@@ -138,10 +138,10 @@ cleanup:
     return st;
 }
 
-charl_status charl__choices_open(charl_device *dev)
+charl_status charl__tuning_db_open(charl_device *dev)
 {
     charl_status st = CHARL_OK;
-    charl__choices *c = NULL;
+    charl__tuning_db *c = NULL;
 
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *c, &c));
     CHARL_TRY_CLEANUP(parse_mode(&c->mode));
@@ -151,14 +151,14 @@ charl_status charl__choices_open(charl_device *dev)
     if (c->mode != CHARL_TUNE_NO) {
         CHARL_TRY_CLEANUP(read_file(c));
     }
-    dev->choices = c;
+    dev->tuning_db = c;
     c = NULL;
 cleanup:
-    charl__choices_close(c);
+    charl__tuning_db_close(c);
     return st;
 }
 
-void charl__choices_close(charl__choices *c)
+void charl__tuning_db_close(charl__tuning_db *c)
 {
     if (!c) {
         return;
@@ -174,44 +174,44 @@ void charl__choices_close(charl__choices *c)
 
 charl_tune_mode charl__tune_mode(const charl_device *dev)
 {
-    return dev->choices->mode;
+    return dev->tuning_db->mode;
 }
 
 void charl__tune_set_mode(charl_device *dev, charl_tune_mode mode)
 {
-    dev->choices->mode = mode;
+    dev->tuning_db->mode = mode;
 }
 
-const char *charl__choice_find(const charl_device *dev, const char *what)
+const char *charl__tuning_find(const charl_device *dev, const char *what)
 {
-    const charl__choice *at = find(dev->choices, what);
+    const charl__tuning *at = find(dev->tuning_db, what);
 
     return at ? at->choice : NULL;
 }
 
-bool charl__choices_any(const charl_device *dev)
+bool charl__tuning_db_has_any(const charl_device *dev)
 {
-    return dev->choices->count > 0;
+    return dev->tuning_db->count > 0;
 }
 
-const charl__choice *charl__choices_list(const charl_device *dev, int *count)
+const charl__tuning *charl__tuning_db_list(const charl_device *dev, int *count)
 {
-    *count = dev->choices->count;
-    return dev->choices->item;
+    *count = dev->tuning_db->count;
+    return dev->tuning_db->item;
 }
 
-charl_status charl__choice_set(charl_device *dev, const char *what, const char *choice)
+charl_status charl__tuning_set(charl_device *dev, const char *what, const char *choice)
 {
     CHARL_REQUIRE(!strstr(what, " = ") && strcspn(what, "#\n") == strlen(what) &&
                       strcspn(choice, "\n") == strlen(choice) &&
                       strlen(what) + strlen(choice) + 5 < LINE,
-                  CHARL_ERR_INVALID, "a choice that is no line of text: %s", what);
-    CHARL_TRY(put(dev->choices, what, choice));
+                  CHARL_ERR_INVALID, "tuning result %s does not fit on one line of text", what);
+    CHARL_TRY(put(dev->tuning_db, what, choice));
     return CHARL_OK;
 }
 
 /* errno says why not. */
-static bool write_file(const charl__choices *c, const char *about, const char *path)
+static bool write_file(const charl__tuning_db *c, const char *about, const char *path)
 {
     FILE *f = charl__cache_file_create(path);
     bool ok = f && fprintf(f, "%s%s\n", mark, about) > 0;
@@ -233,27 +233,28 @@ static charl_status name_temporary(charl__text *out, const char *path)
 static charl_status require_directory(const char *dir)
 {
     CHARL_REQUIRE(dir, CHARL_ERR_DISK,
-                  "choices cannot be kept: no directory can be written to; CHARL_CACHE_DIR names "
-                  "one");
+                  "tuning results cannot be saved: there is no writable cache directory; set "
+                  "CHARL_CACHE_DIR");
     return CHARL_OK;
 }
 
-charl_status charl__choices_check(void)
+charl_status charl__tuning_db_check(void)
 {
     charl_status st = CHARL_OK;
-    const charl__choices none = {0};
+    const charl__tuning_db none = {0};
     charl__text path = {0}, temporary = {0};
     char *dir = NULL;
     int err;
 
     CHARL_TRY_CLEANUP(charl__cache_open(&dir));
     CHARL_TRY_CLEANUP(require_directory(dir));
-    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/choices", dir));
+    CHARL_TRY_CLEANUP(charl__text_printf(&path, "%s/tuning", dir));
     CHARL_TRY_CLEANUP(name_temporary(&temporary, charl__text_string(&path)));
     err = write_file(&none, "check", charl__text_string(&temporary)) ? 0 : errno;
     remove(charl__text_string(&temporary));
     CHARL_REQUIRE_CLEANUP(err == 0, CHARL_ERR_DISK,
-                          "choices cannot be kept: cannot write to %s: %s", dir, strerror(err));
+                          "tuning results cannot be saved: cannot write to %s: %s", dir,
+                          strerror(err));
 cleanup:
     charl__text_fini(&path);
     charl__text_fini(&temporary);
@@ -261,10 +262,10 @@ cleanup:
     return st;
 }
 
-charl_status charl__choices_save(charl_device *dev)
+charl_status charl__tuning_db_save(charl_device *dev)
 {
     charl_status st = CHARL_OK;
-    charl__choices *c = dev->choices;
+    charl__tuning_db *c = dev->tuning_db;
     charl__text about = {0}, temporary = {0};
 
     CHARL_TRY_CLEANUP(require_directory(c->path));
@@ -284,9 +285,9 @@ cleanup:
     return st;
 }
 
-charl_status charl__choices_clear(charl_device *dev)
+charl_status charl__tuning_db_clear(charl_device *dev)
 {
-    charl__choices *c = dev->choices;
+    charl__tuning_db *c = dev->tuning_db;
 
     CHARL_REQUIRE(!c->path || remove(c->path) == 0 || errno == ENOENT, CHARL_ERR_DISK,
                   "cannot remove %s: %s", c->path, strerror(errno));
@@ -298,7 +299,7 @@ charl_status charl__choices_clear(charl_device *dev)
     return CHARL_OK;
 }
 
-const char *charl__choices_path(const charl_device *dev)
+const char *charl__tuning_db_path(const charl_device *dev)
 {
-    return dev->choices->path;
+    return dev->tuning_db->path;
 }

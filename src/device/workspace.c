@@ -2,26 +2,26 @@
  * these are not counted: nobody would be the last. */
 #include "device/cl_private.h"
 
-charl_status charl__device_keep(charl_device *dev, int k, size_t bytes, const char *what)
+charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes, const char *what)
 {
     charl_buffer *b = NULL;
 
     CHARL_TRY(charl__buffer_create(dev, bytes, what, &b));
-    if (!dev->kept[k]) {
+    if (!dev->workspace[k]) {
         dev->refs--;
     } /* else the new one's reference takes the place of the old one's */
-    charl__buffer_release(dev->kept[k]);
-    dev->kept[k] = b;
+    charl__buffer_release(dev->workspace[k]);
+    dev->workspace[k] = b;
     return CHARL_OK;
 }
 
-bool charl__device_drop_kept(charl_device *dev)
+bool charl__workspace_release_one(charl_device *dev)
 {
-    for (int k = 0; k < CHARL__KEPT_COUNT; k++) {
-        charl_buffer *b = dev->kept[k];
+    for (int k = 0; k < CHARL__WORKSPACE_COUNT; k++) {
+        charl_buffer *b = dev->workspace[k];
 
         if (b) {
-            dev->kept[k] = NULL;
+            dev->workspace[k] = NULL;
             dev->refs++;
             charl__buffer_release(b);
             return true;
@@ -30,16 +30,18 @@ bool charl__device_drop_kept(charl_device *dev)
     return false;
 }
 
-charl_buffer *charl__device_passed(const charl_device *dev)
+charl_buffer *charl__workspace_split_k(const charl_device *dev)
 {
-    return dev->kept[CHARL__KEPT_PASSED];
+    return dev->workspace[CHARL__WORKSPACE_SPLIT_K];
 }
 
-charl_status charl__device_scratch(charl_device *dev, size_t bytes, charl_buffer **out)
+charl_status charl__workspace_copies(charl_device *dev, size_t bytes, charl_buffer **out)
 {
-    if (!dev->kept[CHARL__KEPT_SCRATCH] || dev->kept[CHARL__KEPT_SCRATCH]->bytes < bytes) {
-        CHARL_TRY(charl__device_keep(dev, CHARL__KEPT_SCRATCH, bytes, "copies of operands"));
+    if (!dev->workspace[CHARL__WORKSPACE_COPIES] ||
+        dev->workspace[CHARL__WORKSPACE_COPIES]->bytes < bytes) {
+        CHARL_TRY(
+            charl__workspace_replace(dev, CHARL__WORKSPACE_COPIES, bytes, "copies of operands"));
     }
-    *out = dev->kept[CHARL__KEPT_SCRATCH];
+    *out = dev->workspace[CHARL__WORKSPACE_COPIES];
     return CHARL_OK;
 }

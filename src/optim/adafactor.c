@@ -47,7 +47,7 @@ static bool state_shape(int k, const charl_param *p, charl_shape *out)
     return (out->ndim > 1) == (k != VARIANCE);
 }
 
-static void fill(const charl_optimizer_config *c, int64_t t, charl_step *record)
+static void fill(const charl_optimizer_config *c, int64_t t, charl_step_params *record)
 {
     (void)c;
     record->bias1 = (float)pow((double)t, -0.8);

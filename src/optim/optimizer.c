@@ -244,7 +244,7 @@ void charl_optimizer_destroy(charl_optimizer *o)
     }
 }
 
-void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step *record)
+void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step_params *record)
 {
     const double t = (double)(o->t + 1);
 
@@ -263,7 +263,7 @@ int charl__optimizer_launches(const charl_optimizer *o)
 
 charl_status charl__optimizer_warm_up(charl_optimizer *o)
 {
-    const charl_step idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
+    const charl_step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_TRY(charl__steps_push(o->steps, &idle));
     CHARL_TRY(charl__recording_replay(o->recording, 0, charl__recording_count(o->recording)));
@@ -372,7 +372,7 @@ charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param
 charl_status charl_optimizer_step(charl_optimizer *o, float lr)
 {
     if (o->own_steps) {
-        charl_step step = {.commit = 1};
+        charl_step_params step = {.commit = 1};
 
         charl__optimizer_fill(o, lr, &step);
         CHARL_TRY(charl__steps_push(o->own_steps, &step));

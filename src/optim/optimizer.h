@@ -37,7 +37,7 @@ typedef struct charl_optimizer_rule {
     /** The update writes the working copy of the parameters where there is one. */
     bool copies;
     /** Fill in bias1 and bias2 of the record of step t (1 for the first); NULL: as adam. */
-    void (*fill)(const charl_optimizer_config *c, int64_t t, charl_step *record);
+    void (*fill)(const charl_optimizer_config *c, int64_t t, charl_step_params *record);
     /** Enqueue or record the update; sum and norm record are ready. */
     charl_status (*enqueue)(const charl_optimizer *o);
     void (*reference)(const charl_optimizer_reference *r);
@@ -120,7 +120,7 @@ charl_status charl__optimizer_fetch_norm(charl_optimizer *o,
 void charl__optimizer_judge(const charl_optimizer *o, const charl_norm_record *r,
                             charl_optimizer_report *out);
 /** Fill in what the next step of `o` reads from the record: lr, bias1, bias2. */
-void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step *record);
+void charl__optimizer_fill(const charl_optimizer *o, float lr, charl_step_params *record);
 /** Let go of the set's arenas, before the memory that they lie in goes; and record with those that
  * it has now. Errors: ERR_NOMEM, ERR_KERNEL, ERR_DEVICE. */
 void charl__optimizer_unbind(charl_optimizer *o);

@@ -178,9 +178,11 @@ static charl_var *build_metrics(const charl_config *config, charl_graph *g, char
     } else if (config->train.loss != CHARL_LOSS_CROSS_ENTROPY) {
         part[n++] = total(g, charl_mul(g, charl_l1(g, out, real_target(g, out, y)), weight));
     } else {
-        part[n++] = total(g, charl_mul(g, per_sample(g, charl_correct(g, out, y, 1)), weight));
+        part[n++] =
+            total(g, charl_mul(g, per_sample(g, charl_top_k_correct(g, out, y, 1)), weight));
         if (config->eval.metrics & CHARL_METRIC_TOP5) {
-            part[n++] = total(g, charl_mul(g, per_sample(g, charl_correct(g, out, y, 5)), weight));
+            part[n++] =
+                total(g, charl_mul(g, per_sample(g, charl_top_k_correct(g, out, y, 5)), weight));
         }
     }
     return charl_concat(g, part, n, 0);

@@ -40,14 +40,15 @@ charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t byte
 
     *out = NULL;
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof(charl_step) + (size_t)bytes, &s->next));
-    CHARL_TRY_CLEANUP(charl__ring_create(dev, sizeof(charl_step) + (size_t)bytes, depth, &s->ring));
+    CHARL_TRY_CLEANUP(charl_alloc(sizeof(charl_step_params) + (size_t)bytes, &s->next));
+    CHARL_TRY_CLEANUP(
+        charl__ring_create(dev, sizeof(charl_step_params) + (size_t)bytes, depth, &s->ring));
     s->room = bytes;
     CHARL_TRY_CLEANUP(
         charl__tensor_view(charl__ring_buffer(s->ring), CHARL_U32, &shape, 0, &s->tensor));
     CHARL_TRY_CLEANUP(charl__tensor_view(
         charl__ring_buffer(s->ring), CHARL_F32, &(charl_shape){0, {0}},
-        (int64_t)(offsetof(charl_step, loss_seed) / sizeof(float)), &s->loss_seed));
+        (int64_t)(offsetof(charl_step_params, loss_seed) / sizeof(float)), &s->loss_seed));
     *out = s;
     s = NULL;
 cleanup:
@@ -68,7 +69,7 @@ void charl__steps_destroy(charl_steps *s)
     }
 }
 
-charl_status charl__steps_push(charl_steps *s, const charl_step *record)
+charl_status charl__steps_push(charl_steps *s, const charl_step_params *record)
 {
     memcpy(s->next, record, sizeof *record);
     return charl__ring_push(s->ring, s->next);

@@ -9,7 +9,7 @@
 
 #include "tensor/tensor.h"
 
-typedef struct charl_step {
+typedef struct charl_step_params {
     uint32_t seed_lo, seed_hi; /* run.seed */
     uint32_t step_lo, step_hi; /* optimizer steps done before this one */
     float loss_seed;           /* gradient of the loss by itself: 1 / samples in the global batch */
@@ -17,10 +17,10 @@ typedef struct charl_step {
     float bias1, bias2;        /* Adam: 1 - beta1^t, 1 - beta2^t, computed in double */
     uint32_t commit;           /* 0: kernels that change persistent state do nothing */
     uint32_t reserved[7];
-} charl_step;
+} charl_step_params;
 
 enum { CHARL_STEP_WORDS = 16, CHARL_SCALE_STEPS = 2000 };
-_Static_assert(sizeof(charl_step) == CHARL_STEP_WORDS * 4,
+_Static_assert(sizeof(charl_step_params) == CHARL_STEP_WORDS * 4,
                "kernels/prelude/common.clh declares the same");
 
 /** The step record of one training: graphs and optimizer are recorded against its tensor. */
@@ -38,7 +38,7 @@ int64_t charl__steps_room(const charl_steps *s);
 uint32_t *charl__steps_carried(const charl_steps *s);
 void charl__steps_destroy(charl_steps *s); /* NULL is a no-op */
 /** Launches enqueued from now on see `record`. Async. */
-charl_status charl__steps_push(charl_steps *s, const charl_step *record) CHARL_MUST_CHECK;
+charl_status charl__steps_push(charl_steps *s, const charl_step_params *record) CHARL_MUST_CHECK;
 /** The record's loss_seed as an f32 scalar, borrowed. */
 charl_tensor *charl__steps_loss_seed(const charl_steps *s);
 /** Let gradients be computed times a factor, so that small ones survive in f16: a power of two on

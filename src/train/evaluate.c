@@ -22,7 +22,7 @@ static charl_status read_metrics(charl__trainer *t, float *lanes, int n, float *
 
 charl_status charl__trainer_run_eval(charl__trainer *t)
 {
-    const charl_step idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
+    const charl_step_params idle = {.commit = 0, .bias1 = 1.0F, .bias2 = 1.0F};
 
     CHARL_TRY(charl__steps_push(t->steps, &idle));
     CHARL_TRY(charl__device_loader_next(t->eval_loader));

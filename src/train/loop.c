@@ -80,12 +80,12 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
 static charl_status push_record(charl__trainer *t)
 {
     const uint64_t seed = (uint64_t)t->config->run.seed, step = (uint64_t)t->step;
-    charl_step record = {.seed_lo = (uint32_t)seed,
-                         .seed_hi = (uint32_t)(seed >> 32),
-                         .step_lo = (uint32_t)step,
-                         .step_hi = (uint32_t)(step >> 32),
-                         .loss_seed = charl__task_loss_seed(t->config),
-                         .commit = 1};
+    charl_step_params record = {.seed_lo = (uint32_t)seed,
+                                .seed_hi = (uint32_t)(seed >> 32),
+                                .step_lo = (uint32_t)step,
+                                .step_hi = (uint32_t)(step >> 32),
+                                .loss_seed = charl__task_loss_seed(t->config),
+                                .commit = 1};
 
     charl__optimizer_fill(t->optimizer, (float)charl_schedule_lr(&t->schedule, t->step), &record);
     return charl__steps_push(t->steps, &record);

@@ -213,7 +213,7 @@ static void collective(rank *r, int size, int action)
 
 static void run_in_lock_step(rank *r, int size)
 {
-    const charl_step record = {.seed_lo = 3, .step_lo = 5, .loss_seed = 1, .commit = 1};
+    const charl_step_params record = {.seed_lo = 3, .step_lo = 5, .loss_seed = 1, .commit = 1};
 
     charl_assert_ok(charl__steps_push(steps, &record));
     for (int a = 0; a < r[0].g->n_actions; a++) {

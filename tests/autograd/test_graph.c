@@ -157,7 +157,7 @@ static void not_differentiable(charl_graph *g, charl_var *x)
 
     (void)x;
     charl_graph_require_gradient(g, z);
-    charl_graph_backward(g, sum_all(g, charl_correct(g, z, label, 1)), NULL);
+    charl_graph_backward(g, sum_all(g, charl_top_k_correct(g, z, label, 1)), NULL);
 }
 
 static void sum_of_batched(charl_graph *g, charl_var *x)
@@ -201,7 +201,8 @@ static const bad_call bad_calls[] = {
     {"backward twice", backward_twice, CHARL_ERR_INVALID, "already"},
     {"gradient of computed", gradient_of_computed, CHARL_ERR_INVALID, "before they are used"},
     {"gradient too late", gradient_too_late, CHARL_ERR_INVALID, "before they are used"},
-    {"not differentiable", not_differentiable, CHARL_ERR_INVALID, "correct is not differentiable"},
+    {"not differentiable", not_differentiable, CHARL_ERR_INVALID,
+     "top_k_correct is not differentiable"},
     {"sum of batched", sum_of_batched, CHARL_ERR_SHAPE, "batch_sum: b"},
     {"mean of replicated", mean_of_replicated, CHARL_ERR_SHAPE, "batch_mean: x [2, 3]"},
     {"deep scope", deep_scope, CHARL_ERR_INVALID, "too deep"},

@@ -183,7 +183,7 @@ static void test_second_run_has_the_same_bits(void **state)
 {
     net n = {0};
     charl_steps *steps;
-    const charl_step record = {.seed_lo = 1, .commit = 1, .loss_seed = 1};
+    const charl_step_params record = {.seed_lo = 1, .commit = 1, .loss_seed = 1};
     float *first, *second;
 
     (void)state;
@@ -198,7 +198,7 @@ static void test_second_run_has_the_same_bits(void **state)
     charl_assert_same_bits(second, first, n.params->elements);
     charl_free(second);
     /* another step drops other elements */
-    charl_assert_ok(charl__steps_push(steps, &(charl_step){.seed_lo = 1, .step_lo = 1}));
+    charl_assert_ok(charl__steps_push(steps, &(charl_step_params){.seed_lo = 1, .step_lo = 1}));
     charl_assert_ok(charl__graph_run_actions(n.g));
     second = read_buffer(n.params->sum, n.params->elements);
     assert_memory_not_equal(second, first, (size_t)n.params->elements * sizeof *first);

@@ -118,12 +118,12 @@ static void test_losses(void **state)
             CHARL_ERR_SHAPE, "weight");
     refused(charl_cross_entropy(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), NULL, 1.5F),
             CHARL_ERR_INVALID, "smoothing 1.5");
-    refused(charl_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), 0), CHARL_ERR_INVALID,
-            "k is 0");
-    refused(charl_correct(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), 1), CHARL_ERR_DTYPE,
+    refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, BATCHED, 8), 0),
+            CHARL_ERR_INVALID, "k is 0");
+    refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8), 1), CHARL_ERR_DTYPE,
             "labels i32");
-    refused(charl_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, REPLICATED, 9), 1), CHARL_ERR_SHAPE,
-            "[..., C] and [...]");
+    refused(charl_top_k_correct(g, IN(F32, BATCHED, 8, 5), IN(I32, REPLICATED, 9), 1),
+            CHARL_ERR_SHAPE, "[..., C] and [...]");
     refused(charl_mse(g, IN(F32, BATCHED, 8, 5), IN(F32, BATCHED, 8)), CHARL_ERR_SHAPE,
             "same [B, ...]");
     refused(charl_bce_with_logits(g, IN(F32, BATCHED, 8), IN(I32, BATCHED, 8)), CHARL_ERR_DTYPE,

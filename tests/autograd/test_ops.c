@@ -360,7 +360,7 @@ static void compare_graph_bits(const charl_op_case *c, const gradient_case *gc)
 
 static void check_gradient(charl_op_case *c, int sample)
 {
-    const charl_step record = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
+    const charl_step_params record = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
     gradient_case gc = {0};
 
     build_gradient(c, &gc);

@@ -22,14 +22,14 @@ static const charl_norm ten = {10, 1e-5F, true};
 
 /* Operands of the fused operator: the operator's from the second on, then what else forms the
  * first. Where weight, bias and the gradient of relu are. */
-typedef struct formed_case {
+typedef struct prologue_case {
     const charl_op *op;
     const void *attr;
     charl_op_sample sample;
     int own, weight, bias, gout;
-} formed_case;
+} prologue_case;
 
-static const formed_case cases[] = {
+static const prologue_case cases[] = {
     {&charl_op_batch_norm_sums,
      NULL,
      {.in = {X(24), PER(24), PER(24), PER(24), PER(24), X(24)}, .n_in = 6, .lo = -1, .hi = 1},
@@ -49,7 +49,7 @@ static const formed_case cases[] = {
      6},
 };
 
-static charl_status infer_formed(charl_infer *inf)
+static charl_status infer_with_prologue(charl_infer *inf)
 {
     const charl_prologue *p = inf->attr;
     charl_type in[CHARL_OP_MAX_IN] = {inf->in[0]};
@@ -81,7 +81,7 @@ static void add_step(charl_chain *c, const charl_op *op, const void *attr, charl
     memcpy(s->in, in, (size_t)n_in * sizeof *in);
 }
 
-static charl_prologue describe(const formed_case *t, charl_dtype half)
+static charl_prologue describe(const prologue_case *t, charl_dtype half)
 {
     charl_prologue p = {.op = t->op, .attr = t->attr, .n_in = t->own};
 
@@ -133,7 +133,7 @@ static double *values_of(const charl_op *op, const void *attr, const charl_type 
 }
 
 /* Operand 0 in memory: relu_grad(relu(batch_norm_apply(x, ...)), gout). */
-static double *operand(const formed_case *t, const charl_op_case *c, charl_dtype half)
+static double *operand(const prologue_case *t, const charl_op_case *c, charl_dtype half)
 {
     const charl_type x = t->sample.in[0], per = t->sample.in[1];
     const charl_type apply[] = {x, per, per, per, per}, two[] = {x, x};
@@ -148,7 +148,7 @@ static double *operand(const formed_case *t, const charl_op_case *c, charl_dtype
     return g;
 }
 
-static void check(const formed_case *t, charl_dtype half)
+static void check(const prologue_case *t, charl_dtype half)
 {
     const charl_prologue p = describe(t, half);
     charl_op op = charl__op_prologue;
@@ -159,7 +159,7 @@ static void check(const formed_case *t, charl_dtype half)
     charl_op_case c;
     size_t bytes;
 
-    op.infer = infer_formed;
+    op.infer = infer_with_prologue;
     op.reference = no_reference;
     op.half = CHARL_HALF(0) | 1U << t->gout;
     s.attr = &p;

@@ -177,7 +177,7 @@ expect 2 'type: "nonsense" is not one of' scaling mlp.ini --near 1,1 optimizer.t
 if "$companion" devices >out 2>err; then
     expect 0 '^  rate  *[0-9.e+]* samples/s$' step mlp.ini -r 1 --ms 1
     charl=$companion # charl tune trains the same steps
-    CHARL_CACHE_DIR=/dev/null/x expect 8 'choices cannot be kept: .*CHARL_CACHE_DIR' tune mlp.ini
+    CHARL_CACHE_DIR=/dev/null/x expect 8 'tuning results cannot be saved: .*CHARL_CACHE_DIR' tune mlp.ini
     CHARL_CACHE_DIR=$dir/tuned expect 0 '^[1-9][0-9]* choices* for ' tune mlp.ini
     charl=$bin/charl-bench
     expect 0 '^step,1,mlp.ini,f32,.*,64,8,' step mlp.ini -r 1 --ms 1 -f csv

@@ -31,7 +31,7 @@ expect 4 'device.select = name:nonsense' selftest --device name:nonsense
 tune() { # tune CODE TEXT ARGUMENT...
     CHARL_CACHE_DIR=$dir/tuned expect "$1" "$2" tune $3
 }
-tune 0 '^kept in .*/tuned/choices-[0-9a-f]*\.txt$' '--device 0 --shape 24x100x9:nn --dtype f32 --verbose'
+tune 0 '^kept in .*/tuned/tuning-[0-9a-f]*\.txt$' '--device 0 --shape 24x100x9:nn --dtype f32 --verbose'
 tune 0 '^gemm f32 f32 nn 24x100x9 .* = ' --list
 tune 0 '^1 choice for ' --list
 tune 0 '^f32 nn 2000000x2000000x1 .*left out: ' '--shape 2000000x2000000x1:nn --dtype f32'
@@ -41,7 +41,7 @@ tune 2 'shape 3: must be MxNxK' '--shape 3'
 tune 2 'a CONFIG says what is tuned' 'x.ini --list'
 tune 2 'dtype i8: must be f32' '--dtype i8'
 tune 4 'device.select = 99' '--list --device 99'
-CHARL_CACHE_DIR=/dev/null/x expect 8 'choices cannot be kept: .*CHARL_CACHE_DIR' tune --shape 24x100x9:nn
+CHARL_CACHE_DIR=/dev/null/x expect 8 'tuning results cannot be saved: .*CHARL_CACHE_DIR' tune --shape 24x100x9:nn
 if grep -q 24x100x9 out; then
     echo "a product was timed although its choice cannot be kept"
     failed=1

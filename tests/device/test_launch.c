@@ -364,31 +364,31 @@ static void test_pairs(void **state)
     charl_launch lead = charl_test_copy_launch(b, 0, b, 100, 50), l;
     const charl_launch *first = NULL;
 
-    lead.may_lead = true;
+    lead.pair_first = true;
     l = charl_test_copy_launch(b, 0, b, 150, 50);
-    assert_false(charl__launches_pair(&lead, &l, &first)); /* neither may be the second */
-    l.second = "";
-    assert_true(charl__launches_pair(&lead, &l, &first));
+    assert_false(charl__launch_pair_fits(&lead, &l, &first)); /* neither may be the second */
+    l.pair_defines = "";
+    assert_true(charl__launch_pair_fits(&lead, &l, &first));
     assert_ptr_equal(first, &lead);
-    assert_true(charl__launches_pair(&l, &lead, &first));
+    assert_true(charl__launch_pair_fits(&l, &lead, &first));
     assert_ptr_equal(first, &lead);
     for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
         charl__env_set(off[i], "1");
-        assert_false(charl__launches_pair(&lead, &l, &first));
+        assert_false(charl__launch_pair_fits(&lead, &l, &first));
         charl__env_set(off[i], NULL);
     }
     l.args[0].v.offset = 149; /* the last element that the first writes */
-    assert_false(charl__launches_pair(&lead, &l, &first));
+    assert_false(charl__launch_pair_fits(&lead, &l, &first));
     l.args[0].buffer = other;
-    assert_true(charl__launches_pair(&lead, &l, &first));
+    assert_true(charl__launch_pair_fits(&lead, &l, &first));
     l.args[1].v.offset = 49; /* the last element that the first reads */
-    assert_false(charl__launches_pair(&lead, &l, &first));
+    assert_false(charl__launch_pair_fits(&lead, &l, &first));
     l.args[1].v.offset = 200;
     l.args[1].count = 0; /* does not say how many */
-    assert_false(charl__launches_pair(&lead, &l, &first));
+    assert_false(charl__launch_pair_fits(&lead, &l, &first));
     l = charl_test_fill_launch(other, 0, 1, 50);
-    l.second = "";
-    assert_false(charl__launches_pair(&lead, &l, &first)); /* another kernel */
+    l.pair_defines = "";
+    assert_false(charl__launch_pair_fits(&lead, &l, &first)); /* another kernel */
 }
 
 /* The host runs ahead of the device by more steps than the ring is deep; every step sees its own

@@ -340,7 +340,7 @@ static void check_retarget(charl_device *dev)
     charl_buffer *b = charl_test_buffer(dev, 64);
     charl_launch l = charl_test_fill_launch(b, 0, 1, 4);
 
-    l.local_bytes = 65536;
+    l.sm90a.shared_bytes = 65536;
     charl_assert_status(charl__launch(dev, &l), CHARL_ERR_KERNEL);
     charl_assert_message("copy.cl for sm_90a on");
     charl_assert_message(charl__device_facts(dev)->wgmma ? "no array" : "no PTX");

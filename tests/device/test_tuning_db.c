@@ -24,33 +24,33 @@ static void are_kept(void **state)
     int n = 0;
 
     (void)state;
-    assert_false(charl__choices_any(dev));
-    assert_null(charl__choice_find(dev, "x"));
-    charl_assert_ok(charl__choice_set(dev, "x", "1"));
-    charl_assert_ok(charl__choice_set(dev, "y", "2"));
-    charl_assert_ok(charl__choice_set(dev, "x", "3"));
-    charl_assert_ok(charl__choices_save(dev));
+    assert_false(charl__tuning_db_has_any(dev));
+    assert_null(charl__tuning_find(dev, "x"));
+    charl_assert_ok(charl__tuning_set(dev, "x", "1"));
+    charl_assert_ok(charl__tuning_set(dev, "y", "2"));
+    charl_assert_ok(charl__tuning_set(dev, "x", "3"));
+    charl_assert_ok(charl__tuning_db_save(dev));
     other = open_device();
-    assert_string_equal(charl__choice_find(other, "x"), "3");
-    assert_string_equal(charl__choice_find(other, "y"), "2");
+    assert_string_equal(charl__tuning_find(other, "x"), "3");
+    assert_string_equal(charl__tuning_find(other, "y"), "2");
 
     /* Two processes that find something at the same time. */
-    charl_assert_ok(charl__choice_set(other, "z", "4"));
-    charl_assert_ok(charl__choices_save(other));
-    charl_assert_ok(charl__choice_set(dev, "x", "5"));
-    charl_assert_ok(charl__choices_save(dev));
-    assert_string_equal(charl__choice_find(dev, "z"), "4");
+    charl_assert_ok(charl__tuning_set(other, "z", "4"));
+    charl_assert_ok(charl__tuning_db_save(other));
+    charl_assert_ok(charl__tuning_set(dev, "x", "5"));
+    charl_assert_ok(charl__tuning_db_save(dev));
+    assert_string_equal(charl__tuning_find(dev, "z"), "4");
     charl_device_close(other);
     other = open_device();
-    assert_string_equal(charl__choices_list(other, &n)[0].choice, "5");
+    assert_string_equal(charl__tuning_db_list(other, &n)[0].choice, "5");
     assert_int_equal(n, 3);
 
-    charl_assert_ok(charl__choices_clear(other));
-    assert_false(charl__choices_any(other));
+    charl_assert_ok(charl__tuning_db_clear(other));
+    assert_false(charl__tuning_db_has_any(other));
     charl_device_close(other);
     charl_device_close(dev);
     dev = open_device();
-    assert_false(charl__choices_any(dev));
+    assert_false(charl__tuning_db_has_any(dev));
     charl_device_close(dev);
 }
 
@@ -59,7 +59,7 @@ static void *save_often(void *device)
     intptr_t failed = 0;
 
     for (int i = 0; i < 200; i++) {
-        failed += charl__choices_save(device) != CHARL_OK;
+        failed += charl__tuning_db_save(device) != CHARL_OK;
     }
     return (void *)failed;
 }
@@ -73,7 +73,7 @@ static void are_kept_by_threads_at_once(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        charl_assert_ok(charl__choice_set(dev[i], i == 0 ? "x" : "y", "1"));
+        charl_assert_ok(charl__tuning_set(dev[i], i == 0 ? "x" : "y", "1"));
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(pthread_create(&thread[i], NULL, save_often, dev[i]), 0);
@@ -82,7 +82,7 @@ static void are_kept_by_threads_at_once(void **state)
         assert_int_equal(pthread_join(thread[i], &failed), 0);
         assert_null(failed);
     }
-    charl_assert_ok(charl__choices_clear(dev[0]));
+    charl_assert_ok(charl__tuning_db_clear(dev[0]));
     charl_device_close(dev[0]);
     charl_device_close(dev[1]);
 }
@@ -97,18 +97,18 @@ static void other_lines_are_skipped(void **state)
     long_line[sizeof long_line - 1] = '\0';
     snprintf(text, sizeof text,
              "# x = 1\nno choice\nx=1\n = \ny = 2\ny = 3\n%s = 1\nlast = not ended", long_line);
-    charl_test_write_text(charl__choices_path(dev), text);
-    assert_int_equal(chmod(charl__choices_path(dev), 0622), 0); /* others may have written this */
+    charl_test_write_text(charl__tuning_db_path(dev), text);
+    assert_int_equal(chmod(charl__tuning_db_path(dev), 0622), 0); /* others may have written this */
     charl_device_close(dev);
     dev = open_device();
-    assert_false(charl__choices_any(dev));
-    assert_int_equal(chmod(charl__choices_path(dev), 0644), 0);
+    assert_false(charl__tuning_db_has_any(dev));
+    assert_int_equal(chmod(charl__tuning_db_path(dev), 0644), 0);
     charl_device_close(dev);
     dev = open_device();
-    assert_string_equal(charl__choice_find(dev, "y"), "2");
-    assert_null(charl__choice_find(dev, "x"));
-    assert_null(charl__choice_find(dev, "last"));
-    charl_assert_ok(charl__choices_clear(dev));
+    assert_string_equal(charl__tuning_find(dev, "y"), "2");
+    assert_null(charl__tuning_find(dev, "x"));
+    assert_null(charl__tuning_find(dev, "last"));
+    charl_assert_ok(charl__tuning_db_clear(dev));
     charl_device_close(dev);
 }
 
@@ -120,31 +120,31 @@ static void a_check_leaves_nothing(void **state)
 
     (void)state;
     charl__env_set(CHARL_ENV_CACHE_DIR, own);
-    charl_assert_ok(charl__choices_check());
+    charl_assert_ok(charl__tuning_db_check());
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     none.rlim_max = limit.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
-    charl_assert_status(charl__choices_check(), CHARL_ERR_DISK);
+    charl_assert_status(charl__tuning_db_check(), CHARL_ERR_DISK);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    charl_assert_message("choices cannot be kept: cannot write to ");
+    charl_assert_message("tuning results cannot be saved: cannot write to ");
     assert_int_equal(rmdir(own), 0); /* it is empty */
 }
 
 static void failures_say_why(void **state)
 {
     charl_device *dev = open_device(), *none = NULL;
-    const char *path = charl__choices_path(dev);
+    const char *path = charl__tuning_db_path(dev);
 
     (void)state;
-    charl_assert_status(charl__choice_set(dev, "a = b", "1"), CHARL_ERR_INVALID);
-    charl_assert_status(charl__choice_set(dev, "a", "1\n2"), CHARL_ERR_INVALID);
+    charl_assert_status(charl__tuning_set(dev, "a = b", "1"), CHARL_ERR_INVALID);
+    charl_assert_status(charl__tuning_set(dev, "a", "1\n2"), CHARL_ERR_INVALID);
     assert_int_equal(mkdir(path, 0777), 0); /* a folder in the file's place */
     charl_test_write_text(charl_test_path(path, "x"), "x");
-    charl_assert_ok(charl__choice_set(dev, "a", "1"));
-    charl_assert_status(charl__choices_save(dev), CHARL_ERR_DISK);
+    charl_assert_ok(charl__tuning_set(dev, "a", "1"));
+    charl_assert_status(charl__tuning_db_save(dev), CHARL_ERR_DISK);
     charl_assert_message("cannot write");
-    charl_assert_status(charl__choices_clear(dev), CHARL_ERR_DISK);
+    charl_assert_status(charl__tuning_db_clear(dev), CHARL_ERR_DISK);
     charl_assert_message("cannot remove");
     assert_int_equal(unlink(charl_test_path(path, "x")), 0);
     assert_int_equal(rmdir(path), 0);
@@ -152,15 +152,15 @@ static void failures_say_why(void **state)
 
     charl__env_set(CHARL_ENV_CACHE_DIR, "/dev/null/x");
     dev = charl_test_open(0, 0);
-    assert_null(charl__choices_path(dev));
-    charl_assert_status(charl__choices_save(dev), CHARL_ERR_DISK);
+    assert_null(charl__tuning_db_path(dev));
+    charl_assert_status(charl__tuning_db_save(dev), CHARL_ERR_DISK);
     charl_assert_message("CHARL_CACHE_DIR");
-    charl_assert_ok(charl__choices_clear(dev));
+    charl_assert_ok(charl__tuning_db_clear(dev));
     charl_device_close(dev);
-    charl_assert_status(charl__choices_check(), CHARL_ERR_DISK);
+    charl_assert_status(charl__tuning_db_check(), CHARL_ERR_DISK);
     charl_assert_message("CHARL_CACHE_DIR");
     charl__env_set(CHARL_ENV_CACHE_DIR, cache);
-    charl_assert_ok(charl__choices_check());
+    charl_assert_ok(charl__tuning_db_check());
 
     charl__env_set(CHARL_ENV_TUNE, "maybe");
     charl_assert_status(charl_device_open(&(charl_device_request){.local_size = 1}, &none),

@@ -89,7 +89,7 @@ static void training_close(training *t)
 
 static charl_status step(training *t)
 {
-    charl_step record = {
+    charl_step_params record = {
         .seed_lo = 5, .step_lo = (uint32_t)charl_optimizer_get_steps(t->o), .commit = 1};
 
     charl__optimizer_fill(t->o, 0.02F, &record);

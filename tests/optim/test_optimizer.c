@@ -274,7 +274,7 @@ static void test_without_commit(void **state)
     charl_params *set = NULL;
     charl_optimizer *o = NULL;
     charl_steps *steps = NULL;
-    charl_step record = {.commit = 0};
+    charl_step_params record = {.commit = 0};
 
     (void)state;
     charl_assert_ok(open_set(&set));

@@ -11,7 +11,8 @@ static const char gelu[] =
     "0.5f * a * (1.0f + charl_tanh(0.79788456f * fma(a * 0.044715f, a * a, a)))";
 static const char slope[] = "b * charl_gelu_slope_half(a)";
 static const char relu_slope[] = "select(a, CHARL_SPLAT(0.0f), b <= 0.0f)";
-static const char chain[] = "CHARL_KEPT(ushort, select(a, CHARL_SPLAT(0.0f), a <= 0.0f)) * c + b";
+static const char chain[] =
+    "CHARL_ROUND_AS(ushort, select(a, CHARL_SPLAT(0.0f), a <= 0.0f)) * c + b";
 
 static const epilogue_case epilogues[] = {
     {CHARL_F32, CHARL_F32, {CHARL_F32, CHARL_F32}, CHARL_F32, gelu, 0},

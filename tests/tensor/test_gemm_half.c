@@ -268,12 +268,12 @@ static void rows_are_copied_to_whole_chunks(void **state)
     for (int i = 0; i < PRODUCTS * ROWS * PITCH; i++) {
         assert_int_equal(copy[i], i % PITCH < LENGTH ? given[i / PITCH * LENGTH + i % PITCH] : 0);
     }
-    charl_assert_ok(charl__device_scratch(dev, 1, &small));
+    charl_assert_ok(charl__workspace_copies(dev, 1, &small));
     assert_ptr_equal(small, a.first.buffer);
-    charl_assert_ok(charl__device_scratch(dev, 100000, &large));
-    charl_assert_ok(charl__device_scratch(dev, 1, &small));
+    charl_assert_ok(charl__workspace_copies(dev, 100000, &large));
+    charl_assert_ok(charl__workspace_copies(dev, 1, &small));
     assert_ptr_equal(small, large);
-    charl_assert_status(charl__device_scratch(dev, SIZE_MAX / 4, &large), CHARL_ERR_NOMEM);
+    charl_assert_status(charl__workspace_copies(dev, SIZE_MAX / 4, &large), CHARL_ERR_NOMEM);
     charl_tensor_release(x);
 }
 

@@ -37,7 +37,7 @@ static charl_tensor *take(layer *l, int64_t rows, int64_t columns)
 
 static void open_layer(layer *l)
 {
-    const charl_step step = {.seed_lo = SEED, .step_lo = STEP};
+    const charl_step_params step = {.seed_lo = SEED, .step_lo = STEP};
     float *values;
 
     *l = (layer){0};

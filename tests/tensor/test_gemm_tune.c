@@ -70,16 +70,16 @@ static void keeps_the_quickest(void **state)
         assert_true(x.best == 0 || x.seconds[x.best] <= x.seconds[i]);
     }
     charl__gemm_plan_text(&x.plan[x.best], text);
-    assert_string_equal(charl__choice_find(dev, p.key), text);
-    charl_assert_ok(charl__choices_save(dev));
+    assert_string_equal(charl__tuning_find(dev, p.key), text);
+    charl_assert_ok(charl__tuning_db_save(dev));
     release(&p);
     charl_device_close(dev);
 
     dev = open_device("stored");
-    assert_string_equal(charl__choice_find(dev, p.key), text);
+    assert_string_equal(charl__tuning_find(dev, p.key), text);
     charl_device_close(dev);
     dev = open_device("no");
-    assert_null(charl__choice_find(dev, p.key));
+    assert_null(charl__tuning_find(dev, p.key));
     charl_device_close(dev);
 }
 
@@ -96,11 +96,11 @@ static void takes_what_is_kept(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        charl_assert_ok(charl__choice_set(dev, p.key, cases[i].choice));
+        charl_assert_ok(charl__tuning_set(dev, p.key, cases[i].choice));
         charl_assert_ok(charl__gemm_plan_of(dev, &p.gemm, &plan));
         assert_int_equal(plan.rows, cases[i].rows);
     }
-    charl_assert_ok(charl__choice_set(dev, p.key, "vector 2x1"));
+    charl_assert_ok(charl__tuning_set(dev, p.key, "vector 2x1"));
     p.gemm.form = CHARL_GEMM_VECTOR; /* not AUTO */
     charl_assert_ok(charl__gemm_plan_of(dev, &p.gemm, &plan));
     assert_int_equal(plan.rows, 0);
@@ -118,13 +118,13 @@ static void tunes_at_first_use(void **state)
     int n = 0;
 
     (void)state;
-    charl_assert_ok(charl__choices_clear(dev));
+    charl_assert_ok(charl__tuning_db_clear(dev));
     charl_assert_ok(charl__record_begin(dev, &r));
     charl_assert_ok(charl__gemm(dev, &p.gemm));
     charl_assert_ok(charl__record_end(dev, CHARL_OK));
     assert_int_equal(charl__recording_count(r), 1);
     charl__recording_destroy(r);
-    charl__choices_list(dev, &n);
+    charl__tuning_db_list(dev, &n);
     assert_int_equal(n, 1);
     before = charl__device_counters(dev);
     charl_assert_ok(charl__gemm(dev, &p.gemm));
@@ -132,7 +132,7 @@ static void tunes_at_first_use(void **state)
     release(&p);
     charl_device_close(dev);
     dev = open_device(NULL); /* it has been kept */
-    assert_true(charl__choices_any(dev));
+    assert_true(charl__tuning_db_has_any(dev));
     charl_device_close(dev);
 }
 
@@ -148,10 +148,10 @@ static void goes_on_without_memory(void **state)
     charl__env_set(CHARL_ENV_CACHE_DIR, cache);
     charl_assert_ok(charl_device_open(&small, &dev));
     charl__tune_set_mode(dev, CHARL_TUNE_FIRST);
-    charl_assert_ok(charl__choices_clear(dev));
+    charl_assert_ok(charl__tuning_db_clear(dev));
     p = make(dev);
     charl_assert_ok(charl__gemm(dev, &p.gemm));
-    assert_false(charl__choices_any(dev));
+    assert_false(charl__tuning_db_has_any(dev));
     release(&p);
     charl_device_close(dev);
 }
@@ -169,7 +169,7 @@ static void fails_whole(void **state)
         charl__fault_after(nth[i]);
         charl_assert_status(charl__gemm_tune(dev, &p.gemm, &x), CHARL_ERR_NOMEM);
         charl__fault_after(0);
-        assert_false(charl__choices_any(dev));
+        assert_false(charl__tuning_db_has_any(dev));
     }
     release(&p);
     charl_device_close(dev);

@@ -7,7 +7,7 @@ kernel void charl_probe_ptx(global uint *out, ulong out_at)
 {
     const int i = (int)get_local_id(0);
 
-    const float power = charl_rsqrt_quick(charl_inverse_quick(charl_exp2_quick((float)(i / 8 * 2))));
+    const float power = charl_rsqrt_fast(charl_inverse_fast(charl_exp2_fast((float)(i / 8 * 2))));
 
     charl_prefetch(out + out_at);
     out[out_at + i] = charl_from_lane(charl_bf16_pair(power, (float)i), 16);

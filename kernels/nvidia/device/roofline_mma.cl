@@ -1,4 +1,4 @@
-/* ceiling_mma: what the tensor cores of compute capability 8.0 and higher can do, operands in registers and nothing to copy. The
+/* roofline_mma: what the tensor cores of compute capability 8.0 and higher can do, operands in registers and nothing to copy. The
  * yardstick of benchmarks.
  *
  * Specialised by   SIZE, IS_F16  as gemm_mma.cl
@@ -31,7 +31,7 @@ static inline uint random_word(uint position)
     return SIZE == 4 ? as_tf32(as_uint(x)) : IS_F16 ? pack(x, y, (global const half *)0) : pack(x, y, (global const ushort *)0);
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void ceiling_mma(global float *out, ulong out_at, int rounds)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void roofline_mma(global float *out, ulong out_at, int rounds)
 {
     const uint first = (uint)get_global_id(0) * 32;
     const uint4 a = (uint4)(random_word(first), random_word(first + 1), random_word(first + 2), random_word(first + 3));

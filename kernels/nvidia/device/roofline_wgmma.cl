@@ -1,4 +1,4 @@
-/* ceiling_wgmma: what the tensor cores of compute capability 9.0 can do, operands in local memory and nothing to copy. The yardstick
+/* roofline_wgmma: what the tensor cores of compute capability 9.0 can do, operands in local memory and nothing to copy. The yardstick
  * of benchmarks.
  *
  * Specialised by   IS_F16  1: f16, 0: bf16
@@ -31,7 +31,7 @@ static inline uint random_pair(uint position)
     return both;
 }
 
-kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void ceiling_wgmma(global float *out, ulong out_at, int rounds)
+kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void roofline_wgmma(global float *out, ulong out_at, int rounds)
 {
     local uint blocks[LOCAL_DECLARED / 4] __attribute__((aligned(1024)));
     const uint base = (uint)(ulong)blocks;

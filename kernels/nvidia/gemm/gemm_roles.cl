@@ -5,7 +5,7 @@
  *                  WHOLE_ROWS  1: out, of a half type, is stored through local memory: see tile_rows.clh; not with A_SUMS
  *                  ROWS_BY_16  with it, 1: every row of out begins at a multiple of 16 bytes
  * Launch           groups of 384 work-items, one per compute unit or fewer, which share the tiles out as they go: see
- *                  roles_deal.clh. The word COUNT of `passed` is 0 before and after.
+ *                  roles_deal.clh. The word COUNT of `split_k` is 0 before and after.
  * Building         for the target sm_90a, with charl_launch.groups 1 and the local array enlarged to LOCAL_BYTES + WORDS_BYTES, with A_SUMS
  *                  A_SUMS_BYTES more, with WHOLE_ROWS 8 * ROWS_BYTES.
  * Algorithm        gemm_wgmma.cl's, but the last four warps copy, as far ahead as there are stages, and add up A where that is wanted, while

@@ -54,7 +54,7 @@ typedef struct {
 /* Chunk c of the row at x, of which every work-item of a team copies what `take` lets it have. */
 static inline void copy_of_chunk(local uint4 *quads, global const ACT *x, int n, int c, int t)
 {
-    const int left = (skew_of(x) + n - 1) / CHARL_VEC + 1 - c * (CHUNK / CHARL_VEC);
+    const int left = (misalignment_of(x) + n - 1) / CHARL_VEC + 1 - c * (CHUNK / CHARL_VEC);
     global const uint4 *from = words_at(x) + c * (CHUNK / CHARL_VEC);
     local uint4 *to = quads + c * STRIDE;
 
@@ -131,7 +131,7 @@ kernel __attribute__((reqd_work_group_size(CHARL_ROW_GROUP, 1, 1))) void charl_b
             lse[lse_at + r] = y.y;
         }
         for (int c = team; c < ROW_CHUNKS; c += TEAMS) {
-            put_chunk(quads, out + out_at + r * n, skew_of(xr), c, t, q);
+            put_chunk(quads, out + out_at + r * n, misalignment_of(xr), c, t, q);
             if (r + 1 < stop) {
                 copy_of_chunk(quads, xr + n, size, c, t);
             }

@@ -12,7 +12,7 @@
 
 static charl_status loss_of(charl_graph *g, charl_var *loss, double *out)
 {
-    const charl_step record = {.loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F, .commit = 0};
+    const charl_step_params record = {.loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F, .commit = 0};
     float value;
 
     CHARL_TRY(charl__steps_push(g->steps, &record));

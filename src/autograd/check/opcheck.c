@@ -57,7 +57,8 @@ cleanup:
 
 void charl__op_case_reference(const charl_op_case *c)
 {
-    static const charl_step step = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
+    static const charl_step_params step = {
+        .commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
     const charl_reference r = {.attr = c->sample->attr,
                                .n_in = c->n_in,
                                .n_out = c->n_out,
@@ -258,7 +259,7 @@ static charl_status set_up_outputs(charl_device *dev, const charl_infer *inf, co
 {
     const charl_type words = {CHARL_F32, {1, {(inf->workspace + 3) / 4}}, CHARL_REPLICATED};
     const charl_type record = {CHARL_U32, {1, {CHARL_STEP_WORDS}}, CHARL_REPLICATED};
-    const charl_step step = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
+    const charl_step_params step = {.commit = 1, .loss_seed = 1.0F, .bias1 = 1.0F, .bias2 = 1.0F};
 
     for (int k = 0; k < inf->n_out; k++) {
         const int lanes = inf->out[k].batch == CHARL_PARTIAL ? s->n_lanes : 1;

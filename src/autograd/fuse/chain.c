@@ -10,16 +10,16 @@ typedef charl__chain_text writer;
 int charl__chain_args(const charl_chain *c, int n_in, int n_out)
 {
     int args = n_in + n_out + 2;
-    bool draws = false;
+    bool uses_rng = false;
 
     for (int i = 0; i < n_in; i++) {
         args += c->count[i] < c->n ? 2 : 0;
     }
     for (int k = 0; k < c->n_steps; k++) {
-        args += c->step[k].x.numbers + (c->step[k].x.draws ? 2 : 0);
-        draws = draws || c->step[k].x.draws;
+        args += c->step[k].x.numbers + (c->step[k].x.uses_rng ? 2 : 0);
+        uses_rng = uses_rng || c->step[k].x.uses_rng;
     }
-    return args + (draws ? 1 : 0);
+    return args + (uses_rng ? 1 : 0);
 }
 
 static charl_status write_input(writer *w, int i)
@@ -88,10 +88,10 @@ static charl_status write_step(writer *w, int k)
                                      s->in[i] < 0 ? ~s->in[i] : s->in[i]));
     }
     CHARL_TRY(write_numbers(w, &s->x));
-    if (s->x.draws) {
+    if (s->x.uses_rng) {
         CHARL_TRY(write_draw(w, &s->x));
     }
-    CHARL_TRY(charl__text_printf(&w->body, "t%d = CHARL_KEPT(%s, CHARL_SPLAT(%s)); } ", k,
+    CHARL_TRY(charl__text_printf(&w->body, "t%d = CHARL_ROUND_AS(%s, CHARL_SPLAT(%s)); } ", k,
                                  charl__kernel_type(s->dtype), s->x.text));
     return CHARL_OK;
 }
@@ -153,7 +153,7 @@ static int64_t period_of(const charl_enqueue *e, const charl_chain *c, int whole
     int64_t period = 0;
 
     for (int k = 0; k < c->n_steps; k++) {
-        if (c->step[k].x.draws) {
+        if (c->step[k].x.uses_rng) {
             return 0;
         }
     }
@@ -199,7 +199,7 @@ static charl_status launch(const charl_enqueue *e, const charl_chain *c)
     CHARL_TRY_CLEANUP(write_all(&w));
     CHARL_TRY_CLEANUP(
         charl__text_printf(&defines,
-                           "%s#define CHARL_VEC %d\n#define INDEX %s\n#define DRAWS %d\n"
+                           "%s#define CHARL_VEC %d\n#define INDEX %s\n#define USES_RNG %d\n"
                            "#define WHOLE %d\n#define STRIDED %d\n",
                            charl__text_string(&w.extra), vec, c->n < INT32_MAX ? "uint" : "ulong",
                            w.n_draws, whole, w.period > 0));

@@ -86,7 +86,8 @@ static char operand_of(const charl_node *n, int i, const charl_node *head, charl
  */
 static bool is_worth_it(const charl_graph *g, const charl_expr *x)
 {
-    return !charl__is_ungrouped(g->dev) || (!x->extra && !x->draws && !strstr(x->text, "charl_"));
+    return !charl__is_ungrouped(g->dev) ||
+           (!x->extra && !x->uses_rng && !strstr(x->text, "charl_"));
 }
 
 /* Whether head's product is needed apart from n. */
@@ -127,9 +128,9 @@ static bool goes_on(const charl_graph *g, const charl_node *head, const charl_pr
     const bool second = p->n_steps > 0;
 
     return p->n_steps < CHARL_PRODUCT_STEPS &&
-           (!x->draws || charl__gemm_draws(g->dev, head->in[0]->type.dtype)) &&
+           (!x->uses_rng || charl__gemm_has_rng(g->dev, head->in[0]->type.dtype)) &&
            (!second ||
-            (!(x->draws && p->step[0].x.draws) && head->out[0]->type.dtype == p->type.dtype));
+            (!(x->uses_rng && p->step[0].x.uses_rng) && head->out[0]->type.dtype == p->type.dtype));
 }
 
 /* Whether n may be the next step of the epilogue of head; then how, and the operands besides the

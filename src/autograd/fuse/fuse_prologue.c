@@ -70,7 +70,7 @@ static bool may_form(const charl_node *reader, const charl_node *n)
 {
     charl_expr x;
 
-    return n && charl__is_fusible(n, &x) && !x.draws && is_whole(reader, n->out[0]) &&
+    return n && charl__is_fusible(n, &x) && !x.uses_rng && is_whole(reader, n->out[0]) &&
            n->out[0]->channels_last;
 }
 
@@ -198,8 +198,8 @@ static bool is_formed_by_all(const charl_graph *g, const charl__uses *u, const c
     charl_expr x;
     formed f;
 
-    if (!v || !v->channels_last || v->keep || v->grad_of || !charl__is_fusible(n, &x) || x.draws ||
-        u->first[v->id] == u->first[v->id + 1]) {
+    if (!v || !v->channels_last || v->keep || v->grad_of || !charl__is_fusible(n, &x) ||
+        x.uses_rng || u->first[v->id] == u->first[v->id + 1]) {
         return false;
     }
     for (int k = u->first[v->id]; k < u->first[v->id + 1]; k++) {

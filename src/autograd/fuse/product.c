@@ -47,7 +47,7 @@ static charl_status enqueue(const charl_enqueue *e)
 
     for (int k = 0; k < p->n_steps; k++) {
         CHARL_TRY_CLEANUP(write_step(&p->step[k], k ? "AFTERWARDS" : "AFTER", &macro, &call[k]));
-        if (p->step[k].x.draws) {
+        if (p->step[k].x.uses_rng) {
             use_draws(e, &p->step[k].x, &after);
         }
     }

@@ -68,9 +68,9 @@ charl_status charl__prologue_write(const charl_enqueue *e, const char *const kno
     CHARL_TRY_CLEANUP(charl__chain_write_steps(&w));
     CHARL_TRY_CLEANUP(charl__text_printf(
         defines,
-        "%s#define FORMED %d\n#define FORMED_ARGS %s\n#define FORMED_CHANNELS(AT) %s\n"
-        "#define FORMED_FETCH(GOT, AT) %s\n"
-        "#define FORMED_OF(TO, GOT, X) charl_real TO; { %s TO = t%d; }\n",
+        "%s#define PROLOGUE %d\n#define PROLOGUE_ARGS %s\n#define PROLOGUE_CHANNELS(AT) %s\n"
+        "#define PROLOGUE_FETCH(GOT, AT) %s\n"
+        "#define PROLOGUE_OF(TO, GOT, X) charl_real TO; { %s TO = t%d; }\n",
         charl__text_string(&w.extra), s.n_fetched, charl__text_string(&w.operands),
         charl__text_string(&s.channels), charl__text_string(&s.fetch), charl__text_string(&w.body),
         p->chain.n_steps - 1));

@@ -168,7 +168,7 @@ charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e)
     charl_expr x;
 
     if (!op->enqueue && charl__op_express(op, e->attr, e->n_in, e->out[0]->dtype, &x)) {
-        return x.draws ? charl__chain_run(e, &x) : charl__map_expr(e, &x);
+        return x.uses_rng ? charl__chain_run(e, &x) : charl__map_expr(e, &x);
     }
     own.op = op;
     return op->enqueue(&own);

@@ -62,15 +62,16 @@ bool charl__is_partial(const charl_enqueue *e, int k);
 
 /** to[to_at + o * to_row + j] = from[from_at + o * from_row + j] for o < outer, j < length:
  * elements of the output's type. */
-typedef struct charl_stripe {
+typedef struct charl_strided_copy {
     const charl_tensor *from, *to;
     int64_t from_at, to_at;
     int64_t outer, length;
     int64_t from_row, to_row;
-} charl_stripe;
+} charl_strided_copy;
 
 /** One launch (op/shape/slice.c). Async. */
-charl_status charl__copy_stripe(const charl_enqueue *e, const charl_stripe *s) CHARL_MUST_CHECK;
+charl_status charl__strided_copy(const charl_enqueue *e,
+                                 const charl_strided_copy *s) CHARL_MUST_CHECK;
 
 /** Extents before, at and after `axis`. */
 void charl__split_axis(const charl_shape *s, int axis, int64_t *outer, int64_t *n, int64_t *inner);

@@ -17,7 +17,7 @@ enum { A_MULTIPLIER = 7919, B_MULTIPLIER = 104729 };
 
 typedef struct kernel {
     const char *file, *entry, *defines;
-    int64_t local_bytes;
+    int64_t shared_bytes;
     size_t items; /* of a work-group */
     size_t size;  /* bytes of an element: 2, bf16; 4, f32 */
 } kernel;
@@ -104,7 +104,7 @@ static charl_status multiply(charl_device *dev, const kernel *k, charl_buffer *a
                  .defines = k->defines,
                  .global = {GROUPS * k->items},
                  .local = {k->items},
-                 .local_bytes = k->local_bytes,
+                 .sm90a.shared_bytes = k->shared_bytes,
                  .args = {charl__raw(CHARL_ARG_IN, a), charl__raw(CHARL_ARG_IN, b),
                           charl__raw(CHARL_ARG_IN, NULL), charl__raw(CHARL_ARG_OUT, c),
                           charl__i32(M), charl__i32(N), charl__i32(K), charl__i32(K), charl__i32(N),
@@ -146,7 +146,7 @@ cleanup:
     return st;
 }
 
-charl_status charl__probe_products(charl_device *dev, bool allow_tf32)
+charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32)
 {
     const int cc = capability(dev);
     const bool has_mma = cc >= 80 && dev->facts.ptx;
@@ -161,9 +161,9 @@ charl_status charl__probe_products(charl_device *dev, bool allow_tf32)
         CHARL_TRY(try_kernel(dev, &tf32, "tf32", &dev->facts.tf32));
     }
     if (dev->facts.wgmma || dev->facts.mma || dev->facts.tf32) {
-        CHARL_TRY(charl__device_keep(
-            dev, CHARL__KEPT_PASSED,
-            (CHARL_PASSED_WORDS + (size_t)dev->info.compute_units * CHARL_PASSED_FLOATS) *
+        CHARL_TRY(charl__workspace_replace(
+            dev, CHARL__WORKSPACE_SPLIT_K,
+            (CHARL_SPLIT_K_WORDS + (size_t)dev->info.compute_units * CHARL_SPLIT_K_FLOATS) *
                 sizeof(float),
             "sums between work-groups"));
     }

@@ -76,27 +76,28 @@ static charl_status edit(const char **from, const char *to, size_t skip, const c
     return CHARL_OK;
 }
 
-charl_status charl__ptx_retarget(const char *ptx, int64_t local_bytes, int groups, charl__text *out)
+charl_status charl__ptx_retarget(const char *ptx, int64_t shared_bytes, int min_blocks,
+                                 charl__text *out)
 {
     size_t digits = 0;
     const char *target = end_of_target(ptx), *extent = shared_extent(ptx, &digits);
-    const char *body = groups > 0 ? directives_end(ptx) : NULL, *from = ptx;
+    const char *body = min_blocks > 0 ? directives_end(ptx) : NULL, *from = ptx;
     char bytes[32], fit[48];
 
     CHARL_REQUIRE(target && strchr(" \t\r\n,a", *target) /* the text's end too */, CHARL_ERR_KERNEL,
                   "the compiler's output is no PTX for sm_90");
-    CHARL_REQUIRE(local_bytes == 0 || (extent && extent > target), CHARL_ERR_KERNEL,
+    CHARL_REQUIRE(shared_bytes == 0 || (extent && extent > target), CHARL_ERR_KERNEL,
                   "the compiler's output has no array in shared memory");
-    snprintf(bytes, sizeof bytes, "%lld", (long long)local_bytes);
-    snprintf(fit, sizeof fit, ".minnctapersm %d\n", groups);
+    snprintf(bytes, sizeof bytes, "%lld", (long long)shared_bytes);
+    snprintf(fit, sizeof fit, ".minnctapersm %d\n", min_blocks);
     CHARL_TRY(edit(&from, target, 0, *target == 'a' ? "" : "a", out));
-    if (local_bytes > 0 && !(body && body < extent)) { /* it stands in front of the kernel */
+    if (shared_bytes > 0 && !(body && body < extent)) { /* it stands in front of the kernel */
         CHARL_TRY(edit(&from, extent, digits, bytes, out));
     }
     if (body) {
         CHARL_TRY(edit(&from, body, 0, fit, out));
     }
-    if (local_bytes > 0 && body && body < extent) { /* or in it */
+    if (shared_bytes > 0 && body && body < extent) { /* or in it */
         CHARL_TRY(edit(&from, extent, digits, bytes, out));
     }
     CHARL_TRY(charl__text_append(out, from, strlen(from)));

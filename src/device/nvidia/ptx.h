@@ -1,20 +1,22 @@
 #ifndef CHARL_DEVICE_NVIDIA_PTX_H
 #define CHARL_DEVICE_NVIDIA_PTX_H
-/** PTX, the assembly text that NVIDIA's compiler makes of OpenCL C, for a target that the compiler
- * itself does not offer. Knows nothing of OpenCL. */
+/** Edits PTX, the assembly that NVIDIA's compiler emits for OpenCL C, for a target that the compiler itself does not offer. Uses no
+ * OpenCL. */
 #include <stdint.h>
 
 #include "base/text.h"
 
-/** Counts up when the same text is patched another way: part of the cache key. */
+/** Incremented when the edits change: part of the cache key. */
 enum { CHARL__PTX_VERSION = 2 };
 
-/** Append `ptx` to `out`, for target sm_90a instead of sm_90, with its first array in shared memory
- * `local_bytes` long (0: as it is), and its first kernel that tells the extent of its work-groups
- * assembled so that registers leave room for `groups` of them on a compute unit (0: as it is; a
- * text without such a kernel stays as it is too). Errors: ERR_KERNEL when the text has no such
- * target or no such array; ERR_NOMEM. */
-charl_status charl__ptx_retarget(const char *ptx, int64_t local_bytes, int groups,
+/** Append `ptx` to `out` with these edits:
+ *
+ *      .target sm_90                  becomes sm_90a
+ *      the first .shared array        is resized to shared_bytes (0: left as it is)
+ *      the first kernel with .reqntid gets .minnctapersm min_blocks (0, or no such kernel: left as it is)
+ *
+ * Errors: ERR_KERNEL when the text has another target or no such array; ERR_NOMEM. */
+charl_status charl__ptx_retarget(const char *ptx, int64_t shared_bytes, int min_blocks,
                                  charl__text *out) CHARL_MUST_CHECK;
 
 #endif

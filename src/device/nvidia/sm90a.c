@@ -7,7 +7,7 @@
 
 /* No -cl-std: with one, asm is no keyword. The rest as in all other programs: fused operators have
  * the bits of separate ones. */
-const char *charl__retarget_options(const charl_device *dev)
+const char *charl__sm90a_options(const charl_device *dev)
 {
     return dev->facts.ptx ? "-w -DASM=asm -DCHARL_PTX -cl-fp32-correctly-rounded-divide-sqrt"
                           : "-w -DASM=asm -cl-fp32-correctly-rounded-divide-sqrt";
@@ -47,7 +47,7 @@ static charl_status compile(charl_device *dev, const char *file, const char *con
     cl_int err;
 
     CHARL_TRY_CLEANUP(charl__program_create(dev, file, source, &program));
-    err = clBuildProgram(program, 1, &dev->id, charl__retarget_options(dev), NULL, NULL);
+    err = clBuildProgram(program, 1, &dev->id, charl__sm90a_options(dev), NULL, NULL);
     CHARL_TRY_CLEANUP(read_binary(program, &text));
     if (!text[0]) {
         CHARL_TRY_CLEANUP(charl__program_fail(dev, program, file, err));
@@ -61,8 +61,8 @@ cleanup:
     return st;
 }
 
-charl_status charl__retarget(charl_device *dev, const char *file, const char *const source[3],
-                             int64_t local_bytes, int groups, cl_program *out)
+charl_status charl__sm90a_build(charl_device *dev, const char *file, const char *const source[3],
+                                const charl_sm90a *target, cl_program *out)
 {
     charl_status st = CHARL_OK;
     charl__text patched = {0};
@@ -70,7 +70,7 @@ charl_status charl__retarget(charl_device *dev, const char *file, const char *co
 
     *out = NULL;
     CHARL_TRY_CLEANUP(compile(dev, file, source, &ptx));
-    st = charl__ptx_retarget(ptx, local_bytes, groups, &patched);
+    st = charl__ptx_retarget(ptx, target->shared_bytes, target->min_blocks, &patched);
     if (st == CHARL_ERR_KERNEL) {
         CHARL_FAIL_CLEANUP(st, "kernels/%s.cl for sm_90a on %s: %s", file, dev->info.name,
                            charl_error_message());

@@ -52,7 +52,8 @@ static bool folds_locally(charl_device *dev, const charl_gemm *p)
 {
     const int64_t leaves = charl__at_least_one(p->count) / charl__at_least_one(p->inner);
 
-    return leaves <= CHARL__GEMM_LOCAL_LEAVES && p->k > 0 && !charl__gemm_is_for_cores(dev, p) &&
+    return leaves <= CHARL__GEMM_LOCAL_LEAVES && p->k > 0 &&
+           !charl__gemm_uses_tensor_cores(dev, p) &&
            leaves * p->k * charl__at_least_one(p->segments) <= LOCAL_SUM;
 }
 
@@ -321,12 +322,12 @@ charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
     };
 
     charl__gemm_add_epilogue(p, &l);
-    if (charl__gemm_is_for_cores(dev, p)) {
+    if (charl__gemm_uses_tensor_cores(dev, p)) {
         charl_gemm chosen = *p;
 
         CHARL_INVARIANT(!p->epilogue || !p->epilogue->record);
         chosen.form = plan->form;
-        CHARL_TRY(charl__gemm_cores(dev, &chosen));
+        CHARL_TRY(charl__gemm_tensor_core(dev, &chosen));
         return CHARL_OK;
     }
     CHARL_INVARIANT(!p->a_sums || charl__gemm_folds_sums(dev, p));

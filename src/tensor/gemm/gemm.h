@@ -62,7 +62,7 @@ enum { CHARL_GEMM_EPILOGUE_IN = 2 };
  * `type` followed by the expression as an elementwise operator (kernels/elementwise/map.cl). */
 typedef struct charl_gemm_epilogue {
     const char *expr;  /* OpenCL C of charl_real a, b, c, as in kernels/elementwise/map.cl; numbers
-                          are part of  the text; CHARL_KEPT(T, x) rounds in between */
+                          are part of  the text; CHARL_ROUND_AS(T, x) rounds in between */
     const char *extra; /* defines in front, or NULL */
     charl_dtype type;
     int n_in;
@@ -72,7 +72,7 @@ typedef struct charl_gemm_epilogue {
      * keeps_first: `product` gets that a. */
     const char *then;
     bool keeps_first;
-    /* Where charl__gemm_draws: the step record, for expressions that name draw (charl_expr), of
+    /* Where charl__gemm_has_rng: the step record, for expressions that name draw (charl_expr), of
      * the layer `key`; the first element of out is element draw_at of the global batch. NULL: none
      * does. */
     const charl_tensor *record;
@@ -115,7 +115,7 @@ typedef struct charl_gemm {
 charl_status charl__gemm(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHECK;
 
 /** True where epilogues of products of `type` may draw: wherever they do not go to tensor cores. */
-bool charl__gemm_draws(charl_device *dev, charl_dtype type);
+bool charl__gemm_has_rng(charl_device *dev, charl_dtype type);
 
 /** True where a_sums is supported: half types on tensor cores, A TRANSPOSED. Depends on what
  * decides the bits only. */

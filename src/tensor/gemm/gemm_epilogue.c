@@ -35,7 +35,7 @@ int charl__gemm_define_epilogue(const charl_gemm *p, int vec, char *text, size_t
     n = snprintf(
         text, bytes,
         "%s#define EXPR (%s)\n#define CHARL_VEC %d\n#define PRODUCT_T %s\n#define WITH_B_T "
-        "%s\n#define WITH_C_T %s\n#define N_WITH %d\n#define KEEP %d\n#define DRAWS %d\n",
+        "%s\n#define WITH_C_T %s\n#define N_WITH %d\n#define KEEP %d\n#define USES_RNG %d\n",
         e->extra ? e->extra : "", e->expr, vec, charl__kernel_type(e->type),
         e->n_in > 0 ? charl__kernel_type(e->in[0]->dtype) : "float",
         e->n_in > 1 ? charl__kernel_type(e->in[1]->dtype) : "float", e->n_in,

@@ -83,7 +83,7 @@ void charl__gemm_offer_pair(const charl_gemm *p, charl_launch *l, char *second)
     if (p->a->dtype != CHARL_F32 || p->out->dtype != CHARL_F32) {
         return;
     }
-    l->may_lead = !folds;
+    l->pair_first = !folds;
     if (p->epilogue) {
         return;
     }
@@ -96,5 +96,5 @@ void charl__gemm_offer_pair(const charl_gemm *p, charl_launch *l, char *second)
         n += charl__gemm_define_rounding(p, second + n, bytes - (size_t)n);
     }
     CHARL_INVARIANT(n > 0 && (size_t)n < bytes);
-    l->second = second;
+    l->pair_defines = second;
 }

@@ -53,7 +53,7 @@ charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl_gemm *p)
 {
     const int units = charl__gemm_units(dev);
 
-    if (charl__gemm_is_for_cores(dev, p) || !charl__gemm_is_local(dev, p)) {
+    if (charl__gemm_uses_tensor_cores(dev, p) || !charl__gemm_is_local(dev, p)) {
         return (charl__gemm_plan){.form = p->form};
     }
     /* Tiles of 64 would leave compute units idle, and what a product waits for is memory. */
@@ -102,7 +102,7 @@ int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
 {
     int n = add(out, 0, charl__gemm_guess(dev, p));
 
-    if (charl__gemm_is_for_cores(dev, p)) {
+    if (charl__gemm_uses_tensor_cores(dev, p)) {
         n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_CORES});
         n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_CORES_WIDE});
         return n;
@@ -158,10 +158,10 @@ const char *charl__gemm_key(charl_device *dev, const charl_gemm *p, char *text)
     const size_t bytes = CHARL__GEMM_TEXT;
     int n =
         snprintf(text, bytes, "gemm%s %s %s %s%s %lldx%lldx%lld z%lld/%lld s%lld l%d",
-                 charl__gemm_is_for_cores(dev, p) ? " cores" : "", charl_dtype_name(p->a->dtype),
-                 charl_dtype_name(p->out->dtype), a[p->a_kind], b[p->b_kind], (long long)p->m,
-                 (long long)p->n, (long long)p->k, (long long)charl__at_least_one(p->count),
-                 (long long)charl__at_least_one(p->inner),
+                 charl__gemm_uses_tensor_cores(dev, p) ? " cores" : "",
+                 charl_dtype_name(p->a->dtype), charl_dtype_name(p->out->dtype), a[p->a_kind],
+                 b[p->b_kind], (long long)p->m, (long long)p->n, (long long)p->k,
+                 (long long)charl__at_least_one(p->count), (long long)charl__at_least_one(p->inner),
                  (long long)charl__at_least_one(p->segments), p->leaves > 1 ? p->leaves : 1);
 
     if (p->b_kind >= CHARL_GEMM_WINDOW) {
@@ -192,7 +192,7 @@ static bool find(charl_device *dev, const charl_gemm *p, const char *choice, cha
 /* A choice that cannot be kept serves this run. */
 static charl_status keep(charl_device *dev)
 {
-    charl_status st = charl__choices_save(dev);
+    charl_status st = charl__tuning_db_save(dev);
 
     if (st == CHARL_ERR_DISK) {
         charl__log(CHARL_LOG_INFO, "%s", charl_error_message());
@@ -204,10 +204,10 @@ static charl_status keep(charl_device *dev)
 
 /* Sums of A have one kernel. On tensor cores an epilogue takes as long as a short product, and
  * trials have none. */
-static bool has_choice(charl_device *dev, const charl_gemm *p)
+static bool has_tuning(charl_device *dev, const charl_gemm *p)
 {
     return p->form == CHARL_GEMM_AUTO && !p->a_sums &&
-           !(p->epilogue && charl__gemm_is_for_cores(dev, p));
+           !(p->epilogue && charl__gemm_uses_tensor_cores(dev, p));
 }
 
 charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p, charl__gemm_plan *out)
@@ -218,10 +218,10 @@ charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p, charl__
     char key[CHARL__GEMM_TEXT];
 
     *out = charl__gemm_guess(dev, p);
-    if (!has_choice(dev, p) || (!first && !charl__choices_any(dev))) {
+    if (!has_tuning(dev, p) || (!first && !charl__tuning_db_has_any(dev))) {
         return st;
     }
-    choice = charl__choice_find(dev, charl__gemm_key(dev, p, key));
+    choice = charl__tuning_find(dev, charl__gemm_key(dev, p, key));
     if (choice && find(dev, p, choice, out)) {
         return st;
     }

@@ -93,9 +93,9 @@ charl_status charl__gemm_check_epilogue(const charl_gemm *p) CHARL_MUST_CHECK;
 
 /** Whether p goes to the tensor cores: where there are some, by its types, layouts and form alone.
  * Neither alignment nor any extent matters: what is decided here decides the bits. */
-bool charl__gemm_is_for_cores(charl_device *dev, const charl_gemm *p);
+bool charl__gemm_uses_tensor_cores(charl_device *dev, const charl_gemm *p);
 
 /** Enqueue a product that goes there. Async. Errors: ERR_KERNEL, ERR_DEVICE. */
-charl_status charl__gemm_cores(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHECK;
+charl_status charl__gemm_tensor_core(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHECK;
 
 #endif

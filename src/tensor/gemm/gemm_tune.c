@@ -199,7 +199,7 @@ static charl_status keep(charl_device *dev, const charl_gemm *p, charl__gemm_tun
     charl__gemm_key(dev, p, key);
     charl__log(CHARL_LOG_INFO, "tuning: %s: %s, %.1f us (guess %.1f us)", key, text,
                x->seconds[x->best] * 1e6, x->seconds[0] * 1e6);
-    return charl__choice_set(dev, key, text);
+    return charl__tuning_set(dev, key, text);
 }
 
 charl_status charl__gemm_tune(charl_device *dev, const charl_gemm *p, charl__gemm_tuned *out)

@@ -187,7 +187,7 @@ static void set_factors(const query_case *c, const charl_reference *r, int64_t b
                         int64_t q)
 {
     const attention_attr *a = c->a;
-    const charl_step *step = r->step;
+    const charl_step_params *step = r->step;
     const charl__rng rng = charl__rng_key((uint64_t)step->seed_hi << 32 | step->seed_lo,
                                           (uint64_t)step->step_hi << 32 | step->step_lo, a->key);
     const int64_t row = (a->batched ? r->row0 : 0) + b, t4 = (c->x.t + 3) / 4 * 4;

@@ -64,7 +64,8 @@ static charl_status keep(const charl_enqueue *e, const extents *x, int64_t posit
 
     snprintf(defines, sizeof defines, "#define D %lld\n#define BEGINS %d\n", (long long)x->d,
              a->begins);
-    return charl__pieces_launch(e, &l, 6, x->b * x->t, 2 * a->kv_heads * x->d, e->in[0]->dtype);
+    return charl__column_chunks_launch(e, &l, 6, x->b * x->t, 2 * a->kv_heads * x->d,
+                                       e->in[0]->dtype);
 }
 
 static charl_status enqueue(const charl_enqueue *e)

@@ -83,8 +83,8 @@ static charl_status launch(const charl_enqueue *e, const form *f, charl_attentio
     l->label = e->label;
     l->local[0] = (size_t)(WARPGROUP * f->warpgroups);
     l->global[0] = (size_t)(x.b * heads * ((x.t + rows - 1) / rows)) * l->local[0];
-    l->local_bytes = blocks * (f->tiles * BLOCK_BYTES + f->more_bytes) + f->states;
-    l->groups = blocks > 1 ? f->wide_groups : f->narrow_groups;
+    l->sm90a.shared_bytes = blocks * (f->tiles * BLOCK_BYTES + f->more_bytes) + f->states;
+    l->sm90a.min_blocks = blocks > 1 ? f->wide_groups : f->narrow_groups;
     CHARL_TRY(check_places(l, n));
     charl__attention_arguments(e, x, l, n);
     CHARL_TRY(charl__launch(e->dev, l));

@@ -73,7 +73,7 @@ static charl_status enqueue(const charl_enqueue *e)
                          i > 0 ? "," : "", attr->back ? 0 - turns : turns);
     }
     snprintf(defines + used, sizeof defines - (size_t)used, "\n");
-    return charl__pieces_launch(e, &l, 6, rows, a->head_dim / 2, e->in[0]->dtype);
+    return charl__column_chunks_launch(e, &l, 6, rows, a->head_dim / 2, e->in[0]->dtype);
 }
 
 static charl_var *turn(charl_graph *g, const rotary_attr *attr, charl_var *x, charl_var *first)

@@ -79,7 +79,7 @@ static charl_status output_shape(const charl_conv_attr *t, const charl_shape *x,
 }
 
 /* Whether it goes to tensor cores, which take images in any layout. */
-static bool choose_cores(charl_infer *inf, int groups)
+static bool choose_tensor_cores(charl_infer *inf, int groups)
 {
     const bool cores = charl__conv_is_wgmma(inf->wgmma, inf->in[0].dtype, groups);
 
@@ -104,15 +104,15 @@ static charl_status infer(charl_infer *inf)
                   charl_shape_format(&inf->in[inf->n_in - 1].shape, a),
                   (long long)inf->in[1].shape.dim[0]);
     CHARL_TRY(charl__infer_rows(inf));
-    if (choose_cores(inf, t->groups)) {
+    if (choose_tensor_cores(inf, t->groups)) {
         const charl_conv c = describe(t, &inf->in[0].shape, &inf->in[1].shape, &inf->out[0].shape);
 
-        inf->workspace = charl__conv_cores_workspace(&c);
+        inf->workspace = charl__conv_tensor_core_workspace(&c);
     }
     return CHARL_OK;
 }
 
-static bool is_on_cores(const charl_enqueue *e, const charl_conv *c)
+static bool is_on_tensor_cores(const charl_enqueue *e, const charl_conv *c)
 {
     return charl__conv_is_wgmma(charl__device_facts(e->dev)->wgmma, e->in[0]->dtype, c->groups);
 }
@@ -125,8 +125,8 @@ static charl_status enqueue(const charl_enqueue *e)
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
     }
-    if (is_on_cores(e, &c)) {
-        return charl__conv_cores(e, &c);
+    if (is_on_tensor_cores(e, &c)) {
+        return charl__conv_tensor_core(e, &c);
     }
     p.a = e->in[1];
     p.b = e->in[0];
@@ -325,8 +325,9 @@ static charl_status infer_dgrad(charl_infer *inf)
     inf->out[0] = (charl_type){inf->in[0].dtype, x, CHARL_REPLICATED};
     CHARL_TRY(charl__infer_rows(inf));
     c = describe(t, &x, w, gout);
-    inf->workspace = choose_cores(inf, t->groups) ? charl__conv_cores_input_workspace(&c)
-                                                  : charl__conv_phases_workspace(&c);
+    inf->workspace = choose_tensor_cores(inf, t->groups)
+                         ? charl__conv_tensor_core_input_workspace(&c)
+                         : charl__conv_phases_workspace(&c);
     return CHARL_OK;
 }
 
@@ -335,7 +336,7 @@ static bool is_product_dgrad(const charl_infer *inf)
     const charl_conv c =
         describe(inf->attr, &inf->out[0].shape, &inf->in[1].shape, &inf->in[0].shape);
 
-    return charl__conv_cores_input_is_product(inf, &c);
+    return charl__conv_tensor_core_input_is_product(inf, &c);
 }
 
 static charl_status enqueue_dgrad(const charl_enqueue *e)
@@ -346,8 +347,8 @@ static charl_status enqueue_dgrad(const charl_enqueue *e)
     if (charl__tensor_count(e->out[0]) == 0) {
         return CHARL_OK;
     }
-    if (is_on_cores(e, &c)) {
-        return charl__conv_cores_input(e, &c);
+    if (is_on_tensor_cores(e, &c)) {
+        return charl__conv_tensor_core_input(e, &c);
     }
     if (charl__conv_phases_workspace(&c) > 0) {
         return charl__conv_phases(e, &c);
@@ -474,8 +475,8 @@ static int64_t wgrad_workspace(charl_infer *inf, charl_conv c)
     const int slices = inf->in[0].batch == CHARL_BATCHED ? inf->n_slices : 0;
     charl_gemm product;
 
-    if (choose_cores(inf, c.groups)) {
-        return charl__conv_cores_weight_workspace(&c, slices);
+    if (choose_tensor_cores(inf, c.groups)) {
+        return charl__conv_tensor_core_weight_workspace(&c, slices);
     }
     if (slices == 0) {
         return 0;
@@ -510,8 +511,8 @@ static charl_status enqueue_wgrad(const charl_enqueue *e)
     const int64_t slices = charl__gemm_has_slices(e, 0) ? e->slices->count : 1;
     charl_gemm p = charl__conv_weight_gradient(&c, c.batch / slices);
 
-    if (is_on_cores(e, &c)) {
-        return charl__conv_cores_weight(e, &c);
+    if (is_on_tensor_cores(e, &c)) {
+        return charl__conv_tensor_core_weight(e, &c);
     }
     p.a = e->in[0];
     p.b = e->in[1];

@@ -28,7 +28,7 @@ static bool is_product(const charl_conv *c, bool of_x)
     return is_matrix(c) && (of_x ? c->c : c->o) > THIN;
 }
 
-bool charl__conv_cores_input_is_product(const charl_infer *inf, const charl_conv *c)
+bool charl__conv_tensor_core_input_is_product(const charl_infer *inf, const charl_conv *c)
 {
     return inf->channels_last && charl__conv_is_wgmma(inf->wgmma, inf->in[0].dtype, c->groups) &&
            is_product(c, true);
@@ -65,13 +65,13 @@ static int64_t output_bytes(const charl_conv *c)
     return half_bytes(c->batch * c->oh * c->ow * charl__conv_padded(c->o));
 }
 
-int64_t charl__conv_cores_workspace(const charl_conv *c)
+int64_t charl__conv_tensor_core_workspace(const charl_conv *c)
 {
     return ALIGN + image_bytes(c) + output_bytes(c) +
            half_bytes(c->o * count_taps(c) * charl__conv_padded(c->c));
 }
 
-int64_t charl__conv_cores_input_workspace(const charl_conv *c)
+int64_t charl__conv_tensor_core_input_workspace(const charl_conv *c)
 {
     return ALIGN + image_bytes(c) + output_bytes(c) +
            half_bytes(c->c * count_taps(c) * charl__conv_padded(c->o));
@@ -98,7 +98,7 @@ static int64_t leaf_bytes(const charl_conv *c)
     return c->o * count_taps(c) * charl__conv_padded(c->c) * (int64_t)sizeof(float);
 }
 
-int64_t charl__conv_cores_weight_workspace(const charl_conv *c, int slices)
+int64_t charl__conv_tensor_core_weight_workspace(const charl_conv *c, int slices)
 {
     const int64_t rows = slices > 0 ? c->batch / slices : 0;
     int64_t leaves = 0;
@@ -202,7 +202,7 @@ static charl_status take_weight(carver *w, const charl_tensor *t, int64_t batch,
                                                           .label = w->e->label});
 }
 
-charl_status charl__conv_cores(const charl_enqueue *e, const charl_conv *c)
+charl_status charl__conv_tensor_core(const charl_enqueue *e, const charl_conv *c)
 {
     charl_conv_product p = charl__conv_wgmma_forward(c);
     carver w = start_at(e, 0);
@@ -231,7 +231,7 @@ charl_status charl__conv_cores(const charl_enqueue *e, const charl_conv *c)
     return CHARL_OK;
 }
 
-charl_status charl__conv_cores_input(const charl_enqueue *e, const charl_conv *c)
+charl_status charl__conv_tensor_core_input(const charl_enqueue *e, const charl_conv *c)
 {
     charl_tensor a, b, out;
     carver w = start_at(e, 0);
@@ -289,7 +289,7 @@ static charl_status multiply_pixels(const charl_enqueue *e, const charl_conv *c,
     return CHARL_OK;
 }
 
-charl_status charl__conv_cores_weight(const charl_enqueue *e, const charl_conv *c)
+charl_status charl__conv_tensor_core_weight(const charl_enqueue *e, const charl_conv *c)
 {
     static const charl_slices one = {.total = 1, .count = 1, .n_lanes = 1, .lane_hi = {1}};
     const bool has_slices = charl__gemm_has_slices(e, 0);

@@ -8,22 +8,24 @@
 
 /** Whether d x of conv2d of c, on operands of these types, is one product by charl__gemm, which may
  * have an epilogue. */
-bool charl__conv_cores_input_is_product(const charl_infer *inf, const charl_conv *c);
+bool charl__conv_tensor_core_input_is_product(const charl_infer *inf, const charl_conv *c);
 
 /** Bytes of workspace for out[0] = conv2d of c; for its d x; for its d weight over `slices` slices
  * (0: the sum is one chain). */
-int64_t charl__conv_cores_workspace(const charl_conv *c);
-int64_t charl__conv_cores_input_workspace(const charl_conv *c);
-int64_t charl__conv_cores_weight_workspace(const charl_conv *c, int slices);
+int64_t charl__conv_tensor_core_workspace(const charl_conv *c);
+int64_t charl__conv_tensor_core_input_workspace(const charl_conv *c);
+int64_t charl__conv_tensor_core_weight_workspace(const charl_conv *c, int slices);
 
 /** out[0] [batch, o, oh, ow] of in: x, weight[, bias]. Async. Errors: those of charl__conv_wgmma.
  */
-charl_status charl__conv_cores(const charl_enqueue *e, const charl_conv *c) CHARL_MUST_CHECK;
+charl_status charl__conv_tensor_core(const charl_enqueue *e, const charl_conv *c) CHARL_MUST_CHECK;
 /** out[0] = d x [batch, c, h, w] of in: d out, weight. Async. */
-charl_status charl__conv_cores_input(const charl_enqueue *e, const charl_conv *c) CHARL_MUST_CHECK;
+charl_status charl__conv_tensor_core_input(const charl_enqueue *e,
+                                           const charl_conv *c) CHARL_MUST_CHECK;
 /** out[0] = d weight [o, c, kh, kw], f32, of in: d out, x. A slice's sum is cut into 2, 4, 8 ...
  * parts of equally many samples, as many as the extents say, which are leaves of the tree. Async.
  */
-charl_status charl__conv_cores_weight(const charl_enqueue *e, const charl_conv *c) CHARL_MUST_CHECK;
+charl_status charl__conv_tensor_core_weight(const charl_enqueue *e,
+                                            const charl_conv *c) CHARL_MUST_CHECK;
 
 #endif

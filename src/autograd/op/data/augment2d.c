@@ -127,7 +127,7 @@ static drawn reference_draw(const charl_reference *r, int64_t row)
 {
     const augment2d_attr *attr = r->attr;
     const charl_shape *s = &r->in_type[0].shape;
-    const charl_step *step = r->step;
+    const charl_step_params *step = r->step;
     const charl__rng rng = charl__rng_key((uint64_t)step->seed_hi << 32 | step->seed_lo,
                                           (uint64_t)step->step_hi << 32 | step->step_lo, attr->key);
     const int64_t at = row + (attr->batched ? r->row0 : 0);

@@ -92,8 +92,8 @@ static charl_status enqueue(const charl_enqueue *e)
                       .defines = defines,
                       .global = {(size_t)rows * (((size_t)n + GROUP - 1) / GROUP * GROUP)},
                       .local = {GROUP},
-                      .may_lead = true,
-                      .second = norm ? NULL : words_of(source->dtype),
+                      .pair_first = true,
+                      .pair_defines = norm ? NULL : words_of(source->dtype),
                       .label = e->label};
     int a = 0;
 

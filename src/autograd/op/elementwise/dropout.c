@@ -30,7 +30,7 @@ static void express(const void *attr, int n_in, charl_expr *x)
                       .numbers = 2,
                       .p = 1.0F / (1.0F - d->p),
                       .q = (float)threshold_of(d->p),
-                      .draws = true,
+                      .uses_rng = true,
                       .batched = d->batched,
                       .key = d->key};
 }
@@ -44,7 +44,7 @@ static void reference(const charl_reference *r)
 {
     const dropout_attr *attr = r->attr;
     const charl_shape *s = &r->in_type[0].shape;
-    const charl_step *step = r->step;
+    const charl_step_params *step = r->step;
     const charl__rng rng = charl__rng_key((uint64_t)step->seed_hi << 32 | step->seed_lo,
                                           (uint64_t)step->step_hi << 32 | step->step_lo, attr->key);
     const int64_t n = charl_shape_count(s);

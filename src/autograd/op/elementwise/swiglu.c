@@ -51,8 +51,8 @@ static charl_status enqueue(const charl_enqueue *e)
                       .entry = "charl_swiglu",
                       .args = {charl__in(e->in[0]), charl__out(e->out[0])}};
 
-    return charl__pieces_launch(e, &l, 2, rows_of(&e->in[0]->shape), columns_of(&e->in[0]->shape),
-                                e->in[0]->dtype);
+    return charl__column_chunks_launch(e, &l, 2, rows_of(&e->in[0]->shape),
+                                       columns_of(&e->in[0]->shape), e->in[0]->dtype);
 }
 
 static void backward(const charl_backward *b)
@@ -134,8 +134,8 @@ static charl_status enqueue_grad(const charl_enqueue *e)
                       .entry = "charl_gradient",
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0])}};
 
-    return charl__pieces_launch(e, &l, 3, rows_of(&e->in[1]->shape), columns_of(&e->in[1]->shape),
-                                e->in[1]->dtype);
+    return charl__column_chunks_launch(e, &l, 3, rows_of(&e->in[1]->shape),
+                                       columns_of(&e->in[1]->shape), e->in[1]->dtype);
 }
 
 static void reference_grad(const charl_reference *r)

@@ -51,7 +51,7 @@ static charl_status enqueue(const charl_enqueue *e)
                       .args = {charl__in(e->in[0]), charl__in(e->in[1]), charl__out(e->out[0]),
                                charl__i64(e->in[1]->shape.dim[0])}};
 
-    return charl__pieces_launch(e, &l, 4, positions, columns, e->in[1]->dtype);
+    return charl__column_chunks_launch(e, &l, 4, positions, columns, e->in[1]->dtype);
 }
 
 static void backward(const charl_backward *b)
@@ -307,8 +307,9 @@ static charl_status sum_lane(const charl_enqueue *e, const lane *n)
                                charl__i64(charl__tensor_count(e->in[1]) / n->slices)}};
 
     charl__fold_defines(e, 0, n->leaves, defines, sizeof defines);
-    return is_shared(e) ? launch_shared(e, n, defines)
-                        : charl__pieces_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
+    return is_shared(e)
+               ? launch_shared(e, n, defines)
+               : charl__column_chunks_launch(e, &l, 6, s->dim[0], s->dim[1], e->in[0]->dtype);
 }
 
 static charl_status enqueue_wgrad(const charl_enqueue *e)

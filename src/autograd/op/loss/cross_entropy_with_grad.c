@@ -90,15 +90,15 @@ static charl_status enqueue(const charl_enqueue *e)
         return CHARL_OK;
     }
     snprintf(extra, sizeof extra, "#define VECTORS %d\n", n > VECTORS * 256 ? VECTORS : 1);
-    l.local_bytes = local_bytes(e, n);
-    if (l.local_bytes > 0) {
+    l.sm90a.shared_bytes = local_bytes(e, n);
+    if (l.sm90a.shared_bytes > 0) {
         l.file = "nvidia/loss/cross_entropy_local";
-        l.groups = LOCAL_GROUPS;
+        l.sm90a.min_blocks = LOCAL_GROUPS;
         snprintf(extra, sizeof extra, "#define CHARL_ROW_GROUP %d\n#define ROW_CHUNKS %lld\n",
                  LOCAL_GROUP, (long long)chunks_of(n));
     }
     CHARL_TRY(charl__cross_entropy_plan(e, logits, e->n_in > 3, extra, &plan));
-    if (l.local_bytes > 0) {
+    if (l.sm90a.shared_bytes > 0) {
         plan_local(e, rows, &plan);
     }
     for (int i = 0; i < e->n_in; i++) {

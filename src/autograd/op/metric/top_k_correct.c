@@ -1,4 +1,4 @@
-/* correct: 1 where the label is among the k largest logits of its row, ties counting against it.
+/* top_k_correct: 1 where the label is among the k largest logits of its row, ties counting against it.
  * Not differentiable. */
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
@@ -29,7 +29,7 @@ static charl_status enqueue(const charl_enqueue *e)
     int64_t rows, n, inner;
     charl_rows plan;
     charl_launch l = {.file = "metric/top_k_correct",
-                      .entry = "charl_correct",
+                      .entry = "charl_top_k_correct",
                       .defines = plan.defines,
                       .label = e->label};
 
@@ -108,8 +108,8 @@ static const charl_op_sample samples[] = {
      .hi = 3},
 };
 
-const charl_op charl_op_correct = {
-    .name = "correct",
+const charl_op charl_op_top_k_correct = {
+    .name = "top_k_correct",
     .formula = "out[...] = 1 if x[..., label[...]] is among the k largest of its row, else 0",
     .n_in = 2,
     .attr_size = sizeof(int), /* k */
@@ -120,10 +120,10 @@ const charl_op charl_op_correct = {
     CHARL_SAMPLES(samples),
 };
 
-charl_var *charl_correct(charl_graph *g, charl_var *logits, charl_var *label, int k)
+charl_var *charl_top_k_correct(charl_graph *g, charl_var *logits, charl_var *label, int k)
 {
     if (k < 1) {
-        return charl__graph_fail(g, CHARL_ERR_INVALID, "correct: k is %d, not at least 1", k);
+        return charl__graph_fail(g, CHARL_ERR_INVALID, "top_k_correct: k is %d, not at least 1", k);
     }
-    return charl__apply2(g, &charl_op_correct, &k, logits, label);
+    return charl__apply2(g, &charl_op_top_k_correct, &k, logits, label);
 }

@@ -14,7 +14,7 @@ const charl__row_norm charl__row_norm_layer = {
 const charl__row_norm charl__row_norm_rms = {false, &charl_op_rms_norm_grad,
                                              &charl_op_rms_norm_wgrad, &charl_op_rms_norm_grads};
 
-enum { MAX_KEPT = 8 };
+enum { MAX_IN_REGISTERS = 8 };
 /* Rows of up to SHORT elements of a half type have HALF_WIDTH accumulators where work-items
  * exchange registers: a warp then has two of them. */
 enum { HALF_WIDTH = 128, SHORT = 512 };
@@ -68,11 +68,11 @@ int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype)
     return charl__rows_width(two && n > HALF_WIDTH ? HALF_WIDTH : n);
 }
 
-int charl__row_norm_kept(const charl_device *dev, int64_t n, charl_dtype dtype)
+int charl__row_norm_register_blocks(const charl_device *dev, int64_t n, charl_dtype dtype)
 {
     const int64_t width = charl__row_norm_width(dev, n, dtype), blocks = (n + width - 1) / width;
 
-    return charl__rows_have_one_item(dev) || blocks > MAX_KEPT ? 0 : (int)blocks;
+    return charl__rows_have_one_item(dev) || blocks > MAX_IN_REGISTERS ? 0 : (int)blocks;
 }
 
 charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
@@ -83,8 +83,8 @@ charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
     char extra[192];
 
     snprintf(extra, sizeof extra, "#define CENTRED %d\n#define KEEP %d\n%s",
-             charl__row_norm_of(e->op)->centred, charl__row_norm_kept(e->dev, n, x->dtype),
-             defines);
+             charl__row_norm_of(e->op)->centred,
+             charl__row_norm_register_blocks(e->dev, n, x->dtype), defines);
     CHARL_TRY(charl__rows_plan(e->dev, rows, width < charl__rows_width(n) ? width : n, extra, out));
     charl__rows_store(out, x->dtype);
     return CHARL_OK;

@@ -43,7 +43,7 @@ charl_status charl__row_norm_check(const charl_infer *inf, int x, int first,
 int charl__row_norm_width(const charl_device *dev, int64_t n, charl_dtype dtype);
 /** On a device with groups the work-items of a row of n elements keep it in registers, so many
  * blocks of its width; longer ones they read again. 0: they keep none. */
-int charl__row_norm_kept(const charl_device *dev, int64_t n, charl_dtype dtype);
+int charl__row_norm_register_blocks(const charl_device *dev, int64_t n, charl_dtype dtype);
 /** charl__rows_plan for the rows of x, with what all these kernels are specialised by. */
 charl_status charl__row_norm_plan(const charl_enqueue *e, const charl_tensor *x,
                                   const char *defines, charl_rows *out) CHARL_MUST_CHECK;

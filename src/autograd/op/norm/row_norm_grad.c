@@ -251,7 +251,7 @@ static bool takes_one_pass(const charl_enqueue *e)
 {
     const charl_tensor *x = e->in[1];
     const int64_t n = charl__row_norm_length(&x->shape);
-    const int64_t kept = charl__row_norm_kept(e->dev, n, x->dtype);
+    const int64_t kept = charl__row_norm_register_blocks(e->dev, n, x->dtype);
     const int64_t local = (int64_t)sizeof(float) * CHARL_GPU_VEC * (GROUP * kept + 256);
     bool aligned = n % CHARL_GPU_VEC == 0;
 

@@ -96,7 +96,7 @@ charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrenc
         }
         cell->args[n_args] = charl__i64(r->steps);
         cell->args[n_args + 1] = charl__i64(back ? r->steps - 1 - i : i);
-        CHARL_TRY(charl__pieces_launch(e, cell, n_args + 2, r->batch, r->hidden, r->act));
+        CHARL_TRY(charl__column_chunks_launch(e, cell, n_args + 2, r->batch, r->hidden, r->act));
     }
     return CHARL_OK;
 }

@@ -36,7 +36,7 @@ charl_recurrence charl__recurrence_of(const charl_enqueue *e, const charl_shape 
                                       const charl_tensor *w);
 
 /** All steps; `cell` has file, entry, defines and n_args arguments and gets, in this order, `ulong
- * steps, ulong t` and those of charl__pieces_launch over [B, H]. From the last step to the first
+ * steps, ulong t` and those of charl__column_chunks_launch over [B, H]. From the last step to the first
  * when `back`. Async. Errors: ERR_KERNEL, ERR_DEVICE, ERR_SHAPE. */
 charl_status charl__recurrence_run(const charl_enqueue *e, const charl_recurrence *r, bool back,
                                    const charl_tensor *w, charl_launch *cell,

@@ -42,13 +42,13 @@ static charl_status enqueue(const charl_enqueue *e)
     for (int i = 0; i < e->n_in; i++) {
         const int64_t length = e->in[i]->shape.dim[axis] * inner;
 
-        CHARL_TRY(charl__copy_stripe(e, &(charl_stripe){.from = e->in[i],
-                                                        .to = e->out[0],
-                                                        .to_at = at,
-                                                        .outer = outer,
-                                                        .length = length,
-                                                        .from_row = length,
-                                                        .to_row = n * inner}));
+        CHARL_TRY(charl__strided_copy(e, &(charl_strided_copy){.from = e->in[i],
+                                                               .to = e->out[0],
+                                                               .to_at = at,
+                                                               .outer = outer,
+                                                               .length = length,
+                                                               .from_row = length,
+                                                               .to_row = n * inner}));
         at += length;
     }
     return CHARL_OK;

@@ -30,7 +30,7 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-charl_status charl__copy_stripe(const charl_enqueue *e, const charl_stripe *s)
+charl_status charl__strided_copy(const charl_enqueue *e, const charl_strided_copy *s)
 {
     const int64_t total = s->outer * s->length, span = charl__span(e->dev, total, 4);
     charl_launch l = {.file = "shape/strided_copy",
@@ -60,13 +60,13 @@ static charl_status enqueue(const charl_enqueue *e)
 
     charl__split_axis(&e->in[0]->shape, charl__axis(&e->in[0]->shape, attr->axis), &outer, &n,
                       &inner);
-    return charl__copy_stripe(e, &(charl_stripe){.from = e->in[0],
-                                                 .to = e->out[0],
-                                                 .from_at = attr->start * inner,
-                                                 .outer = outer,
-                                                 .length = attr->length * inner,
-                                                 .from_row = n * inner,
-                                                 .to_row = attr->length * inner});
+    return charl__strided_copy(e, &(charl_strided_copy){.from = e->in[0],
+                                                        .to = e->out[0],
+                                                        .from_at = attr->start * inner,
+                                                        .outer = outer,
+                                                        .length = attr->length * inner,
+                                                        .from_row = n * inner,
+                                                        .to_row = attr->length * inner});
 }
 
 static void backward(const charl_backward *b)

@@ -172,7 +172,7 @@ charl_status charl__conv_wgmma(charl_device *dev, const charl_conv_product *p)
         .defines = defines,
         .global = {(size_t)((tiles < most ? tiles : most) * GROUP)},
         .local = {GROUP},
-        .local_bytes = (int64_t)t->stages * (ROWS + t->columns) * STAGE_K * HALF_BYTES,
+        .sm90a.shared_bytes = (int64_t)t->stages * (ROWS + t->columns) * STAGE_K * HALF_BYTES,
         .args = {operand(CHARL_ARG_IN, &p->a),
                  operand(CHARL_ARG_IN, &p->b),
                  charl__in(p->bias),

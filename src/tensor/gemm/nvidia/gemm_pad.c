@@ -80,7 +80,7 @@ charl_status charl__gemm_pad(charl_device *dev, const charl_gemm *p, charl__matr
     if (bytes == 0) {
         return st;
     }
-    st = charl__device_scratch(dev, (size_t)bytes, &scratch);
+    st = charl__workspace_copies(dev, (size_t)bytes, &scratch);
     if (st == CHARL_ERR_NOMEM) { /* then without, slower */
         charl_error_clear();
         st = CHARL_OK;

@@ -34,7 +34,7 @@ static bool is_type(const charl_device_facts *facts, charl_dtype dtype)
     return dtype == CHARL_F32 ? facts->tf32 : facts->wgmma || facts->mma;
 }
 
-bool charl__gemm_is_for_cores(charl_device *dev, const charl_gemm *p)
+bool charl__gemm_uses_tensor_cores(charl_device *dev, const charl_gemm *p)
 {
     const bool form = p->form == CHARL_GEMM_AUTO || p->form >= CHARL_GEMM_CORES;
 
@@ -44,7 +44,7 @@ bool charl__gemm_is_for_cores(charl_device *dev, const charl_gemm *p)
            p->segments <= 1 && p->leaves <= 1;
 }
 
-bool charl__gemm_draws(charl_device *dev, charl_dtype type)
+bool charl__gemm_has_rng(charl_device *dev, charl_dtype type)
 {
     return !is_type(charl__device_facts(dev), type);
 }
@@ -57,7 +57,7 @@ static bool is_mma(charl_device *dev, const charl_gemm *p)
 
 bool charl__gemm_sums_a(charl_device *dev, const charl_gemm *p)
 {
-    return charl__gemm_is_for_cores(dev, p) && p->a->dtype != CHARL_F32 &&
+    return charl__gemm_uses_tensor_cores(dev, p) && p->a->dtype != CHARL_F32 &&
            p->a_kind == CHARL_GEMM_TRANSPOSED;
 }
 
@@ -122,7 +122,7 @@ static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, in
     } else if (p->form == CHARL_GEMM_AUTO && t != &narrow && can_split && tiles > d.groups) {
         const int64_t idle = (d.groups - tiles % d.groups) % d.groups;
 
-        d.is_split = d.groups <= CHARL_PASSED_GROUPS && 12 * idle > tiles &&
+        d.is_split = d.groups <= CHARL_SPLIT_K_GROUPS && 12 * idle > tiles &&
                      idle * steps > SPLIT_COST * d.groups;
     }
     if (t == &narrow && d.groups < charl__ceil_div(tiles, NARROW_TILES)) {
@@ -238,8 +238,9 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
         .defines = defines,
         .global = {(size_t)(x->deal.groups * t->items)},
         .local = {(size_t)t->items},
-        .local_bytes = mma ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES + t->words,
-        .groups = mma ? 0 : t->groups,
+        .sm90a.shared_bytes =
+            mma ? 0 : (int64_t)t->stages * (ROWS + t->columns) * STAGE_BYTES + t->words,
+        .sm90a.min_blocks = mma ? 0 : t->groups,
         .args = {x->a.first, x->b.first, charl__gemm_operand(CHARL_ARG_IN, p->bias, 0),
                  charl__gemm_operand(CHARL_ARG_OUT, p->out, p->out_at), charl__i32((int32_t)p->m),
                  charl__i32((int32_t)p->n), charl__i32((int32_t)p->k),
@@ -254,19 +255,19 @@ static charl_status launch(charl_device *dev, const charl_gemm *p, const plan *x
     charl__gemm_add_epilogue(p, &l);
     if (p->a_sums) {
         charl__launch_add(&l, charl__gemm_operand(CHARL_ARG_OUT, p->a_sums, p->a_sums_at));
-        l.local_bytes += mma ? 0 : A_SUMS_BYTES;
+        l.sm90a.shared_bytes += mma ? 0 : A_SUMS_BYTES;
     }
     if (is_by_rows(p, t)) {
-        l.local_bytes += ROWS_BYTES;
+        l.sm90a.shared_bytes += ROWS_BYTES;
     }
     if (x->deal.is_split || t == &wide) { /* where its groups draw tiles from a count */
         charl__launch_add(&l, charl__i32(x->deal.rounds));
-        charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, charl__device_passed(dev)));
+        charl__launch_add(&l, charl__raw(CHARL_ARG_INOUT, charl__workspace_split_k(dev)));
     }
     return charl__launch(dev, &l);
 }
 
-charl_status charl__gemm_cores(charl_device *dev, const charl_gemm *p)
+charl_status charl__gemm_tensor_core(charl_device *dev, const charl_gemm *p)
 {
     plan x = make_plan(dev, p);
 
