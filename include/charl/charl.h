@@ -16,6 +16,7 @@
 #include "charl/loader.h"
 #include "charl/log.h"
 #include "charl/nn.h"
+#include "charl/operator.h"
 #include "charl/ops.h"
 #include "charl/optim.h"
 #include "charl/params.h"

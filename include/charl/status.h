@@ -59,6 +59,10 @@ const char *charl_error_message(void);
  * repeated. Borrowed. Local. */
 const char *charl_error_path(void);
 
+/** Fail in a function that charl calls, such as the shape rule of an operator or a callback of charl_predict: set
+ * the message of this thread (printf) and return st. Local. */
+charl_status charl_fail(charl_status st, const char *fmt, ...) CHARL_PRINTF(2, 3);
+
 /** Forget the last failure of this thread. Local. */
 void charl_error_clear(void);
 

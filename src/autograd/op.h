@@ -16,6 +16,7 @@
  */
 #include "base/tree.h"
 #include "charl/graph.h"
+#include "charl/operator.h"
 #include "device/device.h"
 #include "tensor/step_params.h"
 #include "tensor/tensor.h"
@@ -102,19 +103,8 @@ typedef struct charl_reference {
     int64_t row0; /* global row of row 0 of BATCHED operands */
 } charl_reference;
 
-/** A point of the operator's domain. Float inputs are drawn from [lo, hi) and kept |x| >= away
- * (kinks, poles); integer inputs from [0, int_end). BATCHED inputs are marked in their type: one
- * sample at least has some, with dim[0] a multiple of 8. */
-typedef struct charl_op_sample {
-    charl_type in[CHARL_OP_MAX_IN];
-    int n_in; /* 0: the operator's */
-    const void *attr;
-    double lo, hi, away;
-    int64_t int_end;
-    int64_t terms; /* length of the longest sum in an output element; scales the tolerance. 0 = 1 */
-    double ulp;    /* allowed error of one elementary function in ulp; 0 = 4 */
-    bool skip_gradient; /* at a point where the derivative does not exist */
-} charl_op_sample;
+/** A point of the domain. */
+typedef charl_operator_sample charl_op_sample;
 
 struct charl_onnx_node;
 
@@ -163,6 +153,7 @@ struct charl_op {
     const char *expr;      /* elementwise with broadcasting over the shape of the output: see
                               charl_expr.text */
     const char *half_expr; /* charl_expr.half_text */
+    int expr_numbers;      /* the attribute is so many floats, p and q of expr */
     void (*express)(const void *attr, int n_in, charl_expr *x); /* the same from attributes */
     void (*backward)(const charl_backward *b);
     void (*reference)(const charl_reference *r);
@@ -217,7 +208,7 @@ struct charl_op {
 /** The table of all operators, from ops.def. */
 extern const charl_op *const charl__op_table[];
 extern const int charl__op_count;
-const charl_op *charl__op_find(const char *name); /* NULL if unknown */
+const charl_op *charl__op_find(const char *name); /* also of a program; NULL if unknown */
 
 /** Append a node; the builders in ops are one-line calls of these. NULL in (before n_in operands)
  * gives NULL out. */

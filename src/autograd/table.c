@@ -1,6 +1,7 @@
 /* The operator table, from ops.def. */
 #include <string.h>
 
+#include "autograd/custom.h"
 #include "autograd/op.h"
 
 const charl_op *const charl__op_table[] = {
@@ -17,5 +18,5 @@ const charl_op *charl__op_find(const char *name)
             return charl__op_table[i];
         }
     }
-    return NULL;
+    return charl__custom_find(name);
 }

@@ -86,6 +86,17 @@ charl_status charl__error_set(charl_status st, const char *file, int line, const
     return st;
 }
 
+charl_status charl_fail(charl_status st, const char *fmt, ...)
+{
+    char text[MESSAGE_BYTES];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return charl__error_set(st, "the program", 0, "charl_fail", "%s", text);
+}
+
 uint64_t charl__error_number(void)
 {
     return last_number;

@@ -39,6 +39,7 @@ typedef struct charl__program {
     struct charl__program *next;
     uint64_t hash; /* of file and defines */
     char *file, *defines;
+    const char *source; /* see charl_launch */
     charl_sm90a sm90a;
     cl_program program;
     charl__kernel *kernels;   /* those that direct launches share */

@@ -295,7 +295,11 @@ static charl_status load(charl_device *dev, charl__program *p)
 
     CHARL_TRY_CLEANUP(charl__text_printf(&name, "%s.cl", p->file));
     CHARL_TRY_CLEANUP(read_prelude(&common));
-    CHARL_TRY_CLEANUP(read_source(charl__text_string(&name), &text));
+    if (p->source) {
+        CHARL_TRY_CLEANUP(charl__text_append(&text, p->source, strlen(p->source)));
+    } else {
+        CHARL_TRY_CLEANUP(read_source(charl__text_string(&name), &text));
+    }
     source[1] = charl__text_string(&common);
     source[2] = charl__text_string(&text);
     if (p->sm90a.shared_bytes > 0) {
@@ -351,8 +355,8 @@ charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl_
     *out = NULL;
     for (charl__program *q = dev->programs; q; q = q->next) {
         if (q->hash == hash && q->sm90a.shared_bytes == l->sm90a.shared_bytes &&
-            q->sm90a.min_blocks == l->sm90a.min_blocks && strcmp(q->file, l->file) == 0 &&
-            strcmp(q->defines, defines) == 0) {
+            q->sm90a.min_blocks == l->sm90a.min_blocks && q->source == l->source &&
+            strcmp(q->file, l->file) == 0 && strcmp(q->defines, defines) == 0) {
             *out = q;
             goto cleanup;
         }
@@ -360,6 +364,7 @@ charl_status charl__program_get(charl_device *dev, const charl_launch *l, charl_
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *p, &p));
     p->hash = hash;
     p->sm90a = l->sm90a;
+    p->source = l->source;
     CHARL_TRY_CLEANUP(charl_strdup(l->file, &p->file));
     CHARL_TRY_CLEANUP(charl_strdup(defines, &p->defines));
     CHARL_TRY_CLEANUP(load(dev, p));

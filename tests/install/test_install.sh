@@ -41,12 +41,15 @@ expect 0 "building the examples" cmake --build by_cmake
 for example in "$source"/examples/*.c; do
     name=$(basename "$example" .c)
     # shellcheck disable=SC2046,SC2086 # several words
-    expect 0 "$name by pkg-config" cc -std=c11 -Wall -Wextra -pedantic -Werror $flags "$example" -o "$name" $(pkg-config --cflags --libs charl)
+    expect 0 "$name by pkg-config" cc -std=c11 -Wall -Wextra -pedantic -Werror $flags "$example" -o "$name" $(pkg-config --cflags --libs charl) -lm
 done
 # shellcheck disable=SC2046,SC2086
 expect 0 "C++17 by pkg-config" c++ -std=c++17 -Wall -Wextra -pedantic -Werror $flags "$here/program.cpp" -o program $(pkg-config --cflags --libs charl)
 expect 0 "C++17" ./program
 
+expect 0 "custom_operator" by_cmake/custom_operator
+says 1 "^row_norm: 2 samples, 2 gradients"
+says 1 "^[|].9, 40.[|] = 41$"
 expect 0 "train_mlp" by_cmake/train_mlp digits.h5
 says 4 "^step [0-9]+  loss"
 expect 0 "train_mlp by pkg-config" ./train_mlp digits.h5

@@ -52,6 +52,10 @@ size_t charl__op_case_bytes(const charl_op_case *c, const charl_slices *slices, 
  * places. */
 charl_op_error charl__op_case_compare(const charl_op_case *c, void *const *raw);
 
+/** Whether a check in `precision` takes this sample. In half types each needs programs of its own: those
+ * with rows of the batch, and the first of the others. *alone: that one was taken; false before the first. */
+bool charl__op_check_takes(const charl_op_case *c, charl_dtype precision, bool *alone);
+
 /** Half a unit in the last place of 1. */
 double charl__epsilon(charl_dtype dtype);
 /** Numbers between host double and an element type: rounding to nearest even, integers exactly. */

@@ -156,6 +156,13 @@ bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dty
     if (op->express) {
         op->express(attr, n_in, x);
     }
+    if (op->expr_numbers > 0) {
+        const float *number = attr;
+
+        x->numbers = op->expr_numbers;
+        x->p = number[0];
+        x->q = op->expr_numbers > 1 ? number[1] : 0.0F;
+    }
     if (x->half_text && type != CHARL_F32) {
         x->text = x->half_text;
     }
