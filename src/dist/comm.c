@@ -12,7 +12,7 @@
 #include "base/fault.h"
 #include "base/utf8.h"
 #include "charl/version.h"
-#include "dist/links.h"
+#include "dist/heartbeat.h"
 
 static const double default_timeout_s = 60;
 

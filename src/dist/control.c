@@ -1,5 +1,5 @@
 /* Control collectives: the transport's, waited for with a deadline. Rare or tiny; what must be fast
- * goes through shared memory (allreduce_window.c, reducer.c). */
+ * goes through shared memory (allreduce_shm.c, reducer.c). */
 #include "dist/comm_private.h"
 
 #include <limits.h>

@@ -2,7 +2,7 @@
  *
  * All is still when nothing that any other rank shows (marks, collectives entered) has changed for
  * the timeout. Of those that are late then, the ones that wait themselves are not to blame. Ranks
- * of other nodes show the same, through dist/links.c; but their own node, which sees them better,
+ * of other nodes show the same, through dist/heartbeat.c; but their own node, which sees them better,
  * may speak first. */
 #include "dist/comm_private.h"
 

@@ -26,7 +26,7 @@ bool is_available(const char *algorithm);
 void test_sums_in_bf16(void **state);
 void test_gathering(void **state);
 
-/* ranks_links.c */
+/* ranks_heartbeat.c */
 void test_nodes_hear_of_each_other(void **state);
 void test_a_stranger_is_dropped(void **state);
 void test_nodes_that_do_not_hear_work_on(void **state);

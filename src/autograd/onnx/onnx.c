@@ -6,7 +6,7 @@
 
 #include "autograd/onnx/onnx_private.h"
 #include "base/alloc.h"
-#include "base/wire.h"
+#include "base/protobuf.h"
 
 /* Fields of NodeProto and AttributeProto. */
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_TYPE = 4, NODE_ATTRIBUTE = 5 };

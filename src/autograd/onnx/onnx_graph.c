@@ -5,7 +5,7 @@
 
 #include "autograd/onnx/onnx_private.h"
 #include "base/alloc.h"
-#include "base/wire.h"
+#include "base/protobuf.h"
 #include "charl/version.h"
 
 /* Fields of ModelProto, OperatorSetIdProto, ValueInfoProto, TypeProto and what lies in it. */

@@ -1,5 +1,5 @@
-#ifndef CHARL_DIST_LINK_ADDRESS_H
-#define CHARL_DIST_LINK_ADDRESS_H
+#ifndef CHARL_DIST_NODE_ADDRESS_H
+#define CHARL_DIST_NODE_ADDRESS_H
 /** Where a node can be reached by TCP. */
 #include <netinet/in.h>
 #include <stdint.h>

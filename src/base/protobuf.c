@@ -1,5 +1,5 @@
 /* The wire format of protocol buffers: a key (field number and type of encoding) and a value. */
-#include "base/wire.h"
+#include "base/protobuf.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-#ifndef CHARL_DIST_LINKS_H
-#define CHARL_DIST_LINKS_H
+#ifndef CHARL_DIST_HEARTBEAT_H
+#define CHARL_DIST_HEARTBEAT_H
 /** What nodes tell each other of their ranks, over connections between their first ranks. On other
  * ranks, and where all ranks are on one node, there is nothing to do and c->links is NULL. */
 #include "charl/comm.h"

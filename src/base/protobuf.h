@@ -1,5 +1,5 @@
-#ifndef CHARL_BASE_WIRE_H
-#define CHARL_BASE_WIRE_H
+#ifndef CHARL_BASE_PROTOBUF_H
+#define CHARL_BASE_PROTOBUF_H
 /** Writing protocol buffers: fields of a message, appended to a text of any bytes.
  *
  *  A message is built from the inside: a nested one is a text of its own, appended with

@@ -7,7 +7,7 @@
  * later connects, says the first token and who it is, and is answered the second one; whoever does
  * not know them is dropped. Listening ends when all are there. Nothing that arrives can do more
  * than describe the ranks of the sender's own node. */
-#include "dist/links.h"
+#include "dist/heartbeat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +21,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "dist/comm_private.h"
-#include "dist/link_address.h"
-#include "dist/link_report.h"
+#include "dist/node_address.h"
+#include "dist/heartbeat_message.h"
 
 enum { STRANGERS = 16 };
 static const double try_s = 2, connect_s = 15, goodbye_s = 0.5;

@@ -1,5 +1,5 @@
 /* A thread that looks at the processes of the node's other ranks ten times a second, and on the
- * first rank of a node talks with the other nodes (links.c). It makes no MPI call, and all signals
+ * first rank of a node talks with the other nodes (heartbeat.c). It makes no MPI call, and all signals
  * are blocked in it: the program's signal thread must get them. */
 #include "dist/comm_private.h"
 
@@ -10,8 +10,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "dist/link_report.h"
-#include "dist/links.h"
+#include "dist/heartbeat_message.h"
+#include "dist/heartbeat.h"
 
 static const double period_s = 0.1;
 static const double unseen_s = 10; /* silence that ends a rank whose process cannot be looked at */

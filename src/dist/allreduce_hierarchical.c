@@ -17,7 +17,7 @@
  * What ranks have written of a range that gathers is written already where their node reads it: it
  * goes the way of the sums, the share of a node being what its ranks own.
  *
- * Within the node the flags and their reasons are those of allreduce_window.c: lanes are read when
+ * Within the node the flags and their reasons are those of allreduce_shm.c: lanes are read when
  * every rank of the node is ready, and the range is complete when every one is done. */
 #include "dist/allreduce.h"
 

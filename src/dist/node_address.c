@@ -1,5 +1,5 @@
 /* Sockets by which nodes reach each other. */
-#include "dist/link_address.h"
+#include "dist/node_address.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Reports on the ranks of a node: made from its page, written to those of the others. */
-#include "dist/link_report.h"
+#include "dist/heartbeat_message.h"
 
 #include <string.h>
 
