@@ -1,4 +1,4 @@
-/* Rules in a small table behind a mutex; `active` keeps the mutex out of the way of programs
+/* A small table of rules, protected by a mutex; `active` avoids the mutex in programs
  * without faults. */
 #include "base/fault.h"
 

@@ -1,4 +1,4 @@
-/* One callback behind a mutex; the level is an atomic, so a message below it costs one load. */
+/* One callback, protected by a mutex; the level is atomic, so a filtered message costs one load. */
 #include "base/log.h"
 
 #include <pthread.h>

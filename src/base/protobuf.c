@@ -25,14 +25,14 @@ static charl_status put_key(charl__text *t, int field, int type)
     return put_varint(t, (uint64_t)field << 3 | (uint64_t)type);
 }
 
-charl_status charl__wire_int(charl__text *t, int field, int64_t value)
+charl_status charl__protobuf_int(charl__text *t, int field, int64_t value)
 {
     CHARL_TRY(put_key(t, field, VARINT));
     CHARL_TRY(put_varint(t, (uint64_t)value));
     return CHARL_OK;
 }
 
-charl_status charl__wire_float(charl__text *t, int field, float value)
+charl_status charl__protobuf_float(charl__text *t, int field, float value)
 {
     unsigned char byte[4];
     uint32_t u;
@@ -46,26 +46,26 @@ charl_status charl__wire_float(charl__text *t, int field, float value)
     return CHARL_OK;
 }
 
-charl_status charl__wire_begin(charl__text *t, int field, size_t bytes)
+charl_status charl__protobuf_begin(charl__text *t, int field, size_t bytes)
 {
     CHARL_TRY(put_key(t, field, LENGTH));
     CHARL_TRY(put_varint(t, bytes));
     return CHARL_OK;
 }
 
-charl_status charl__wire_bytes(charl__text *t, int field, const void *data, size_t bytes)
+charl_status charl__protobuf_bytes(charl__text *t, int field, const void *data, size_t bytes)
 {
-    CHARL_TRY(charl__wire_begin(t, field, bytes));
+    CHARL_TRY(charl__protobuf_begin(t, field, bytes));
     CHARL_TRY(charl__text_append(t, data, bytes));
     return CHARL_OK;
 }
 
-charl_status charl__wire_string(charl__text *t, int field, const char *value)
+charl_status charl__protobuf_string(charl__text *t, int field, const char *value)
 {
-    return charl__wire_bytes(t, field, value, strlen(value));
+    return charl__protobuf_bytes(t, field, value, strlen(value));
 }
 
-charl_status charl__wire_text(charl__text *t, int field, const charl__text *value)
+charl_status charl__protobuf_text(charl__text *t, int field, const charl__text *value)
 {
-    return charl__wire_bytes(t, field, value->data, value->length);
+    return charl__protobuf_bytes(t, field, value->data, value->length);
 }

@@ -125,7 +125,7 @@ static charl_status put(void *ctx, const char *text, size_t bytes)
     return CHARL_OK;
 }
 
-/* Building graphs and kernels belongs to the first token: the rate is that of the others. */
+/* The rate excludes the first token, which includes compilation. */
 static void say_rate(const generation *g, double begun_s)
 {
     const int64_t n = g->pieces - 1;

@@ -242,7 +242,7 @@ static bool is_h5_name(const char *path)
     return path && (charl__ends_in(path, ".h5") || charl__ends_in(path, ".hdf5"));
 }
 
-/* Sort the operands behind the model into overrides and data. */
+/* Sort the operands after the model into overrides and data. */
 static charl_status take_operands(prediction *p, const charl__cli_operands *operands)
 {
     const bool h5 = p->format ? strcmp(p->format, "hdf5") == 0 : is_h5_name(p->out);

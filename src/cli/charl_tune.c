@@ -1,4 +1,4 @@
-/* charl tune: find the quickest of kernels that give the same bits, and keep the choice. */
+/* charl tune: time kernels that give the same bits and cache the fastest. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

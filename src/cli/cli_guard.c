@@ -1,4 +1,4 @@
-/* A throw-away process for reading files that nobody has checked yet. */
+/* Runs the reading of unverified files in a child process. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

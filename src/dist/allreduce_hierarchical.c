@@ -165,7 +165,7 @@ static charl_status receive(const charl_allreduce *ar, messages *q, message v)
     return CHARL_OK;
 }
 
-/* Whether all have ended. Those behind one that has not are looked at another time. */
+/* Whether all have ended; stops at the first that has not. */
 static charl_status messages_test(const charl_allreduce *ar, messages *q, bool *out)
 {
     charl__group *all = ar->c->world;

@@ -55,8 +55,8 @@ typedef struct peer_state {
     int local, packs; /* work-items of a group; packs of four floats of each in flight */
     charl__peer_tuning tuning;
     int64_t epoch;   /* of the next meeting */
-    int64_t behind;  /* commands of the compute queue that a kernel here has waited for */
-    bool is_trusted; /* it has been seen to work: whoever does not come is lost */
+    int64_t behind;  /* commands of the compute queue that the last kernel has waited for */
+    bool is_trusted; /* it has worked: a rank that does not arrive is lost */
 } peer_state;
 
 static const char *peer_unavailable(const charl_comm *c)
@@ -445,7 +445,7 @@ static charl_status try_once(charl_allreduce *ar, float *v, int64_t count)
     }
     st = charl_comm_agree(ar->c, st);
     if (st != CHARL_OK) {
-        peer_abandon(ar); /* of whoever waits for a rank that could not begin */
+        peer_abandon(ar); /* ends the kernels that wait for a rank that could not begin */
     }
     CHARL_TRY(st);
     if (is_absent) {

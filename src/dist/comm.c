@@ -218,7 +218,7 @@ charl_status charl_comm_create(const charl_comm_options *options, charl_comm **o
     (o.team ? charl__fault_thread_rank_set : charl__fault_rank_set)(c->rank);
     CHARL_TRY_CLEANUP(peers_exchange(c, leader));
     CHARL_TRY_CLEANUP(board_create(c));
-    CHARL_TRY_CLEANUP(charl__links_create(c));
+    CHARL_TRY_CLEANUP(charl__heartbeat_create(c));
     *out = c;
     c = NULL;
 cleanup:
@@ -240,7 +240,7 @@ void charl_comm_destroy(charl_comm *c)
         atomic_store(&c->me->leaving, 1);
         c->is_broken = charl_comm_barrier(c) != CHARL_OK; /* then freeing would wait for ever */
     }
-    charl__links_destroy(c);
+    charl__heartbeat_destroy(c);
     charl__window_destroy(c, &c->page);
     charl__group_destroy(c->node, c->is_broken);
     charl__group_destroy(c->world, c->is_broken);
@@ -249,14 +249,14 @@ void charl_comm_destroy(charl_comm *c)
 
 void charl_comm_exit(charl_comm *c, int code, const char *message)
 {
-    int others_spoke = 0;
+    int others_reported = 0;
 
     if (c && c->me) {
         atomic_store(&c->me->leaving, 1);
-        others_spoke = message ? atomic_exchange(&c->board->spoken, 1) : 1;
-        charl__links_tell(c, true);
+        others_reported = message ? atomic_exchange(&c->board->has_reported, 1) : 1;
+        charl__heartbeat_send(c, true);
     }
-    if (others_spoke) {
+    if (others_reported) {
         charl__sleep_s(0.3); /* the launcher ends the job when the first rank leaves */
     } else if (message) {
         char text[8192]; /* it may quote names from files */
@@ -274,7 +274,7 @@ void charl_comm_exit(charl_comm *c, int code, const char *message)
             left -= (size_t)n;
         }
     }
-    if (!others_spoke && (!c || c->size > 1)) {
+    if (!others_reported && (!c || c->size > 1)) {
         charl__sleep_s(0.1); /* a launcher that ends the job may drop what it has not yet read */
     }
     _exit(code);

@@ -36,8 +36,9 @@ typedef struct charl__slot {
 } charl__slot;
 
 typedef struct charl__board {
-    _Alignas(CHARL__LINE) atomic_int spoken; /* a rank has written its last message */
-    charl__slot slot[];                      /* by rank; of this node's each writes its own */
+    _Alignas(CHARL__LINE)
+        atomic_int has_reported; /* a rank of this node has printed the error that ends the job */
+    charl__slot slot[];          /* by rank; of this node's each writes its own */
 } charl__board;
 
 struct charl_comm {
@@ -56,7 +57,8 @@ struct charl_comm {
     uint64_t agreed_error; /* charl__error_number of the last failure that all ranks know */
     int tags;              /* of point-to-point messages, given out so far */
     struct charl__watch *watch;
-    struct charl__links *links; /* to other nodes; NULL on all but the first rank of a node */
+    struct charl__heartbeat
+        *heartbeat; /* connections to other nodes; NULL except on the first rank of a node */
 };
 
 /** The rank whose local rank on this node is `local`. */
@@ -97,7 +99,7 @@ static inline charl__slot *charl__slot_of(const charl_comm *c, int rank)
     return &c->board->slot[rank];
 }
 
-/** Whether a peer's process is gone: on this node, or as another node says of its own. */
+/** Whether a peer's process has ended: observed on this node, or reported by another. */
 bool charl__peer_is_dead(const charl_comm *c, int rank);
 
 /** Whether a rank has waited for others within the last second: so it is not the one that hangs. */

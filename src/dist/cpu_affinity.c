@@ -1,4 +1,4 @@
-/* Which processors this process may use. Affinity is Linux's, not POSIX's. */
+/* CPU affinity of this process (Linux only, not POSIX). */
 #define _GNU_SOURCE
 #include "dist/comm_private.h"
 
@@ -19,7 +19,7 @@ static int allowed_count(void)
                                                        : (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* The widest set that this process may have: the kernel cuts it to the job's. */
+/* CPUs of the widest affinity that the kernel allows this process. */
 static int node_count(void)
 {
     cpu_set_t mine, all;
@@ -39,7 +39,7 @@ static int node_count(void)
     return count;
 }
 
-/* Whoever asked mpirun for a binding, also for none, left its policy in the environment. */
+/* mpirun was given no binding option; with one, also with none, the policy is in the environment. */
 static bool is_default_binding(void)
 {
     return getenv("OMPI_COMM_WORLD_SIZE") && !getenv("OMPI_MCA_hwloc_base_binding_policy");

@@ -1,12 +1,18 @@
-/* Liveness between nodes: TCP connections from the first rank of every node to that of every other,
- * owned by the watching thread. Ten times a second each sends what the ranks of its node show of
- * themselves, and the receiver writes it to the page of its own node, where ranks of all nodes then
- * look alike.
+/* Heartbeats between nodes, over TCP connections between the first ranks of each two nodes; the
+ * watchdog thread owns them.
  *
- * The addresses of the listening sockets travel by MPI, with two random tokens. Of two nodes the
- * later connects, says the first token and who it is, and is answered the second one; whoever does
- * not know them is dropped. Listening ends when all are there. Nothing that arrives can do more
- * than describe the ranks of the sender's own node. */
+ * Ten times a second a node sends the status of its ranks. The receiver writes it to the shared page
+ * of its own node, where the ranks of all nodes then look alike.
+ *
+ *     connect     The addresses of the listening sockets are exchanged by MPI, with two random tokens.
+ *                 Of two nodes the one with the higher index connects.
+ *     handshake   It sends the first token and its index; the other node answers with the second.
+ *                 A connection with a wrong token is closed. A node stops listening when all nodes
+ *                 are connected.
+ *     heartbeat   A message can only describe ranks of the sender's node. After a malformed message
+ *                 the connection is ignored.
+ *     shutdown    The last message is marked; the end of the connection then has no meaning.
+ */
 #include "dist/heartbeat.h"
 
 #include <errno.h>
@@ -24,55 +30,56 @@
 #include "dist/node_address.h"
 #include "dist/heartbeat_message.h"
 
-enum { STRANGERS = 16 };
-static const double try_s = 2, connect_s = 15, goodbye_s = 0.5;
+enum { MAX_PENDING = 16 };
+static const double try_s = 2, connect_s = 15, shutdown_s = 0.5;
 
-/* First words of both sides of a connection. */
-typedef struct greeting {
+/* The first message of both sides of a connection. */
+typedef struct handshake {
     uint64_t token;
     int32_t from, to; /* nodes */
-} greeting;
+} handshake;
 
-/* DEAF: what it sends is no report, and not listened to. */
-typedef enum link_state { IDLE, CONNECTING, GREETING, UP, DEAF, OVER } link_state;
+/* IGNORED: a message was malformed; what arrives is discarded. */
+typedef enum connection_state { IDLE, CONNECTING, HANDSHAKE, UP, IGNORED, CLOSED } connection_state;
 
-typedef struct link {
-    link_state state;
+typedef struct connection {
+    connection_state state;
     int fd;
-    int address;    /* of the other node that is tried */
+    int address;    /* of the other node, the next one to try */
     double since_s; /* in this state */
     size_t received, sent, to_send;
     union {
-        charl__report report;
-        greeting greeting;
-        unsigned char bytes[sizeof(charl__report)];
+        charl__heartbeat_message message;
+        handshake handshake;
+        unsigned char bytes[sizeof(charl__heartbeat_message)];
     } in;
-    unsigned char out[2 * sizeof(charl__report)];
+    unsigned char out[2 * sizeof(charl__heartbeat_message)];
 } connection;
 
-typedef struct stranger {
+/* An accepted connection that has not authenticated yet. */
+typedef struct pending {
     int fd;
     double since_s;
     size_t received;
-    greeting words;
-} stranger;
+    handshake handshake;
+} pending;
 
-typedef struct charl__links {
+typedef struct charl__heartbeat {
     pthread_mutex_t mutex;
-    charl__link_place place[CHARL_MAX_SLICES]; /* by node */
+    charl__node_address address[CHARL_MAX_SLICES]; /* by node */
     int listener, node;
-    int n_strangers;
-    stranger strangers[STRANGERS];
+    int n_pending;
+    pending pending[MAX_PENDING];
     double begun_s;
-    connection link[CHARL_MAX_SLICES]; /* by node */
-} charl__links;
+    connection connection[CHARL_MAX_SLICES]; /* by node */
+} charl__heartbeat;
 
-/* Everybody's place to everybody; a node without one is not connected. */
-static charl_status places_exchange(charl_comm *c, const charl__link_place *mine,
-                                    charl__link_place *by_node)
+/* Exchange the addresses of all nodes; a node without one is not connected. */
+static charl_status addresses_exchange(charl_comm *c, const charl__node_address *mine,
+                                       charl__node_address *by_node)
 {
     charl_status st = CHARL_OK;
-    charl__link_place *all = NULL;
+    charl__node_address *all = NULL;
 
     CHARL_TRY_CLEANUP(charl_comm_agree(c, charl_alloc_array(c->size, sizeof *all, &all)));
     CHARL_TRY_CLEANUP(charl_comm_allgather(c, mine, sizeof *mine, all));
@@ -85,11 +92,11 @@ cleanup:
     return st;
 }
 
-charl_status charl__links_create(charl_comm *c)
+charl_status charl__heartbeat_create(charl_comm *c)
 {
     charl_status st = CHARL_OK;
-    charl__link_place mine = {0};
-    charl__links *l = NULL;
+    charl__node_address mine = {0};
+    charl__heartbeat *l = NULL;
 
     if (c->n_nodes == 1 || c->is_team) {
         return st;
@@ -101,77 +108,78 @@ charl_status charl__links_create(charl_comm *c)
     if (l) {
         pthread_mutex_init(&l->mutex, NULL);
         l->node = charl_comm_node(c);
-        l->listener = charl__link_listen(&mine);
+        l->listener = charl__node_listen(&mine);
         for (int m = 0; m < CHARL_MAX_SLICES; m++) {
-            l->link[m].fd = -1;
+            l->connection[m].fd = -1;
         }
-        c->links = l;
+        c->heartbeat = l;
     }
     if (c->rank == 0 && getrandom(mine.token, sizeof mine.token, 0) != sizeof mine.token) {
         st = charl__error_set(CHARL_ERR_COMM, __FILE__, __LINE__, __func__, "no random numbers");
     }
-    CHARL_TRY(charl_comm_agree(c, st)); /* without a secret nobody may be let in */
-    CHARL_TRY(places_exchange(c, &mine, l ? l->place : NULL));
+    CHARL_TRY(charl_comm_agree(c, st)); /* connections could not be authenticated */
+    CHARL_TRY(addresses_exchange(c, &mine, l ? l->address : NULL));
     return st;
 }
 
-void charl__links_destroy(charl_comm *c)
+void charl__heartbeat_destroy(charl_comm *c)
 {
-    charl__links *l = c->links;
+    charl__heartbeat *l = c->heartbeat;
 
     if (l) {
-        charl__link_close(&l->listener);
-        for (int i = 0; i < l->n_strangers; i++) {
-            charl__link_close(&l->strangers[i].fd);
+        charl__socket_close(&l->listener);
+        for (int i = 0; i < l->n_pending; i++) {
+            charl__socket_close(&l->pending[i].fd);
         }
         for (int m = 0; m < c->n_nodes; m++) {
-            charl__link_close(&l->link[m].fd);
+            charl__socket_close(&l->connection[m].fd);
         }
         pthread_mutex_destroy(&l->mutex);
         charl_free(l);
-        c->links = NULL;
+        c->heartbeat = NULL;
     }
 }
 
-const charl__link_place *charl__links_place(const charl_comm *c, int m)
+const charl__node_address *charl__heartbeat_address(const charl_comm *c, int m)
 {
-    return &c->links->place[m];
+    return &c->heartbeat->address[m];
 }
 
-static void link_set(connection *k, link_state state)
+static void connection_set(connection *k, connection_state state)
 {
     k->state = state;
     k->since_s = charl__clock_s();
     k->received = 0;
-    if (state == OVER || state == IDLE) {
+    if (state == CLOSED || state == IDLE) {
         k->sent = k->to_send = 0;
-        charl__link_close(&k->fd);
+        charl__socket_close(&k->fd);
     }
 }
 
-/* The addresses of node m in turn. */
-static void link_connect(charl__links *l, int m)
+/* Connect to node m; each attempt takes the next address. */
+static void connection_open(charl__heartbeat *l, int m)
 {
-    connection *k = &l->link[m];
+    connection *k = &l->connection[m];
 
-    k->fd = charl__link_connect(&l->place[m], k->address++ % l->place[m].n);
+    k->fd = charl__node_connect(&l->address[m], k->address++ % l->address[m].n);
     if (k->fd >= 0) {
-        link_set(k, CONNECTING);
+        connection_set(k, CONNECTING);
     }
 }
 
-static void link_give_up(const charl_comm *c, int m)
+static void connection_give_up(const charl_comm *c, int m)
 {
-    connection *k = &c->links->link[m];
+    connection *k = &c->heartbeat->connection[m];
 
-    link_set(k, OVER);
-    charl__log(CHARL_LOG_WARN,
-               "node %d (%s) cannot be connected from node %d (%s): its ranks are watched on their "
-               "own node only",
-               m, c->peer[charl__first_rank(c, m)].host, c->links->node, c->peer[c->rank].host);
+    connection_set(k, CLOSED);
+    charl__log(
+        CHARL_LOG_WARN,
+        "no heartbeat connection from node %d (%s) to node %d (%s): a lost rank is reported on "
+        "its own node only",
+        c->heartbeat->node, c->peer[c->rank].host, m, c->peer[charl__first_rank(c, m)].host);
 }
 
-static bool link_push(connection *k)
+static bool connection_flush(connection *k)
 {
     while (k->sent < k->to_send) {
         const ssize_t n = send(k->fd, k->out + k->sent, k->to_send - k->sent, MSG_NOSIGNAL);
@@ -185,242 +193,245 @@ static bool link_push(connection *k)
     return true;
 }
 
-static void link_say(connection *k, const void *data, size_t bytes)
+static void connection_append(connection *k, const void *data, size_t bytes)
 {
     memcpy(k->out + k->to_send, data, bytes);
     k->to_send += bytes;
 }
 
-/* Once it has spoken, an end without goodbye is that of its process: so its rank is gone, while the
- * others of its node speak for themselves. An error instead is the network's: it falls silent. */
-static void link_lost(charl_comm *c, int m, bool is_closed)
+/* The connection to node m has ended without a shutdown message. If it was closed after a heartbeat,
+ * the process of the first rank of that node has ended; the other ranks of the node report
+ * themselves. If it failed, the network is at fault and the node counts as silent. */
+static void connection_lost(charl_comm *c, int m, bool is_closed)
 {
     charl__slot *s = charl__slot_of(c, charl__first_rank(c, m));
-    const bool has_spoken = atomic_load(&s->heard_ms) > 0;
+    const bool was_heard = atomic_load(&s->heard_ms) > 0;
 
-    if (has_spoken && is_closed && c->links->link[m].state == UP) {
+    if (was_heard && is_closed && c->heartbeat->connection[m].state == UP) {
         atomic_store(&s->state, 'X');
     }
-    link_set(&c->links->link[m], has_spoken ? OVER : IDLE);
+    connection_set(&c->heartbeat->connection[m], was_heard ? CLOSED : IDLE);
 }
 
-static void report_read(charl_comm *c, int m)
+static void message_read(charl_comm *c, int m)
 {
-    connection *k = &c->links->link[m];
-    const charl__report *r = &k->in.report;
+    connection *k = &c->heartbeat->connection[m];
+    const charl__heartbeat_message *r = &k->in.message;
 
-    if (!charl__report_read(c, m, r)) {
-        charl__log(CHARL_LOG_WARN,
-                   "node %d (%s) sends what is no report of its ranks: it is not listened to", m,
+    if (!charl__heartbeat_message_read(c, m, r)) {
+        charl__log(CHARL_LOG_WARN, "malformed heartbeat from node %d (%s); connection ignored", m,
                    c->peer[charl__first_rank(c, m)].host);
-        link_set(k, DEAF);
-    } else if (r->is_goodbye) {
-        link_set(k, OVER);
+        connection_set(k, IGNORED);
+    } else if (r->is_last) {
+        connection_set(k, CLOSED);
     }
 }
 
-static void greeting_read(charl__links *l, int m)
+static void handshake_read(charl__heartbeat *l, int m)
 {
-    const greeting *g = &l->link[m].in.greeting;
-    const bool is_ours = g->token == l->place[m].token[1] && g->from == m && g->to == l->node;
+    const handshake *g = &l->connection[m].in.handshake;
+    const bool is_ours = g->token == l->address[m].token[1] && g->from == m && g->to == l->node;
 
-    link_set(&l->link[m], is_ours ? UP : IDLE);
+    connection_set(&l->connection[m], is_ours ? UP : IDLE);
 }
 
-/* Everything that has arrived from node m. */
-static void link_receive(charl_comm *c, int m)
+/* Read everything that has arrived from node m. */
+static void connection_read(charl_comm *c, int m)
 {
-    connection *k = &c->links->link[m];
+    connection *k = &c->heartbeat->connection[m];
 
-    while (k->state == GREETING || k->state == UP || k->state == DEAF) {
-        const size_t want =
-            k->state == GREETING ? sizeof(greeting) : charl__report_bytes(charl__node_size(c, m));
+    while (k->state == HANDSHAKE || k->state == UP || k->state == IGNORED) {
+        const size_t want = k->state == HANDSHAKE
+                                ? sizeof(handshake)
+                                : charl__heartbeat_message_bytes(charl__node_size(c, m));
         const ssize_t n = recv(k->fd, k->in.bytes + k->received, want - k->received, 0);
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
             return;
         }
         if (n <= 0) {
-            link_lost(c, m, n == 0 || errno == ECONNRESET);
+            connection_lost(c, m, n == 0 || errno == ECONNRESET);
             return;
         }
         k->received = (k->received + (size_t)n) % want;
         if (k->received == 0 && k->state == UP) {
-            report_read(c, m);
-        } else if (k->received == 0 && k->state == GREETING) {
-            greeting_read(c->links, m);
+            message_read(c, m);
+        } else if (k->received == 0 && k->state == HANDSHAKE) {
+            handshake_read(c->heartbeat, m);
         }
     }
 }
 
-/* A connection attempt has ended, well or not. */
-static void link_greet(charl__links *l, int m)
+/* A connection attempt has succeeded or failed. */
+static void send_handshake(charl__heartbeat *l, int m)
 {
-    connection *k = &l->link[m];
-    const greeting mine = {.token = l->place[m].token[0], .from = l->node, .to = m};
+    connection *k = &l->connection[m];
+    const handshake mine = {.token = l->address[m].token[0], .from = l->node, .to = m};
     int err = 0;
     socklen_t length = sizeof err;
 
     if (getsockopt(k->fd, SOL_SOCKET, SO_ERROR, &err, &length) != 0 || err != 0) {
-        link_set(k, IDLE);
+        connection_set(k, IDLE);
         return;
     }
-    link_set(k, GREETING);
-    link_say(k, &mine, sizeof mine);
-    if (!link_push(k)) {
-        link_set(k, IDLE);
+    connection_set(k, HANDSHAKE);
+    connection_append(k, &mine, sizeof mine);
+    if (!connection_flush(k)) {
+        connection_set(k, IDLE);
     }
 }
 
-static void stranger_drop(charl__links *l, int i, bool close_it)
+static void pending_remove(charl__heartbeat *l, int i, bool close_it)
 {
     if (close_it) {
-        charl__link_close(&l->strangers[i].fd);
+        charl__socket_close(&l->pending[i].fd);
     }
-    l->strangers[i] = l->strangers[--l->n_strangers];
+    l->pending[i] = l->pending[--l->n_pending];
 }
 
-static void stranger_accept(charl__links *l)
+static void pending_accept(charl__heartbeat *l)
 {
     const int fd = accept(l->listener, NULL, NULL);
 
     if (fd < 0) {
         return;
     }
-    if (l->n_strangers == STRANGERS || charl__acquire("connection") != CHARL_OK) {
+    if (l->n_pending == MAX_PENDING || charl__acquire("connection") != CHARL_OK) {
         close(fd);
         return;
     }
     fcntl(fd, F_SETFL, O_NONBLOCK);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
-    l->strangers[l->n_strangers++] = (stranger){.fd = fd, .since_s = charl__clock_s()};
+    l->pending[l->n_pending++] = (pending){.fd = fd, .since_s = charl__clock_s()};
 }
 
-/* A stranger who says the token becomes the link of the node that it says it is. */
-static void stranger_hear(charl_comm *c, int i)
+/* A pending connection that sends the token becomes the connection to the node that it names. */
+static void pending_read(charl_comm *c, int i)
 {
-    charl__links *l = c->links;
-    stranger *s = &l->strangers[i];
-    const ssize_t n =
-        recv(s->fd, (unsigned char *)&s->words + s->received, sizeof s->words - s->received, 0);
-    const int m = s->words.from;
-    greeting mine;
+    charl__heartbeat *l = c->heartbeat;
+    pending *s = &l->pending[i];
+    const ssize_t n = recv(s->fd, (unsigned char *)&s->handshake + s->received,
+                           sizeof s->handshake - s->received, 0);
+    const int m = s->handshake.from;
+    handshake mine;
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
     s->received += n > 0 ? (size_t)n : 0;
-    if (n > 0 && s->received < sizeof s->words) {
+    if (n > 0 && s->received < sizeof s->handshake) {
         return;
     }
-    if (n <= 0 || s->words.token != l->place[l->node].token[0] || s->words.to != l->node ||
-        m <= l->node || m >= c->n_nodes || l->link[m].state != IDLE) {
-        stranger_drop(l, i, true);
+    if (n <= 0 || s->handshake.token != l->address[l->node].token[0] ||
+        s->handshake.to != l->node || m <= l->node || m >= c->n_nodes ||
+        l->connection[m].state != IDLE) {
+        pending_remove(l, i, true);
         return;
     }
-    mine = (greeting){.token = l->place[m].token[1], .from = l->node, .to = m};
-    l->link[m].fd = s->fd;
-    stranger_drop(l, i, false);
-    link_set(&l->link[m], UP);
-    link_say(&l->link[m], &mine, sizeof mine);
-    if (!link_push(&l->link[m])) {
-        link_set(&l->link[m], IDLE);
+    mine = (handshake){.token = l->address[m].token[1], .from = l->node, .to = m};
+    l->connection[m].fd = s->fd;
+    pending_remove(l, i, false);
+    connection_set(&l->connection[m], UP);
+    connection_append(&l->connection[m], &mine, sizeof mine);
+    if (!connection_flush(&l->connection[m])) {
+        connection_set(&l->connection[m], IDLE);
     }
 }
 
-/* Places in the set that poll looks at; a descriptor of -1 is passed over. */
-enum { WAKE, LISTENER, FIRST_STRANGER, FIRST_LINK = FIRST_STRANGER + STRANGERS, POLLED };
+/* Indices in the set of poll, which skips descriptors of -1. */
+enum { WAKE, LISTENER, FIRST_PENDING, FIRST_NODE = FIRST_PENDING + MAX_PENDING, POLLED };
 
 static int poll_set(const charl_comm *c, int wake, struct pollfd *p)
 {
-    const charl__links *l = c->links;
+    const charl__heartbeat *l = c->heartbeat;
 
     p[WAKE] = (struct pollfd){.fd = wake, .events = POLLIN};
     if (!l) {
         return 1;
     }
     p[LISTENER] = (struct pollfd){.fd = l->listener, .events = POLLIN};
-    for (int i = 0; i < STRANGERS; i++) {
-        p[FIRST_STRANGER + i] =
-            (struct pollfd){.fd = i < l->n_strangers ? l->strangers[i].fd : -1, .events = POLLIN};
+    for (int i = 0; i < MAX_PENDING; i++) {
+        p[FIRST_PENDING + i] =
+            (struct pollfd){.fd = i < l->n_pending ? l->pending[i].fd : -1, .events = POLLIN};
     }
     for (int m = 0; m < c->n_nodes; m++) {
-        const connection *k = &l->link[m];
+        const connection *k = &l->connection[m];
         const bool writes = k->state == CONNECTING || k->to_send > 0;
 
-        p[FIRST_LINK + m] = (struct pollfd){.fd = k->fd,
+        p[FIRST_NODE + m] = (struct pollfd){.fd = k->fd,
                                             .events = (short)(k->state == CONNECTING ? POLLOUT
                                                               : writes ? POLLIN | POLLOUT
                                                                        : POLLIN)};
     }
-    return FIRST_LINK + c->n_nodes;
+    return FIRST_NODE + c->n_nodes;
 }
 
 static void poll_serve(charl_comm *c, const struct pollfd *p)
 {
-    charl__links *l = c->links;
+    charl__heartbeat *l = c->heartbeat;
 
     for (int m = 0; m < c->n_nodes; m++) {
-        connection *k = &l->link[m];
+        connection *k = &l->connection[m];
 
-        if (k->fd < 0 || p[FIRST_LINK + m].fd != k->fd || !p[FIRST_LINK + m].revents) {
+        if (k->fd < 0 || p[FIRST_NODE + m].fd != k->fd || !p[FIRST_NODE + m].revents) {
             continue;
         }
         if (k->state == CONNECTING) {
-            link_greet(l, m);
+            send_handshake(l, m);
         } else {
-            link_receive(c, m);
-            if (k->to_send > 0 && !link_push(k)) {
-                link_lost(c, m, errno == ECONNRESET || errno == EPIPE);
+            connection_read(c, m);
+            if (k->to_send > 0 && !connection_flush(k)) {
+                connection_lost(c, m, errno == ECONNRESET || errno == EPIPE);
             }
         }
     }
-    for (int i = l->n_strangers - 1; i >= 0; i--) { /* dropping one moves the last, done already */
-        if (p[FIRST_STRANGER + i].revents) {
-            stranger_hear(c, i);
+    for (int i = l->n_pending - 1; i >= 0; i--) { /* removal moves the last one, which is done */
+        if (p[FIRST_PENDING + i].revents) {
+            pending_read(c, i);
         }
     }
     if (p[LISTENER].revents) {
-        stranger_accept(l);
+        pending_accept(l);
     }
 }
 
-/* What time brings: attempts, and giving up. */
+/* Start attempts that are due and give up those that take too long. */
 static void upkeep(charl_comm *c)
 {
-    charl__links *l = c->links;
+    charl__heartbeat *l = c->heartbeat;
     const double now = charl__clock_s();
-    bool expects = false;
+    bool is_expecting = false;
 
     l->begun_s = l->begun_s > 0 ? l->begun_s : now;
     for (int m = 0; m < c->n_nodes; m++) {
-        connection *k = &l->link[m];
+        connection *k = &l->connection[m];
 
-        if ((k->state == CONNECTING || k->state == GREETING) && now - k->since_s > try_s) {
-            link_set(k, IDLE);
+        if ((k->state == CONNECTING || k->state == HANDSHAKE) && now - k->since_s > try_s) {
+            connection_set(k, IDLE);
         }
         if (k->state == IDLE && m < l->node) {
-            if (l->place[m].n == 0 || now - l->begun_s > connect_s) {
-                link_give_up(c, m);
+            if (l->address[m].n == 0 || now - l->begun_s > connect_s) {
+                connection_give_up(c, m);
             } else {
-                link_connect(l, m);
+                connection_open(l, m);
             }
         }
-        expects = expects || (k->state == IDLE && m > l->node && now - l->begun_s < connect_s);
+        is_expecting =
+            is_expecting || (k->state == IDLE && m > l->node && now - l->begun_s < connect_s);
     }
-    for (int i = l->n_strangers - 1; i >= 0; i--) {
-        if (now - l->strangers[i].since_s > try_s) {
-            stranger_drop(l, i, true);
+    for (int i = l->n_pending - 1; i >= 0; i--) {
+        if (now - l->pending[i].since_s > try_s) {
+            pending_remove(l, i, true);
         }
     }
-    if (!expects) {
-        charl__link_close(&l->listener);
+    if (!is_expecting) {
+        charl__socket_close(&l->listener);
     }
 }
 
-void charl__links_turn(charl_comm *c, int wake, double until_s)
+void charl__heartbeat_poll(charl_comm *c, int wake, double until_s)
 {
-    charl__links *l = c->links;
+    charl__heartbeat *l = c->heartbeat;
     struct pollfd p[POLLED + CHARL_MAX_SLICES];
 
     for (;;) {
@@ -436,7 +447,7 @@ void charl__links_turn(charl_comm *c, int wake, double until_s)
             pthread_mutex_unlock(&l->mutex);
         }
         if (poll(p, (nfds_t)n, left > 0 ? (int)(left * 1e3) + 1 : 0) < 0) {
-            memset(p, 0, sizeof p); /* interrupted: nothing is known */
+            memset(p, 0, sizeof p); /* interrupted: revents are undefined */
         }
         if (l) {
             pthread_mutex_lock(&l->mutex);
@@ -449,26 +460,26 @@ void charl__links_turn(charl_comm *c, int wake, double until_s)
     }
 }
 
-/* Wait for the others to end the connections: closed before they have read everything, TCP might
- * take the last words back. */
-static void ends_await(const charl_comm *c)
+/* Wait until the others have closed their ends. If this end were closed before they have read
+ * everything, TCP might discard the last message. */
+static void wait_for_close(const charl_comm *c)
 {
-    charl__links *l = c->links;
+    charl__heartbeat *l = c->heartbeat;
     struct pollfd p[CHARL_MAX_SLICES];
     unsigned char ignored[256];
-    const double until = charl__clock_s() + goodbye_s;
+    const double until = charl__clock_s() + shutdown_s;
     int open = 1;
 
     while (open > 0 && charl__clock_s() < until) {
         open = 0;
         for (int m = 0; m < c->n_nodes; m++) {
-            connection *k = &l->link[m];
+            connection *k = &l->connection[m];
             ssize_t n = -1;
 
             while (k->fd >= 0 && (n = recv(k->fd, ignored, sizeof ignored, 0)) > 0) {
             }
             if (k->fd >= 0 && (n == 0 || errno != EAGAIN)) {
-                link_set(k, OVER);
+                connection_set(k, CLOSED);
             }
             p[m] = (struct pollfd){.fd = k->fd, .events = POLLIN};
             open += k->fd >= 0;
@@ -477,36 +488,36 @@ static void ends_await(const charl_comm *c)
     }
 }
 
-void charl__links_tell(charl_comm *c, bool goodbye)
+void charl__heartbeat_send(charl_comm *c, bool is_last)
 {
-    charl__links *l = c->links;
-    charl__report r;
+    charl__heartbeat *l = c->heartbeat;
+    charl__heartbeat_message r;
 
     if (!l) {
         return;
     }
-    charl__report_make(c, goodbye, &r);
+    charl__heartbeat_message_make(c, is_last, &r);
     pthread_mutex_lock(&l->mutex);
     for (int m = 0; m < c->n_nodes; m++) {
-        connection *k = &l->link[m];
+        connection *k = &l->connection[m];
 
-        if (k->state != UP && k->state != DEAF) {
-            if (goodbye) {
-                link_set(k, OVER);
+        if (k->state != UP && k->state != IGNORED) {
+            if (is_last) {
+                connection_set(k, CLOSED);
             }
             continue;
         }
-        if (k->to_send == 0 || goodbye) { /* else the last one has not even left */
-            link_say(k, &r, charl__report_bytes(r.ranks));
+        if (k->to_send == 0 || is_last) { /* otherwise the previous one has not been sent yet */
+            connection_append(k, &r, charl__heartbeat_message_bytes(r.ranks));
         }
-        if (!link_push(k)) {
-            link_lost(c, m, errno == ECONNRESET || errno == EPIPE);
-        } else if (goodbye) {
+        if (!connection_flush(k)) {
+            connection_lost(c, m, errno == ECONNRESET || errno == EPIPE);
+        } else if (is_last) {
             (void)shutdown(k->fd, SHUT_WR);
         }
     }
-    if (goodbye) {
-        ends_await(c);
+    if (is_last) {
+        wait_for_close(c);
     }
     pthread_mutex_unlock(&l->mutex);
 }

@@ -1,4 +1,4 @@
-/* Reports on the ranks of a node: made from its page, written to those of the others. */
+/* Heartbeat messages: made from the page of a node, written to the pages of the others. */
 #include "dist/heartbeat_message.h"
 
 #include <string.h>
@@ -27,12 +27,13 @@ int charl__node_size(const charl_comm *c, int node)
     return n;
 }
 
-size_t charl__report_bytes(int ranks)
+size_t charl__heartbeat_message_bytes(int ranks)
 {
-    return sizeof(charl__report) - (size_t)(CHARL_MAX_SLICES - ranks) * sizeof(charl__word);
+    return sizeof(charl__heartbeat_message) -
+           (size_t)(CHARL_MAX_SLICES - ranks) * sizeof(charl__rank_status);
 }
 
-static void word_write(charl__slot *s, const charl__word *w, int64_t now_ms)
+static void status_write(charl__slot *s, const charl__rank_status *w, int64_t now_ms)
 {
     atomic_store(&s->marks, w->marks);
     atomic_store(&s->step, w->step);
@@ -46,7 +47,7 @@ static void word_write(charl__slot *s, const charl__word *w, int64_t now_ms)
     atomic_store(&s->heard_ms, now_ms);
 }
 
-bool charl__report_read(const charl_comm *c, int m, const charl__report *r)
+bool charl__heartbeat_message_read(const charl_comm *c, int m, const charl__heartbeat_message *r)
 {
     const int first = charl__first_rank(c, m);
 
@@ -56,26 +57,26 @@ bool charl__report_read(const charl_comm *c, int m, const charl__report *r)
     for (int i = 0; i < r->ranks; i++) {
         charl__slot *s = charl__slot_of(c, first + i);
 
-        word_write(s, &r->rank[i], charl__now_ms());
-        if (r->is_goodbye) {
-            atomic_store(&s->heard_ms, 0); /* nor will it be */
+        status_write(s, &r->rank[i], charl__now_ms());
+        if (r->is_last) {
+            atomic_store(&s->heard_ms, 0); /* no further heartbeat is expected */
         }
     }
-    if (r->has_spoken) {
-        atomic_store(&c->board->spoken, 1);
+    if (r->has_reported) {
+        atomic_store(&c->board->has_reported, 1);
     }
     return true;
 }
 
-static void word_make(const charl_comm *c, int rank, charl__word *w)
+static void status_make(const charl_comm *c, int rank, charl__rank_status *w)
 {
     const charl__slot *s = charl__slot_of(c, rank);
     char state = '?';
     int64_t started = 0;
 
-    *w = (charl__word){.marks = atomic_load(&s->marks),
-                       .step = atomic_load(&s->step),
-                       .entered = atomic_load(&s->entered)};
+    *w = (charl__rank_status){.marks = atomic_load(&s->marks),
+                              .step = atomic_load(&s->step),
+                              .entered = atomic_load(&s->entered)};
     for (int i = 0; i < CHARL__PHASE_WORDS; i++) {
         w->phase[i] = atomic_load_explicit(&s->phase[i], memory_order_relaxed);
     }
@@ -88,14 +89,14 @@ static void word_make(const charl_comm *c, int rank, charl__word *w)
     w->is_waiting = charl__peer_is_waiting(c, rank);
 }
 
-void charl__report_make(const charl_comm *c, bool goodbye, charl__report *out)
+void charl__heartbeat_message_make(const charl_comm *c, bool is_last, charl__heartbeat_message *out)
 {
     memset(out, 0, sizeof *out);
     out->magic = magic + charl__fault("comm.report");
     out->ranks = c->local_size;
-    out->has_spoken = atomic_load(&c->board->spoken);
-    out->is_goodbye = goodbye;
+    out->has_reported = atomic_load(&c->board->has_reported);
+    out->is_last = is_last;
     for (int i = 0; i < c->local_size; i++) {
-        word_make(c, charl__comm_local_peer(c, i), &out->rank[i]);
+        status_make(c, charl__comm_local_peer(c, i), &out->rank[i]);
     }
 }

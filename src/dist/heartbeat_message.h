@@ -1,38 +1,38 @@
-#ifndef CHARL_DIST_LINK_REPORT_H
-#define CHARL_DIST_LINK_REPORT_H
-/** What a node tells the others of its ranks, and where they keep it. */
+#ifndef CHARL_DIST_HEARTBEAT_MESSAGE_H
+#define CHARL_DIST_HEARTBEAT_MESSAGE_H
+/** The heartbeat message: the status of the ranks of a node. */
 #include "dist/comm_private.h"
 
-/* What is said of a rank. */
-typedef struct charl__word {
+/* Status of a rank. */
+typedef struct charl__rank_status {
     int64_t marks, step, entered;
     uint64_t phase[CHARL__PHASE_WORDS];
     int32_t state; /* letter of /proc; X: gone; 0: unknown */
     uint32_t is_leaving : 1, is_waiting : 1;
-} charl__word;
+} charl__rank_status;
 
-/* Travels as bytes, without the words of more ranks than the sender's node has. */
-typedef struct charl__report {
+/* Sent as bytes, up to the last rank of the sender's node. */
+typedef struct charl__heartbeat_message {
     uint32_t magic;
     int32_t ranks;
-    int32_t has_spoken; /* a rank of the node has written its last message */
-    int32_t is_goodbye; /* the last report */
-    charl__word rank[CHARL_MAX_SLICES];
-} charl__report;
+    int32_t has_reported; /* a rank of the node has printed the error that ends the job */
+    int32_t is_last;      /* the sender shuts down */
+    charl__rank_status rank[CHARL_MAX_SLICES];
+} charl__heartbeat_message;
 
 /** Ranks of a node, and the first of them. Local. */
 int charl__node_size(const charl_comm *c, int node);
 int charl__first_rank(const charl_comm *c, int node);
 
-/** Bytes of a report of so many ranks. */
-size_t charl__report_bytes(int ranks);
+/** Size of a message with this number of ranks. */
+size_t charl__heartbeat_message_bytes(int ranks);
 
-/** Of this node. Local. */
-void charl__report_make(const charl_comm *c, bool goodbye, charl__report *out);
+/** The message of this node. Local. */
+void charl__heartbeat_message_make(const charl_comm *c, bool is_last,
+                                   charl__heartbeat_message *out);
 
-/** Write what node m says to the page of this node. False, and nothing, when it is no report.
- * Local.
- */
-bool charl__report_read(const charl_comm *c, int m, const charl__report *r);
+/** Write the message of node m to the page of this node. False, and nothing written, if it is
+ *  malformed. Local. */
+bool charl__heartbeat_message_read(const charl_comm *c, int m, const charl__heartbeat_message *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* Sockets by which nodes reach each other. */
+/* Listening sockets and connections between nodes. */
 #include "dist/node_address.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static int socket_open(int family)
     return fd;
 }
 
-void charl__link_close(int *fd)
+void charl__socket_close(int *fd)
 {
     if (*fd >= 0) {
         close(*fd);
@@ -54,7 +54,7 @@ static int listen_any(struct sockaddr *any, socklen_t length)
     }
     if (fd < 0 || bind(fd, any, length) != 0 || listen(fd, 64) != 0 ||
         getsockname(fd, any, &length) != 0) {
-        charl__link_close(&fd);
+        charl__socket_close(&fd);
     }
     return fd;
 }
@@ -68,7 +68,7 @@ static bool is_loopback(const struct sockaddr *a)
                                    : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) != 0;
 }
 
-/* Of a kind that another host can use; `family` is that of the listening socket. */
+/* Whether another host can use the address; `family` is the family of the listening socket. */
 static bool is_usable(const struct sockaddr *a, int family)
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)a;
@@ -77,7 +77,7 @@ static bool is_usable(const struct sockaddr *a, int family)
                                              !IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)));
 }
 
-static void addresses_find(int family, in_port_t port, charl__link_place *out)
+static void addresses_find(int family, in_port_t port, charl__node_address *out)
 {
     struct ifaddrs *list = NULL;
 
@@ -85,7 +85,7 @@ static void addresses_find(int family, in_port_t port, charl__link_place *out)
         return;
     }
     for (int loops = 0; loops < 2 && out->n == 0; loops++) {
-        for (struct ifaddrs *i = list; i && out->n < CHARL__LINK_ADDRESSES; i = i->ifa_next) {
+        for (struct ifaddrs *i = list; i && out->n < CHARL__NODE_ADDRESSES; i = i->ifa_next) {
             if (!is_usable(i->ifa_addr, family) || is_loopback(i->ifa_addr) != (loops == 1)) {
                 continue;
             }
@@ -101,7 +101,7 @@ static void addresses_find(int family, in_port_t port, charl__link_place *out)
     freeifaddrs(list);
 }
 
-int charl__link_listen(charl__link_place *out)
+int charl__node_listen(charl__node_address *out)
 {
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_ANY)}};
@@ -122,7 +122,7 @@ int charl__link_listen(charl__link_place *out)
     return fd;
 }
 
-int charl__link_connect(const charl__link_place *place, int i)
+int charl__node_connect(const charl__node_address *place, int i)
 {
     const struct sockaddr *to = &place->address[i].any;
     int fd = socket_open(to->sa_family);
@@ -132,7 +132,7 @@ int charl__link_connect(const charl__link_place *place, int i)
                 to->sa_family == AF_INET ? sizeof(struct sockaddr_in)
                                          : sizeof(struct sockaddr_in6)) != 0 &&
         errno != EINPROGRESS) {
-        charl__link_close(&fd);
+        charl__socket_close(&fd);
     }
     return fd;
 }

@@ -1,31 +1,31 @@
 #ifndef CHARL_DIST_NODE_ADDRESS_H
 #define CHARL_DIST_NODE_ADDRESS_H
-/** Where a node can be reached by TCP. */
+/** TCP addresses of a node. */
 #include <netinet/in.h>
 #include <stdint.h>
 
-enum { CHARL__LINK_ADDRESSES = 8 };
+enum { CHARL__NODE_ADDRESSES = 8 };
 
-/* Of a listening socket; travels as bytes. */
-typedef struct charl__link_place {
-    uint64_t token[2]; /* of the job: what a caller says, what it is answered */
+/* Of a listening socket; sent as bytes. */
+typedef struct charl__node_address {
+    uint64_t token[2]; /* of the job: sent by the connecting side, and by the other as its answer */
     int n;             /* of addresses; 0: not reachable */
     union {
         struct sockaddr any;
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
-    } address[CHARL__LINK_ADDRESSES];
-} charl__link_place;
+    } address[CHARL__NODE_ADDRESSES];
+} charl__node_address;
 
-/** A listening socket at a port that is free, and every address of this host with that port; the
- *  loopback ones only where there is no other. -1 when that fails: *out then has no address. Not
- *  blocking; counted with charl__acquire. */
-int charl__link_listen(charl__link_place *out);
+/** A listening socket at a free port, and the addresses of this host with that port; loopback
+ *  addresses only if there are no others. -1 on failure: *out then has no address. Non-blocking;
+ *  counted with charl__acquire. */
+int charl__node_listen(charl__node_address *out);
 
-/** Begin to connect to address i of a place. -1 when that fails at once. Not blocking; counted. */
-int charl__link_connect(const charl__link_place *place, int i);
+/** Begin to connect to address i of a node. -1 if that fails at once. Non-blocking; counted. */
+int charl__node_connect(const charl__node_address *place, int i);
 
-/** Close *fd and set it to -1; nothing when it is that already. */
-void charl__link_close(int *fd);
+/** Close *fd and set it to -1; no-op if it is -1. */
+void charl__socket_close(int *fd);
 
 #endif

@@ -29,7 +29,7 @@ typedef struct seat {
     charl__request *first, *last; /* messages sent to this rank and not received yet */
 } seat;
 
-/* What the ranks of a group have in common. Whoever leaves last frees it. */
+/* State shared by the ranks of a group; the last one to leave frees it. */
 typedef struct meeting {
     int size;
     atomic_int users;
@@ -78,7 +78,7 @@ static void meeting_leave(meeting *m)
     }
 }
 
-/* One that nobody has come to. */
+/* A call that no rank has entered yet. */
 static void meeting_discard(meeting *m)
 {
     if (m) {

@@ -1,6 +1,6 @@
-/* A thread that looks at the processes of the node's other ranks ten times a second, and on the
- * first rank of a node talks with the other nodes (heartbeat.c). It makes no MPI call, and all signals
- * are blocked in it: the program's signal thread must get them. */
+/* The watchdog: a thread that checks the processes of the node's other ranks ten times a second and,
+ * on the first rank of a node, exchanges heartbeats with the other nodes (heartbeat.c). It makes no
+ * MPI calls. All signals are blocked in it, so that the program's signal thread gets them. */
 #include "dist/comm_private.h"
 
 #include <signal.h>
@@ -118,9 +118,9 @@ static void *watch_run(void *arg)
     bool is_reported = false;
 
     while (!atomic_load(&w->stop) && !is_reported) {
-        charl__links_turn(c, w->wake, charl__clock_s() + period_s);
+        charl__heartbeat_poll(c, w->wake, charl__clock_s() + period_s);
         atomic_fetch_add(&c->me->beat, 1);
-        charl__links_tell(c, false);
+        charl__heartbeat_send(c, false);
         for (int r = 0; r < c->size && !atomic_load(&w->stop) && !is_reported; r++) {
             if (is_lost(w, r)) {
                 report(w, r);
@@ -132,7 +132,7 @@ static void *watch_run(void *arg)
             is_reported = true;
         }
     }
-    charl__links_tell(c, true);
+    charl__heartbeat_send(c, true);
     return NULL;
 }
 
@@ -181,7 +181,7 @@ charl_status charl_comm_watch_begin(charl_comm *c, charl_comm_on_death on_death,
     charl_status st = CHARL_OK;
     charl__watch *w = NULL;
 
-    CHARL_REQUIRE_CLEANUP(!c->watch, CHARL_ERR_INVALID, "the other ranks are watched already");
+    CHARL_REQUIRE_CLEANUP(!c->watch, CHARL_ERR_INVALID, "a watchdog is already running");
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *w, &w));
     w->c = c;
     w->on_death = on_death;

@@ -128,7 +128,7 @@ charl_status charl__commit_join(const char *dir, const char *name, char **out)
     return CHARL_OK;
 }
 
-/* Take over a temporary of this very name, which a dead process with this number left behind. */
+/* Reuse a temporary of the same name, left by a dead process with the same process ID. */
 static charl_status remove_stale(const char *temp)
 {
     charl_status st = CHARL_OK;

@@ -1,5 +1,5 @@
 /* Adapter between HDF5 and charl's statuses. The text of an HDF5 failure is the description of the
- * innermost frame of its error stack (the cause) followed by that of the outermost (the operation).
+ * innermost frame of its error stack (the cause), then of the outermost (the operation).
  */
 #include "io/h5.h"
 

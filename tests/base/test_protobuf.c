@@ -16,27 +16,27 @@ static void test_fields(void **state)
     charl__text t = {0}, inner = {0};
 
     (void)state;
-    charl_assert_ok(charl__wire_int(&t, 1, 150));
+    charl_assert_ok(charl__protobuf_int(&t, 1, 150));
     expect(&t, "\x08\x96\x01", 3);
-    charl_assert_ok(charl__wire_int(&t, 1, 0));
+    charl_assert_ok(charl__protobuf_int(&t, 1, 0));
     expect(&t, "\x08\x00", 2);
-    charl_assert_ok(charl__wire_int(&t, 16, -1)); /* two bytes of key, ten of value */
+    charl_assert_ok(charl__protobuf_int(&t, 16, -1)); /* two bytes of key, ten of value */
     expect(&t, "\x80\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12);
-    charl_assert_ok(charl__wire_int(&t, 2, INT64_MAX));
+    charl_assert_ok(charl__protobuf_int(&t, 2, INT64_MAX));
     expect(&t, "\x10\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 10);
-    charl_assert_ok(charl__wire_float(&t, 2, 1.5F));
+    charl_assert_ok(charl__protobuf_float(&t, 2, 1.5F));
     expect(&t, "\x15\x00\x00\xc0\x3f", 5);
-    charl_assert_ok(charl__wire_string(&t, 2, "testing"));
+    charl_assert_ok(charl__protobuf_string(&t, 2, "testing"));
     expect(&t, "\x12\x07testing", 9);
-    charl_assert_ok(charl__wire_string(&t, 2, ""));
+    charl_assert_ok(charl__protobuf_string(&t, 2, ""));
     expect(&t, "\x12\x00", 2);
-    charl_assert_ok(charl__wire_bytes(&t, 3, "\0\1", 2));
+    charl_assert_ok(charl__protobuf_bytes(&t, 3, "\0\1", 2));
     expect(&t, "\x1a\x02\0\1", 4);
-    charl_assert_ok(charl__wire_int(&inner, 1, 150));
-    charl_assert_ok(charl__wire_text(&t, 3, &inner));
+    charl_assert_ok(charl__protobuf_int(&inner, 1, 150));
+    charl_assert_ok(charl__protobuf_text(&t, 3, &inner));
     expect(&t, "\x1a\x03\x08\x96\x01", 5);
     charl__text_clear(&inner);
-    charl_assert_ok(charl__wire_text(&t, 3, &inner));
+    charl_assert_ok(charl__protobuf_text(&t, 3, &inner));
     expect(&t, "\x1a\x00", 2);
     charl__text_fini(&t);
     charl__text_fini(&inner);
@@ -50,7 +50,7 @@ static void test_length_of_two_bytes(void **state)
     (void)state;
     memset(text, 'x', 300);
     text[300] = '\0';
-    charl_assert_ok(charl__wire_string(&t, 1, text));
+    charl_assert_ok(charl__protobuf_string(&t, 1, text));
     assert_int_equal(t.length, 303);
     assert_memory_equal(t.data, "\x0a\xac\x02x", 4);
     charl__text_fini(&t);

@@ -402,7 +402,7 @@ static void files_that_are_refused(void **state)
     write_file("bytes", NULL, NULL, 0, NULL, 300);
     charl_assert_message("the tokenizer has 256 tokens, but the vocabulary of the data 300");
     write_file("bpe", "/tokenizer/merges", &pair, 2, twice, 258);
-    charl_assert_message("merge 1 is there twice");
+    charl_assert_message("merge 1 is given twice");
     write_file("bpe", "/tokenizer/merges", &pair, 2, later, 258);
     charl_assert_message("merge 1 is of tokens 258 and 97, which do not come before it");
     write_file("bpe", "/tokenizer/merges", &pair, 20, doubling, 276);

@@ -28,7 +28,7 @@ void test_gathering(void **state);
 
 /* ranks_heartbeat.c */
 void test_nodes_hear_of_each_other(void **state);
-void test_a_stranger_is_dropped(void **state);
+void test_a_connection_without_token_is_closed(void **state);
 void test_nodes_that_do_not_hear_work_on(void **state);
 
 #endif

@@ -41,7 +41,7 @@ static void watched_end(charl_comm *c)
     charl_assert_ok(charl__fault_set(NULL));
 }
 
-static bool has_links(void)
+static bool has_heartbeat(void)
 {
     return charl_comm_size(comm) > 2 && !charl_comm_is_team(comm);
 }
@@ -74,7 +74,7 @@ void test_nodes_hear_of_each_other(void **state)
     charl_comm *c;
 
     (void)state;
-    if (!has_links()) {
+    if (!has_heartbeat()) {
         skip_test();
         return;
     }
@@ -83,28 +83,28 @@ void test_nodes_hear_of_each_other(void **state)
     assert_true(comes_true(c, true, 7));
     charl_assert_ok(charl_comm_barrier(c));
     assert_false(charl__peer_is_dead(c, (c->rank + 2) % c->size));
-    charl_comm_watch_end(c); /* says goodbye: an end after it is no death */
+    charl_comm_watch_end(c); /* shuts down: the end of the connection then has no meaning */
     charl_assert_ok(charl_comm_barrier(c));
     assert_false(charl__peer_is_dead(c, (c->rank + 2) % c->size));
     charl_comm_destroy(c);
 }
 
 /* Whoever does not know the token is dropped, and does no harm. */
-void test_a_stranger_is_dropped(void **state)
+void test_a_connection_without_token_is_closed(void **state)
 {
     char nonsense[64] = "GET / HTTP/1.1";
     charl_comm *c = NULL;
     int fd = -1;
 
     (void)state;
-    if (!has_links()) {
+    if (!has_heartbeat()) {
         skip_test();
         return;
     }
     charl_assert_ok(
         charl_comm_create(&(charl_comm_options){.timeout_s = 20, .ranks_per_node = {2}}, &c));
-    if (c->links) {
-        fd = charl__link_connect(charl__links_place(c, charl_comm_node(c)), 0);
+    if (c->heartbeat) {
+        fd = charl__node_connect(charl__heartbeat_address(c, charl_comm_node(c)), 0);
         assert_true(fd >= 0);
         charl__sleep_s(0.01);
         assert_int_equal(write(fd, nonsense, sizeof nonsense), sizeof nonsense);
@@ -114,7 +114,7 @@ void test_a_stranger_is_dropped(void **state)
     assert_true(comes_true(c, true, 8));
     if (fd >= 0) {
         assert_true(read(fd, nonsense, sizeof nonsense) <= 0);
-        charl__link_close(&fd);
+        charl__socket_close(&fd);
     }
     watched_end(c);
 }
@@ -125,28 +125,28 @@ void test_nodes_that_do_not_hear_work_on(void **state)
     charl_comm *c;
 
     (void)state;
-    if (!has_links()) {
+    if (!has_heartbeat()) {
         skip_test();
         return;
     }
     charl_log_set_callback(keep, NULL);
     warning[0] = '\0';
     c = watched_nodes("comm.link@0:1+");
-    while (c->links && c->rank > 0 && charl__clock_s() - begin < 10 && !warning[0]) {
+    while (c->heartbeat && c->rank > 0 && charl__clock_s() - begin < 10 && !warning[0]) {
         charl__sleep_s(0.01);
     }
-    if (c->links && c->rank > 0) {
+    if (c->heartbeat && c->rank > 0) {
         assert_non_null(strstr(warning, "node 0 ("));
-        assert_non_null(strstr(warning, "cannot be connected"));
+        assert_non_null(strstr(warning, "no heartbeat connection"));
     }
     watched_end(c);
     warning[0] = '\0';
     c = watched_nodes("comm.report@0:1+");
-    while (c->links && c->rank > 0 && charl__clock_s() - begin < 20 && !warning[0]) {
+    while (c->heartbeat && c->rank > 0 && charl__clock_s() - begin < 20 && !warning[0]) {
         charl__sleep_s(0.01);
     }
-    if (c->links && c->rank > 0) {
-        assert_non_null(strstr(warning, "no report of its ranks"));
+    if (c->heartbeat && c->rank > 0) {
+        assert_non_null(strstr(warning, "malformed heartbeat"));
     }
     watched_end(c);
     charl_log_set_callback(NULL, NULL);

@@ -484,7 +484,7 @@ static int rank_run(void)
         cmocka_unit_test(test_processors),
         cmocka_unit_test(test_a_watch_without_deaths_reports_none),
         cmocka_unit_test(test_nodes_hear_of_each_other),
-        cmocka_unit_test(test_a_stranger_is_dropped),
+        cmocka_unit_test(test_a_connection_without_token_is_closed),
         cmocka_unit_test(test_nodes_that_do_not_hear_work_on),
     };
     const int failed = cmocka_run_group_tests(tests, ranks_begin, ranks_end);

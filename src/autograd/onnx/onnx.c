@@ -65,20 +65,20 @@ static charl_status put_attr(charl__text *node, const charl_onnx_attr *a)
     charl_status st = CHARL_OK;
     charl__text t = {0};
 
-    CHARL_TRY_CLEANUP(charl__wire_string(&t, ATTR_NAME, a->name));
+    CHARL_TRY_CLEANUP(charl__protobuf_string(&t, ATTR_NAME, a->name));
     if (a->is_float) {
-        CHARL_TRY_CLEANUP(charl__wire_float(&t, ATTR_F, a->f));
+        CHARL_TRY_CLEANUP(charl__protobuf_float(&t, ATTR_F, a->f));
     } else if (a->n == 0) {
-        CHARL_TRY_CLEANUP(charl__wire_int(&t, ATTR_I, a->i));
+        CHARL_TRY_CLEANUP(charl__protobuf_int(&t, ATTR_I, a->i));
     }
     for (int i = 0; i < a->n; i++) {
-        CHARL_TRY_CLEANUP(charl__wire_int(&t, ATTR_INTS, a->ints[i]));
+        CHARL_TRY_CLEANUP(charl__protobuf_int(&t, ATTR_INTS, a->ints[i]));
     }
-    CHARL_TRY_CLEANUP(charl__wire_int(&t, ATTR_TYPE,
-                                      a->is_float ? ATTR_IS_FLOAT
-                                      : a->n      ? ATTR_IS_INTS
-                                                  : ATTR_IS_INT));
-    CHARL_TRY_CLEANUP(charl__wire_text(node, NODE_ATTRIBUTE, &t));
+    CHARL_TRY_CLEANUP(charl__protobuf_int(&t, ATTR_TYPE,
+                                          a->is_float ? ATTR_IS_FLOAT
+                                          : a->n      ? ATTR_IS_INTS
+                                                      : ATTR_IS_INT));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(node, NODE_ATTRIBUTE, &t));
 cleanup:
     charl__text_fini(&t);
     return st;
@@ -97,15 +97,15 @@ static charl_status put_call(const charl_onnx_node *n, const charl_onnx_call *c,
     }
     charl__text_clear(t);
     for (int i = 0; i < CHARL_OP_MAX_IN && c->in[i]; i++) {
-        CHARL_TRY(charl__wire_string(t, NODE_INPUT, c->in[i]));
+        CHARL_TRY(charl__protobuf_string(t, NODE_INPUT, c->in[i]));
     }
-    CHARL_TRY(charl__wire_string(t, NODE_OUTPUT, *out));
-    CHARL_TRY(charl__wire_string(t, NODE_NAME, *out));
-    CHARL_TRY(charl__wire_string(t, NODE_TYPE, c->type));
+    CHARL_TRY(charl__protobuf_string(t, NODE_OUTPUT, *out));
+    CHARL_TRY(charl__protobuf_string(t, NODE_NAME, *out));
+    CHARL_TRY(charl__protobuf_string(t, NODE_TYPE, c->type));
     for (int i = 0; i < CHARL_ONNX_MAX_ATTR && c->attr[i].name; i++) {
         CHARL_TRY(put_attr(t, &c->attr[i]));
     }
-    CHARL_TRY(charl__wire_text(&n->x->graph, ONNX_GRAPH_NODE, t));
+    CHARL_TRY(charl__protobuf_text(&n->x->graph, ONNX_GRAPH_NODE, t));
     return CHARL_OK;
 }
 
@@ -134,12 +134,13 @@ charl_status charl__onnx_tensor(charl__onnx *x, const char *name, int type,
 
     charl__text_clear(t);
     for (int i = 0; i < shape->ndim; i++) {
-        CHARL_TRY(charl__wire_int(t, ONNX_TENSOR_DIMS, shape->dim[i]));
+        CHARL_TRY(charl__protobuf_int(t, ONNX_TENSOR_DIMS, shape->dim[i]));
     }
-    CHARL_TRY(charl__wire_int(t, ONNX_TENSOR_TYPE, type));
-    CHARL_TRY(charl__wire_string(t, ONNX_TENSOR_NAME, name));
-    CHARL_TRY(charl__wire_bytes(t, ONNX_TENSOR_RAW, data, bytes)); /* little-endian, as memory */
-    CHARL_TRY(charl__wire_text(&x->graph, ONNX_GRAPH_INITIALIZER, t));
+    CHARL_TRY(charl__protobuf_int(t, ONNX_TENSOR_TYPE, type));
+    CHARL_TRY(charl__protobuf_string(t, ONNX_TENSOR_NAME, name));
+    CHARL_TRY(
+        charl__protobuf_bytes(t, ONNX_TENSOR_RAW, data, bytes)); /* little-endian, as memory */
+    CHARL_TRY(charl__protobuf_text(&x->graph, ONNX_GRAPH_INITIALIZER, t));
     return CHARL_OK;
 }
 

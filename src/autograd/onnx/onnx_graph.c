@@ -64,9 +64,9 @@ static charl_status put_dim(charl__text *shape, bool symbol, int64_t value)
     charl_status st = CHARL_OK;
     charl__text t = {0};
 
-    CHARL_TRY_CLEANUP(symbol ? charl__wire_string(&t, DIM_SYMBOL, "N")
-                             : charl__wire_int(&t, DIM_VALUE, value));
-    CHARL_TRY_CLEANUP(charl__wire_text(shape, SHAPE_DIM, &t));
+    CHARL_TRY_CLEANUP(symbol ? charl__protobuf_string(&t, DIM_SYMBOL, "N")
+                             : charl__protobuf_int(&t, DIM_VALUE, value));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(shape, SHAPE_DIM, &t));
 cleanup:
     charl__text_fini(&t);
     return st;
@@ -86,12 +86,12 @@ static charl_status put_value(charl__text *graph, int field, const char *name, c
         CHARL_TRY_CLEANUP(
             put_dim(&shape, i == 0 && type->batch == CHARL_BATCHED, type->shape.dim[i]));
     }
-    CHARL_TRY_CLEANUP(charl__wire_int(&tensor, TENSOR_ELEMENT, charl__onnx_dtype(type->dtype)));
-    CHARL_TRY_CLEANUP(charl__wire_text(&tensor, TENSOR_SHAPE, &shape));
-    CHARL_TRY_CLEANUP(charl__wire_text(&wrapped, TYPE_TENSOR, &tensor));
-    CHARL_TRY_CLEANUP(charl__wire_string(&value, VALUE_NAME, name));
-    CHARL_TRY_CLEANUP(charl__wire_text(&value, VALUE_TYPE, &wrapped));
-    CHARL_TRY_CLEANUP(charl__wire_text(graph, field, &value));
+    CHARL_TRY_CLEANUP(charl__protobuf_int(&tensor, TENSOR_ELEMENT, charl__onnx_dtype(type->dtype)));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&tensor, TENSOR_SHAPE, &shape));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&wrapped, TYPE_TENSOR, &tensor));
+    CHARL_TRY_CLEANUP(charl__protobuf_string(&value, VALUE_NAME, name));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(&value, VALUE_TYPE, &wrapped));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(graph, field, &value));
 cleanup:
     charl__text_fini(&shape);
     charl__text_fini(&tensor);
@@ -212,7 +212,7 @@ static size_t weight_bytes(const walk *w)
 static charl_status put_graph(walk *w)
 {
     CHARL_TRY(charl__text_reserve(&w->x.graph, weight_bytes(w) + SPARE));
-    CHARL_TRY(charl__wire_string(&w->x.graph, ONNX_GRAPH_NAME, w->e->name));
+    CHARL_TRY(charl__protobuf_string(&w->x.graph, ONNX_GRAPH_NAME, w->e->name));
     CHARL_TRY(put_leaves(w));
     for (int i = 0; i < w->g->nodes.count; i++) {
         const charl_node *n = charl__node(w->g, i);
@@ -247,18 +247,18 @@ static charl_status put_head(const charl_onnx_export *e, size_t graph_bytes, cha
     charl_status st = CHARL_OK;
     charl__text opset = {0}, entry = {0};
 
-    CHARL_TRY_CLEANUP(charl__wire_string(&opset, OPSET_DOMAIN, ""));
-    CHARL_TRY_CLEANUP(charl__wire_int(&opset, OPSET_VERSION, CHARL_ONNX_OPSET));
-    CHARL_TRY_CLEANUP(charl__wire_int(out, MODEL_IR, CHARL_ONNX_IR));
-    CHARL_TRY_CLEANUP(charl__wire_string(out, MODEL_PRODUCER, "charl"));
-    CHARL_TRY_CLEANUP(charl__wire_string(out, MODEL_VERSION, CHARL_VERSION));
-    CHARL_TRY_CLEANUP(charl__wire_text(out, MODEL_OPSET, &opset));
+    CHARL_TRY_CLEANUP(charl__protobuf_string(&opset, OPSET_DOMAIN, ""));
+    CHARL_TRY_CLEANUP(charl__protobuf_int(&opset, OPSET_VERSION, CHARL_ONNX_OPSET));
+    CHARL_TRY_CLEANUP(charl__protobuf_int(out, MODEL_IR, CHARL_ONNX_IR));
+    CHARL_TRY_CLEANUP(charl__protobuf_string(out, MODEL_PRODUCER, "charl"));
+    CHARL_TRY_CLEANUP(charl__protobuf_string(out, MODEL_VERSION, CHARL_VERSION));
+    CHARL_TRY_CLEANUP(charl__protobuf_text(out, MODEL_OPSET, &opset));
     if (e->metadata) {
-        CHARL_TRY_CLEANUP(charl__wire_string(&entry, ENTRY_KEY, e->metadata_key));
-        CHARL_TRY_CLEANUP(charl__wire_string(&entry, ENTRY_VALUE, e->metadata));
-        CHARL_TRY_CLEANUP(charl__wire_text(out, MODEL_METADATA, &entry));
+        CHARL_TRY_CLEANUP(charl__protobuf_string(&entry, ENTRY_KEY, e->metadata_key));
+        CHARL_TRY_CLEANUP(charl__protobuf_string(&entry, ENTRY_VALUE, e->metadata));
+        CHARL_TRY_CLEANUP(charl__protobuf_text(out, MODEL_METADATA, &entry));
     }
-    CHARL_TRY_CLEANUP(charl__wire_begin(out, MODEL_GRAPH, graph_bytes));
+    CHARL_TRY_CLEANUP(charl__protobuf_begin(out, MODEL_GRAPH, graph_bytes));
 cleanup:
     charl__text_fini(&entry);
     charl__text_fini(&opset);

@@ -200,7 +200,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
         say_line(o, "start step=%" PRId64 "/%" PRId64 " ranks=%d", i->start_step, i->steps,
                  o->size);
         if (i->start_step >= i->steps) {
-            say_line(o, "complete: nothing left to do; a larger train.epochs goes on from here");
+            say_line(o, "complete: nothing left to do; to train on, increase train.epochs");
             if (o->bar) {
                 printf("complete: nothing left to do\n");
             }
@@ -213,7 +213,7 @@ static charl_status on_started(void *ctx, const charl_train_info *i)
     return CHARL_OK;
 }
 
-/* NaN has a sign bit that printf shows and nobody means. */
+/* printf would show the sign bit of NaN. */
 static double unsigned_nan(double v)
 {
     return isnan(v) ? copysign(v, 1.0) : v;
@@ -264,7 +264,7 @@ static const char *rate_text(double v, char *text, size_t size)
     return text;
 }
 
-/* What stands behind the bar: counts, the last row's values, and the time left or, at the end of an
+/* The text after the bar: counts, the last row's values, and the time left or, at the end of an
  * epoch, taken. */
 static void bar_suffix(const charl__output *o, int64_t done, int64_t length, char *text,
                        size_t size)

@@ -32,7 +32,7 @@ static int64_t count_weights(const charl_checkpoint_reader *r)
     return n;
 }
 
-/* The weights of file k must be those of the first file, by name and shape. */
+/* File k must have the same weights as the first file, by name and shape. */
 static charl_status check_same(const average *a, int k, int64_t weights)
 {
     char first[CHARL_SHAPE_TEXT], other[CHARL_SHAPE_TEXT];
@@ -133,7 +133,7 @@ static charl_status add_all(average *a)
     return CHARL_OK;
 }
 
-/* State and configuration are those of the checkpoint that saw most steps. */
+/* State and configuration are taken from the checkpoint with the most steps. */
 static charl_status save(const average *a, const char *out)
 {
     const charl_checkpoint_reader *newest = a->reader[0];

@@ -179,7 +179,7 @@ const charl_checkpoint_tensor *charl_checkpoint_find(const charl_checkpoint_read
     return e && e - r->layout.entries >= first_tensor(r) ? &e->tensor : NULL;
 }
 
-/* The entry behind a tensor that this reader handed out. */
+/* The entry of a tensor that this reader returned. */
 static charl_status entry_of(const charl_checkpoint_reader *r, const charl_checkpoint_tensor *t,
                              const charl__ckpt_entry **out)
 {

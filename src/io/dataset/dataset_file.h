@@ -17,7 +17,7 @@
 
 enum { CHARL__ARRAY_NAME = 256, CHARL__BLOCK_BYTES = 1 << 20 };
 
-/* What the file system says of a file; a change of its contents changes one of them. */
+/* Identity of a file's contents by its metadata; a change of the contents changes one of them. */
 typedef struct charl__file_stamp {
     int64_t bytes;
     struct timespec modified, changed;
@@ -104,7 +104,7 @@ charl_status charl__array_sum(charl__file *f, charl__array *a, uint32_t *out) CH
 charl_status charl__array_check_block(charl__file *f, charl__array *a,
                                       int64_t block) CHARL_MUST_CHECK;
 
-/** Note what the file system says of the file that has just been opened. Errors: ERR_IO. */
+/** Record the metadata of the file just opened. Errors: ERR_IO. */
 charl_status charl__file_stamp_take(charl__file *f) CHARL_MUST_CHECK;
 
 /** Whether the file system now says something else. For messages. Thread-safe. */

@@ -1,4 +1,4 @@
-/* JPEG through libjpeg. It reports failures by a jump, so what the jump leaves behind lives in a
+/* JPEG through libjpeg. It reports failures by longjmp, so what must be released then lives in a
  * struct of the caller; and it calls a damaged file a warning and invents the rest, so warnings of
  * damage are failures here. */
 #include "base/error.h"

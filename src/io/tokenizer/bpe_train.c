@@ -286,7 +286,7 @@ static charl_status check_merges(charl_tokenizer *t, int64_t n, int32_t *length,
                       "merge %lld is of tokens %u and %u, which do not come before it",
                       (long long)i, a, b);
         CHARL_REQUIRE(charl__word_map_find(&t->ranks, charl__pair(a, b)) < 0, CHARL_ERR_DATA,
-                      "merge %lld is there twice", (long long)i);
+                      "merge %lld is given twice", (long long)i);
         CHARL_TRY(charl__word_map_add(&t->ranks, charl__pair(a, b), (int32_t)i));
         length[256 + i] = length[a] + length[b];
         CHARL_REQUIRE(length[256 + i] <= CHARL__TOKEN_MAX_BYTES, CHARL_ERR_DATA,

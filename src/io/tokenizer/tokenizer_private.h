@@ -15,10 +15,10 @@ enum {
 struct charl_tokenizer {
     charl_tokenizer_kind kind;
     int64_t vocab;
-    unsigned char *bytes;  /* of all tokens, one after the other */
+    unsigned char *bytes;  /* of all tokens, concatenated */
     int64_t *starts;       /* [vocab + 1] in bytes */
     uint32_t *points;      /* chars: [vocab] code points, ascending */
-    uint32_t *merges;      /* bpe: [vocab - 256, 2]; token 256 + i is the two one after the other */
+    uint32_t *merges;      /* bpe: [vocab - 256, 2]; token 256 + i is the concatenation of both */
     charl__word_map ranks; /* bpe: charl__pair of a merge -> its i */
 };
 
