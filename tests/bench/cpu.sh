@@ -1,5 +1,5 @@
 #!/bin/sh
-# Everything that docs/benchmarks.md says of one CPU, on an idle machine.
+# The results of docs/benchmarks.md on one CPU; run it on an idle machine.
 # Usage: tests/bench/cpu.sh BIN DATA PYTHON[:THREADS]...
 set -eu
 here=$(dirname "$0")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Everything that docs/benchmarks.md says of one GPU.
+# The results of docs/benchmarks.md on one GPU.
 # Usage: tests/bench/gpu.sh BIN DATA PYTHON...
 set -eu
 here=$(dirname "$0")
