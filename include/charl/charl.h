@@ -13,6 +13,7 @@
 #include "charl/generate.h"
 #include "charl/graph.h"
 #include "charl/image.h"
+#include "charl/inference.h"
 #include "charl/loader.h"
 #include "charl/log.h"
 #include "charl/nn.h"
@@ -29,4 +30,5 @@
 #include "charl/tokenizer.h"
 #include "charl/train.h"
 #include "charl/version.h"
+#include "charl/weights.h"
 #endif

@@ -62,4 +62,39 @@ for n in 1 2 3 4; do
 done
 expect 1 "train_ddp on more ranks than slices" timeout 600 mpirun -q --oversubscribe --bind-to none -n 9 by_cmake/train_ddp digits.h5
 says 1 "^train_ddp: .*slices"
+
+# Inference: the same answers from a checkpoint, from safetensors and from charl predict.
+"$bin/charl" data make regression regression.h5 -t 64 -v 8 >/dev/null || exit 1
+printf '[run]\noutput_dir = reg\n[data]\npath = regression.h5\n[model]\ntype = mlp\nhidden = 8\n[train]\nloss = mse\nmax_steps = 5\nbatch_size = 16\n[device]\nshare = yes\n' >reg.ini
+expect 0 "a model to answer with" "$bin/charl-train" reg.ini
+awk 'BEGIN { for (r = 0; r < 70; r++) { for (c = 0; c < 8; c++) { printf "%s%g", c ? " " : "", (r * 8 + c) % 11 / 11 } print "" } }' >rows.txt
+expect 0 "inference" sh -c 'by_cmake/inference reg/last.h5 <rows.txt >from_h5'
+expect 0 "export" "$bin/charl" checkpoint export reg/last.h5 -o reg.safetensors
+expect 0 "inference of safetensors" sh -c './inference reg.safetensors reg.ini <rows.txt >from_safetensors'
+checks=$((checks + 2))
+[ "$(wc -l <from_h5)" -eq 70 ] || fail "inference answered $(wc -l <from_h5) rows of 70"
+cmp -s from_h5 from_safetensors || fail "a checkpoint and its safetensors answer differently"
+expect 1 "a row that is too short" sh -c 'echo 1 2 3 | by_cmake/inference reg/last.h5'
+says 1 "^inference: a row has 3 numbers, not 8"
+expect 1 "safetensors without a configuration" sh -c './inference reg.safetensors <rows.txt'
+says 1 "config_text"
+
+# Fine-tuning: the same on 1 and 2 ranks; frozen parameters as they were, the others changed.
+awk 'BEGIN { for (i = 0; i < 400; i++) { printf "to be or not to be %d, ", i * i % 97 } }' >text.txt
+expect 0 "tokens" "$bin/charl" data import text text.txt --tokenizer bytes -o tokens.h5
+printf '[run]\noutput_dir = gpt\n[data]\npath = tokens.h5\n[model]\ntype = gpt\nn_layer = 2\nn_head = 2\nn_embd = 32\nblock_size = 16\n[train]\nmax_steps = 4\nbatch_size = 8\n[device]\nshare = yes\n' >gpt.ini
+expect 0 "a model to fine-tune" "$bin/charl-train" gpt.ini
+for n in 1 2; do
+    expect 0 "finetune on $n ranks" timeout 600 mpirun -q --oversubscribe --bind-to none -n $n by_cmake/finetune gpt/last.h5 tokens.h5 tuned$n.h5
+    says 0 "(wte|wpe|h[.]).*(trained|a gradient|a state)"
+    says 2 "trained, a gradient, a state" # ln_f and lm_head
+    says 2 "^step "
+    cp log tuned.$n
+done
+says 1 "^33024 bytes of gradients a step" # ln_f in a block of 64 and 256 x 32 of lm_head, times 4
+"$bin/charl" checkpoint diff tuned1.h5 tuned2.h5 >log 2>&1
+says 0 "model/"
+"$bin/charl" checkpoint diff gpt/last.h5 tuned2.h5 >log 2>&1
+says 0 "model/(wte|wpe|h[.])"
+says 1 "model/ln_f.weight"
 finish

@@ -1,0 +1,151 @@
+/* Fine-tunes a GPT: its embeddings and blocks stay as they were trained, the last norm and the output layer learn
+ * new text. Frozen parameters have no gradient, no optimizer state and no traffic between ranks, which the program shows.
+ *
+ *     mpirun -n 2 finetune pretrained.h5 tokens.h5 tuned.h5
+ */
+#include <charl/charl.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 16, SLICES = 8, STEPS = 20, REPORT = 10 };
+
+static charl_comm *comm;
+
+static void check(charl_status st)
+{
+    if (st != CHARL_OK) {
+        char text[2048];
+
+        snprintf(text, sizeof text, "finetune: %s\n", charl_error_message());
+        charl_comm_exit(comm, EXIT_FAILURE, text);
+    }
+}
+
+/* The model that a checkpoint holds, without dropout and with an output layer of its own. */
+static charl_model *model_of(const char *path, int64_t *window)
+{
+    charl_checkpoint_reader *r = NULL;
+    charl_config *config = NULL;
+    charl_model *model = NULL;
+
+    check(charl_checkpoint_open(path, &r));
+    const char *text = charl_checkpoint_get_config_resolved(r);
+    const charl_checkpoint_tensor *wte = charl_checkpoint_find(r, "model", "wte.weight");
+
+    check(charl_config_parse(path, text, strlen(text), NULL, 0, &config));
+    check(wte ? CHARL_OK : charl_fail(CHARL_ERR_CHECKPOINT, "%s holds no GPT", path));
+    check(charl_model_create(&model));
+    check(charl_model_add_gpt(model, &(charl_gpt_config){.n_layer = config->model.n_layer,
+                                                         .n_head = config->model.n_head,
+                                                         .n_embd = config->model.n_embd,
+                                                         .block_size = config->model.block_size,
+                                                         .vocab = wte->shape.dim[0],
+                                                         .bias = config->model.bias}));
+    *window = config->model.block_size;
+    charl_config_destroy(config);
+    charl_checkpoint_close(r);
+    return model;
+}
+
+/* What public queries say of each parameter. */
+static void show(charl_graph *g, const charl_params *params, const charl_optimizer *optimizer)
+{
+    for (int i = 0; i < charl_params_get_count(params); i++) {
+        charl_param *p = charl_params_get(params, i);
+        charl_shape shape;
+
+        printf("%-24s %s, %s gradient, %s state\n", charl_param_get_spec(p)->name,
+               charl_param_is_frozen(p) ? "frozen" : "trained",
+               charl_var_gradient(charl_parameter(g, p)) ? "a" : "no",
+               charl_optimizer_get_state_shape(optimizer, 0, p, &shape) ? "a" : "no");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const charl_loader_options order = {.batch_size = BATCH, .shuffle = true, .seed = 1};
+    charl_optimizer_config adamw = charl_optimizer_defaults("adamw");
+    charl_dataset *data = NULL;
+    charl_device *dev = NULL;
+    charl_params *params = NULL;
+    charl_graph *g = NULL;
+    charl_data_parallel *dp = NULL;
+    charl_optimizer *optimizer = NULL;
+    charl_loader *loader = NULL;
+    charl_loader_batch batch;
+    charl_params_report report;
+    charl_slices mine;
+    int64_t window;
+    float value = 0;
+
+    check(charl_comm_init(&argc, &argv));
+    check(charl_comm_create(NULL, &comm));
+    if (argc != 4) {
+        charl_comm_exit(comm, EXIT_FAILURE, "usage: finetune PRETRAINED.h5 TOKENS.h5 TUNED.h5\n");
+    }
+    const int first = charl_comm_rank(comm) == 0;
+    charl_model *model = model_of(argv[1], &window);
+
+    check(charl_dataset_open(argv[2], &(charl_dataset_options){.window = window}, &data));
+    check(charl_comm_cpu_limit(comm));
+    check(charl_device_open(&(charl_device_request){.local_rank = charl_comm_local_rank(comm),
+                                                    .local_size = charl_comm_local_size(comm),
+                                                    .share = true},
+                            &dev));
+    check(charl_params_create(&params));
+    check(charl_slices_block(SLICES, charl_comm_rank(comm), charl_comm_size(comm), &mine));
+    check(charl_graph_create(dev, &mine, &g));
+
+    const charl_shape tokens = {2, {BATCH / SLICES * mine.count, window}};
+    charl_var *x = charl_input(g, "x", CHARL_I32, tokens, CHARL_BATCHED);
+    charl_var *y = charl_input(g, "y", CHARL_I32, tokens, CHARL_BATCHED);
+    charl_var *logits = charl_model_build(model, g, params, x); /* declares the parameters */
+    charl_var *rows = charl_mean(g, charl_cross_entropy(g, logits, y, NULL, 0.0F), 1, false);
+    charl_var *loss = charl_batch_mean(g, rows);
+
+    charl_graph_keep(g, loss);
+    check(charl_params_freeze(params, "w?e.*", NULL)); /* embeddings of tokens and positions */
+    check(charl_params_freeze(params, "h.*", NULL));   /* blocks */
+    charl_graph_backward(g, loss, NULL);
+    check(charl_data_parallel_create(comm, &mine, params, g, NULL, &dp));
+
+    /* What the checkpoint does not have, such as an output layer of its own, begins anew. */
+    check(charl_params_initialize(params, 1));
+    check(
+        charl_params_load(params, argv[1], &(charl_params_load_options){.by_name = true}, &report));
+    check(charl_optimizer_create(params, &adamw, &optimizer));
+    if (first) {
+        printf("%d parameters loaded\n%s", report.loaded, report.text);
+        show(g, params, optimizer);
+        printf("%lld bytes of gradients a step\n", (long long)charl_data_parallel_get_bytes(dp));
+    }
+    charl_params_report_fini(&report);
+
+    check(charl_loader_create(data, &mine, &order, &loader));
+    for (int step = 1; step <= STEPS; step++) {
+        check(charl_loader_next(loader, &batch));
+        check(charl_tensor_write(charl_var_get_tensor(x), batch.x, batch.x_bytes));
+        check(charl_tensor_write(charl_var_get_tensor(y), batch.y, batch.y_bytes));
+        check(charl_graph_run(g));
+        check(charl_data_parallel_reduce(dp));
+        check(charl_optimizer_step(optimizer, 1e-3F));
+        if (first && step % REPORT == 0) {
+            check(charl_tensor_read(charl_var_get_tensor(loss), &value, sizeof value));
+            printf("step %d  loss %.9g\n", step, (double)value);
+        }
+    }
+    check(first ? charl_params_save(params, argv[3], NULL) : CHARL_OK);
+    charl_loader_destroy(loader);
+    charl_optimizer_destroy(optimizer);
+    charl_graph_destroy(g);
+    charl_data_parallel_destroy(dp);
+    charl_params_destroy(params);
+    charl_model_destroy(model);
+    charl_device_close(dev);
+    charl_dataset_close(data);
+    charl_comm_destroy(comm);
+    charl_comm_fini();
+    return EXIT_SUCCESS;
+}
