@@ -25,30 +25,35 @@ enum { CHARL_OP_MAX_IN = 8, CHARL_OP_MAX_OUT = 4 };
 
 typedef struct charl_op charl_op;
 
-/** What an operator makes of values [N, C, H, W] that lie channels-last (tensor/tensor.h). */
+/** How an operator treats images [N, C, H, W] that are stored channels-last (tensor/tensor.h). */
 typedef enum charl_op_layout {
-    CHARL_LAYOUT_ROWS,     /* nothing: it takes and gives row-major ones */
-    CHARL_LAYOUT_ALIKE,    /* elementwise: what has the full shape lies alike, others broadcast */
-    CHARL_LAYOUT_CHANNELS, /* all of four extents lie alike; others have a number per channel */
-    CHARL_LAYOUT_ANY       /* each as its tensor says, and channels-last is quicker */
+    CHARL_LAYOUT_ROWS, /* not at all: operands and outputs are row-major */
+    /* elementwise: operands of the full shape share the layout, others broadcast */
+    CHARL_LAYOUT_ALIKE,
+    /* operands and outputs of four dimensions share the layout; others have one number per channel */
+    CHARL_LAYOUT_CHANNELS,
+    CHARL_LAYOUT_ANY /* each tensor has its own layout; channels-last is faster */
 } charl_op_layout;
 
-/* Each of the four structs below names its operator, `op`, so that operators can share functions and tell each other apart by op->row.
+/* Each of the four structs below names its operator, `op`, so that operators can share functions and find their differences in op->row.
  * charl__infer, charl__op_enqueue and charl__op_reference set it. */
+
+/** Input and output of a shape rule. */
 typedef struct charl_infer {
     const charl_op *op;
     const void *attr;
     int n_in;
     const charl_type *in;
-    int n_slices;           /* this rank's: a BATCHED extent is a multiple of it */
-    bool wgmma;             /* fact of the device; it may add to the workspace, nothing else */
-    bool channels_last;     /* operands of four extents lie so; likewise */
-    charl_op_layout layout; /* preset to the operator's: what holds for these operands */
+    int n_slices;           /* slices of this rank: BATCHED extents are multiples of it */
+    bool wgmma;             /* fact of the device; may change the workspace and nothing else */
+    bool channels_last;     /* operands of four dimensions are channels-last; likewise */
+    charl_op_layout layout; /* preset to op->layout; the rule may narrow it for these operands */
     int n_out;              /* preset to 1 */
     charl_type out[CHARL_OP_MAX_OUT];
-    int64_t workspace; /* bytes, preset to 0 */
+    int64_t workspace; /* bytes; preset to 0 */
 } charl_infer;
 
+/** Operands of a launch. */
 typedef struct charl_enqueue {
     const charl_op *op;
     charl_device *dev;
@@ -56,25 +61,27 @@ typedef struct charl_enqueue {
     const void *attr;
     int n_in, n_out;
     charl_tensor *const *in;
-    charl_tensor *const *out;              /* a PARTIAL output of a reduction: lane 0 */
-    int64_t lane_stride[CHARL_OP_MAX_OUT]; /* elements between lanes of a PARTIAL output, 0 for
-                                              others */
-    bool rounds[CHARL_OP_MAX_OUT];         /* PARTIAL output k: what is added up over slices, and
-                                              every node of the tree, is rounded to bf16 */
-    int parts;                             /* leaves of `slices` that make a slice; 0: 1 */
-    charl_tensor *workspace;               /* f32 [workspace / 4], or NULL */
-    const struct charl_gemm_epilogue *epilogue; /* what the product goes through, or NULL: for
-                                                   operators that allow it */
-    const struct charl_enqueue *prologue; /* of the node that forms in[0], then NULL, as it reads
-                                             (autograd/fuse/prologue.h); NULL: in[0] is there */
-    const charl_slices *slices;           /* this rank's slices; never NULL */
-    charl_tensor
-        *step; /* u32 [16]: charl_step_params, for kernels `global const charl_step_params *` */
+    charl_tensor *const *out; /* of a PARTIAL output: lane 0 */
+
+    /* PARTIAL outputs k. */
+    int64_t lane_stride[CHARL_OP_MAX_OUT]; /* elements from lane to lane; 0: not PARTIAL */
+    /* sums of slices, and every node of the tree, are rounded to bf16 */
+    bool rounds[CHARL_OP_MAX_OUT];
+    int parts;                  /* leaves of `slices` per slice; 0 means 1 */
+    const charl_slices *slices; /* of this rank; never NULL */
+
+    charl_tensor *workspace; /* f32 [workspace / 4], or NULL */
+    /* u32 [16]: charl_step_params, for kernels `global const charl_step_params *` */
+    charl_tensor *step;
+
+    /* Fused nodes, for operators that allow them. */
+    const struct charl_gemm_epilogue *epilogue; /* applied to the product; or NULL */
+    /* node that computes in[0] (NULL then) while it is read (autograd/fuse/prologue.h); or NULL */
+    const struct charl_enqueue *prologue;
 } charl_enqueue;
 
-/** What a gradient rule sees. Operands and outputs have the types that they have in the graph;
- * where none has rows of the batch, half-size ones are given in f32, as their gradients are
- * (charl__gradient_dtype), unless the operator only moves data. */
+/** Input and output of a gradient rule. Operands and outputs have their types in the graph. Where none is BATCHED, half-precision ones
+ * are converted to f32, the type of their gradients (charl__gradient_dtype), unless the operator only moves data. */
 typedef struct charl_backward {
     const charl_op *op;
     charl_graph *g;
@@ -82,15 +89,15 @@ typedef struct charl_backward {
     int n_in, n_out;
     charl_var *const *in;
     charl_var *const *out;
-    charl_var *const *gout; /* NULL where no gradient arrives */
-    charl_var **gin;        /* to fill in; leave NULL for none */
-    const bool *needed;     /* per input: somebody wants this gradient */
-    /* Per input: what those that use it later gave, to be added to gin; NULL: nothing, or it is to
-     * be added elsewhere. An operator that can add it on its way says so in `added`. */
+    charl_var *const *gout; /* NULL: no gradient arrives */
+    charl_var **gin;        /* result; NULL: no gradient */
+    const bool *needed;     /* per input: its gradient is used */
+    /* per input: gradient from later uses, to be added to gin by the caller; NULL: none */
     charl_var *const *before;
-    bool *added;
+    bool *added; /* per input: set where the rule has added `before` itself */
 } charl_backward;
 
+/** Operands of the double-precision reference. */
 typedef struct charl_reference {
     const charl_op *op;
     const void *attr;
@@ -103,76 +110,79 @@ typedef struct charl_reference {
     int64_t row0; /* global row of row 0 of BATCHED operands */
 } charl_reference;
 
-/** A point of the domain. */
+/** A sample of the operator's domain. */
 typedef charl_operator_sample charl_op_sample;
 
 struct charl_onnx_node;
 
-/** What an elementwise operator computes, from which its kernel is made, alone or in a chain with
- * others (autograd/fuse/chain.h). */
+/** The formula of an elementwise operator, from which its kernel is generated, alone or in a chain with others (autograd/fuse/chain.h). */
 typedef struct charl_expr {
-    const char *text; /* OpenCL C of the operands a, b, c, ... (charl_real: float or a vector of
-                         floats), the floats p and q, and draw */
-    const char *half_text; /* the same where the result is of a half type; NULL: text */
-    const char *extra;     /* defines that stand in front, or NULL */
-    int numbers;           /* how many of p and q it names */
+    /* OpenCL C over a, b, c, ... (operands as charl_real: float or a vector of floats), floats p and q, and draw */
+    const char *text;
+    const char *half_text; /* for a result of a half type; NULL: text */
+    const char *extra;     /* defines put in front; or NULL */
+    int numbers;           /* how many of p and q the text uses */
     float p, q;
-    bool
-        uses_rng; /* it names draw: a whole number from [0, 2^24), charl_rng_u32 >> 8 at the element's
-                   position */
-    bool batched; /* draws: rows are rows of the batch */
-    uint64_t key; /* draws: hash of the layer's name */
+    /* the text uses draw: an integer from [0, 2^24), charl_rng_u32 >> 8 at the position of the element */
+    bool uses_rng;
+    bool batched; /* uses_rng: rows are rows of the batch */
+    uint64_t key; /* uses_rng: hash of the layer's name */
 } charl_expr;
 
 struct charl_op {
     const char *name;    /* unique, lower_snake_case */
     const char *formula; /* for docs, traces and messages */
-    int n_in;            /* operands; negative: at least -n_in */
-    int n_optional;      /* how many of the last may be left out */
-    size_t attr_size;    /* bytes of the attribute struct, copied into the node; 0 = none */
-    bool moves;          /* pure data movement: exact, linear, allowed on PARTIAL values */
-    bool view;           /* output 0 is input 0's memory under another shape: no enqueue */
-    int in_place;        /* so many of the first outputs may take the memory of inputs of the same
-                            size that die here; true: output 0 */
-    bool epilogue; /* one product per output element: enqueue hands e->epilogue to charl__gemm */
-    bool (*epilogue_if)(const charl_infer *inf); /* whether that is so of operands and output 0 of
-                                                    these types; NULL: epilogue says it */
-    bool prologue; /* of images that lie channels-last operand 0 may be formed as it is read:
-                      enqueue honours e->prologue */
-    unsigned
-        half;     /* bit i: operand i may be bf16 or f16, as storage; 0: the operator is f32 only */
-    bool mixed;   /* such operands need not all have one type */
-    bool narrows; /* in half types some devices round values on the way to that type too, as tensor
-                     cores take no other: tests allow two epsilons of the largest result more */
-    charl_op_layout layout;
-    bool effect; /* changes an input in place (running statistics): never dead. Kernels honour
-                    step->commit */
+
+    /* Operands and attributes. */
+    int n_in;         /* operands; negative: at least -n_in */
+    int n_optional;   /* how many of the last may be left out */
+    size_t attr_size; /* bytes of the attribute struct, copied into the node; 0: none */
+
+    /* Properties. */
+    bool moves; /* pure data movement: exact, linear, allowed on PARTIAL values */
+    bool view;  /* output 0 is the memory of input 0 under another shape: no enqueue */
+    /* changes an input in place (running statistics): never dead. Kernels honour step->commit */
+    bool effect;
+    /* how many of the first outputs may overwrite inputs of the same size that are not used later; true: output 0 */
+    int in_place;
+    charl_op_layout layout; /* of images */
+
+    /* Fusion. */
+    /* one matrix product per output element: enqueue passes e->epilogue to charl__gemm */
+    bool epilogue;
+    /* the same, decided from these operand types and output 0; NULL: see epilogue */
+    bool (*epilogue_if)(const charl_infer *inf);
+    /* operand 0, images channels-last, may be computed while it is read: enqueue honours e->prologue */
+    bool prologue;
+
+    /* Half precision. */
+    unsigned half; /* bit i: operand i may be stored as bf16 or f16; 0: f32 only */
+    bool mixed;    /* half-precision operands may differ in type */
+    /* tensor cores round intermediate values to the half type: tests allow two epsilons of the largest result more */
+    bool narrows;
 
     charl_status (*infer)(charl_infer *inf);
-    charl_status (*enqueue)(const charl_enqueue *e); /* NULL where expr or express says it */
-    const char *expr;      /* elementwise with broadcasting over the shape of the output: see
-                              charl_expr.text */
+    charl_status (*enqueue)(const charl_enqueue *e); /* NULL: generated from expr or express */
+    /* elementwise, broadcast over the shape of the output: charl_expr.text */
+    const char *expr;
     const char *half_expr; /* charl_expr.half_text */
-    int expr_numbers;      /* the attribute is so many floats, p and q of expr */
-    void (*express)(const void *attr, int n_in, charl_expr *x); /* the same from attributes */
-    void (*backward)(const charl_backward *b);
+    int expr_numbers;      /* the attribute is this many floats, p and q of expr */
+    void (*express)(const void *attr, int n_in, charl_expr *x); /* fills in x from attributes */
+    void (*backward)(const charl_backward *b);                  /* NULL: not differentiable */
     void (*reference)(const charl_reference *r);
-    /* In place of reference for an elementwise operator: an element of the result, x[i] that of
-     * operand i. */
+    /* replaces reference, elementwise: the result for elements x[i] of operand i */
     double (*element)(const void *attr, const double *x);
-    /* For export (autograd/onnx/onnx.h), at most one of: the ONNX operator with the same operands
-     * and result; a function that writes the node in several. */
+    /* export: the ONNX operator with the same operands and result ... */
     const char *onnx_type;
+    /* ... or a function that writes several (autograd/onnx/onnx.h) */
     void (*onnx)(const struct charl_onnx_node *n);
-
-    /* Floating-point operations of the products in it, for rates: from attr and the types of
-     * operands and results. NULL: it has none. */
+    /* floating-point operations of its matrix products, for throughput figures; NULL: none */
     double (*flop)(const charl_infer *inf);
 
     const charl_op_sample *samples;
     int n_samples;
 
-    const void *row; /* what tells it from its twins, operators with the same functions */
+    const void *row; /* what distinguishes operators that share functions */
 };
 
 /** A function for .element that takes no attribute: `value`, an expression of x[0], x[1], ... */
@@ -189,7 +199,7 @@ struct charl_op {
 
 #define CHARL_SAMPLES(arr) .samples = (arr), .n_samples = (int)(sizeof(arr) / sizeof((arr)[0]))
 
-/* Short forms for samples: CHARL_R(F32, 2, 3) replicated, CHARL_B(F32, 16, 3) batched. */
+/* Operand types in samples: CHARL_R(F32, 2, 3) replicated, CHARL_B(F32, 16, 3) batched. */
 #define CHARL_R(dt, ...)                                                                           \
     {                                                                                              \
         CHARL_##dt, {(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}},    \
@@ -210,83 +220,75 @@ extern const charl_op *const charl__op_table[];
 extern const int charl__op_count;
 const charl_op *charl__op_find(const char *name); /* also of a program; NULL if unknown */
 
-/** Append a node; the builders in ops are one-line calls of these. NULL in (before n_in operands)
- * gives NULL out. */
+/** Append a node and return its first output; builders are one-line calls of these. If an operand is NULL, the result is NULL. */
 charl_var *charl__apply1(charl_graph *g, const charl_op *op, const void *attr, charl_var *a);
 charl_var *charl__apply2(charl_graph *g, const charl_op *op, const void *attr, charl_var *a,
                          charl_var *b);
-/** outs gets n_out vars (NULLs after an error). */
+/** The same with all outputs, outs[CHARL_OP_MAX_OUT]; NULLs after an error. */
 void charl__apply(charl_graph *g, const charl_op *op, const void *attr, charl_var *const *in,
                   int n_in, charl_var **outs);
-/** Record an error found by a builder itself, with the scope's name in front. Returns NULL. */
+/** Record an error found by a builder, prefixed with the name of the scope. Returns NULL. */
 charl_var *charl__graph_fail(charl_graph *g, charl_status st, const char *fmt, ...)
     CHARL_PRINTF(3, 4);
-/** Name that the next node of this op will get, e.g. "drop1.dropout": for random keys (hash it with
- * charl__fnv1a64). */
+/** The name that the next node of this operator will get, e.g. "drop1.dropout"; hashed with charl__fnv1a64 it is a random key. */
 const char *charl__graph_next_name(charl_graph *g, const char *op_name, char *text, size_t bytes);
 const charl_slices *charl__graph_slices(const charl_graph *g);
 
 /* Shared shape rules (infer.c). */
-/** The operator's own rule, after a check that operands are half-size only where it allows them.
- * Errors: ERR_DTYPE "not available in bf16"; the rule's. */
+/** Run op->infer after checking that half-precision operands are allowed. Errors: ERR_DTYPE "not available in bf16"; those of the rule. */
 charl_status charl__infer(const charl_op *op, charl_infer *inf) CHARL_MUST_CHECK;
-/** All outputs are BATCHED if any input is; fails when an input is BATCHED but has no leading
- * extent. Call after shapes are set. */
+/** Mark all outputs BATCHED if any input is. Call after shapes are set. Errors: ERR_SHAPE when a BATCHED input has no leading extent. */
 charl_status charl__infer_rows(charl_infer *inf);
-/** out[0] = type of in[0], which must be a float. */
+/** out[0] gets the type of in[0]. Errors: ERR_DTYPE when that is not a float. */
 charl_status charl__infer_same(charl_infer *inf);
-/** out[0] of an elementwise operator: one operand has the full shape and gives the type; every
- * other operand has the same type, or is f32 and has fewer elements or extents (a vector, a
- * statistic). It has the same shape, is a scalar, or broadcasts: its shape without leading and
- * trailing 1s is a contiguous run of operand 0's extents, aligned as PyTorch aligns. */
+/** out[0] of an elementwise operator. One operand has the full shape and determines shape and type. Every other operand
+ *
+ *      has the same type, or is f32 with fewer elements or dimensions (a vector, a statistic), and
+ *      has the full shape, is a scalar, or broadcasts: its shape without leading and trailing 1s is a contiguous run of the full shape's
+ *      extents, aligned as in PyTorch.
+ *
+ * Errors: ERR_SHAPE, ERR_DTYPE. */
 charl_status charl__infer_broadcast(charl_infer *inf);
-/** View of an operand for broadcasting over `full`: element i of full reads operand[(i / inner) %
- * count]. False if it does not fit. */
+/** Broadcasting of an operand over `full`: element i of full reads operand[(i / inner) % count]. Returns false if shapes do not fit. */
 bool charl__broadcast_index(const charl_shape *full, const charl_shape *operand, int64_t *inner,
                             int64_t *count);
 
-/* For .flop. Products of matrices: operands 0 and 1, result 0. Weights: each of `values` is
- * multiplied with all of w that has one index along `extent`. */
+/* For .flop. product: output 0 = operand 0 @ operand 1. weights: every element of `values` is multiplied with all elements of w that share
+ * one index along dimension `extent`. */
 double charl__flop_product(const charl_infer *inf);
 double charl__flop_weights(const charl_shape *values, const charl_shape *w, int extent);
 
-/** The same in memory. Where the full shape lies channels-last, so does an operand of that shape; a
- * smaller one has a number per channel, or one in all. */
+/** charl__broadcast_index in memory order. If the full shape is channels-last, so is an operand of that shape; a smaller operand has one
+ * number per channel, or one number. */
 bool charl__broadcast_in(bool channels_last, const charl_shape *full, const charl_shape *operand,
                          int64_t *inner, int64_t *count);
 
-/* Shared engines (engines in src/tensor take plain tensors; these know operators). */
-/** The launches of an operator: its enqueue, or out[0] = its expression elementwise. Errors: its
- * own. */
+/* Shared launches. Those in src/tensor take plain tensors; these know operators. */
+/** Launch an operator: op->enqueue, or its expression elementwise. Async. Errors: those of the operator. */
 charl_status charl__op_enqueue(const charl_op *op, const charl_enqueue *e) CHARL_MUST_CHECK;
-/** The reference of an operator: its function, or its element for every one of out[0]. */
+/** Run the reference of an operator: op->reference, or op->element for every element of out[0]. */
 void charl__op_reference(const charl_op *op, const charl_reference *r);
 static inline bool charl__op_launches(const charl_op *op)
 {
     return op->enqueue || op->expr || op->express;
 }
-/** The expression of an elementwise operator whose result is of `type`, in x->text; false for
- * others.
- */
+/** x->text gets the expression of an elementwise operator for a result of `type`. Returns false for other operators. */
 bool charl__op_express(const charl_op *op, const void *attr, int n_in, charl_dtype type,
                        charl_expr *x);
-/** Type of the gradient of a value: that of its own elements where there is one per row of the
- * batch; f32 where it sums over rows, as of parameters. */
+/** dtype of a value's gradient: the value's own if it is BATCHED; f32 if the gradient sums over rows, as for parameters. */
 static inline charl_dtype charl__gradient_dtype(const charl_type *t)
 {
     return t->batch == CHARL_BATCHED ? t->dtype : CHARL_F32;
 }
-/** v in another float type; v itself when it has that type already. */
+/** v converted to another float type; v itself if it has that type. */
 charl_var *charl__as_dtype(charl_graph *g, charl_var *v, charl_dtype dtype);
-/** Complete a reduction: `part` holds e->slices->count partial results of `n` elements each, one
- * after another; fold the slices of every lane in the fixed tree into output k, rounding where
- * e->rounds says so. With one slice in all an operator may write its output directly
- * (charl__fold_is_direct): whoever takes a single slice's lane rounds it. */
+/** Complete a reduction. `part` holds e->slices->count consecutive partial results of n elements; the slices of every lane are folded in
+ * the fixed tree into output k, rounded if e->rounds[k]. With a single slice in all an operator writes its output directly
+ * (charl__fold_is_direct), and the reader of the lane rounds it. */
 charl_status charl__fold(const charl_enqueue *e, charl_tensor *part, int64_t n, int k);
-/** The same for partial results that begin anywhere in a buffer, which `part` names without
- * checks. */
+/** The same for partial results at any offset in a buffer, without checks. */
 charl_status charl__fold_from(const charl_enqueue *e, charl_arg part, int64_t n, int k);
-/** Partial results [rows, taps, padded] for an output [rows, channels, taps]. */
+/** Partial results are [rows, taps, padded] for an output [rows, channels, taps]. */
 typedef struct charl__fold_move {
     int64_t channels, taps, padded;
 } charl__fold_move;
@@ -295,22 +297,19 @@ typedef struct charl__fold_input {
     charl_arg part;
     int64_t n;
     int k;
-    const charl__fold_move *move; /* NULL: they lie like the output */
+    const charl__fold_move *move; /* NULL: ordered as the output */
 } charl__fold_input;
-/** The same of one output or two, in one launch per lane where both are rounded or neither. Not
- * where charl__fold_is_direct, unless it is one that moves. */
+/** charl__fold of one output or two, in one launch per lane if both are rounded or neither. Not if charl__fold_is_direct, except for an
+ * input that moves. */
 charl_status charl__fold_inputs(const charl_enqueue *e, const charl__fold_input *in,
                                 int n_in) CHARL_MUST_CHECK;
 bool charl__fold_is_direct(const charl_enqueue *e); /* one slice, one lane */
-/** What kernels/shared/tree.clh is specialised by to fold so many leaves into a lane of output k.
- */
+/** Defines of kernels/shared/tree.clh that fold so many leaves into a lane of output k. */
 void charl__fold_defines(const charl_enqueue *e, int k, int leaves, char *text, size_t bytes);
-/** Where slice results go: output k itself when direct, else the workspace (of at least
- * slices->count * n floats). */
+/** Where results of slices are written: output k if direct, else the workspace (at least slices->count * n floats). */
 charl_tensor *charl__fold_target(const charl_enqueue *e, int k);
 
-/** Run an operator at once on tensors, no graph: for tests, tools and looking around. Outputs are
- * new, owned by the caller. */
+/** Run an operator on tensors without a graph, for tests and tools.  Outputs are new and owned by the caller. */
 charl_status charl__run_op(charl_device *dev, const charl_op *op, const void *attr,
                            charl_tensor *const *in, int n_in, charl_tensor **out) CHARL_MUST_CHECK;
 
