@@ -1,5 +1,4 @@
-/* Device memory, counted against a budget of our own: PoCL allocates lazily and never reports a
- * shortage. */
+/* Buffers, counted against a budget of the device: PoCL allocates lazily and never reports a shortage. */
 #include "device/cl_private.h"
 
 #include <sys/mman.h>
@@ -146,8 +145,8 @@ void charl__buffer_release(charl_buffer *b)
 {
     if (b && --b->refs == 0) {
         for (int q = 0; b->wrapped && q < CHARL_QUEUE_COUNT; q++) {
-            clFinish(b->dev->queue[q]); /* the caller frees the memory next; other buffers the
-                                           driver keeps */
+            /* the caller frees the memory next; other buffers the driver keeps */
+            clFinish(b->dev->queue[q]);
         }
         clReleaseMemObject(b->mem);
         charl__drop();

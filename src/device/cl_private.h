@@ -64,8 +64,8 @@ typedef struct charl__command {
 enum { CHARL__WORKSPACE_SPLIT_K, CHARL__WORKSPACE_COPIES, CHARL__WORKSPACE_COUNT };
 
 struct charl_device {
-    int refs; /* one for the user, one for every object made on it: what outlives the device stays
-                 valid */
+    /* one for the user, one for every object made on it: what outlives the device stays valid */
+    int refs;
     charl_device_info info;
     charl_device_facts facts;
     cl_platform_id platform;
@@ -185,7 +185,7 @@ void charl__timing_destroy(charl__timing *t);
 charl_status charl__device_probe(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
 
 /* large_pages.c */
-/** Asks the system for large pages behind a buffer of a device with facts.zero_copy, before
+/** Ask the system for large pages for a buffer of a device with facts.zero_copy, before
  * anything is written to it. A hint: where there are none, nothing changes. Blocks until the
  * compute queue is idle. */
 void charl__large_pages(charl_device *dev, cl_mem mem, size_t bytes);
@@ -230,12 +230,12 @@ charl_status charl__program_create(charl_device *dev, const char *file, const ch
 /** ERR_KERNEL with the build log. */
 charl_status charl__program_fail(charl_device *dev, cl_program program, const char *file,
                                  cl_int err) CHARL_MUST_CHECK;
-/** Logs, at level debug, what the driver says of the program's last build, if anything. */
+/** Log the program's last build log, if any, at level debug. */
 charl_status charl__program_log(charl_device *dev, cl_program program,
                                 const char *what) CHARL_MUST_CHECK;
 void charl__program_release(cl_program program); /* NULL is a no-op */
 void charl__programs_release(charl_device *dev);
-/** A kernel object of one's own: release with charl__kernel_release. */
+/** A new kernel object. Owned; release with charl__kernel_release. */
 charl_status charl__kernel_create(charl_device *dev, const charl__program *p, const char *entry,
                                   cl_kernel *out) CHARL_MUST_CHECK;
 void charl__kernel_release(cl_kernel k); /* NULL is a no-op */
@@ -290,7 +290,7 @@ charl_status charl__tuning_db_open(charl_device *dev) CHARL_MUST_CHECK;
 void charl__tuning_db_close(charl__tuning_db *c); /* NULL is a no-op */
 
 /* sm90a.c */
-/** Options of the compiler, without the assembler. */
+/** Compiler options for sm_90a. */
 const char *charl__sm90a_options(const charl_device *dev);
 /** Build for NVIDIA's target sm_90a. Errors: ERR_KERNEL when the compiler is not NVIDIA's, or the compiler or assembler rejects its
  * input; ERR_NOMEM. */
@@ -298,28 +298,27 @@ charl_status charl__sm90a_build(charl_device *dev, const char *file, const char 
                                 const charl_sm90a *target, cl_program *out) CHARL_MUST_CHECK;
 
 /* probe_ptx.c */
-/** Sets facts.ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or run
- * only means no. */
+/** Set facts.ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does not build or run is not an error. */
 charl_status charl__probe_ptx(charl_device *dev) CHARL_MUST_CHECK;
 
 /* workspace.c */
-/** dev->workspace[k]: zeros, at least so many bytes; what was there before lives as long as recordings
- * name it. Errors: ERR_NOMEM, and then it is as it was. */
+/** Replace dev->workspace[k] by at least `bytes` of zeros; recordings keep the old one alive. Errors: ERR_NOMEM, and then it is
+ * unchanged. */
 charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes,
                                       const char *what) CHARL_MUST_CHECK;
-/** Release one of them, and with the last the device; false if there was none. */
+/** Release one workspace, and with the last one the device. Returns false if there is none. */
 bool charl__workspace_release_one(charl_device *dev);
 
 /* probe_tensor_cores.c */
-/** Sets facts.wgmma, mma and, where it may be, tf32. After charl__probe_ptx. Errors: ERR_NOMEM and
- * those of transfers; a kernel that does not build or computes something else is no error. */
+/** Set facts.wgmma, mma and, if allowed, tf32. Call after charl__probe_ptx. Errors: ERR_NOMEM and those of transfers; a kernel that does
+ * not build or computes wrong results is not an error. */
 charl_status charl__probe_tensor_cores(charl_device *dev, bool allow_tf32) CHARL_MUST_CHECK;
 
 /* launch.c, recording.c */
 /** Checks l; all of *out but its kernel. */
 charl_status charl__ready_init(const charl_device *dev, const charl_launch *l,
                                charl__ready *out) CHARL_MUST_CHECK;
-/** Argument *at, and of a buffer the one behind it; *at moves on. */
+/** Set argument *at (of a buffer also the next one, its offset) and advance *at. */
 charl_status charl__arg_set(cl_kernel kernel, const char *entry, const charl_arg *a,
                             cl_uint *at) CHARL_MUST_CHECK;
 charl_status charl__args_set(cl_kernel kernel, const charl_launch *l) CHARL_MUST_CHECK;
@@ -332,10 +331,10 @@ charl_status charl__recording_add(charl_recording *rec, const charl_launch *l,
                                   charl__ready r) CHARL_MUST_CHECK;
 
 /* launch_pair.c */
-/** Whether a and b may be one launch; *first is the one that leads. */
+/** Whether a and b may be one launch; *first is the one whose defines come first. */
 bool charl__launch_pair_fits(const charl_launch *a, const charl_launch *b,
                              const charl_launch **first);
-/** Launch, or record, both as one. */
+/** Launch or record both as one. */
 charl_status charl__launch_pair(charl_device *dev, const charl_launch *first,
                                 const charl_launch *second) CHARL_MUST_CHECK;
 

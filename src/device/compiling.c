@@ -1,5 +1,4 @@
-/* Reports of compilation. What is waited for here is counted in seconds only: a driver that has
- * cached a kernel does not say so. */
+/* Progress of compilation. Only the time is counted: drivers do not tell whether a kernel came from their cache. */
 #include "base/clock.h"
 #include "base/fault.h"
 #include "device/cl_private.h"

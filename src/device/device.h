@@ -1,10 +1,13 @@
 #ifndef CHARL_DEVICE_DEVICE_H
 #define CHARL_DEVICE_DEVICE_H
-/** What the layers above use of a device: buffers, transfers, events, launches, recordings, step
- * records.
+/** A device as the layers above see it; no OpenCL type appears here.
  *
- *  No OpenCL type appears here. Queues are in-order; work on different queues is ordered by events
- * only. Everything is called from the thread that owns the device.
+ *      buffers      device memory, counted against a budget       transfers   between host and device
+ *      events       points in a queue                             launches    kernels with their arguments
+ *      recordings   launches to be replayed                       ring        a small buffer rewritten before every step
+ *      tuning       measured choices between equal kernels        counters    what the host has asked of the device
+ *
+ * Queues are in-order; only events order work on different queues. All functions are called from the thread that owns the device.
  */
 #include "base/error.h"
 #include "charl/device.h"
@@ -25,26 +28,23 @@ typedef enum charl_queue {
     CHARL_QUEUE_COUNT
 } charl_queue;
 
-/** Facts found by asking and by compiling and running small kernels, never by names. */
+/** Capabilities, detected by queries and by running small kernels, never by device names. */
 typedef struct charl_device_facts {
-    /* Host memory wrapped in a buffer is used in place: what a finished queue wrote is seen through
-     * the host pointer, and the other way round, without mapping. That is more than OpenCL
-     * promises; PoCL's CPU device does it. Only CPU devices that say they share memory are asked,
-     * by filling a buffer and looking; all others copy. */
+    /* Host memory wrapped in a buffer is used in place: the host pointer sees what finished launches wrote, and launches see what the
+     * host wrote, without mapping. OpenCL does not guarantee this; PoCL's CPU device does it. Tested on CPU devices with unified memory
+     * by filling a buffer; all other devices copy. */
     bool zero_copy;
-    bool fp16;           /* half arithmetic compiles and runs */
-    bool tiles_in_local; /* tiles go to local memory: not on CPUs, whose caches hold them. Also on
-                            GPUs that have none of their own (Arm Mali), where it is slower: what
-                            suits CPUs wants a megabyte for each work-item */
-    bool wgmma; /* kernels with sm90a.shared_bytes run, and matrix products on the tensor cores of
-                            NVIDIA's compute capability 9.0 are right */
-    bool mma;   /* else: matrix products of half types on those of 8.0 and higher are */
-    bool tf32;  /* f32 may be multiplied there too, rounded to tf32 */
-    bool ptx;   /* kernels may use inline PTX of compute capability 8.0: they are built with
-                         CHARL_PTX defined */
+    bool fp16; /* half arithmetic compiles and runs */
+    /* Kernels stage tiles in local memory: not on CPUs, whose caches hold them. Also on GPUs without local memory of their own (Arm
+     * Mali), where it is slower, because the form for CPUs needs a megabyte per work-item. */
+    bool tiles_in_local;
+    /* Half-precision matrix products on the tensor cores of compute capability 9.0 are right, in programs for sm_90a ... */
+    bool wgmma;
+    bool mma;  /* ... or else on those of compute capability 8.0 and higher */
+    bool tf32; /* f32 may be multiplied there too, rounded to tf32 */
+    bool ptx;  /* inline PTX of compute capability 8.0 works: CHARL_PTX is defined in kernels */
     int vector_width; /* preferred floats per vector */
-    int group; /* a work-group size that suits simple kernels: 1 on CPUs that vectorise inside a
-                  work-item */
+    int group;        /* work-group size of simple kernels; 1 on CPUs, which vectorise work-items */
 } charl_device_facts;
 
 const charl_device_facts *charl__device_facts(const charl_device *dev);
@@ -52,16 +52,14 @@ const charl_device_facts *charl__device_facts(const charl_device *dev);
  *  forms of a kernel. Compiled graphs keep their kernels. */
 charl_device_facts charl__device_set_facts(charl_device *dev, charl_device_facts facts);
 
-/* Buffers. `what` names the buffer in out-of-memory messages and must be a literal. */
+/* Buffers. `what` names the buffer in out-of-memory messages and must be a string literal. */
 
-/** New device memory, zero-filled. Refused with ERR_NOMEM naming `what`, need, use and capacity
- * before the driver is asked when the budget is exceeded (PoCL never reports a shortage). bytes 0
- * is allowed and gives a minimal buffer. */
+/** New zero-filled device memory; 0 bytes give a minimal buffer. Owned. Errors: ERR_NOMEM with `what`, bytes needed, used and available.
+ * The budget is checked before the driver is asked: PoCL never reports a shortage. */
 charl_status charl__buffer_create(charl_device *dev, size_t bytes, const char *what,
                                   charl_buffer **out) CHARL_MUST_CHECK;
-/** A buffer over host memory the caller owns, page-aligned, alive until the buffer's release. In
- * place where facts.zero_copy holds: then the host may also use its pointer, between launches that
- * are finished. Elsewhere host access goes through charl__buffer_map. */
+/** A buffer over page-aligned host memory of the caller, which must outlive the buffer. If facts.zero_copy, the host may use its own
+ * pointer between finished launches; otherwise it uses charl__buffer_map. */
 charl_status charl__buffer_wrap(charl_device *dev, void *host, size_t bytes,
                                 charl_buffer **out) CHARL_MUST_CHECK;
 charl_buffer *charl__buffer_retain(charl_buffer *b);
@@ -69,90 +67,87 @@ void charl__buffer_release(charl_buffer *b); /* NULL is a no-op */
 size_t charl__buffer_bytes(const charl_buffer *b);
 charl_device *charl__buffer_device(const charl_buffer *b);
 
-/** Memory through which work-groups of a launch on the compute queue pass sums on: for each compute
- * unit CHARL_SPLIT_K_FLOATS, after CHARL_SPLIT_K_WORDS words that are 0 wherever no launch runs.
+/** Workspace in which work-groups of a launch on the compute queue hand partial sums of split-K products to one another:
+ *
+ *      uint  [CHARL_SPLIT_K_WORDS]                    flags, 0 between launches
+ *      float [compute units][CHARL_SPLIT_K_FLOATS]    sums
+ *
  * Borrowed from the device. NULL unless facts.wgmma, mma or tf32. */
 charl_buffer *charl__workspace_split_k(const charl_device *dev);
-/** Memory for copies that launches on the compute queue make and read one after another: every
- * call may give the same. Borrowed until the next call; a recording retains what it names. Errors:
- * ERR_NOMEM. */
+/** Workspace for copies of operands, written and read by consecutive launches on the compute queue: every call may return the same
+ * buffer. Borrowed until the next call; recordings retain it. Errors: ERR_NOMEM. */
 charl_status charl__workspace_copies(charl_device *dev, size_t bytes,
                                      charl_buffer **out) CHARL_MUST_CHECK;
 enum {
-    CHARL_SPLIT_K_GROUPS = 512, /* that pass sums on, at most: four words each */
+    CHARL_SPLIT_K_GROUPS = 512, /* most work-groups that use it, four words each */
     CHARL_SPLIT_K_WORDS = 4 * CHARL_SPLIT_K_GROUPS,
     CHARL_SPLIT_K_FLOATS = 136 * 256
 };
 
-/* Transfers; offsets and sizes in bytes. `wait` blocks until done and the host memory is free
- * again; without it the host memory (pinned memory, or memory that outlives the transfer) must stay
- * untouched until an event recorded afterwards has passed. */
+/* Transfers; offsets and sizes in bytes. With `wait` they block until the host memory may be used again. Without it, the host memory
+ * must stay valid and untouched until an event recorded afterwards has completed. */
 charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, const void *src,
                                  size_t bytes, bool wait) CHARL_MUST_CHECK;
 charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst,
                                 size_t bytes, bool wait) CHARL_MUST_CHECK;
-/** Read without waiting; *out: when dst has it, and all of q before it is done. A command less than
- * reading and recording an event. Async. bytes > 0. */
+/** Read without waiting. *out completes when dst has been written and all earlier work of q is done; this saves a command compared with
+ * recording an event. bytes > 0. Async. */
 charl_status charl__buffer_fetch(charl_queue q, charl_buffer *b, size_t offset, void *dst,
                                  size_t bytes, charl_event **out) CHARL_MUST_CHECK;
-/** Host pointer to a range for reading and writing; blocks until earlier work of queue q is done.
- * Unmap before kernels use it. */
+/** Host pointer to a range, for reading and writing. Unmap it before kernels use it. Blocks until earlier work of q is done. */
 charl_status charl__buffer_map(charl_queue q, charl_buffer *b, size_t offset, size_t bytes,
                                void **out) CHARL_MUST_CHECK;
 charl_status charl__buffer_unmap(charl_queue q, charl_buffer *b, void *ptr) CHARL_MUST_CHECK;
 
-/** Pinned host memory, mapped for its whole life; *host gets its address. */
+/** Pinned host memory, mapped until it is destroyed; *host gets its address. */
 charl_status charl__pinned_create(charl_device *dev, size_t bytes, charl_pinned **out,
                                   void **host) CHARL_MUST_CHECK;
-/** The same for memory that the caller owns, page-aligned and alive until charl__pinned_destroy:
- * ordinary memory transfers at a third of the speed or less. Its contents stay. Errors: ERR_NOMEM
- * where the driver or a limit on locked memory refuses; transfers work without. */
+/** Pin page-aligned memory of the caller, which must outlive the charl_pinned; its contents stay. Unpinned memory is transferred at a
+ * third of the speed or less. Errors: ERR_NOMEM when the driver or a limit on locked memory refuses; transfers work unpinned. */
 charl_status charl__pinned_wrap(charl_device *dev, void *host, size_t bytes,
                                 charl_pinned **out) CHARL_MUST_CHECK;
 void charl__pinned_destroy(charl_pinned *p); /* NULL is a no-op; waits for transfers */
 
-/* Memory that the devices of a node's processes share: each process exports a block of its own and
- * passes the descriptor to the others, and everybody imports all of them. */
+/* Memory shared by the devices of several processes of a node: each process exports a block and sends its file descriptor to the others,
+ * which import it. */
 typedef enum charl_shared_kind {
     CHARL_SHARED_NONE,
     CHARL_SHARED_HOST, /* CPU devices: host memory, used in place */
     CHARL_SHARED_CUDA  /* NVIDIA GPUs: their memory, reached over the link between them */
 } charl_shared_kind;
 
-/** How memory of dev is exported; NONE: *why says what is missing (static storage). */
+/** How memory of dev is exported. If NONE, *why names what is missing (static storage). */
 charl_shared_kind charl__export_kind(const charl_device *dev, const char **why);
-/** NULL, or why dev cannot map memory of another device of the same kind, at `pci`. */
+/** NULL, or the reason why dev cannot map memory of another device of the same kind, at PCI address `pci`. */
 const char *charl__export_unreachable(const charl_device *dev, const char *pci);
-/** `bytes` of zeros, counted as memory of dev; imports live on after it. Errors: ERR_NOMEM,
- * ERR_DEVICE (also where the kind is NONE). */
+/** Export `bytes` of zeros, counted as memory of dev; imports outlive the export. Errors: ERR_NOMEM, ERR_DEVICE (also if the kind is
+ * NONE). */
 charl_status charl__export_create(charl_device *dev, size_t bytes, const char *what,
                                   charl_export **out) CHARL_MUST_CHECK;
 int charl__export_fd(const charl_export *e); /* borrowed */
 void charl__export_destroy(charl_export *e); /* NULL is a no-op */
-/** A buffer over all `bytes` of an export of any process. fd is borrowed. Errors: ERR_DEVICE,
- * ERR_NOMEM. */
+/** A buffer over all `bytes` of an export of any process. fd is borrowed. Errors: ERR_DEVICE, ERR_NOMEM. */
 charl_status charl__buffer_import(charl_device *dev, int fd, size_t bytes,
                                   charl_buffer **out) CHARL_MUST_CHECK;
 
-/* Events: the moment when everything enqueued on q so far is done. */
+/* Events: complete when everything enqueued on q before them is done. */
 charl_status charl__event_record(charl_device *dev, charl_queue q,
                                  charl_event **out) CHARL_MUST_CHECK;
-/** How many launches and transfers were ever enqueued on q: as long as it stays, there is nothing
- * new to be ordered behind. */
+/** Launches and transfers enqueued on q since the device was opened: unchanged means that there is nothing new to wait for. */
 int64_t charl__queue_commands(const charl_device *dev, charl_queue q);
 charl_status charl__queue_wait(charl_device *dev, charl_queue q, const charl_event *e)
     CHARL_MUST_CHECK; /* on the device, does not block */
 charl_status charl__event_wait(const charl_event *e) CHARL_MUST_CHECK; /* blocks */
-/** The same where only a host that is as far ahead as it may be has to wait: counted apart. */
+/** The same for a host that has reached its limit of steps ahead of the device; counted separately (ring_waits). Blocks. */
 charl_status charl__event_catch_up(const charl_event *e) CHARL_MUST_CHECK;
 charl_status charl__event_is_done(const charl_event *e, bool *done) CHARL_MUST_CHECK;
 void charl__event_release(charl_event *e); /* NULL is a no-op */
 
 /* Launches. */
 typedef enum charl_arg_kind {
-    CHARL_ARG_END, /* first, so that a shorter list ends by itself */
-    CHARL_ARG_IN,  /* buffer and element offset: two kernel arguments, `global const T *x, ulong
-                      x_at` */
+    CHARL_ARG_END, /* 0: an initialiser with fewer arguments is terminated */
+    /* buffer and element offset: two kernel arguments, `global const T *x, ulong x_at` */
+    CHARL_ARG_IN,
     CHARL_ARG_OUT, /* ... `global T *x, ulong x_at` */
     CHARL_ARG_INOUT,
     CHARL_ARG_I32,
@@ -171,9 +166,9 @@ typedef struct charl_arg {
         float f32;
         size_t bytes;
     } v;
-    int64_t count; /* elements used from offset on; 0: not told, so neither bounds nor aliasing are
-                      checked */
-    size_t size;   /* bytes per element */
+    /* elements used from offset on; 0: not told, so neither bounds nor aliasing are checked */
+    int64_t count;
+    size_t size; /* bytes per element */
 } charl_arg;
 
 static inline charl_arg charl__i32(int32_t x)
@@ -197,7 +192,7 @@ static inline charl_arg charl__local(size_t bytes)
     return (charl_arg){.kind = CHARL_ARG_LOCAL, .v.bytes = bytes};
 }
 
-/** A buffer from element 0 on, without checks: workspaces, step records. */
+/** A buffer from element 0 on, without bounds checks: workspaces, step records. */
 static inline charl_arg charl__raw(charl_arg_kind kind, charl_buffer *b)
 {
     return (charl_arg){.kind = kind, .buffer = b};
@@ -208,9 +203,11 @@ enum { CHARL_MAX_ARGS = 64 };
 /** How a program is built for NVIDIA's target sm_90a; only where facts.wgmma. */
 typedef struct charl_sm90a {
     int64_t
-        shared_bytes; /* size of the first array that the kernel declares in local memory: the device has 227 KB, and the compiler
-                             accepts 48. 0: an ordinary program */
-    int min_blocks; /* work-groups per compute unit for which registers must suffice; 0: as the compiler chooses */
+        /* size of the first array that the kernel declares in local memory: the device has 227 KB, and the compiler accepts 48. 0: an
+         * ordinary program */
+        shared_bytes;
+    /* work-groups per compute unit for which registers must suffice; 0: as the compiler chooses */
+    int min_blocks;
 } charl_sm90a;
 
 typedef struct charl_launch {
@@ -224,49 +221,42 @@ typedef struct charl_launch {
     charl_arg args[CHARL_MAX_ARGS];
     const char *label; /* operator or layer, for traces and messages; NULL = entry */
     charl_sm90a sm90a;
-    /* CHARL_QUEUE_COMPUTE unless told, whose launches go to the device in bundles; those of other
-     * queues at once. */
+    /* 0 is CHARL_QUEUE_COMPUTE, whose launches are flushed in batches; other queues are flushed at once. */
     charl_queue queue;
     /* Horizontal fusion, while recording (launch_pair.c): two consecutive launches of the same kernel, of which neither touches what the
      * other writes, become one launch of the kernel ENTRY_pair. Its defines are those of the first, then pair_defines of the second; its
      * arguments are those of both, then the number of work-groups of the first, as int. One dimension. */
     bool pair_first;          /* may be the first */
     const char *pair_defines; /* may be the second; NULL: may not */
-    /* Not while recording: begins after this event, of any queue. Cheaper than charl__queue_wait,
-     * which enqueues a command of its own. NULL: none. */
+    /* Starts after this event, of any queue; NULL: none. Cheaper than charl__queue_wait, which enqueues a command. Not while recording. */
     const charl_event *after;
 } charl_launch;
 
-/** One more argument. */
+/** Append an argument. */
 void charl__launch_add(charl_launch *l, charl_arg arg);
 
-/** Enqueue on its queue, or append to the recording in progress. Builds the program at
- * first use and caches it in memory and on disk. Async. Errors: ERR_KERNEL with the build log,
- * ERR_DEVICE naming call, error, kernel and label, ERR_INVALID when an output aliases another
- * operand's bytes it may not (an OUT buffer range equal to an IN one is allowed: elementwise in
- * place). */
+/** Enqueue a launch, or append it to the recording in progress. The program is built on first use and cached in memory and on disk.
+ * Async. Errors: ERR_KERNEL with the build log; ERR_DEVICE with call, error, kernel and label; ERR_INVALID when an output overlaps
+ * another operand (an OUT range equal to an IN range is allowed: elementwise in place). */
 charl_status charl__launch(charl_device *dev, const charl_launch *l) CHARL_MUST_CHECK;
 
-/** A launch to be made many times, not while recording: its kernel is built now, and all arguments
- * but the last n, which are no buffers, stay as they are. Buffers, entry and label are borrowed.
- * Errors: as charl__launch. */
+/** A launch that is repeated outside of recordings: its kernel is built now, and all arguments but the last n, which must not be buffers,
+ * are set once. Buffers, entry and label are borrowed. Errors: as charl__launch. */
 charl_status charl__prepared_create(charl_device *dev, const charl_launch *l, int n,
                                     charl_prepared **out) CHARL_MUST_CHECK;
-/** Enqueue it as `groups` work-groups, in one dimension, with n new arguments; after NULL or an
- * event as charl_launch has it. Async. Errors: ERR_DEVICE. */
+/** Enqueue it as `groups` work-groups in one dimension, with n new arguments; `after` as in charl_launch. Async. Errors: ERR_DEVICE. */
 charl_status charl__prepared_launch(charl_prepared *p, size_t groups, const charl_event *after,
                                     const charl_arg *args) CHARL_MUST_CHECK;
 void charl__prepared_destroy(charl_prepared *p); /* NULL is a no-op */
 
-/* Recordings: between begin and end, launches are kept with their own kernel objects and not
- * executed. A recording retains the buffers it names. */
+/* Recordings: launches between begin and end are stored with kernel objects of their own and not executed. A recording retains its
+ * buffers. */
 charl_status charl__record_begin(charl_device *dev, charl_recording **out) CHARL_MUST_CHECK;
-/** so_far: what recording has come to; returned when it is an error. Errors: ERR_KERNEL,
- * ERR_DEVICE.
- */
+/** so_far: status of the code that recorded; returned if it is an error. Errors: ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__record_end(charl_device *dev, charl_status so_far) CHARL_MUST_CHECK;
-int charl__recording_count(const charl_recording *r); /* launches so far: a mark while recording */
-/** While recording: what follows does not join what has been recorded so far. */
+int charl__recording_count(
+    const charl_recording *r); /* launches so far: an index while recording */
+/** While recording: later launches form no pair with earlier ones. */
 void charl__recording_mark(charl_recording *r);
 /** Enqueue launches [first, last) on their queues. Async. */
 charl_status charl__recording_replay(charl_recording *r, int first, int last) CHARL_MUST_CHECK;
@@ -282,58 +272,55 @@ charl_status charl__ring_push(charl_ring *r, const void *record)
 charl_buffer *charl__ring_buffer(const charl_ring *r); /* borrowed */
 void charl__ring_destroy(charl_ring *r);               /* NULL is a no-op */
 
-/** Suspend a recording in progress, so that launches run at once, and go on with it. Returns what
- * charl__record_resume takes; NULL: there was none. */
+/** Suspend the recording in progress, so that launches are executed, until charl__record_resume. Returns the recording; NULL if there is
+ * none. */
 charl_recording *charl__record_pause(charl_device *dev);
 void charl__record_resume(charl_device *dev, charl_recording *r);
 
-/* Choices between kernels with the same bits. */
+/* Tuning database: measured choices between kernels that give the same bits, loaded when the device is opened. */
 typedef enum charl_tune_mode {
-    CHARL_TUNE_STORED, /* those that `charl tune` has kept, else a guess */
-    CHARL_TUNE_FIRST,  /* what has no choice yet is timed when it is first used, and kept */
-    CHARL_TUNE_NO      /* guesses only */
+    CHARL_TUNE_STORED, /* results of `charl tune`, heuristics for the rest */
+    CHARL_TUNE_FIRST,  /* measure what has no result on first use, and save it */
+    CHARL_TUNE_NO      /* heuristics only */
 } charl_tune_mode;
 
 typedef struct charl__tuning {
     char *what, *choice;
 } charl__tuning;
 
-/** As CHARL_TUNE says. */
+/** Value of CHARL_TUNE, or as set. */
 charl_tune_mode charl__tune_mode(const charl_device *dev);
 void charl__tune_set_mode(charl_device *dev, charl_tune_mode mode);
-/** Whether there are any: then it is worth asking. */
+/** Whether there are any results. */
 bool charl__tuning_db_has_any(const charl_device *dev);
-/** NULL: none is known. Borrowed until the next is set. Cost: a search, so ask while recording. */
+/** Result for `what`, or NULL. Borrowed until the next is set. Cost: a linear search; call it while recording, not per step. */
 const char *charl__tuning_find(const charl_device *dev, const char *what);
-/** `what` and `choice` are text in one line, of about 500 characters in all. Errors: ERR_INVALID,
- * ERR_NOMEM. */
+/** Add or replace a result; `what` and `choice` fit on one line of about 500 characters. Errors: ERR_INVALID, ERR_NOMEM. */
 charl_status charl__tuning_set(charl_device *dev, const char *what,
                                const char *choice) CHARL_MUST_CHECK;
-/** All of them; borrowed until the next is set. */
+/** All results; borrowed until the next is set. */
 const charl__tuning *charl__tuning_db_list(const charl_device *dev, int *count);
-/** Whether any can be kept for other runs: before the work of finding them. Errors: ERR_DISK,
- * ERR_NOMEM. */
+/** Check that results can be saved, before measuring. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__tuning_db_check(void) CHARL_MUST_CHECK;
-/** Keep them for other runs, with those that other processes have kept meanwhile. Errors: ERR_DISK,
- * ERR_NOMEM. */
+/** Save the results, merged with those that other processes have saved meanwhile. Errors: ERR_DISK, ERR_NOMEM. */
 charl_status charl__tuning_db_save(charl_device *dev) CHARL_MUST_CHECK;
-/** Forget them here and in the file. Errors: ERR_DISK. */
+/** Delete all results, also the file. Errors: ERR_DISK. */
 charl_status charl__tuning_db_clear(charl_device *dev) CHARL_MUST_CHECK;
-/** The file; NULL where there is no directory for one. Borrowed. */
+/** Path of the file; NULL if there is no cache directory. Borrowed. */
 const char *charl__tuning_db_path(const charl_device *dev);
 
-/** What the host has asked of a device so far, so that a test can show that a step allocates
- * nothing, builds nothing and waits for nothing but its own end. */
+/** Requests of the host to the device so far. Tests use them to show that a step allocates nothing, builds nothing and waits only for
+ * its own end. */
 typedef struct charl_device_counters {
     int64_t launches;
     int64_t transfers; /* writes, reads and maps */
     int64_t events;    /* recorded */
     int64_t buffers_created, programs_built, kernels_created;
-    int64_t programs_with_header; /* of those built, where kernels/prelude/builtins.clh was not
-                                     enough */
-    int64_t host_waits;           /* the host stood still for the device ... */
-    int64_t ring_waits;           /* ... or because it was as far ahead as it may be */
-    double waited_s;              /* in both */
+    /* of those built, where kernels/prelude/builtins.clh was not enough */
+    int64_t programs_with_header;
+    int64_t host_waits; /* the host stood still for the device ... */
+    int64_t ring_waits; /* ... or because it was as far ahead as it may be */
+    double waited_s;    /* in both */
 } charl_device_counters;
 charl_device_counters charl__device_counters(const charl_device *dev);
 

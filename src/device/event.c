@@ -1,5 +1,4 @@
-/* Points in a queue. Recording flushes, so that whoever waits for or polls an event always sees it
- * arrive. */
+/* Events: points in a queue. Recording one flushes the queue, so that waiting for it or polling it always ends. */
 #include "base/clock.h"
 #include "device/cl_private.h"
 

@@ -1,6 +1,5 @@
-/* A command that fails on the device is noticed by a later call, which may have nothing to do with
- * it: NVIDIA's driver, for one, then fails to build any program. So the device remembers the last
- * commands of its compute queue, and the error says what may have failed. */
+/* Errors of commands that fail on the device. A later, unrelated call reports them (NVIDIA's driver then fails to build any program), so
+ * the device remembers the last commands of its compute queue, and the message lists them. */
 #include "base/text.h"
 #include "device/cl_private.h"
 

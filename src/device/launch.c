@@ -1,4 +1,4 @@
-/* Launches: one place that checks, sets arguments, enqueues and words the errors. */
+/* Launches: check, set arguments, enqueue, report errors. */
 #include <string.h>
 
 #include "device/cl_private.h"

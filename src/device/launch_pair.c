@@ -1,10 +1,8 @@
-/* Two launches in one, while recording: what a small model waits for is launches, and of its
- * products many do not need one another.
+/* Horizontal fusion: two independent launches of the same kernel are recorded as one.
  *
- * A launch that may be the first of a pair is remembered, with the text that it needs to be the
- * second; where the next one fits and neither touches what the other writes, both are recorded as
- * one, of the kernel ENTRY_pair. Everything before runs before both, so the order of all else
- * stays.
+ * Small models spend their time on launch overhead, and many of their products do not depend on one another. While recording, the last
+ * launch that can be part of a pair is held back. If the next one fits and neither touches what the other writes, both are recorded as
+ * one launch of the kernel ENTRY_pair. All earlier launches still run before both.
  */
 #include <string.h>
 
@@ -17,8 +15,7 @@ static bool is_writer(charl_arg_kind kind)
     return kind == CHARL_ARG_OUT || kind == CHARL_ARG_INOUT;
 }
 
-/* Whether a and b may touch the same bytes, and one of them writes. Where an argument does not say
- * how many elements it uses, that is the rest of its buffer. */
+/* Whether a and b may touch the same bytes and one of them writes. An argument with count 0 uses the rest of its buffer. */
 static bool interfere(const charl_arg *a, const charl_arg *b)
 {
     const uint64_t a_first = (uint64_t)a->v.offset * a->size,

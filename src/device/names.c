@@ -1,4 +1,4 @@
-/* Names of OpenCL errors, and what they mean for a caller. */
+/* Names of OpenCL errors, and the charl_status for each. */
 #include <stdio.h>
 
 #include "device/cl_private.h"

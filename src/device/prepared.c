@@ -1,5 +1,4 @@
-/* A launch that is made again and again with few arguments that change: its kernel object is its
- * own, and of arguments that stay nothing is said twice. */
+/* Prepared launches: a repeated launch with a kernel object of its own, which sets only the arguments that change. */
 #include "base/alloc.h"
 #include "device/cl_private.h"
 

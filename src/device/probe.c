@@ -1,4 +1,4 @@
-/* Facts about a device, found by trying. */
+/* Capabilities of a device, detected by running kernels. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 
 enum { PAGE = 4096 };
 
-/* Is a buffer over host memory that very memory? Fill it on the device and look. Only CPU devices
- * that say so may be looked at without mapping. */
+/* Whether a buffer over host memory uses that memory in place: fill it on the device and look. Only CPU devices with unified memory can
+ * be tested without mapping. */
 static charl_status probe_zero_copy(charl_device *dev)
 {
     charl_status st = CHARL_OK;
@@ -51,10 +51,9 @@ static bool announces_fp16(const charl_device *dev)
     return strstr(extensions, "cl_khr_fp16") != NULL;
 }
 
-/* NVIDIA's driver compiles half arithmetic without announcing cl_khr_fp16, others announce it and
- * emulate: the answer is whether the square of 1 + 2^-10 comes back rounded to half. A CPU that
- * does not announce it is not asked: PoCL's compiler says on stderr what it thinks of the attempt.
- */
+/* Half arithmetic works if the square of 1 + 2^-10 is rounded to half. The extension string does not tell: NVIDIA's driver compiles half
+ * arithmetic without announcing cl_khr_fp16, others announce and emulate it. CPUs that do not announce it are not tested, because PoCL's
+ * compiler would print an error. */
 static charl_status probe_fp16(charl_device *dev)
 {
     charl_status st = CHARL_OK;
@@ -92,8 +91,7 @@ charl_status charl__device_probe(charl_device *dev, bool allow_tf32)
     clGetDeviceInfo(dev->id, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT, sizeof width, &width, NULL);
     dev->facts.tiles_in_local = !cpu;
     dev->facts.vector_width = width > 0 ? (int)width : 1;
-    /* On a CPU a work-item is a loop over vectors; elsewhere 256 fills every known GPU and is
-     * allowed on almost all. */
+    /* On a CPU a work-item is a loop over vectors. 256 fills every known GPU, and almost all allow it. */
     dev->facts.group = cpu ? 1 : dev->info.max_group < 256 ? dev->info.max_group : 256;
     CHARL_TRY(probe_zero_copy(dev));
     CHARL_TRY(probe_fp16(dev));

@@ -152,7 +152,7 @@ cleanup:
     return st;
 }
 
-/* What the driver says of the last build, without blanks around it; *out is the caller's. */
+/* Build log of the last build, trimmed. *out is owned by the caller. */
 static charl_status build_log(charl_device *dev, cl_program program, char **out)
 {
     size_t bytes = 0, blank;

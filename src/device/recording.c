@@ -1,5 +1,4 @@
-/* Launches kept with kernel objects of their own, so that replaying sets no argument and allocates
- * nothing. */
+/* Recordings: launches stored with kernel objects of their own, so that a replay sets no arguments and allocates nothing. */
 #include <string.h>
 
 #include "base/text.h"
@@ -12,10 +11,10 @@ struct charl_recording {
     int count, capacity;
     charl_buffer **held; /* retained, each once */
     int n_held, held_capacity;
-    charl_launch last; /* the launch recorded last, where another may join it and it has no kernel
-                          yet; else file is NULL */
+    /* the launch recorded last, where another may join it and it has no kernel yet; else file is NULL */
+    charl_launch last;
     charl__text last_defines, last_second;
-    bool is_marked; /* behind it */
+    bool is_marked; /* after it */
 };
 
 static charl_status hold(charl_recording *rec, charl_buffer *b)

@@ -1,5 +1,5 @@
-/* Step records: host slots in turn, one device buffer. The copy of a slot is in order before the
- * launches that read it; its event says when the slot may be written again. */
+/* Ring: one device buffer, rewritten from host slots in turn. The copy of a slot is enqueued before the launches that read it; its event
+ * tells when the slot may be reused. */
 #include <string.h>
 
 #include "device/cl_private.h"

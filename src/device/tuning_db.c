@@ -1,8 +1,7 @@
-/* What was found to be quickest on this device, kept from run to run.
+/* Tuning database: the fastest of several equal kernels on this device, saved between runs.
  *
- * A file of text per device, driver and version of charl in the directory of the compiled kernels,
- * one "what = choice" per line. It is read when the device is opened and written by rename. Whoever
- * asks checks what it gets: a line that says nothing sensible costs speed, nothing else. */
+ * One text file per device, driver and version of charl in the kernel cache directory, with lines "what = choice". It is read when the
+ * device is opened and replaced by rename. Callers validate what they read, so a damaged line can cost speed only. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,7 +20,7 @@ enum { LINE = 512, NAME = 12, MOST = 1 << 16 };
 static const char mark[] = "# charl tuning 1: ";
 
 struct charl__tuning_db {
-    char *path; /* NULL: there is no directory to keep them in */
+    char *path; /* NULL: no cache directory */
     charl__tuning *item;
     int count, capacity;
     charl_tune_mode mode;
@@ -47,7 +46,7 @@ static charl_status parse_mode(charl_tune_mode *out)
     return CHARL_OK;
 }
 
-/* Everything that times depend on; one number of compute units is one way of sharing a CPU. */
+/* Everything that measured times depend on. The number of compute units tells apart how a CPU is shared. */
 static charl_status describe(const charl_device *dev, charl__text *out)
 {
     char platform[256] = "";
@@ -113,7 +112,7 @@ cleanup:
     return st;
 }
 
-/* Lines of the file that name nothing known yet; what is no such line is skipped. */
+/* Add the lines of the file whose key is not known yet; malformed lines are skipped. */
 static charl_status read_file(charl__tuning_db *c)
 {
     charl_status st = CHARL_OK;
@@ -210,7 +209,7 @@ charl_status charl__tuning_set(charl_device *dev, const char *what, const char *
     return CHARL_OK;
 }
 
-/* errno says why not. */
+/* On failure errno is set. */
 static bool write_file(const charl__tuning_db *c, const char *about, const char *path)
 {
     FILE *f = charl__cache_file_create(path);
@@ -269,7 +268,7 @@ charl_status charl__tuning_db_save(charl_device *dev)
     charl__text about = {0}, temporary = {0};
 
     CHARL_TRY_CLEANUP(require_directory(c->path));
-    CHARL_TRY_CLEANUP(read_file(c)); /* what another process has found meanwhile */
+    CHARL_TRY_CLEANUP(read_file(c)); /* merge results that another process has saved meanwhile */
     CHARL_TRY_CLEANUP(describe(dev, &about));
     CHARL_TRY_CLEANUP(name_temporary(&temporary, c->path));
     if (!write_file(c, charl__text_string(&about), charl__text_string(&temporary)) ||

@@ -1,5 +1,5 @@
-/* Buffers that belong to a device and die with it. A buffer holds its device, so the references of
- * these are not counted: nobody would be the last. */
+/* Workspaces: buffers that belong to a device and are released with it. A buffer retains its device, so these references are not
+ * counted; otherwise the device would keep itself alive. */
 #include "device/cl_private.h"
 
 charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes, const char *what)
@@ -9,7 +9,7 @@ charl_status charl__workspace_replace(charl_device *dev, int k, size_t bytes, co
     CHARL_TRY(charl__buffer_create(dev, bytes, what, &b));
     if (!dev->workspace[k]) {
         dev->refs--;
-    } /* else the new one's reference takes the place of the old one's */
+    } /* else the uncounted reference of the old buffer is the new buffer's */
     charl__buffer_release(dev->workspace[k]);
     dev->workspace[k] = b;
     return CHARL_OK;

@@ -46,15 +46,15 @@ struct charl_params {
     int64_t gradient_elements; /* of a lane of gradients: elements, then shares */
     int64_t buffer_elements;   /* of the arena of what is not trained */
     int64_t frozen_elements;
-    charl_dtype reduce_dtype; /* CHARL_BF16: gradients are summed over slices in nodes rounded to
-                                  bf16, as values in f32; set before graphs are prepared */
+    /* CHARL_BF16: gradients are summed over slices in nodes rounded to bf16, as values in f32; set before graphs are prepared */
+    charl_dtype reduce_dtype;
     int n_lanes;
     charl_buffer *value, *buffers, *frozen; /* arenas */
     charl_buffer *half, *frozen_half;       /* of the working copies, or NULL */
     charl_dtype half_type;
     charl_buffer *grad; /* n_lanes * gradient_elements partial sums; NULL for inference */
-    charl_buffer *sum;  /* gradient_elements: completed gradients; the same buffer as grad with one
-                           rank and one lane */
+    /* gradient_elements: completed gradients; the same buffer as grad with one rank and one lane */
+    charl_buffer *sum;
 };
 
 /** n floats in whole blocks; the blocks that p takes in its arena. */

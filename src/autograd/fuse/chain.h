@@ -16,8 +16,8 @@ typedef struct charl_chain_step {
     charl_expr x;
     charl_dtype dtype; /* of the result */
     int n_in;
-    int in[CHARL_OP_MAX_IN]; /* operand i: input in[i] of the node, or result ~in[i] of a step
-                                before */
+    /* operand i: input in[i] of the node, or result ~in[i] of a step before */
+    int in[CHARL_OP_MAX_IN];
     int out; /* output of the node that the result is, or -1: nobody else reads it */
 } charl_chain_step;
 

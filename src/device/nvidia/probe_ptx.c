@@ -1,6 +1,5 @@
-/* Does OpenCL C with inline PTX work as the common kernel files use it? They do where CHARL_PTX is
- * defined, which the fact `ptx` does; a small kernel tries every such instruction with numbers that
- * must come out exactly. */
+/* Detects facts.ptx: whether inline PTX works in OpenCL C as the kernels use it under CHARL_PTX. A small kernel runs every such
+ * instruction on numbers with exact results. */
 #include <string.h>
 
 #include "base/log.h"

@@ -1,7 +1,8 @@
-/* Are there tensor cores that kernels/nvidia/gemm/gemm_wgmma.cl or gemm_mma.cl can use? One product
- * of small integers, whose sums are exact, through everything the kernel relies on: operands in
- * both directions, tiles that the matrices do not fill; of gemm_wgmma also the retargeted program
- * and local memory above 48 KB. */
+/* Detects facts.wgmma, mma and tf32: whether kernels/nvidia/gemm/gemm_wgmma.cl or gemm_mma.cl give right results.
+ *
+ * One product of small integers, whose sums are exact, exercises what the kernels rely on: operands of both orientations and partial
+ * tiles; for gemm_wgmma also the program for sm_90a and more than 48 KB of local memory.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ static const kernel wgmma = {"nvidia/gemm/gemm_wgmma",
                     mma = {"nvidia/gemm/gemm_mma", "gemm_mma", "#define ACT ushort\n", 0, 128, 2},
                     tf32 = {"nvidia/gemm/gemm_mma", "gemm_mma", "#define SIZE 4\n", 0, 128, 4};
 
-/* Compute capability times 10; 0 where nothing is multiplied on tensor cores. */
+/* Compute capability times 10; 0 if tensor cores are not used. */
 static int capability(const charl_device *dev)
 {
     cl_uint major = 0, minor = 0;
@@ -113,7 +114,7 @@ static charl_status multiply(charl_device *dev, const kernel *k, charl_buffer *a
              });
 }
 
-/* A kernel that does not build or run is not right either. */
+/* A kernel that does not build or run counts as wrong. */
 static charl_status try_kernel(charl_device *dev, const kernel *k, const char *what, bool *is_right)
 {
     charl_status st = CHARL_OK;

@@ -1,20 +1,21 @@
-/* Programs for sm_90a. NVIDIA's compiler makes PTX for sm_90, whose assembler refuses the
- * instructions of tensor cores that the suffix stands for, and allows 48 KB of local memory where
- * the device has 227. But the PTX can be had, also of a build that failed so, and a program made of
- * PTX is assembled for the target that its text names. */
+/* Programs for sm_90a.
+ *
+ * NVIDIA's OpenCL compiler targets sm_90: its assembler rejects the tensor-core instructions of sm_90a and allows 48 KB of local memory,
+ * where the device has 227. But the PTX of a build can be read back, even if assembling failed, and a program created from PTX is
+ * assembled for the target named in its text. So: compile, edit the PTX (ptx.c), create the program from it.
+ */
 #include "device/cl_private.h"
 #include "device/nvidia/ptx.h"
 
-/* No -cl-std: with one, asm is no keyword. The rest as in all other programs: fused operators have
- * the bits of separate ones. */
+/* No -cl-std: with it, asm is not a keyword. Otherwise the options of all programs, so that fused operators give the bits of separate
+ * ones. */
 const char *charl__sm90a_options(const charl_device *dev)
 {
     return dev->facts.ptx ? "-w -DASM=asm -DCHARL_PTX -cl-fp32-correctly-rounded-divide-sqrt"
                           : "-w -DASM=asm -cl-fp32-correctly-rounded-divide-sqrt";
 }
 
-/* The program's binary as a string; "" where it has none: some drivers refuse to be asked after a
- * failed build. */
+/* The program's binary as a string; "" if it has none, as some drivers return an error after a failed build. */
 static charl_status read_binary(cl_program program, char **out)
 {
     charl_status st = CHARL_OK;
@@ -37,7 +38,7 @@ cleanup:
     return st;
 }
 
-/* What the compiler makes of the source, whatever the assembler says of that. */
+/* PTX of the source, whether or not it assembles. */
 static charl_status compile(charl_device *dev, const char *file, const char *const source[3],
                             char **out)
 {

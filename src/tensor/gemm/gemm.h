@@ -61,8 +61,9 @@ enum { CHARL_GEMM_EPILOGUE_IN = 2 };
  * and c are the elements of in[0] and in[1] at the same place. The bits are those of a product in
  * `type` followed by the expression as an elementwise operator (kernels/elementwise/map.cl). */
 typedef struct charl_gemm_epilogue {
-    const char *expr;  /* OpenCL C of charl_real a, b, c, as in kernels/elementwise/map.cl; numbers
-                          are part of  the text; CHARL_ROUND_AS(T, x) rounds in between */
+    /* OpenCL C of charl_real a, b, c, as in kernels/elementwise/map.cl; numbers are part of the text; CHARL_ROUND_AS(T, x) rounds in
+     * between */
+    const char *expr;
     const char *extra; /* defines in front, or NULL */
     charl_dtype type;
     int n_in;
@@ -99,8 +100,8 @@ typedef struct charl_gemm {
     /* > 1: out is the sum over this many products, x_outer apart, in the fixed tree; count is then
      * inner. Needs charl__gemm_folds. */
     int leaves;
-    int rounded; /* with leaves: nodes of the tree over so many leaves (a power of two) and more are
-                    rounded to bf16; 0: none */
+    /* with leaves: nodes of the tree over so many leaves (a power of two) and more are rounded to bf16; 0: none */
+    int rounded;
     /* NULL; or gets, from element a_sums_at on, sum_k A[z](i, k) as f32 [count, m], for which
      * charl__gemm_sums_a must be true. */
     const charl_tensor *a_sums;

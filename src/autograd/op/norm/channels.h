@@ -13,11 +13,11 @@ int64_t charl__channels_workspace(const charl_shape *x, int n_slices, int quanti
 
 typedef struct charl_channels {
     const charl_tensor *x;
-    const charl_tensor *g;       /* d out of the normalisation; NULL: none, or formed on the way */
-    const charl_tensor *mean;    /* f32 [C], or NULL */
-    const charl_tensor *invstd;  /* f32 [C], or NULL */
-    const charl_tensor *moments; /* with x alone: gets what charl__channels_squares needs, f32
-                                    [charl__channels_blocks, 2, C]; or NULL */
+    const charl_tensor *g;      /* d out of the normalisation; NULL: none, or formed on the way */
+    const charl_tensor *mean;   /* f32 [C], or NULL */
+    const charl_tensor *invstd; /* f32 [C], or NULL */
+    /* with x alone: gets what charl__channels_squares needs, f32 [charl__channels_blocks, 2, C]; or NULL */
+    const charl_tensor *moments;
 } charl_channels;
 
 /** Blocks of x [N, C, H, W] in so many slices. */

@@ -404,8 +404,8 @@ static const charl_op_sample samples_wgrad[] = {
      .attr = &usual,
      .lo = -1,
      .hi = 1,
-     .terms = 300}, /* Blocks of 64 rows: whole ones and a ragged one, per slice; of more than
-                       256 of them taller ones. */
+     .terms = 300},
+    /* Per slice, whole blocks of 64 rows and a ragged one; of more than 256 blocks, taller ones. */
     {.in = {CHARL_B(F32, 8, 135, 37), CHARL_B(F32, 8, 135, 37)},
      .attr = &usual,
      .lo = -1,
@@ -425,8 +425,8 @@ static const charl_op_sample samples_grads[] = {
      .attr = &large,
      .lo = -1,
      .hi = 1,
-     .terms = 16}, /* In one pass where a device has groups: slices of a whole block of rows and a
-                      ragged one. */
+     .terms = 16},
+    /* In one pass on devices with groups: slices of a whole block of rows and a ragged one. */
     {.in = {CHARL_B(F32, 8, 67, 520), CHARL_B(F32, 8, 67, 520), CHARL_R(F32, 520)},
      .n_in = 3,
      .attr = &usual,

@@ -12,8 +12,8 @@
 typedef struct plan {
     bool partial;
     int64_t slices, outer, n, inner; /* x [slices, outer, n, inner] */
-    int64_t first, second, scratch;  /* floats of the workspace: slice results, sums over inner, and
-                                        where the rest begins */
+    /* floats of the workspace: slice results, sums over inner, and where the rest begins */
+    int64_t first, second, scratch;
 } plan;
 
 static plan make_plan(const charl_shape *x, int axis, bool batched, int n_slices)
