@@ -1,4 +1,4 @@
-/* attention_cached: attention where a sequence goes on; see attention.clh.
+/* attention_cached: attention that continues a sequence; see attention.clh.
  *
  *   charl_take_in   keys and values of positions first .. first + T - 1, from qkv into cache [B, N, 2 kv_heads * D]
  *   charl_continue  out of those positions' queries over all keys of the cache up to their own

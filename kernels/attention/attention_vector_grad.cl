@@ -151,7 +151,7 @@ kernel void attention_vector_grad(global const ACT *gout, ulong gout_at, global 
                         charl_real factor = CHARL_SPLAT(1.0f);
 
                         if (CAUSAL && side > i + q0 - k0) {
-                            continue; /* nobody looks at these */
+                            continue; /* these are not used */
                         }
 #if DROP
                         factor = select(CHARL_SPLAT(0.0f), CHARL_SPLAT(keep_scale),

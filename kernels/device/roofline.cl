@@ -1,4 +1,4 @@
-/* ceiling: what a device can do, by kernels that do nothing else. The yardstick of benchmarks.
+/* roofline: peak rates of a device, measured by kernels that do nothing else.
  *
  * roofline_copy   dst[i] = src[i], i < all of n vectors
  * roofline_fma    CHAINS independent chains x = x * factor + 1 of `rounds` links in each lane of each work-item, which writes their

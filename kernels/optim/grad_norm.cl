@@ -114,7 +114,7 @@ static inline void push_bit(global uint *mask, bool bit)
 /* out = {norm, factor to clip to max_norm and to divide the scale out (1: none), 1 if this step may change parameters else 0}, then
  * as uint (charl_norm_record in src/optim/optimizer.h):
  *
- *     3       number of steps that were not finite (without SKIP at most 1: it is sticky, so that steps already enqueued behind a
+ *     3       number of steps that were not finite (without SKIP at most 1: it is sticky, so that steps already enqueued after a
  *             bad one do nothing)
  *     4..7    step, and first element that was not finite, of the first in the last row of bad steps
  *     8..13   the last 64 steps, a bit each in three masks: left out; of those, left out to halve the scale; this rank's loss was

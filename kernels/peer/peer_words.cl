@@ -1,7 +1,7 @@
 /* peer_words: the sum over all lanes of all ranks of a node, of few values: without flags and without a meeting.
  *
  * Rank r gets part r of all lanes, adds it and gives the sum to all, as in peer.cl. What crosses the link are words of eight bytes: a
- * float and the mark of this launch, in one store. Who reads a word with the mark has the float that belongs to it; so nobody waits
+ * float and the mark of this launch, in one store. Who reads a word with the mark has the float that belongs to it; so no rank waits
  * until stores have arrived, raises a flag and reads again, which takes longer than to carry twice the bytes. Work-item i of a
  * work-group works with the work-items i of the others.
  *

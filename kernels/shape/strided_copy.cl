@@ -1,4 +1,4 @@
-/* stripe: copy of a range of one extent, for concat, slice and their gradients; repetition along an extent, for that of a sum.
+/* strided_copy: copy of a range of one extent, for concat, slice and their gradients; repetition along an extent, for that of a sum.
  *
  *   charl_copy  out[o * out_row + j] = x[o * x_row + j] for j < length; the operands' offsets say where the range starts
  *   charl_pad   out[o * out_row + j] = x[o * length + j - start] for start <= j < start + length, else 0

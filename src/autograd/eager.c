@@ -1,4 +1,4 @@
-/* One operator at once on tensors, without a graph. */
+/* Running one operator on tensors without a graph. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
-/* CHARL_CHECK_FINITE: a run in which every operator's outputs are read back and looked at, so that
- * the first one that produces a NaN or an infinity is named. Slow, and for looking only: the bits
- * of the run are the same.
+/* CHARL_CHECK_FINITE: a run that reads back the outputs of every operator and names the first one that produces a NaN or an infinity.
+ * Slow; for debugging. The bits of the run are the same.
  */
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* What a run multiplies. */
+/* Floating-point operations of matrix products. */
 #include <math.h>
 
 #include "autograd/graph_private.h"

@@ -1,7 +1,7 @@
 #ifndef CHARL_AUTOGRAD_GRAPH_H
 #define CHARL_AUTOGRAD_GRAPH_H
-/** What the trainer, beyond a library user, asks of a graph: the step record, communication hooks,
- * planning in two steps. */
+/** Functions of a graph that the data-parallel trainer needs and that are not public: step parameters, communication hooks, compilation in
+ * two steps. */
 #include "base/tree.h"
 #include "charl/graph.h"
 #include "tensor/step_params.h"
@@ -22,18 +22,16 @@ void charl__graph_on_collective(charl_graph *g, charl__collective_fn fn, void *c
  * each as soon as all of it is final. */
 void charl__graph_on_ready(charl_graph *g, charl__ready_fn fn, void *ctx, int64_t bucket_elements);
 
-/** Leave gradients in the lanes of `gradients` (borrowed), as many as the graph's slices have,
- * instead of the arena of the set. */
+/** Write gradients to the lanes of `gradients` (borrowed; as many lanes as the graph's slices have) instead of the arena of the set. */
 void charl__graph_use_gradients(charl_graph *g, charl_buffer *gradients);
-/** Use the activation memory of `other`, which is compiled, as far as it suffices: a run of one
- * graph then overwrites what the other has left, kept vars included. */
+/** Reuse the activation memory of `other`, a compiled graph, as far as it suffices. A run of one graph then overwrites the values of the
+ * other, kept vars included. */
 void charl__graph_share_activations(charl_graph *g, const charl_graph *other);
-/** Name of a node that needs a sum over the whole batch in the middle of a run, or NULL. Prepared
- * graphs only. */
+/** Name of a node that needs a sum over the whole batch within a run, or NULL. Prepared graphs only. */
 const char *charl__graph_collective(const charl_graph *g);
 
-/** Let input v use `t` (retained; same type and count) instead of memory of its own: a data set
- * shared by graphs, a ring. */
+/** Bind input v to tensor t (retained; same type and number of elements) instead of memory of its own: a data set shared by graphs, a
+ * ring. */
 void charl__graph_bind_input(charl_graph *g, charl_var *v, charl_tensor *t);
 
 /** First part of compile: remove dead nodes, lay out and allocate the parameters. Afterwards the
@@ -45,9 +43,8 @@ charl_status charl__graph_prepare(charl_graph *g) CHARL_MUST_CHECK;
  * is not BATCHED). Local. */
 void charl__graph_backward_from(charl_graph *g, charl_var *y, charl_var *gradient);
 
-/** Enqueue the launches of a compiled graph's forward pass, or those of its backward pass, on what
- * the last run or warm-up has left: for benchmarks. Only graphs of the whole batch. Async. Errors:
- * ERR_DEVICE. */
+/** For benchmarks: enqueue the launches of a compiled graph's forward or backward pass on the values of the last run. Only graphs of the
+ * whole batch. Async. Errors: ERR_DEVICE. */
 charl_status charl__graph_replay_half(charl_graph *g, bool backward) CHARL_MUST_CHECK;
 
 /** Bytes of activations that the graph will need, before any are allocated. Prepares the graph. */
@@ -57,8 +54,7 @@ charl_status charl__graph_measure(charl_graph *g, int64_t *bytes) CHARL_MUST_CHE
  * only. */
 int charl__graph_bucket_count(const charl_graph *g);
 void charl__graph_bucket(const charl_graph *g, int i, int64_t *begin, int64_t *count);
-/** The part of the launches of the backward pass that follows behind its report, 0 to 1. It may
- * differ between ranks. */
+/** Fraction of the backward pass's launches that follow the report of bucket i, 0 to 1. It may differ between ranks. */
 double charl__graph_bucket_left(const charl_graph *g, int i);
 
 #endif

@@ -30,18 +30,19 @@ struct charl_var {
     charl_param *param;
     float constant;
     bool keep, wants_gradient;
-    bool differentiable; /* lies between something that wants a gradient and here */
+    bool differentiable; /* depends on a var that wants a gradient */
     charl_var *grad;
-    charl_list more;       /* of a parameter that is used again: its gradients after grad */
+    charl_list more;       /* of a parameter used several times: its gradients after grad */
     bool rounds;           /* of a root: nodes of the tree over slices are rounded to bf16 */
-    bool channels_last;    /* how its four extents lie in memory (layout.c) */
+    bool channels_last;    /* memory layout of an image (layout.c) */
     bool late;             /* of a parameter: its gradient is final only after all other nodes */
     charl_var *completed;  /* charl_batch_sum of this PARTIAL */
     charl_var *recomputed; /* the same value, computed again for the backward pass */
 
     /* The plan. Vars with the same root share memory. */
     charl_var *root_link; /* NULL: its own root */
-    int first, last;      /* of a root: nodes between which it is alive; last = INT_MAX for ever */
+    /* of a root: first and last node that use it; last INT_MAX: always alive */
+    int first, last;
     int64_t bytes;        /* of a root, all lanes */
     int segment;          /* -1: not in the arena */
     int64_t offset;       /* bytes into its segment */
@@ -61,7 +62,7 @@ struct charl_node {
     int64_t workspace;
     int part; /* of the model, counted from 1; 0: of none */
     bool live;
-    charl_var *scratch; /* pseudo var that stands for the workspace in the plan; NULL if none */
+    charl_var *scratch; /* represents the workspace in the memory plan; NULL: none */
     int launch_first, launch_last;
 };
 
@@ -71,7 +72,7 @@ typedef struct charl_action {
     int first, last;      /* launches */
     charl_node *node;     /* the collective */
     int64_t begin, count; /* elements of the gradient arena that are final on this rank */
-    double left;          /* part of the launches of the backward pass that follows */
+    double left;          /* fraction of the backward pass's launches that follow */
 } charl_action;
 
 enum { CHARL_MAX_SCOPES = 16 };
@@ -90,11 +91,11 @@ struct charl_graph {
 
     charl_params *params; /* the one set that its parameters come from; NULL without parameters */
     bool has_gradients;
-    int n_forward;             /* nodes that were there before the gradients */
+    int n_forward;             /* nodes before the gradients were appended */
     int first_backward;        /* node that the backward pass begins with */
-    bool recompute;            /* parts are computed again in front of their backward pass */
-    int parts, part;           /* marked so far; being built, or 0 */
-    int first_part_recomputed; /* the parts from this one on have been looked at by the backward pass */
+    bool recompute;            /* activations of a part are recomputed before its backward pass */
+    int parts, part;           /* parts begun; the current one, or 0 */
+    int first_part_recomputed; /* the backward pass has handled this part and all later ones */
 
     struct charl__kv_cache *cache; /* borrowed; NULL: none */
     bool begins;                   /* the sequence in the cache */
@@ -103,7 +104,7 @@ struct charl_graph {
 
     charl_steps *steps; /* borrowed, or own_steps */
     charl_steps *own_steps;
-    charl_buffer *gradients;     /* where gradients go instead of the set's arena; borrowed */
+    charl_buffer *gradients;     /* replaces the set's gradient arena; borrowed, or NULL */
     const charl_graph *arena_of; /* graph whose activations may be overwritten, or NULL */
     uint64_t runs;
     charl__collective_fn collective;
@@ -157,11 +158,11 @@ extern const charl_op charl__op_batch_sum; /* PARTIAL -> REPLICATED, by the coll
 extern const charl_op charl__op_spread; /* a finished gradient into the lanes of the arena, so that
                                            the tree gives it back */
 
-/** Choose which values lie channels-last, and let the operators around them know. */
+/** Choose which values are channels-last and set the layouts of their operators. */
 charl_status charl__graph_choose_layouts(charl_graph *g) CHARL_MUST_CHECK;
 
-/** Append the part of the model that node n belongs to once more, unless that has been done or the
- * part is the last; afterwards vars that have been computed again have `again`. */
+/** Append the forward nodes of n's part of the model a second time, unless that is done or the part is the last. Their original vars then
+ * have `recomputed`. */
 void charl__graph_recompute_part(charl_graph *g, const charl_node *n);
 
 /* The passes of compile, in order. */
@@ -172,7 +173,7 @@ charl_status charl__graph_record(charl_graph *g) CHARL_MUST_CHECK;
 
 /** Memory of lane j of v, under v's own type; owned by the caller. Planned graphs only. */
 charl_status charl__var_lane(charl_var *v, int j, charl_tensor **out) CHARL_MUST_CHECK;
-/** Replay with every output looked at. Errors: ERR_NONFINITE naming the first operator. */
+/** Replay and check every output. Errors: ERR_NONFINITE naming the first operator. */
 charl_status charl__graph_replay_checked(charl_graph *g, int first, int last) CHARL_MUST_CHECK;
 
 /** Floating-point operations of all products of a run. */

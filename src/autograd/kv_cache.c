@@ -1,5 +1,4 @@
-/* Keys and values of a sequence, shared by the graph that begins it and the one that continues it.
- */
+/* Keys and values of a sequence, shared by the graph that begins it and the graph that continues it. */
 #include "autograd/kv_cache.h"
 
 #include <stdio.h>

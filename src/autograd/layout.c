@@ -1,9 +1,8 @@
-/* Layouts: which images [N, C, H, W] lie channels-last in memory.
+/* Layouts: which images [N, C, H, W] are channels-last in memory.
  *
- * Convolutions on tensor cores want them so; row-major ones they convert for themselves. Values
- * that operators take or give alike form a group. A group is channels-last where a convolution
- * wants that and everybody around it can: only reshapes are made to convert. Leaves, and what the
- * user reads, are row-major.
+ * Convolutions on tensor cores read channels-last images and convert row-major ones. Operands and results that an operator requires to
+ * have the same layout form a group. A group is channels-last if a convolution profits and all operators around it support it; only
+ * reshapes convert. Leaves and values that the user reads are row-major.
  */
 #include "autograd/graph_private.h"
 #include "base/alloc.h"
@@ -55,7 +54,7 @@ static charl_var *operand(const charl_node *n, int i)
     return i < n->n_in ? n->in[i] : n->out[i - n->n_in];
 }
 
-/* The operator's rule once more: what it says of layouts, and what workspace it then needs. */
+/* Run the shape rule again, for the layout and the workspace that goes with it. */
 static charl_status ask(const charl_node *n, bool channels_last, charl_infer *inf)
 {
     charl_type type[CHARL_OP_MAX_IN];

@@ -1,9 +1,7 @@
-/* First part of compile: where gradients end up, what is alive, how parameters are laid out, what
- * is fused.
+/* First part of compile: placement of gradients, dead nodes, layout of parameters, fusion.
  *
- * Parameters stand in their arena in the order in which the backward pass finishes their gradients,
- * so that ranges of the arena become final one after another while the rest is still being
- * computed.
+ * Parameters are laid out in the order in which the backward pass finishes their gradients, so that ranges of the arena become final in
+ * turn while the rest is being computed.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -60,7 +58,7 @@ static void link_views(charl_graph *g)
     }
 }
 
-/* The memory behind a gradient belongs to somebody else already. */
+/* The memory of a gradient already belongs to another value. */
 static bool is_taken(const charl_var *root)
 {
     return root->leaf != CHARL_LEAF_NONE || root->grad_of || root->keep;

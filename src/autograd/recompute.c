@@ -1,13 +1,11 @@
-/* Computing activations again instead of keeping them (Chen et al. 2016, Training Deep Nets with
- * Sublinear Memory Cost).
+/* Activation recomputation, or checkpointing (Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost).
  *
- * A model is built in parts. When the backward pass reaches a part, its forward nodes are appended
- * once more and the gradient rules are given the new values, so that the first ones die in the
- * forward pass and only what enters a part is kept. The bits are the same: operators, attributes
- * (with them the keys of random numbers) and operands are. What is not per sample (sums over the
- * batch and what follows from them) is kept: it is small, and completing it over ranks twice would
- * cost more. What has an effect happens once. The last part is kept: its backward pass follows at
- * once.
+ * A model is built in parts. When the backward pass reaches a part, its forward nodes are appended a second time, and the gradient rules
+ * use the new values. So the original values die during the forward pass, and only the inputs of a part are kept. The bits are the same,
+ * because operators, attributes (with the keys of random numbers) and operands are.
+ *
+ * Not recomputed: sums over the batch and what follows from them, which are small and would have to be completed over ranks twice;
+ * operators with an effect; the last part, whose backward pass follows immediately.
  */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* Second part of compile: tensors for every value, one enqueue per live node while recording, and
- * the list of actions that a run performs between stretches of launches.
+/* Second part of compile: tensors for every value, one enqueue per live node while recording, and the actions that a run performs between
+ * ranges of launches.
  */
 #include <limits.h>
 #include <string.h>
@@ -249,7 +249,7 @@ static charl_status close_buckets(charl_graph *g, const bucket *b, int n, int po
     return CHARL_OK;
 }
 
-/* Behind each report, of the launches from number `backward` on. */
+/* After each report, of the launches from number `backward` on. */
 static void tell_what_is_left(charl_graph *g, int backward)
 {
     const int all = charl__recording_count(g->recording);

@@ -212,8 +212,8 @@ typedef struct charl_sm90a {
 
 typedef struct charl_launch {
     const char *file; /* "elementwise/map" for kernels/elementwise/map.cl */
-    const char *
-        source; /* text in place of the file, borrowed for ever; `file` is its name in messages. NULL: the file */
+    /* Text used instead of the file, which must outlive the device; `file` is then its name in messages. NULL: the file. */
+    const char *source;
     const char *entry;   /* kernel function */
     const char *defines; /* text put in front of the source: "#define N 4\n..."; NULL for none */
     size_t global[3];    /* work-items; 0 in [1] or [2] means 1; global[0] = 0 launches nothing */

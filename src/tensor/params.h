@@ -9,7 +9,7 @@
  *
  * A parameter that is used several times has several gradients. Each must be summed over the batch
  * before they are added, or the bits would depend on how the batch is divided; so, unless one
- * process has the whole batch, those after the first have a place behind the others, their shares:
+ * process has the whole batch, those after the first are stored after all others, as shares:
  * a lane of gradients is gradient_elements >= elements floats, lane j starts at j *
  * gradient_elements, and charl__params_join adds up what has been completed.
  *
@@ -82,8 +82,8 @@ typedef struct charl_param_ranges {
     int n;
 } charl_param_ranges;
 
-/** Where the gradient arenas shall lie: in buffers that somebody has made, which are retained, or
- * in host memory of a shared window that the device uses in place. All NULL: device memory. */
+/** Memory of the gradient arenas: buffers of the caller, which are retained, or shared host memory that the device uses in place. All NULL:
+ * device memory. */
 typedef struct charl_gradient_memory {
     charl_buffer *lanes_buffer, *sum_buffer;
     float *lanes; /* n_lanes * elements floats, page-aligned */
@@ -95,7 +95,7 @@ typedef struct charl_gradient_memory {
 charl_status charl__params_layout(charl_params *set, const int *order,
                                   int n_order) CHARL_MUST_CHECK;
 bool charl__params_is_laid_out(const charl_params *set);
-/** Let p have n more gradients than one, behind those there are. Equal on all graphs of a set.
+/** Give p n additional gradients (shares), stored after the existing ones. Equal on all graphs of a set.
  * Errors: ERR_INVALID when p has another number, or the gradients have their memory. */
 charl_status charl__params_share(charl_param *p, int n) CHARL_MUST_CHECK;
 /** Where gradient k of p starts in a lane: its own for k = 0, share k otherwise. */

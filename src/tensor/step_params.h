@@ -1,9 +1,9 @@
 #ifndef CHARL_TENSOR_STEP_PARAMS_H
 #define CHARL_TENSOR_STEP_PARAMS_H
-/** Values that change from step to step.
+/** Step parameters: values that change from step to step.
  *
- *  They reach kernels through a small device buffer, not through arguments, so that a recorded step
- * replays unchanged. kernels/prelude/common.clh declares the same struct; keep the two alike.
+ * Kernels read them from a small device buffer, not from arguments, so that a recorded step is replayed unchanged.
+ * kernels/prelude/common.clh declares the same struct.
  */
 #include <stdint.h>
 
@@ -29,7 +29,7 @@ typedef struct charl_steps charl_steps;
 /** `depth` records may be under way: the host runs that far ahead. Owned. Errors: ERR_NOMEM,
  * ERR_DEVICE. */
 charl_status charl__steps_create(charl_device *dev, int depth, charl_steps **out) CHARL_MUST_CHECK;
-/** The same with room for `bytes` that travel with every record, behind it: a transfer less. */
+/** The same with `bytes` that are transferred with every record, after it, which saves a transfer. */
 charl_status charl__steps_create_with(charl_device *dev, int depth, int64_t bytes,
                                       charl_steps **out) CHARL_MUST_CHECK;
 int64_t charl__steps_room(const charl_steps *s);

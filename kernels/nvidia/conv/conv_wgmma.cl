@@ -106,7 +106,7 @@ conv_wgmma(global const ACT *a, ulong a_at, global const ACT *b, ulong b_at, glo
         for (int i = 0; i < steps; i++) {
             const ulong x = ROWS_AT(base + use), y = COLUMNS_AT(base + use);
 
-            /* The stage has arrived, and is seen by the instruction; nobody reads any more what is overwritten below. */
+            /* The stage has arrived, and is seen by the instruction; no work-item still reads what is overwritten below. */
             ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
 #if !OVERLAP
             ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");

@@ -1,5 +1,5 @@
 /* gemm_mma: matrix products on the tensor cores of NVIDIA devices of compute capability 8.0 and higher; of bf16 or f16, or of f32 whose
- * elements are rounded to tf32 (8 bits of exponent, 10 behind the point).
+ * elements are rounded to tf32 (8 bits of exponent, 10 after the binary point).
  *
  *   out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j)         i < m, j < n
  *

@@ -6,11 +6,11 @@
  *                  ROWS_BY_16  with it, 1: every row of out begins at a multiple of 16 bytes
  * Launch           groups of 384 work-items, one per compute unit or fewer, which share the tiles out as they go: see
  *                  roles_deal.clh. The word COUNT of `split_k` is 0 before and after.
- * Building         for the target sm_90a, with charl_launch.groups 1 and the local array enlarged to LOCAL_BYTES + WORDS_BYTES, with A_SUMS
- *                  A_SUMS_BYTES more, with WHOLE_ROWS 8 * ROWS_BYTES.
+ * Building         for the target sm_90a: charl_launch.sm90a.min_blocks 1, shared_bytes LOCAL_BYTES + WORDS_BYTES, with A_SUMS
+ *                  A_SUMS_BYTES more, with WHOLE_ROWS 8 * ROWS_BYTES more.
  * Algorithm        gemm_wgmma.cl's, but the last four warps copy, as far ahead as there are stages, and add up A where that is wanted, while
  *                  the others multiply and store, 64 rows per four warps. An instruction of the tensor cores holds its warp up until those
- *                  before it have begun, so whoever multiplies does nothing else (warp specialisation, as in CUTLASS). Stages change hands
+ *                  before it have begun, so warps that multiply do nothing else (warp specialisation, as in CUTLASS). Stages change hands
  *                  by two words each: roles.clh.
  * Numerics         as gemm_wgmma.cl.
  */
@@ -62,7 +62,7 @@
 #include "nvidia/gemm/tile_end.clh"
 #include "nvidia/gemm/roles_sums.clh"
 
-/* The next stage; nothing once they are through. Whoever deals does so when at most one more stage of the piece is left. */
+/* The next stage; nothing once they are through. The dealer does so when at most one more stage of the piece is left. */
 #define COPY_NEXT                                                                                                      \
     if (lane == 0 && k_left <= BK && dealt == coming && is_more) {                                                     \
         dealt = deal(deals, dealt, COUNT, steps, tiles, rounds);                                                       \

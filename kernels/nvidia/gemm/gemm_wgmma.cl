@@ -92,7 +92,7 @@ gemm_wgmma(PRODUCT_ARGS)
         for (int t = now.from; t < now.to; t++) {
             const ulong x = ROWS_AT(base + use), y = COLUMNS_AT(base + use);
 
-            /* The stage has arrived, and is seen by the instruction; nobody reads any more what is overwritten below. */
+            /* The stage has arrived, and is seen by the instruction; no work-item still reads what is overwritten below. */
             ASM volatile("cp.async.wait_group %0;\nfence.proxy.async.shared::cta;" ::"n"(AHEAD - 1) : "memory");
             ASM volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
             ASM volatile("bar.sync 0;" ::: "memory");

@@ -1,7 +1,7 @@
 /* One operator at one sample: inputs, reference, guarded run, comparison.
  *
  * Every tensor of a run is an allocation of its own with GUARD elements of poison on both sides;
- * outputs and workspace start poisoned too, so that an element nobody wrote does not pass by luck.
+ * outputs and workspace start poisoned too, so that an element that was never written does not pass by luck.
  */
 #include "autograd/check/opcheck.h"
 

@@ -18,7 +18,7 @@ typedef struct charl_chain_step {
     int n_in;
     /* operand i: input in[i] of the node, or result ~in[i] of a step before */
     int in[CHARL_OP_MAX_IN];
-    int out; /* output of the node that the result is, or -1: nobody else reads it */
+    int out; /* output of the node with the result; -1: no other node reads it */
 } charl_chain_step;
 
 /** Attribute of a chain's node. Element i of the chain reads element i / inner % count of an

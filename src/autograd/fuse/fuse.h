@@ -14,7 +14,7 @@ charl_status charl__fuse_products(charl_graph *g) CHARL_MUST_CHECK;
 charl_status charl__fuse_moments(charl_graph *g) CHARL_MUST_CHECK;
 /** What reads an elementwise operator forms it itself, where that spares a pass over memory. */
 charl_status charl__fuse_prologues(charl_graph *g) CHARL_MUST_CHECK;
-/** Elementwise operators that feed one another become one. */
+/** Connected elementwise operators become one node. */
 charl_status charl__fuse_chains(charl_graph *g) CHARL_MUST_CHECK;
 
 #endif

@@ -1,11 +1,9 @@
-/* Chains: elementwise operators that feed one another become one node, whose kernel goes over
- * memory once (chain.h).
+/* Chains: connected elementwise operators become one node, whose kernel passes over memory once (chain.h).
  *
- * Nodes are visited in order; each joins the groups of its producers where that is allowed. A
- * group runs where its last member stood. So what others read of its earlier members must not be
- * needed before; and operands must not be kept alive for it that outweigh what needs no memory any
- * more. What nobody else reads is never written. No bit changes, and neither does the order in
- * which gradients are laid out: that is settled before.
+ * Nodes are visited in order, and each joins the groups of its producers if that is allowed. A group runs at the position of its last
+ * member. So results of earlier members must not be needed before that, and operands kept alive longer must not need more memory than
+ * the group saves. Results that no other node reads are not written. Bits do not change, nor does the layout of gradients, which is
+ * fixed before.
  */
 #include <limits.h>
 #include <string.h>

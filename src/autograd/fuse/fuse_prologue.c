@@ -212,7 +212,7 @@ static bool is_formed_by_all(const charl_graph *g, const charl__uses *u, const c
     return true;
 }
 
-/* Make reader the fused node, with a copy of its own attribute behind the new one. */
+/* Make reader the fused node, with a copy of its own attribute after the new one. */
 static charl_status replace(const formed *f, charl_node *reader)
 {
     const size_t own = reader->op->attr_size;

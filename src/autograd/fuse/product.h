@@ -1,26 +1,26 @@
 #ifndef CHARL_AUTOGRAD_FUSE_PRODUCT_H
 #define CHARL_AUTOGRAD_FUSE_PRODUCT_H
-/** A matrix product and the elementwise operators that follow it, as one node: what fusion
- * (fuse_product.c) makes of them. The bits are those of one after the other (tensor/gemm/gemm.h).
+/** A matrix product fused with the elementwise operators that follow it (fuse_product.c). The bits are those of the separate operators
+ * (tensor/gemm/gemm.h).
  */
 #include "autograd/op.h"
 #include "tensor/gemm/gemm.h"
 
 enum { CHARL_PRODUCT_STEPS = 2 };
 
-/** What the first step reads as 'a' is the product; for the second, what the first one gives. 'b'
- * and 'c' are the inputs after the product's. */
+/** An elementwise operator after the product. Operand 'a' is the product, or the result of the first step; 'b' and 'c' are inputs of the
+ * node after those of the product. */
 typedef struct charl_product_step {
     charl_expr x;
     int n_operands;
     char operand[1 + CHARL_GEMM_EPILOGUE_IN];
 } charl_product_step;
 
-/** Attribute of such a node. Its inputs are the product's, then the other operands of the steps;
- * its outputs the result and, where others read it, the 'a' of one step. */
+/** Attribute of such a node. Its inputs are those of the product, then the other operands of the steps. Its outputs are the result and, if
+ * other nodes read it, the 'a' of one step. */
 typedef struct charl_product {
     const charl_op *op; /* with an epilogue */
-    const void *attr;   /* its; borrowed from the graph */
+    const void *attr;   /* of op; borrowed from the graph */
     int n_in;
     charl_type type; /* of the product */
     int n_steps;

@@ -26,7 +26,7 @@ typedef struct charl_onnx_node {
     const char *const *in; /* names of values */
     const charl_type *in_type;
     int n_out;
-    const char *const *outs; /* the names to define; NULL for an output that nobody reads */
+    const char *const *outs; /* the names to define; NULL for an output that no node reads */
     const char *out;         /* outs[0], the only output of most */
     const charl_type *out_type;
 } charl_onnx_node;

@@ -40,7 +40,7 @@ bool charl__onnx_knows(const charl_op *op)
     return op->onnx_type || op->onnx;
 }
 
-/* Backwards from the outputs: a node stands behind everything it reads. */
+/* Backwards from the outputs: a node comes after everything it reads. */
 static void mark(walk *w)
 {
     for (int i = 0; i < w->e->n_outputs; i++) {

@@ -1,5 +1,5 @@
-/* Choosing the form of a product and its launch. Every choice gives the same bits, but for tensor
- * cores: those are a matter of the device and of the operands' types and layouts. */
+/* Choice of a product's form, and its launch. All forms give the same bits except tensor cores, whose use depends on the device and the
+ * operands' types and layouts only. */
 #include "tensor/gemm/gemm_private.h"
 
 #include <limits.h>
@@ -167,7 +167,7 @@ static int packing(charl_gemm_kind kind)
     return 32;
 }
 
-/* Rows of A are read where they lie, not packed: where they are short. Longer ones come quicker
+/* Rows of A are read where they lie, not packed: where they are short. Longer ones come faster
  * from a packed block than from pages far apart. */
 static bool reads_in_place(const charl_gemm *p, micro_tile t)
 {

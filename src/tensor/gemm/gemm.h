@@ -1,22 +1,20 @@
 #ifndef CHARL_TENSOR_GEMM_GEMM_H
 #define CHARL_TENSOR_GEMM_GEMM_H
-/** Matrix products, many per launch: the engine under matmul, linear and conv2d.
+/** Batched matrix products: the engine of matmul, linear and conv2d.
  *
- *  A and B have one float type, out any, the bias is f32: operands are converted as they are read,
- * accumulation is f32, and out is rounded once. An epilogue goes on with that result in registers.
+ *      out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j)
  *
- *  out[z][i][j] = bias + sum_k A[z](i, k) * B[z](k, j). Each element is one chain of fma in
- * ascending k, then one addition of the bias, so its bits are the same on every device, for every
- * tile and at every position.
+ * A and B share one float type, out has any, the bias is f32. Operands are converted as they are read, accumulation is f32, and out is
+ * rounded once. An epilogue is applied to the result in registers.
  *
- *  Except on NVIDIA's tensor cores, which take products in PLAIN and TRANSPOSED layouts with one
- * segment, of bf16 or f16 (facts.wgmma, facts.mma) and of f32 where that is allowed (facts.tf32):
- * there the sum is what kernels/nvidia/gemm/gemm_wgmma.cl or gemm_mma.cl says, with the same bits
- * for every tile and at every position on that device.
+ * Numerics. Each element is one chain of fma in ascending k, then one addition of the bias: its bits are the same on every device, for
+ * every tile and at every position. Tensor cores are the exception. They take PLAIN and TRANSPOSED operands with one segment, of bf16 or
+ * f16 (facts.wgmma, facts.mma), and f32 if allowed (facts.tf32). kernels/nvidia/gemm/gemm_wgmma.cl and gemm_mma.cl define their sum; its
+ * bits are the same for every tile and at every position on that device.
  */
 #include "tensor/tensor.h"
 
-/** How an operand lies in memory. All are contiguous. */
+/** Memory layout of an operand. All are contiguous. */
 typedef enum charl_gemm_kind {
     CHARL_GEMM_PLAIN,      /* A [m, k]  B [k, n] */
     CHARL_GEMM_TRANSPOSED, /* A [k, m]  B [n, k] */
@@ -48,18 +46,18 @@ typedef enum charl_gemm_form {
     CHARL_GEMM_LOCAL_SMALL, /* deep tiles of 32 x 32; operands PLAIN or TRANSPOSED */
     CHARL_GEMM_VECTOR_SMALL,
     CHARL_GEMM_VECTOR_NARROW, /* the micro-tile of vectors shorter than 16 */
-    CHARL_GEMM_CORES,         /* tensor cores, where facts and operands allow */
-    CHARL_GEMM_CORES_WIDE,    /* where facts.mma or tf32, all of these have its one tile */
-    CHARL_GEMM_CORES_SPLIT,   /* the wide tile, the last tiles shared out in equal parts */
-    CHARL_GEMM_CORES_PADDED   /* rows that do not begin at multiples of 16 bytes copied first */
+    CHARL_GEMM_CORES,         /* tensor cores, if facts and operands allow */
+    CHARL_GEMM_CORES_WIDE,    /* with facts.mma or tf32 there is one tile for all of these */
+    /* the wide tile; the last tiles are split into equal parts (stream-K) */
+    CHARL_GEMM_CORES_SPLIT,
+    CHARL_GEMM_CORES_PADDED /* rows that are not aligned to 16 bytes are copied first */
 } charl_gemm_form;
 
 enum { CHARL_GEMM_EPILOGUE_IN = 2 };
 
-/** What becomes of an element of the product before it is stored: out = EXPR of a, b, c, where a is
- * the product with its bias, rounded to `type` as if it had been stored in it and read again, and b
- * and c are the elements of in[0] and in[1] at the same place. The bits are those of a product in
- * `type` followed by the expression as an elementwise operator (kernels/elementwise/map.cl). */
+/** An elementwise expression applied before the result is stored: out = expr(a, b, c). a is the product with its bias, rounded to `type`
+ * as if it had been stored; b and c are the elements of in[0] and in[1] at the same position. The bits are those of a product in `type`
+ * followed by the expression as an elementwise operator (kernels/elementwise/map.cl). */
 typedef struct charl_gemm_epilogue {
     /* OpenCL C of charl_real a, b, c, as in kernels/elementwise/map.cl; numbers are part of the text; CHARL_ROUND_AS(T, x) rounds in
      * between */
@@ -115,7 +113,7 @@ typedef struct charl_gemm {
  * ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__gemm(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHECK;
 
-/** True where epilogues of products of `type` may draw: wherever they do not go to tensor cores. */
+/** Whether epilogues of products of `type` may use random numbers: all that do not run on tensor cores. */
 bool charl__gemm_has_rng(charl_device *dev, charl_dtype type);
 
 /** True where a_sums is supported: half types on tensor cores, A TRANSPOSED. Depends on what

@@ -1,4 +1,4 @@
-/* Epilogues: what the kernels of matrix products are told of them. */
+/* Epilogues: defines and arguments of the kernels of matrix products. */
 #include <stdio.h>
 
 #include "tensor/gemm/gemm_private.h"

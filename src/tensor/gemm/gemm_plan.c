@@ -1,4 +1,4 @@
-/* The plans of a product: what there is to choose from, a guess, and what has been found. */
+/* The plans of a product: candidates, the heuristic choice, and the tuning database. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

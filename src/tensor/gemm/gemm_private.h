@@ -55,17 +55,16 @@ bool charl__gemm_block_fits(charl_device *dev, const charl_gemm *p, int mi, int 
 /** The device's number of compute units, at least 1. */
 int charl__gemm_units(charl_device *dev);
 
-/** The plan of a product's form; for AUTO a guess. */
+/** The plan of p->form; for AUTO the heuristic choice. */
 charl__gemm_plan charl__gemm_guess(charl_device *dev, const charl_gemm *p);
-/** All that p can have on this device, the guess first. Returns how many. */
+/** All plans of p on this device, the heuristic choice first. Returns their number. */
 int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
                       charl__gemm_plan out[CHARL__GEMM_PLANS]);
-/** The plan that was found to be quickest, where there is one, else the guess; where the device is
- * to be tuned at first use it is found now. Errors: those of charl__gemm_tune. */
+/** The plan from the tuning database, or the heuristic choice; with CHARL_TUNE=first, plans without a result are measured now. Errors:
+ * those of charl__gemm_tune. */
 charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p,
                                  charl__gemm_plan *out) CHARL_MUST_CHECK;
-/** What a choice between plans is for: everything about p that its time depends on, but its
- * epilogue. Into text[CHARL__GEMM_TEXT]; returns text. */
+/** Key of p in the tuning database, all that its time depends on except the epilogue, into text[CHARL__GEMM_TEXT]; returns text. */
 const char *charl__gemm_key(charl_device *dev, const charl_gemm *p, char *text);
 /** Enqueue p by a plan. Errors: as charl__gemm. */
 charl_status charl__gemm_launch(charl_device *dev, const charl_gemm *p,
@@ -91,11 +90,11 @@ void charl__gemm_add_epilogue(const charl_gemm *p, charl_launch *l);
 /** Errors: ERR_DTYPE where a type of the epilogue is not one it takes. */
 charl_status charl__gemm_check_epilogue(const charl_gemm *p) CHARL_MUST_CHECK;
 
-/** Whether p goes to the tensor cores: where there are some, by its types, layouts and form alone.
- * Neither alignment nor any extent matters: what is decided here decides the bits. */
+/** Whether p runs on tensor cores. Depends on the device, types, layouts and form only, not on alignment or extents, because it decides
+ * the bits. */
 bool charl__gemm_uses_tensor_cores(charl_device *dev, const charl_gemm *p);
 
-/** Enqueue a product that goes there. Async. Errors: ERR_KERNEL, ERR_DEVICE. */
+/** Enqueue a product on tensor cores. Async. Errors: ERR_KERNEL, ERR_DEVICE. */
 charl_status charl__gemm_tensor_core(charl_device *dev, const charl_gemm *p) CHARL_MUST_CHECK;
 
 #endif

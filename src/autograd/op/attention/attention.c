@@ -536,7 +536,7 @@ const charl_op charl_op_attention_grad = {
     CHARL_SAMPLES(samples_grad),
 };
 
-/* Inference with a cache: the rows of qkv are positions of a sequence, seen one after the other. */
+/* Inference with a cache: the rows of qkv are positions of a sequence, processed in order. */
 static charl_var *continue_sequence(charl_graph *g, charl_var *qkv, attention_attr *a)
 {
     const charl_shape s = charl_var_get_type(qkv).shape;

@@ -22,7 +22,7 @@ static bool is_matrix(const charl_conv *c)
     return charl__conv_padded(c->c) == c->c && charl__conv_padded(c->o) == c->o;
 }
 
-/* What has few columns is quicker in the convolution's thin tile. */
+/* Products with few columns are faster in the convolution's thin tile. */
 static bool is_product(const charl_conv *c, bool of_x)
 {
     return is_matrix(c) && (of_x ? c->c : c->o) > THIN;
@@ -274,8 +274,7 @@ static charl_status multiply_pixels(const charl_enqueue *e, const charl_conv *c,
                               ? charl__gemm_slices_workspace(&p, e->in[0]->dtype, e->slices->count)
                               : 0;
     carver w = start_at(e, bytes);
-    charl_tensor a, b,
-        leaves = *e->workspace; /* its part of the workspace: images may lie behind */
+    charl_tensor a, b, leaves = *e->workspace; /* its part of the workspace: images may follow */
     charl_enqueue own = *e;
 
     CHARL_TRY(take_image(&w, e->in[0], c->o, c->oh * c->ow, &a));

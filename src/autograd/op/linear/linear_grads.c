@@ -35,7 +35,7 @@ static charl_status infer(charl_infer *inf)
     return CHARL_OK;
 }
 
-/* The sum over rows of p, behind what linear_wgrad left in the workspace. */
+/* The sum over rows of p, after linear_wgrad's part of the workspace. */
 static charl_status enqueue_sums(const charl_enqueue *e, const charl_gemm *p)
 {
     const int64_t slices = charl__gemm_has_slices(e, 1) ? e->slices->count : 1;

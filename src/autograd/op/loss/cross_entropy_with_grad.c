@@ -117,7 +117,7 @@ static charl_status enqueue(const charl_enqueue *e)
     return CHARL_OK;
 }
 
-/* Those of the two operators, one after the other. */
+/* The references of the two operators in turn. */
 static void reference(const charl_reference *r)
 {
     const double *grad_in[CHARL_OP_MAX_IN] = {r->in[0], r->in[1], r->in[2], r->out[2],

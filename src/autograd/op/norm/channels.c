@@ -67,7 +67,7 @@ int64_t charl__channels_blocks(const charl_shape *x, int n_slices)
     return n_slices * cut_slice(x, n_slices).blocks;
 }
 
-/* Sums of blocks in the workspace, behind those of slices. */
+/* Sums of blocks in the workspace, after those of slices. */
 typedef struct block_sums {
     bool partial;
     int64_t slices, n; /* n: sums of a block */

@@ -53,7 +53,7 @@ static bool any_needed(const charl_backward *b, int first, int end)
     return any;
 }
 
-/* x is mostly what goes on beside the norm too: what comes from there is added in the same pass.
+/* x is usually also the residual stream: its gradient from there is added in the same pass.
  * (Operands that are left out are the last: without a weight there is no other.) */
 void charl__row_norm_backward(const charl_backward *b)
 {
@@ -68,7 +68,7 @@ void charl__row_norm_backward(const charl_backward *b)
     b->added[0] = b->needed[0] && extra;
 }
 
-/* The sum goes on by itself and through the norm; both operands get the same gradient. */
+/* The sum is used by itself and through the norm; both operands get the same gradient. */
 void charl__row_norm_add_backward(const charl_backward *b)
 {
     charl_var *through = b->gout[0];

@@ -1,5 +1,5 @@
-/* Operands whose rows begin anywhere. Tensor cores are fed in chunks of 16 bytes; copying such an
- * operand once is quicker than putting every chunk together each time a tile reads it. */
+/* Operands with unaligned rows. Tensor cores are fed in chunks of 16 bytes; copying such an operand once is faster than assembling every
+ * chunk each time a tile reads it. */
 #include "tensor/gemm/gemm_private.h"
 
 enum { CHUNK = 8, HALF_BYTES = 2, ROUND = 256, WORTH_READS = 128 };
@@ -12,7 +12,7 @@ bool charl__matrix_is_aligned(const charl__matrix *x, int elements)
            x->outer % elements == 0 && x->inner % elements == 0;
 }
 
-/* One matrix for all products, or one behind the other: rows of one copy. */
+/* One matrix for all products, or consecutive ones: rows of one copy. */
 static bool is_one_run(const charl_gemm *p, const charl__matrix *x)
 {
     return charl__at_least_one(p->count) == 1 ||

@@ -21,7 +21,7 @@ enum {
 typedef struct tile {
     const char *file, *entry;
     int columns, stages, items, groups;
-    int words; /* bytes behind the stages */
+    int words; /* bytes after the stages */
 } tile;
 
 static const tile narrow = {"nvidia/gemm/gemm_wgmma", "gemm_wgmma", 128, 3, 256, 2, 0};
@@ -70,7 +70,7 @@ static int64_t count_tiles(const charl_gemm *p, const tile *t)
 /* The wide tile reads a quarter less per product, so it is taken wherever it is filled and there is
  * one for every compute unit. But nothing runs beside its epilogue, and beside a narrow one another
  * group multiplies: so not where there is one behind short sums. With sums over 768 the wide one is
- * quicker nevertheless (docs/benchmarks.md); shorter ones have not been measured. */
+ * faster nevertheless (docs/benchmarks.md); shorter ones have not been measured. */
 static bool is_wide(charl_device *dev, const charl_gemm *p)
 {
     const int64_t columns = charl__ceil_div(p->n, wide.columns) * wide.columns;
