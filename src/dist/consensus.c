@@ -4,6 +4,7 @@
  * each gets the text of all ranks, so that all of them compose the same message. */
 #include "dist/consensus.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,6 +41,21 @@ charl_status charl__consensus_add(charl__consensus *c, const charl__fact *fact)
         c->facts.length = before;
     }
     return st;
+}
+
+charl_status charl__consensus_print(charl__consensus *c, const charl__fact *form, const char *label,
+                                    const char *fmt, ...)
+{
+    charl__fact fact = *form;
+    char value[256];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(value, sizeof value, fmt, ap);
+    va_end(ap);
+    fact.label = label;
+    fact.value = value;
+    return charl__consensus_add(c, &fact);
 }
 
 void charl__consensus_fini(charl__consensus *c)

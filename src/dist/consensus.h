@@ -30,6 +30,10 @@ typedef struct charl__consensus {
 /** Append a fact; its strings are copied. Local. Errors: ERR_NOMEM. */
 charl_status charl__consensus_add(charl__consensus *c, const charl__fact *fact) CHARL_MUST_CHECK;
 
+/** The same for a short value that is printed. Local. Errors: ERR_NOMEM. */
+charl_status charl__consensus_print(charl__consensus *c, const charl__fact *form, const char *label,
+                                    const char *fmt, ...) CHARL_PRINTF(4, 5) CHARL_MUST_CHECK;
+
 /** Agree on the ranks' statuses, as charl_comm_agree does (`mine` is the caller's so far), and then
  *  on their facts. Where facts differ every rank gets the same message: it shows the first fact
  *  that differs, with the ranks that differ from the majority, and names the others. A fact that

@@ -9,11 +9,6 @@
 #include "task/weights.h"
 #include "task/task.h"
 
-bool charl__is_safetensors(const char *path)
-{
-    return charl__ends_in(path, ".safetensors");
-}
-
 /* Which names share a weight stands in the configuration. One of another program or version has no
  * such names: *out is NULL. */
 static charl_status read_model(const charl_checkpoint_reader *r, charl_model **out)

@@ -6,9 +6,6 @@
 #include "charl/nn.h"
 #include "charl/params.h"
 
-/** Whether `path` names a safetensors file. */
-bool charl__is_safetensors(const char *path);
-
 /** PyTorch counts the batches that a batch norm has seen: for the buffer "bn1.running_mean" there
  * is "bn1.num_batches_tracked", i64. Writes that name into text[bytes] when `name` is such a buffer
  * and it fits, and returns whether it did. */

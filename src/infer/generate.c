@@ -16,7 +16,7 @@
 #include "charl/checkpoint.h"
 #include "charl/tokenizer.h"
 #include "infer/sample.h"
-#include "task/weights.h"
+#include "task/session.h"
 #include "task/task.h"
 
 enum { FEWEST_ROWS = 32, RECORDS = 4 };
@@ -34,12 +34,9 @@ typedef struct record {
 } record;
 
 typedef struct generator {
-    const charl_config *config;
+    charl__session session; /* without a data set */
     const charl_generate_options *options;
     const char *checkpoint;
-    charl_device *dev;
-    charl_model *model;
-    charl_params *params;
     bool loaded; /* the weights */
     charl_tokenizer *tokenizer;
     int64_t vocab, window;
@@ -68,9 +65,7 @@ static void generator_fini(generator *t)
     charl_tensor_release(t->token);
     charl_tensor_release(t->position);
     charl__ring_destroy(t->ring);
-    charl_params_destroy(t->params);
-    charl_model_destroy(t->model);
-    charl_device_close(t->dev);
+    charl__session_fini(&t->session);
     charl_tokenizer_destroy(t->tokenizer);
     charl_free(t->tokens);
     charl_free(t->logits);
@@ -95,7 +90,7 @@ static charl_status check_options(const charl_config *config, const charl_genera
 
 static charl_status tokenizer_of_data(generator *t)
 {
-    const char *path = t->config->data.path;
+    const char *path = t->session.config->data.path;
     char text[1200];
 
     CHARL_REQUIRE(path[0], CHARL_ERR_CONFIG,
@@ -103,40 +98,30 @@ static charl_status tokenizer_of_data(generator *t)
                   "data.path=FILE names the data set that it was trained on",
                   t->checkpoint);
     CHARL_TRY(charl_tokenizer_load(path, &t->tokenizer));
-    if (t->options->warned) {
-        snprintf(text, sizeof text,
-                 "%s was written by an older charl and does not hold its tokenizer: that of %s is "
-                 "used",
-                 t->checkpoint, path);
-        t->options->warned(t->options->warned_ctx, text);
-    }
+    snprintf(text, sizeof text,
+             "%s was written by an older charl and does not hold its tokenizer: that of %s is used",
+             t->checkpoint, path);
+    charl__session_warn(&t->session, text);
     return CHARL_OK;
 }
 
 static charl_status find_tokenizer(generator *t)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
-    const charl_data_schema *s;
+    const charl_data_schema *s = charl_checkpoint_get_schema(t->session.reader);
 
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(t->checkpoint, &r));
-    s = charl_checkpoint_get_schema(r);
     if (!s) {
-        CHARL_TRY_CLEANUP(tokenizer_of_data(t));
-        goto cleanup;
+        return tokenizer_of_data(t);
     }
-    CHARL_REQUIRE_CLEANUP(s->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA,
-                          "%s was trained on %s, not on a text", t->checkpoint,
-                          charl_dataset_kind_name(s->kind));
-    CHARL_REQUIRE_CLEANUP(
+    CHARL_REQUIRE(s->kind == CHARL_DATASET_TOKENS, CHARL_ERR_DATA,
+                  "%s was trained on %s, not on a text", t->checkpoint,
+                  charl_dataset_kind_name(s->kind));
+    CHARL_REQUIRE(
         s->tokenizer, CHARL_ERR_DATA,
         "%s was trained on token numbers without a tokenizer; HINT only data sets made by "
         "`charl data import text` carry one",
         t->checkpoint);
-    CHARL_TRY_CLEANUP(charl_tokenizer_copy(s->tokenizer, &t->tokenizer));
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
+    CHARL_TRY(charl_tokenizer_copy(s->tokenizer, &t->tokenizer));
+    return CHARL_OK;
 }
 
 /* Tokens of the prompt, and room for the text. */
@@ -146,7 +131,7 @@ static charl_status read_prompt(generator *t)
 
     CHARL_TRY(find_tokenizer(t));
     t->vocab = charl_tokenizer_get_vocab(t->tokenizer);
-    t->width = charl__task_vocab(t->config, t->vocab);
+    t->width = charl__task_vocab(t->session.config, t->vocab);
     CHARL_TRY(charl_tokenizer_encode(t->tokenizer, o->prompt, o->prompt_bytes, &t->tokens, &t->n));
     CHARL_TRY(charl_realloc((size_t)(t->n + o->tokens) * sizeof *t->tokens, &t->tokens));
     CHARL_TRY(charl_alloc_array(t->vocab, sizeof *t->logits, &t->logits));
@@ -155,36 +140,21 @@ static charl_status read_prompt(generator *t)
 
 static charl_status open_device(generator *t)
 {
-    const charl_device_request r = {.select = t->config->device.select,
+    const charl_device_request r = {.select = t->session.config->device.select,
                                     .local_size = 1,
-                                    .allow_tf32 = t->config->device.allow_tf32,
+                                    .allow_tf32 = t->session.config->device.allow_tf32,
                                     .compiling = t->options->compiling,
                                     .compiling_ctx = t->options->compiling_ctx};
     const charl_shape one = {1, {1}};
 
-    CHARL_TRY(charl_device_open(&r, &t->dev));
-    CHARL_TRY(charl__ring_create(t->dev, sizeof(record), RECORDS, &t->ring));
+    CHARL_TRY(charl__session_open_device(&t->session, &r));
+    CHARL_TRY(charl__ring_create(t->session.dev, sizeof(record), RECORDS, &t->ring));
     CHARL_TRY(charl__tensor_view(charl__ring_buffer(t->ring), CHARL_I32, &one, 0, &t->token));
     CHARL_TRY(charl__tensor_view(charl__ring_buffer(t->ring), CHARL_I32, &one, 1, &t->position));
-    if (t->config->model.type == CHARL_MODEL_GPT && !t->options->no_cache) {
-        CHARL_TRY(charl__kv_cache_create(t->dev, t->window, t->position, &t->cache));
+    if (t->session.config->model.type == CHARL_MODEL_GPT && !t->options->no_cache) {
+        CHARL_TRY(charl__kv_cache_create(t->session.dev, t->window, t->position, &t->cache));
     }
     return CHARL_OK;
-}
-
-static charl_status load_weights(generator *t)
-{
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
-    const char *group;
-
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(t->checkpoint, &r));
-    CHARL_TRY_CLEANUP(charl__weights_group(r, t->checkpoint, CHARL_EMA_AUTO, &group));
-    CHARL_TRY_CLEANUP(charl__weights_restore(t->params, r, t->checkpoint, group));
-    t->loaded = true;
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
 }
 
 static charl_status check_logits(const generator *t, const charl_var *logits, int64_t rows)
@@ -205,14 +175,14 @@ static charl_status piece_init(generator *t, int64_t rows, bool begins, piece *p
 
     piece_fini(p);
     p->rows = rows;
-    CHARL_TRY(charl_graph_create(t->dev, NULL, &p->g));
+    CHARL_TRY(charl_graph_create(t->session.dev, NULL, &p->g));
     charl_graph_set_training(p->g, false);
     charl__graph_set_cache(p->g, t->cache, begins);
     p->x = charl_input(p->g, "tokens", CHARL_I32, (charl_shape){2, {1, rows}}, CHARL_REPLICATED);
     if (!begins) {
         charl__graph_bind_input(p->g, p->x, t->token);
     }
-    p->logits = charl_model_build(t->model, p->g, t->params, p->x);
+    p->logits = charl_model_build(t->session.model, p->g, t->session.params, p->x);
     charl_graph_keep(p->g, p->logits);
     st = charl_graph_status(p->g);
     if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
@@ -222,7 +192,8 @@ static charl_status piece_init(generator *t, int64_t rows, bool begins, piece *p
     CHARL_TRY(check_logits(t, p->logits, rows));
     CHARL_TRY(charl_graph_compile(p->g));
     if (!t->loaded) { /* the first graph has laid the parameters out */
-        CHARL_TRY(load_weights(t));
+        CHARL_TRY(charl__session_load_weights(&t->session, t->checkpoint, CHARL_EMA_AUTO));
+        t->loaded = true;
     }
     CHARL_TRY(charl_graph_warm_up(p->g));
     return st;
@@ -242,7 +213,7 @@ static charl_status read_logits(generator *t, const piece *p, int64_t row)
  * the window it was trained with. */
 static int64_t rows_for(const generator *t, int64_t n)
 {
-    int64_t rows = t->config->model.type == CHARL_MODEL_GPT ? FEWEST_ROWS : t->window;
+    int64_t rows = t->session.config->model.type == CHARL_MODEL_GPT ? FEWEST_ROWS : t->window;
 
     while (rows < n) {
         rows *= 2;
@@ -320,21 +291,17 @@ static charl_status generate(generator *t, charl_generated generated, void *ctx)
 /* A gpt of another vocabulary: said before anything is built. */
 static charl_status check_vocab(const generator *t)
 {
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
-    const charl_checkpoint_tensor *wte;
+    const charl_config *config = t->session.config;
+    const charl_checkpoint_tensor *wte =
+        charl_checkpoint_find(t->session.reader, "model", "wte.weight");
 
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(t->checkpoint, &r));
-    wte = charl_checkpoint_find(r, "model", "wte.weight");
-    CHARL_REQUIRE_CLEANUP(
-        t->config->model.type != CHARL_MODEL_GPT || !wte || wte->shape.dim[0] == t->width,
+    CHARL_REQUIRE(
+        config->model.type != CHARL_MODEL_GPT || !wte || wte->shape.dim[0] == t->width,
         CHARL_ERR_CHECKPOINT,
         "%s was trained on %lld tokens, the tokenizer of %s has %lld; HINT data.path=FILE "
         "names the data it was trained on",
-        t->checkpoint, (long long)wte->shape.dim[0], t->config->data.path, (long long)t->vocab);
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
+        t->checkpoint, (long long)wte->shape.dim[0], config->data.path, (long long)t->vocab);
+    return CHARL_OK;
 }
 
 charl_status charl_generate(const charl_config *config, const char *checkpoint,
@@ -342,17 +309,22 @@ charl_status charl_generate(const charl_config *config, const char *checkpoint,
                             void *ctx)
 {
     charl_status st = CHARL_OK;
-    generator t = {.config = config,
+    generator t = {.session = {.config = config,
+                               .infers = true,
+                               .warned = options->warned,
+                               .warned_ctx = options->warned_ctx},
                    .options = options,
                    .checkpoint = checkpoint,
                    .window = config->model.type == CHARL_MODEL_GPT ? config->model.block_size
                                                                    : config->data.window};
 
     CHARL_TRY_CLEANUP(check_options(config, options));
+    CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&t.session, checkpoint));
     CHARL_TRY_CLEANUP(read_prompt(&t));
     CHARL_TRY_CLEANUP(check_vocab(&t));
-    CHARL_TRY_CLEANUP(charl__task_model(config, t.vocab, &t.model));
-    CHARL_TRY_CLEANUP(charl_params_create(&t.params));
+    t.session.data =
+        (charl_dataset_info){.kind = CHARL_DATASET_TOKENS, .classes = t.vocab, .path = checkpoint};
+    CHARL_TRY_CLEANUP(charl__session_create_model(&t.session));
     CHARL_TRY_CLEANUP(open_device(&t));
     CHARL_TRY_CLEANUP(generate(&t, generated, ctx));
 cleanup:

@@ -19,7 +19,7 @@
 #include "charl/checkpoint.h"
 #include "charl/ops.h"
 #include "io/rows/rows.h"
-#include "task/schema.h"
+#include "task/session.h"
 #include "task/task.h"
 #include "task/weights.h"
 
@@ -32,19 +32,13 @@ static const char *const own_overrides[OWN_OVERRIDES] = {"device.select=auto", "
 typedef struct predictor {
     const char *checkpoint;
     const charl_predict_options *o;
-    charl_checkpoint_reader *reader;
-    charl_config *config;
-    charl_data_schema *schema;
-    charl_dataset_info data; /* the schema as the task reads it */
+    charl__session session; /* its data: the schema as the task reads it */
     charl__rows *rows;
     charl_predict_info info;
 
     int64_t capacity; /* rows that x and y hold */
     void *x, *y;
     int64_t batch; /* rows of the graph */
-    charl_device *dev;
-    charl_model *model;
-    charl_params *params;
     charl_graph *g;
     charl_tensor *source, *index, *shift, *scale;
     charl_var *output;
@@ -59,23 +53,11 @@ static void predictor_fini(predictor *p)
     charl_tensor_release(p->index);
     charl_tensor_release(p->shift);
     charl_tensor_release(p->scale);
-    charl_params_destroy(p->params);
-    charl_model_destroy(p->model);
-    charl_device_close(p->dev);
     charl__rows_close(p->rows);
-    charl_data_schema_destroy(p->schema);
-    charl_config_destroy(p->config);
-    charl_checkpoint_close(p->reader);
+    charl__session_fini(&p->session);
     charl_free(p->outputs);
     charl_free(p->x);
     charl_free(p->y);
-}
-
-static void warn(const predictor *p, const char *text)
-{
-    if (p->o->warned && text && text[0]) {
-        p->o->warned(p->o->ctx, text);
-    }
 }
 
 static void pass_notes(const predictor *p)
@@ -83,7 +65,7 @@ static void pass_notes(const predictor *p)
     char *warnings = charl__rows_take_notes(p->rows, true);
     char *notes = charl__rows_take_notes(p->rows, false);
 
-    warn(p, warnings);
+    charl__session_warn(&p->session, warnings);
     if (p->o->noted && notes && notes[0]) {
         p->o->noted(p->o->ctx, notes);
     }
@@ -91,73 +73,38 @@ static void pass_notes(const predictor *p)
     charl_free(notes);
 }
 
-/* The configuration of the checkpoint, with so many of the caller's overrides. */
-static charl_status load_config(const predictor *p, int n_given, charl_config **out)
+/* The checkpoint with its configuration, and the caller's overrides. */
+static charl_status open_checkpoint(predictor *p)
 {
     charl_status st = CHARL_OK;
-    const char *text = charl_checkpoint_get_config_resolved(p->reader);
     charl_config_override *overrides = NULL;
-    const int n = OWN_OVERRIDES + n_given;
+    const int n = OWN_OVERRIDES + p->o->n_overrides;
 
     CHARL_TRY_CLEANUP(charl_alloc_array(n, sizeof *overrides, &overrides));
     for (int i = 0; i < n; i++) {
         overrides[i] = i < OWN_OVERRIDES ? (charl_config_override){own_overrides[i], "prediction"}
                                          : p->o->overrides[i - OWN_OVERRIDES];
     }
-    CHARL_TRY_CLEANUP(charl_config_parse(p->checkpoint, text, strlen(text), overrides, n, out));
+    CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&p->session, p->checkpoint));
+    CHARL_TRY_CLEANUP(charl__session_read_config(&p->session, overrides, n));
 cleanup:
     charl_free(overrides);
     return st;
 }
 
-/* A checkpoint of version 1 does not know its data: they must be there, and be the same. */
+/* A checkpoint of version 1 does not know its data: they must be there, and be the same, whatever the
+ * caller's overrides say of other data. */
 static charl_status schema_of_data(predictor *p)
 {
     charl_status st = CHARL_OK;
-    const charl_checkpoint_state *state = charl_checkpoint_get_state(p->reader);
-    charl_config *trained = NULL; /* without what the caller says of other data */
-    charl_dataset *ds = NULL;
-    charl_dataset_options how;
-    const char *path;
-    charl_dataset_info info;
-    char text[1200];
+    const char *text = charl_checkpoint_get_config_resolved(p->session.reader);
+    charl_config *trained = NULL;
 
-    CHARL_TRY_CLEANUP(load_config(p, 0, &trained));
-    how = charl__task_dataset_options(trained);
-    path = p->o->trained_on ? p->o->trained_on : trained->data.path;
-    CHARL_REQUIRE_CLEANUP(
-        path[0], CHARL_ERR_CHECKPOINT,
-        "%s is a checkpoint of version 1, which stores neither names nor mean and std of "
-        "its data; HINT name the data set it was trained on: --data FILE.h5",
-        p->checkpoint);
-    st = charl_dataset_open(path, &how, &ds);
-    if (st == CHARL_ERR_DATA) {
-        snprintf(text, sizeof text, "%s", charl_error_message());
-        CHARL_FAIL_CLEANUP(
-            CHARL_ERR_CHECKPOINT,
-            "%s is a checkpoint of version 1, which stores neither names nor mean and std of "
-            "its data, and the data set that it was trained on cannot be used: %s; HINT "
-            "name it: --data FILE.h5",
-            p->checkpoint, text);
-    }
-    CHARL_TRY_CLEANUP(st);
-    charl_dataset_get_info(ds, &info);
-    CHARL_REQUIRE_CLEANUP(
-        strcmp(info.content_id, state->data_content_id) == 0, CHARL_ERR_CHECKPOINT,
-        "%s is a checkpoint of version 1, which stores neither names nor mean and std of "
-        "its data, and %s is not the data set that it was trained on (content %.12s, "
-        "not %.12s); HINT name that one: --data FILE.h5",
-        p->checkpoint, path, info.content_id, state->data_content_id);
-    snprintf(
-        text, sizeof text,
-        "%s is a checkpoint of version 1: names of columns and classes, mean and std are those "
-        "of %s",
-        p->checkpoint, path);
-    warn(p, text);
-    CHARL_TRY_CLEANUP(charl__task_schema(p->config, ds, &p->schema));
+    CHARL_TRY_CLEANUP(charl_config_parse(p->checkpoint, text, strlen(text), NULL, 0, &trained));
+    CHARL_TRY_CLEANUP(
+        charl__session_schema_of_data(&p->session, trained, p->o->trained_on, "--data FILE.h5"));
 cleanup:
     charl_config_destroy(trained);
-    charl_dataset_close(ds);
     return st;
 }
 
@@ -173,7 +120,7 @@ static bool overrides_key(const charl_predict_options *o, const char *key)
 
 static charl_status find_schema(predictor *p)
 {
-    const charl_data_schema *own = charl_checkpoint_get_schema(p->reader);
+    const charl_data_schema *own = charl_checkpoint_get_schema(p->session.reader);
 
     CHARL_REQUIRE(!own || !p->o->trained_on, CHARL_ERR_CONFIG,
                   "--data %s: %s knows the data it was trained on; HINT data to predict stand "
@@ -189,11 +136,11 @@ static charl_status find_schema(predictor *p)
         warn(p, text);
     }
     if (own) {
-        CHARL_TRY(charl_data_schema_copy(own, &p->schema));
+        CHARL_TRY(charl_data_schema_copy(own, &p->session.schema));
     } else {
         CHARL_TRY(schema_of_data(p));
     }
-    charl_data_schema_get_info(p->schema, p->checkpoint, &p->data);
+    charl_data_schema_get_info(p->session.schema, p->checkpoint, &p->session.data);
     return CHARL_OK;
 }
 
@@ -201,15 +148,15 @@ static charl_status open_rows(predictor *p)
 {
     charl_status st = CHARL_OK;
     const bool given = p->o->n_paths > 0;
-    const char *own = p->config->data.path;
-    charl__rows_options rows = {.schema = p->schema,
+    const char *own = p->session.config->data.path;
+    charl__rows_options rows = {.schema = p->session.schema,
                                 .model = p->checkpoint,
                                 .paths = given ? p->o->paths : &own,
                                 .n_paths = given ? p->o->n_paths : 1,
                                 .separator = p->o->separator,
                                 .id = p->o->id,
                                 .split = given || p->o->split ? p->o->split : "val",
-                                .dataset = charl__task_dataset_options(p->config)};
+                                .dataset = charl__task_dataset_options(p->session.config)};
 
     CHARL_REQUIRE(given || own[0], CHARL_ERR_CONFIG,
                   "%s names no data to predict; HINT charl predict MODEL.h5 DATA", p->checkpoint);
@@ -223,7 +170,7 @@ static charl_status open_rows(predictor *p)
         rows.dataset.x = rows.dataset.y = NULL;
     }
     if (given && !overrides_key(p->o, "data.val_split=")) {
-        rows.trained_on = charl_checkpoint_get_state(p->reader)->data_content_id;
+        rows.trained_on = charl_checkpoint_get_state(p->session.reader)->data_content_id;
     }
     st = charl__rows_open(&rows, &p->rows);
     if (st == CHARL_ERR_DATA && !given) {
@@ -237,12 +184,12 @@ static charl_status open_rows(predictor *p)
     }
     CHARL_TRY(st);
     pass_notes(p);
-    p->info = (charl_predict_info){.schema = p->schema,
-                                   .loss = p->config->train.loss,
+    p->info = (charl_predict_info){.schema = p->session.schema,
+                                   .loss = p->session.config->train.loss,
                                    .subject = charl__rows_subject(p->rows),
-                                   .step = charl_checkpoint_get_state(p->reader)->step,
+                                   .step = charl_checkpoint_get_state(p->session.reader)->step,
                                    .n_rows = -1,
-                                   .n_targets = charl_shape_count(&p->schema->y_shape),
+                                   .n_targets = charl_shape_count(&p->session.schema->y_shape),
                                    .has_targets = charl__rows_has_targets(p->rows),
                                    .files = charl__rows_files(p->rows)};
     p->info.has_names = p->info.files || p->o->id;
@@ -255,24 +202,25 @@ static charl_status open_rows(predictor *p)
 /* Room for the rows of a training batch, unless these take too much of the host. */
 static charl_status reserve_batch(predictor *p)
 {
-    const int64_t row = charl_shape_count(&p->schema->x_shape) * (int64_t)sizeof(float);
+    const int64_t row = charl_shape_count(&p->session.schema->x_shape) * (int64_t)sizeof(float);
     const int64_t most = row < MOST_BYTES ? MOST_BYTES / row : 1;
 
-    p->capacity = p->config->train.batch_size < most ? p->config->train.batch_size : most;
+    p->capacity =
+        p->session.config->train.batch_size < most ? p->session.config->train.batch_size : most;
     if (p->info.files && p->capacity > MOST_IMAGES) {
         p->capacity = MOST_IMAGES;
     }
-    CHARL_TRY(charl_alloc_array(p->capacity * charl_shape_count(&p->schema->x_shape),
-                                charl_dtype_size(p->schema->x_dtype), &p->x));
+    CHARL_TRY(charl_alloc_array(p->capacity * charl_shape_count(&p->session.schema->x_shape),
+                                charl_dtype_size(p->session.schema->x_dtype), &p->x));
     CHARL_TRY(charl_alloc_array(p->capacity * p->info.n_targets,
-                                charl_dtype_size(p->schema->y_dtype), &p->y));
+                                charl_dtype_size(p->session.schema->y_dtype), &p->y));
     return CHARL_OK;
 }
 
 static charl_status create_tensor(const predictor *p, charl_dtype dtype, const charl_shape *shape,
                                   const void *data, charl_tensor **out)
 {
-    CHARL_TRY(charl_tensor_create(p->dev, dtype, shape, out));
+    CHARL_TRY(charl_tensor_create(p->session.dev, dtype, shape, out));
     if (data) {
         CHARL_TRY(charl_tensor_write(*out, data,
                                      (size_t)charl_shape_count(shape) * charl_dtype_size(dtype)));
@@ -284,7 +232,7 @@ static charl_status create_tensor(const predictor *p, charl_dtype dtype, const c
 static charl_status create_inputs(predictor *p)
 {
     charl_status st = CHARL_OK;
-    const charl_data_schema *s = p->schema;
+    const charl_data_schema *s = p->session.schema;
     const charl_shape rows = {1, {p->batch}}, stats = {1, {s->n_stats}};
     charl_shape shape = {s->x_shape.ndim + 1, {p->batch}};
     int32_t *index = NULL;
@@ -326,11 +274,11 @@ static charl_status check_output(predictor *p, const charl_shape *out)
     char text[CHARL_SHAPE_TEXT];
 
     p->info.n_outputs = charl_shape_count(out) / p->batch;
-    CHARL_REQUIRE(classes ? out->ndim == 2 && out->dim[1] >= p->schema->classes
+    CHARL_REQUIRE(classes ? out->ndim == 2 && out->dim[1] >= p->session.schema->classes
                           : p->info.n_outputs == p->info.n_targets,
                   CHARL_ERR_CONFIG, "the model's output for %lld rows is %s, its data have %lld %s",
                   (long long)p->batch, charl_shape_format(out, text),
-                  (long long)(classes ? p->schema->classes : p->info.n_targets),
+                  (long long)(classes ? p->session.schema->classes : p->info.n_targets),
                   classes ? "classes" : "targets");
     CHARL_TRY(charl_alloc_array(charl_shape_count(out), sizeof *p->outputs, &p->outputs));
     return CHARL_OK;
@@ -343,16 +291,17 @@ static charl_status build_graph(predictor *p)
     charl_var *x;
     charl_shape out;
 
-    CHARL_TRY(charl_graph_create(p->dev, NULL, &p->g));
+    CHARL_TRY(charl_graph_create(p->session.dev, NULL, &p->g));
     g = p->g;
     charl_graph_set_training(g, false);
-    charl_graph_set_precision(g, charl__task_precision(p->config));
+    charl_graph_set_precision(g, charl__task_precision(p->session.config));
     x = charl_gather_rows(g, bound(g, "x", p->source, CHARL_REPLICATED),
                           bound(g, "row", p->index, CHARL_BATCHED),
                           bound(g, "shift", p->shift, CHARL_REPLICATED),
                           bound(g, "scale", p->scale, CHARL_REPLICATED));
     x = charl__as_dtype(g, x, charl_graph_get_precision(g));
-    p->output = charl__as_dtype(g, charl_model_build(p->model, g, p->params, x), CHARL_F32);
+    p->output =
+        charl__as_dtype(g, charl_model_build(p->session.model, g, p->session.params, x), CHARL_F32);
     charl_graph_keep(g, p->output);
     st = charl_graph_status(g);
     if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
@@ -367,23 +316,20 @@ static charl_status build_graph(predictor *p)
 
 static charl_status build(predictor *p)
 {
-    const charl_device_request r = {.select = p->config->device.select,
+    const charl_device_request r = {.select = p->session.config->device.select,
                                     .local_size = 1,
-                                    .share = p->config->device.share,
-                                    .allow_tf32 = p->config->device.allow_tf32,
+                                    .share = p->session.config->device.share,
+                                    .allow_tf32 = p->session.config->device.allow_tf32,
                                     .compiling = p->o->compiling,
                                     .compiling_ctx = p->o->ctx};
     const char *group;
-    int64_t outputs;
 
-    CHARL_TRY(charl__task_outputs(p->config, &p->data, &outputs));
-    CHARL_TRY(charl__task_model(p->config, outputs, &p->model));
-    CHARL_TRY(charl__weights_group(p->reader, p->checkpoint, p->o->ema, &group));
-    CHARL_TRY(charl_params_create(&p->params));
-    CHARL_TRY(charl_device_open(&r, &p->dev));
+    CHARL_TRY(charl__weights_group(p->session.reader, p->checkpoint, p->o->ema, &group));
+    CHARL_TRY(charl__session_create_model(&p->session));
+    CHARL_TRY(charl__session_open_device(&p->session, &r));
     CHARL_TRY(create_inputs(p));
     CHARL_TRY(build_graph(p));
-    CHARL_TRY(charl__weights_restore(p->params, p->reader, p->checkpoint, group));
+    CHARL_TRY(charl__session_load_weights(&p->session, p->checkpoint, p->o->ema));
     CHARL_TRY(charl_graph_warm_up(p->g));
     return CHARL_OK;
 }
@@ -463,9 +409,9 @@ static void add_metrics(predictor *p, const charl_prediction *row)
 
 static charl_status run_batch(predictor *p, int64_t n, charl_predict_result *result)
 {
-    const bool labels = p->schema->y_dtype == CHARL_I32;
-    const size_t row_bytes =
-        (size_t)charl_shape_count(&p->schema->x_shape) * charl_dtype_size(p->schema->x_dtype);
+    const bool labels = p->session.schema->y_dtype == CHARL_I32;
+    const size_t row_bytes = (size_t)charl_shape_count(&p->session.schema->x_shape) *
+                             charl_dtype_size(p->session.schema->x_dtype);
 
     CHARL_TRY(charl_tensor_write(p->source, p->x, (size_t)p->batch * row_bytes));
     CHARL_TRY(charl_graph_run(p->g));
@@ -527,12 +473,14 @@ charl_status charl_predict(const char *checkpoint, const charl_predict_options *
                            charl_predict_result *result)
 {
     charl_status st = CHARL_OK;
-    predictor p = {.checkpoint = checkpoint, .o = options};
+    predictor p = {
+        .checkpoint = checkpoint,
+        .o = options,
+        .session = {.infers = true, .warned = options->warned, .warned_ctx = options->ctx}};
 
     *result =
         (charl_predict_result){.loss = (double)NAN, .accuracy = (double)NAN, .mae = (double)NAN};
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(checkpoint, &p.reader));
-    CHARL_TRY_CLEANUP(load_config(&p, options->n_overrides, &p.config));
+    CHARL_TRY_CLEANUP(open_checkpoint(&p));
     CHARL_TRY_CLEANUP(find_schema(&p));
     CHARL_TRY_CLEANUP(open_rows(&p));
     CHARL_TRY_CLEANUP(predict_all(&p, result));

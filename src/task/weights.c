@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "task/task.h"
 
 charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, const char *group,
@@ -38,6 +39,11 @@ static charl_status restore_param(charl_checkpoint_reader *r, const char *path, 
 cleanup:
     charl_free(v);
     return st;
+}
+
+bool charl__is_safetensors(const char *path)
+{
+    return charl__ends_in(path, ".safetensors");
 }
 
 bool charl__weights_have_average(const charl_checkpoint_reader *r)

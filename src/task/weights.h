@@ -5,6 +5,9 @@
 #include "charl/config.h"
 #include "charl/params.h"
 
+/** Whether `path` names a safetensors file. */
+bool charl__is_safetensors(const char *path);
+
 /** Whether there is a moving average of the weights. */
 bool charl__weights_have_average(const charl_checkpoint_reader *r);
 

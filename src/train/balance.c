@@ -19,7 +19,7 @@
 #include "base/env.h"
 #include "base/fault.h"
 #include "train/apportion.h"
-#include "train/replica.h"
+#include "train/trainer.h"
 
 enum {
     FIRST = 2,   /* steps that warm caches up */
@@ -61,10 +61,10 @@ charl_status charl__balance_init(charl__trainer *t)
     charl_slices block;
 
     *b = (charl__balance){.skip = FIRST, .settle = AFTER, .slowness = 1.0};
-    b->on = t->config->dist.balance == CHARL_BALANCE_SPEED && size > 1 && !t->infers;
+    b->on = t->config->dist.balance == CHARL_BALANCE_SPEED && size > 1 && !t->session.infers;
     CHARL_TRY(read_slowness(charl__env(CHARL_ENV_SLOW), charl_comm_rank(t->comm), &b->slowness));
     for (int r = 0; r < size; r++) {
-        CHARL_TRY(charl_slices_block(t->slices.total, r, size, &block));
+        CHARL_TRY(charl_slices_block(t->replica.slices.total, r, size, &block));
         b->count[r] = block.count;
     }
     return CHARL_OK;
@@ -81,7 +81,7 @@ static charl_status wait_computed(const charl__trainer *t)
     charl_status st = CHARL_OK;
     charl_event *e = NULL;
 
-    CHARL_TRY_CLEANUP(charl__event_record(t->dev, CHARL_QUEUE_COMPUTE, &e));
+    CHARL_TRY_CLEANUP(charl__event_record(t->session.dev, CHARL_QUEUE_COMPUTE, &e));
     CHARL_TRY_CLEANUP(charl__event_wait(e));
 cleanup:
     charl__event_release(e);
@@ -95,7 +95,7 @@ charl_status charl__balance_begin(charl__trainer *t)
     if (is_measured(b) || b->slowness > 1.0) {
         CHARL_TRY(wait_computed(t));
         b->begin_s = charl__clock_s();
-        b->waited_s = charl__grad_reducer_waited_s(t->reducer);
+        b->waited_s = charl__grad_reducer_waited_s(t->replica.reducer);
     }
     return CHARL_OK;
 }
@@ -108,7 +108,7 @@ charl_status charl__balance_end(charl__trainer *t)
     if (is_measured(b) || b->slowness > 1.0) {
         CHARL_TRY(wait_computed(t));
         busy = charl__clock_s() - b->begin_s -
-               (charl__grad_reducer_waited_s(t->reducer) - b->waited_s);
+               (charl__grad_reducer_waited_s(t->replica.reducer) - b->waited_s);
         charl__sleep_s((b->slowness - 1.0) * busy);
         if (is_measured(b)) {
             b->sample[b->n++] = fmax(b->slowness * busy, 1e-9);
@@ -150,9 +150,9 @@ static charl_status exchange(charl__trainer *t, const int *count)
         first += count[r];
     }
     charl_comm_timeout_set(t->comm, t->config->dist.stage_timeout_s);
-    st = charl__replica_exchange(t, first, count[rank]);
+    st = charl__replica_divide(&t->replica, first, count[rank]);
     if (st != CHARL_OK && charl_comm_is_agreed(t->comm)) {
-        charl__error_prefix("step %" PRId64 ", division of the batch: ", t->step);
+        charl__error_prefix("step %" PRId64 ", division of the batch: ", t->replica.step);
     }
     CHARL_TRY(st);
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
@@ -168,7 +168,8 @@ charl_status charl__balance_divide(charl__trainer *t)
         t->config->train.grad_accum_steps > 1 ? (int)t->config->train.grad_accum_steps : 1;
     const double begin = charl__clock_s(), mine = measured(b);
     double time[CHARL_MAX_SLICES];
-    charl_balance_row row = {.step = t->step, .size = size, .slices = b->count, .step_ms = time};
+    charl_balance_row row = {
+        .step = t->replica.step, .size = size, .slices = b->count, .step_ms = time};
     int count[CHARL_MAX_SLICES];
 
     CHARL_TRY(charl_comm_allgather(t->comm, &mine, sizeof mine, time));
@@ -178,7 +179,7 @@ charl_status charl__balance_divide(charl__trainer *t)
         b->cost[r] = b->cost[r] > 0.0 ? 0.5 * (b->cost[r] + cost) : cost;
         time[r] *= 1e3;
     }
-    charl__apportion(t->slices.total, least, size, b->cost, count);
+    charl__apportion(t->replica.slices.total, least, size, b->cost, count);
     b->n = 0;
     b->skip = STEADY;
     if (charl__apportion_time(size, b->cost, count) >

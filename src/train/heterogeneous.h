@@ -20,16 +20,16 @@ typedef struct charl__heterogeneous {
     float *copy;                      /* host: what rank 0 has */
 } charl__heterogeneous;
 
-struct charl__trainer;
+struct charl__replica;
 
 /** Ask all ranks for their devices, which are open. Collective; agreed. */
-charl_status charl__heterogeneous_init(struct charl__trainer *t) CHARL_MUST_CHECK;
-void charl__heterogeneous_fini(struct charl__trainer *t);
+charl_status charl__heterogeneous_init(struct charl__replica *r) CHARL_MUST_CHECK;
+void charl__heterogeneous_fini(struct charl__replica *r);
 
 /** Take over what rank 0 has. Nothing where all devices are alike. Blocks. Collective. Cost: one
  * transfer of the parameters. */
-charl_status charl__heterogeneous_follow(struct charl__trainer *t) CHARL_MUST_CHECK;
+charl_status charl__heterogeneous_follow(struct charl__replica *r) CHARL_MUST_CHECK;
 /** The same after an optimizer step, when it is time. */
-charl_status charl__heterogeneous_step(struct charl__trainer *t) CHARL_MUST_CHECK;
+charl_status charl__heterogeneous_step(struct charl__replica *r) CHARL_MUST_CHECK;
 
 #endif

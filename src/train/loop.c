@@ -64,10 +64,10 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
     local_requests(t, &v[0], &v[1]);
     v[2] = mine != CHARL_OK;
     v[3] = t->nonfinite.found;
-    if (mine != CHARL_OK && t->reducer) {
-        charl__error_prefix("step %" PRId64 ", data: ", t->step + 1);
+    if (mine != CHARL_OK && t->replica.reducer) {
+        charl__error_prefix("step %" PRId64 ", data: ", t->replica.step + 1);
     }
-    CHARL_TRY(charl__grad_reducer_control(t->reducer, v, 4));
+    CHARL_TRY(charl__grad_reducer_control(t->replica.reducer, v, 4));
     if (v[2] > 0.0F) {
         CHARL_TRY(charl_comm_agree(t->comm, mine));
     }
@@ -79,7 +79,7 @@ static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
 
 static charl_status push_record(charl__trainer *t)
 {
-    const uint64_t seed = (uint64_t)t->config->run.seed, step = (uint64_t)t->step;
+    const uint64_t seed = (uint64_t)t->config->run.seed, step = (uint64_t)t->replica.step;
     charl_step_params record = {.seed_lo = (uint32_t)seed,
                                 .seed_hi = (uint32_t)(seed >> 32),
                                 .step_lo = (uint32_t)step,
@@ -87,22 +87,23 @@ static charl_status push_record(charl__trainer *t)
                                 .loss_seed = charl__task_loss_seed(t->config),
                                 .commit = 1};
 
-    charl__optimizer_fill(t->optimizer, (float)charl_schedule_lr(&t->schedule, t->step), &record);
-    return charl__steps_push(t->steps, &record);
+    charl__optimizer_fill(t->replica.optimizer,
+                          (float)charl_schedule_lr(&t->schedule, t->replica.step), &record);
+    return charl__steps_push(t->replica.steps, &record);
 }
 
 /* Forward and backward. */
 static charl_status run_graphs(charl__trainer *t)
 {
-    CHARL_TRY(charl_graph_run(t->train.g));
-    for (int i = 0; t->accum && i < charl__grad_accum_count(t->accum); i++) {
+    CHARL_TRY(charl_graph_run(t->replica.train.g));
+    for (int i = 0; t->replica.accum && i < charl__grad_accum_count(t->replica.accum); i++) {
         if (i > 0) {
-            CHARL_TRY(charl_graph_run(t->more[i - 1].g));
+            CHARL_TRY(charl_graph_run(t->replica.more[i - 1].g));
         }
-        CHARL_TRY(charl__grad_accum_fold(t->accum, i));
+        CHARL_TRY(charl__grad_accum_fold(t->replica.accum, i));
     }
-    if (t->accum && t->reducer) {
-        CHARL_TRY(charl__grad_reducer_ready_all(t->reducer));
+    if (t->replica.accum && t->replica.reducer) {
+        CHARL_TRY(charl__grad_reducer_ready_all(t->replica.reducer));
     }
     return CHARL_OK;
 }
@@ -115,13 +116,13 @@ static bool is_logged(const charl__trainer *t, int64_t step)
 /* A phase of the step that is not done yet. */
 static charl_status enter(charl__trainer *t, charl__phase phase)
 {
-    return charl__phase_enter(t->comm, t->step + 1, phase, t->params);
+    return charl__phase_enter(t->comm, t->replica.step + 1, phase, t->session.params);
 }
 
 static charl_status next_batch(charl__trainer *t)
 {
     CHARL_TRY(enter(t, CHARL__PHASE_DATA));
-    CHARL_TRY(charl__device_loader_next(t->train_loader));
+    CHARL_TRY(charl__device_loader_next(t->replica.train_loader));
     return CHARL_OK;
 }
 
@@ -129,32 +130,60 @@ static charl_status run_step(charl__trainer *t)
 {
     CHARL_TRY(enter(t, CHARL__PHASE_BACKWARD));
     CHARL_TRY(push_record(t));
-    CHARL_TRY(charl__optimizer_begin(t->optimizer));
+    CHARL_TRY(charl__optimizer_begin(t->replica.optimizer));
     CHARL_TRY(charl__balance_begin(t));
     CHARL_TRY(run_graphs(t));
     CHARL_TRY(charl__balance_end(t));
-    CHARL_TRY(charl__device_loader_used(t->train_loader));
+    CHARL_TRY(charl__device_loader_used(t->replica.train_loader));
     CHARL_TRY(enter(t, CHARL__PHASE_DEVICE));
-    CHARL_TRY(charl__grad_reducer_begin(t->reducer));
+    CHARL_TRY(charl__grad_reducer_begin(t->replica.reducer));
     CHARL_TRY(enter(t, CHARL__PHASE_ALLREDUCE));
-    CHARL_TRY(charl__grad_reducer_finish(t->reducer));
+    CHARL_TRY(charl__grad_reducer_finish(t->replica.reducer));
     CHARL_TRY(enter(t, CHARL__PHASE_OPTIMIZER));
-    CHARL_TRY(charl_optimizer_step(t->optimizer, 0.0F)); /* the rate stands in the step record */
-    CHARL_TRY(charl__shard_publish(t));
-    CHARL_TRY(charl__heterogeneous_step(t));
-    t->step++;
+    CHARL_TRY(
+        charl_optimizer_step(t->replica.optimizer, 0.0F)); /* the rate stands in the step record */
+    CHARL_TRY(charl__shard_publish(&t->replica));
+    CHARL_TRY(charl__heterogeneous_step(&t->replica));
+    t->replica.step++;
     return CHARL_OK;
 }
 
 /* Weights and their moving average, where there is one. */
 static charl_status exchange_ema(charl__trainer *t)
 {
-    if (charl_optimizer_has_ema(t->optimizer)) {
-        CHARL_TRY(charl__shard_pause(t));
-        CHARL_TRY(charl_optimizer_exchange_ema(t->optimizer));
-        CHARL_TRY(charl__shard_publish(t));
+    if (charl_optimizer_has_ema(t->replica.optimizer)) {
+        CHARL_TRY(charl__shard_pause(&t->replica));
+        CHARL_TRY(charl_optimizer_exchange_ema(t->replica.optimizer));
+        CHARL_TRY(charl__shard_publish(&t->replica));
     }
     return CHARL_OK;
+}
+
+static double monitored(const charl__trainer *t, const charl_val_row *row)
+{
+    if (strcmp(t->config->checkpoint.monitor, "val/accuracy") == 0) {
+        return row->accuracy;
+    }
+    if (strcmp(t->config->checkpoint.monitor, "val/mae") == 0) {
+        return row->mae;
+    }
+    return row->loss;
+}
+
+/* best_metric, best_step and stale_evals, updated: whether row is better than those before. */
+static bool is_best(charl__trainer *t, const charl_val_row *row)
+{
+    const double now = monitored(t, row), best = t->best_metric;
+    const bool better = t->config->checkpoint.mode == CHARL_MONITOR_MAX ? now > best : now < best;
+
+    t->stale_evals++;
+    if (!isfinite(now) || !(better || isnan(best))) {
+        return false;
+    }
+    t->stale_evals = 0;
+    t->best_metric = now;
+    t->best_step = t->replica.step;
+    return true;
 }
 
 static charl_status evaluate_now(charl__trainer *t, bool *best)
@@ -165,10 +194,12 @@ static charl_status evaluate_now(charl__trainer *t, bool *best)
 
     *best = false;
     CHARL_TRY(exchange_ema(t)); /* what is kept as the best is the average */
-    CHARL_TRY(charl__trainer_evaluate(t, limit, &row));
+    CHARL_TRY(charl__replica_evaluate(&t->replica, limit, &row));
     CHARL_TRY(exchange_ema(t));
-    row.best = *best = charl__trainer_is_best(t, &row);
+    row.best = *best = is_best(t, &row);
     t->last_eval_s = charl__clock_s();
+    row.epoch = charl__trainer_epoch(t);
+    row.elapsed_s = t->last_eval_s - t->started_s;
     if (t->options->events.evaluated) {
         CHARL_TRY(t->options->events.evaluated(t->options->events.ctx, &row));
     }
@@ -185,8 +216,8 @@ bool charl__trainer_is_over(const charl__trainer *t)
 
 static bool due(const charl__trainer *t, charl_interval interval, double last_s)
 {
-    return charl__interval_due(interval, t->step, t->config->train.batch_size,
-                               t->data.rows[CHARL_SPLIT_TRAIN], charl__clock_s() - last_s);
+    return charl__interval_due(interval, t->replica.step, t->config->train.batch_size,
+                               t->session.data.rows[CHARL_SPLIT_TRAIN], charl__clock_s() - last_s);
 }
 
 /* Intervals in seconds are decided by rank 0's clock. */
@@ -199,7 +230,7 @@ static charl_status due_together(charl__trainer *t, charl_interval interval, dou
         *out = due(t, interval, last_s);
         return CHARL_OK;
     }
-    CHARL_TRY(charl__grad_reducer_control(t->reducer, &v, 1));
+    CHARL_TRY(charl__grad_reducer_control(t->replica.reducer, &v, 1));
     *out = v > 0.0F;
     return CHARL_OK;
 }
@@ -221,9 +252,9 @@ static charl_status save_between(charl__trainer *t, charl__throughput *m, bool l
 static charl_status after_step(charl__trainer *t, charl__metrics_async *log, charl__throughput *m,
                                bool *ordinary)
 {
-    const bool last = t->step == t->end_step;
+    const bool last = t->replica.step == t->end_step;
     const bool saves = t->writes && t->config->checkpoint.interval.unit != CHARL_INTERVAL_OFF;
-    const bool evaluates = t->eval.g && t->config->eval.interval.unit != CHARL_INTERVAL_OFF;
+    const bool evaluates = t->replica.eval.g && t->config->eval.interval.unit != CHARL_INTERVAL_OFF;
     bool evaluate = false, save = false, best = false;
 
     if (evaluates) {
@@ -254,7 +285,7 @@ static charl_status after_step(charl__trainer *t, charl__metrics_async *log, cha
 static charl_status divide_anew(charl__trainer *t, charl__metrics_async *log, charl__throughput *m,
                                 bool *ordinary)
 {
-    if (t->step == t->end_step || !charl__balance_is_due(t)) {
+    if (t->replica.step == t->end_step || !charl__balance_is_due(t)) {
         return CHARL_OK;
     }
     *ordinary = false;
@@ -274,7 +305,7 @@ static charl_status log_steps(charl__trainer *t, charl__metrics_async *log, char
     const int64_t rows = log->rows;
 
     *loss = (double)NAN;
-    if (is_logged(t, t->step)) {
+    if (is_logged(t, t->replica.step)) {
         CHARL_TRY(charl__metrics_async_end(t, log, m));
         *loss = log->rows > rows ? log->row.loss : *loss; /* of a row before: begin() clears it */
         CHARL_TRY(charl__metrics_async_begin(t, log, m));
@@ -296,14 +327,14 @@ static charl_status finish_step(charl__trainer *t, charl__metrics_async *log, ch
     m->steps++;
     CHARL_TRY(charl__nonfinite_poll(t));
     CHARL_TRY(log_steps(t, log, m, &loss));
-    *ordinary = !is_logged(t, t->step) && log->rows == rows && m->first_step > 0;
+    *ordinary = !is_logged(t, t->replica.step) && log->rows == rows && m->first_step > 0;
     if (t->options->events.progressed) {
-        CHARL_TRY(t->options->events.progressed(t->options->events.ctx, t->step, loss));
+        CHARL_TRY(t->options->events.progressed(t->options->events.ctx, t->replica.step, loss));
     }
     if (m->first_step == 0) { /* the first step warms caches up */
-        CHARL_TRY(charl_device_sync(t->dev));
+        CHARL_TRY(charl_device_sync(t->session.dev));
         m->first_s = charl__clock_s();
-        m->first_step = t->step;
+        m->first_step = t->replica.step;
     }
     CHARL_TRY(after_step(t, log, m, ordinary));
     CHARL_TRY(divide_anew(t, log, m, ordinary));
@@ -320,9 +351,9 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     st = charl__metrics_async_open(t, &log);
     st = st == CHARL_OK ? charl__nonfinite_open(t) : st;
     CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
-    CHARL_TRY_CLEANUP(charl__device_loader_seek(t->train_loader, t->step));
+    CHARL_TRY_CLEANUP(charl__device_loader_seek(t->replica.train_loader, t->replica.step));
     charl__throughput_start(t, &m);
-    while (t->step < t->end_step && !charl__trainer_is_over(t)) {
+    while (t->replica.step < t->end_step && !charl__trainer_is_over(t)) {
         decision d;
         bool ordinary;
 
@@ -349,9 +380,10 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
     CHARL_TRY_CLEANUP(charl__trainer_check_finite(t));
     charl__step_counters_report(&tally);
     result->loss = log.rows > 0 ? log.row.loss : result->loss;
-    if (t->step > m.first_step && m.first_step > 0) {
-        result->samples_per_s = (double)((t->step - m.first_step) * t->config->train.batch_size) /
-                                (charl__clock_s() - m.first_s);
+    if (t->replica.step > m.first_step && m.first_step > 0) {
+        result->samples_per_s =
+            (double)((t->replica.step - m.first_step) * t->config->train.batch_size) /
+            (charl__clock_s() - m.first_s);
     }
 cleanup:
     charl__metrics_async_close(&log);

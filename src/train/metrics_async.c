@@ -13,7 +13,8 @@ charl_status charl__metrics_async_open(charl__trainer *t, charl__metrics_async *
     const size_t lanes = CHARL_MAX_SLICES * sizeof(float); /* of all passes: one each at most */
     void *host = NULL;
 
-    CHARL_TRY(charl__pinned_create(t->dev, lanes + sizeof(charl_norm_record), &log->pinned, &host));
+    CHARL_TRY(charl__pinned_create(t->session.dev, lanes + sizeof(charl_norm_record), &log->pinned,
+                                   &host));
     log->lanes = host;
     log->norm = (charl_norm_record *)((char *)host + lanes);
     return CHARL_OK;
@@ -29,29 +30,29 @@ void charl__metrics_async_close(charl__metrics_async *log)
 charl_status charl__metrics_async_begin(charl__trainer *t, charl__metrics_async *log,
                                         charl__throughput *m)
 {
-    const charl_tensor *loss = charl__steps_loss(t->steps);
+    const charl_tensor *loss = charl__steps_loss(t->replica.steps);
 
     log->steps = m->steps;
-    log->row = (charl_train_row){.step = t->step,
+    log->row = (charl_train_row){.step = t->replica.step,
                                  .steps = t->end_step,
                                  .epoch = charl__trainer_epoch(t),
-                                 .lr = charl_schedule_lr(&t->schedule, t->step - 1),
-                                 .samples = t->step * t->config->train.batch_size,
-                                 .mem_bytes = charl_device_get_memory(t->dev).in_use};
-    charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(
-        charl__grad_reducer_verify(t->reducer)); /* with a deadline; reading waits without one */
+                                 .lr = charl_schedule_lr(&t->schedule, t->replica.step - 1),
+                                 .samples = t->replica.step * t->config->train.batch_size,
+                                 .mem_bytes = charl_device_get_memory(t->session.dev).in_use};
+    charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
+    CHARL_TRY(charl__grad_reducer_verify(
+        t->replica.reducer)); /* with a deadline; reading waits without one */
     CHARL_TRY(charl__buffer_read(CHARL_QUEUE_COMPUTE, loss->buffer,
                                  (size_t)loss->offset * sizeof *log->lanes, log->lanes,
                                  (size_t)charl__tensor_count(loss) * sizeof *log->lanes, false));
-    CHARL_TRY(charl__optimizer_read_norm(t->optimizer, log->norm));
-    CHARL_TRY(charl__event_record(t->dev, CHARL_QUEUE_COMPUTE, &log->arrived));
+    CHARL_TRY(charl__optimizer_read_norm(t->replica.optimizer, log->norm));
+    CHARL_TRY(charl__event_record(t->session.dev, CHARL_QUEUE_COMPUTE, &log->arrived));
     return CHARL_OK;
 }
 
 bool charl__metrics_async_is_due(const charl__trainer *t, const charl__metrics_async *log)
 {
-    return log->arrived && (t->reducer || t->step >= log->row.step + LAG);
+    return log->arrived && (t->replica.reducer || t->replica.step >= log->row.step + LAG);
 }
 
 /* Loss of the batch, from the lanes that the step left. */
@@ -59,12 +60,13 @@ static charl_status add_lanes(charl__trainer *t, const float *lanes, double *los
 {
     float sum;
 
-    for (int i = 0; t->accum && i < charl__grad_accum_count(t->accum); i++) {
-        charl__grad_accum_fold_number(t->accum, i, lanes);
-        lanes += charl__grad_accum_slices(t->accum, i)->n_lanes;
+    for (int i = 0; t->replica.accum && i < charl__grad_accum_count(t->replica.accum); i++) {
+        charl__grad_accum_fold_number(t->replica.accum, i, lanes);
+        lanes += charl__grad_accum_slices(t->replica.accum, i)->n_lanes;
     }
     CHARL_TRY(charl__grad_reducer_sum(
-        t->reducer, t->accum ? charl__grad_accum_number(t->accum) : lanes, 1, &sum));
+        t->replica.reducer, t->replica.accum ? charl__grad_accum_number(t->replica.accum) : lanes,
+        1, &sum));
     *loss = (double)(sum / (float)t->config->train.batch_size);
     return CHARL_OK;
 }
@@ -100,8 +102,8 @@ charl_status charl__metrics_async_end(charl__trainer *t, charl__metrics_async *l
     row->overflowed = t->nonfinite.overflowed;
     measure(t, log, m); /* now the device has done what the row is about */
     log->rows++;
-    if (t->data.kind == CHARL_DATASET_TOKENS) {
-        row->tokens_per_s = row->samples_per_s * (double)t->data.x_shape.dim[0];
+    if (t->session.data.kind == CHARL_DATASET_TOKENS) {
+        row->tokens_per_s = row->samples_per_s * (double)t->session.data.x_shape.dim[0];
     }
     if (t->options->events.trained) { /* a row with the loss that ended the run is worth having */
         const charl_status written = t->options->events.trained(t->options->events.ctx, row);

@@ -22,9 +22,9 @@ charl_status charl__nonfinite_open(charl__trainer *t)
     charl__nonfinite *n = &t->nonfinite;
     void *host = NULL;
 
-    CHARL_TRY(charl__pinned_create(t->dev, sizeof *n->record, &n->pinned, &host));
+    CHARL_TRY(charl__pinned_create(t->session.dev, sizeof *n->record, &n->pinned, &host));
     n->record = host;
-    n->judged = n->polled = t->step;
+    n->judged = n->polled = t->replica.step;
     n->polled_s = charl__clock_s();
     return CHARL_OK;
 }
@@ -71,11 +71,11 @@ charl_status charl__nonfinite_poll(charl__trainer *t)
         n->found = n->found || ((mask_of(n->record->left_out) | mask_of(n->record->bad_loss)) &
                                 new_steps(t, n->polled)) != 0;
     }
-    if (t->step - n->polled >= POLL_STEPS || now - n->polled_s >= POLL_S) {
-        n->polled = t->step;
+    if (t->replica.step - n->polled >= POLL_STEPS || now - n->polled_s >= POLL_S) {
+        n->polled = t->replica.step;
         n->polled_s = now;
-        CHARL_TRY(charl__optimizer_read_norm(t->optimizer, n->record));
-        CHARL_TRY(charl__event_record(t->dev, CHARL_QUEUE_COMPUTE, &n->arrived));
+        CHARL_TRY(charl__optimizer_read_norm(t->replica.optimizer, n->record));
+        CHARL_TRY(charl__event_record(t->session.dev, CHARL_QUEUE_COMPUTE, &n->arrived));
     }
     return CHARL_OK;
 }
@@ -96,10 +96,10 @@ static charl_status describe_samples(const charl__trainer *t, int64_t step, char
     int used;
 
     CHARL_TRY_CLEANUP(charl_alloc_array(batch, sizeof *rows, &rows));
-    charl__device_loader_samples(t->train_loader, step - 1, rows);
+    charl__device_loader_samples(t->replica.train_loader, step - 1, rows);
     qsort(rows, (size_t)batch, sizeof *rows, compare);
     used = snprintf(text, size, "%s",
-                    t->data.kind == CHARL_DATASET_TOKENS ? "windows from token" : "rows");
+                    t->session.data.kind == CHARL_DATASET_TOKENS ? "windows from token" : "rows");
     for (int shown = 0; i < batch && shown < SHOWN; shown++, i = end) {
         for (end = i + 1; end < batch && rows[end] == rows[end - 1] + 1; end++) {
         }
@@ -129,7 +129,7 @@ static void describe(const charl__trainer *t, const charl__bad_step *v,
         snprintf(text, size, "the loss is not finite, though its gradient is");
         return;
     }
-    charl__optimizer_judge(t->optimizer, record, &report);
+    charl__optimizer_judge(t->replica.optimizer, record, &report);
     if (report.bad_step + 1 != v->step) { /* the record is of another one */
         snprintf(gradient, sizeof gradient, "the gradient");
     } else if (report.bad_param) {
@@ -142,8 +142,9 @@ static void describe(const charl__trainer *t, const charl__bad_step *v,
         snprintf(text, size, "the loss and %s are not finite", gradient);
     } else {
         snprintf(text, size, "%s is not finite%s", gradient,
-                 charl__steps_scale_is_dynamic(t->steps) ? ", even at the smallest loss scale"
-                                                         : "");
+                 charl__steps_scale_is_dynamic(t->replica.steps)
+                     ? ", even at the smallest loss scale"
+                     : "");
     }
 }
 
@@ -210,7 +211,7 @@ static charl_status fail_evaluation(const charl__trainer *t)
                ": the loss on the %s split is not finite, though the weights are%s. "
                "HINT look at that split (charl predict), lower optimizer.learning_rate; "
                "train.on_nonfinite = skip continues with a warning",
-               t->step, charl_split_name(t->eval_split),
+               t->replica.step, charl_split_name(t->replica.eval_split),
                t->config->train.precision == CHARL_PRECISION_F16
                    ? "; numbers in f16 end at 65504, those of train.precision = bf16 do not"
                    : "");
@@ -226,8 +227,8 @@ charl_status charl__nonfinite_evaluation(charl__trainer *t, double loss)
     if (t->config->train.on_nonfinite != CHARL_NONFINITE_SKIP) {
         CHARL_TRY(charl_comm_agreed(t->comm, fail_evaluation(t)));
     }
-    snprintf(text, sizeof text, "step %" PRId64 ": the loss on the %s split is not finite", t->step,
-             charl_split_name(t->eval_split));
+    snprintf(text, sizeof text, "step %" PRId64 ": the loss on the %s split is not finite",
+             t->replica.step, charl_split_name(t->replica.eval_split));
     if (is_worth_it(++t->nonfinite.bad_evaluations) && charl_comm_rank(t->comm) == 0) {
         charl__trainer_warn(t, text);
     }
@@ -298,10 +299,10 @@ charl_status charl__trainer_check_finite(charl__trainer *t)
 {
     charl_norm_record record;
 
-    charl__phase_mark(t->comm, t->step, CHARL__PHASE_DEVICE);
-    CHARL_TRY(
-        charl__grad_reducer_verify(t->reducer)); /* with a deadline; reading waits without one */
-    CHARL_TRY(charl__optimizer_fetch_norm(t->optimizer, &record));
-    CHARL_TRY(charl__nonfinite_judge(t, t->step, &record));
+    charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_DEVICE);
+    CHARL_TRY(charl__grad_reducer_verify(
+        t->replica.reducer)); /* with a deadline; reading waits without one */
+    CHARL_TRY(charl__optimizer_fetch_norm(t->replica.optimizer, &record));
+    CHARL_TRY(charl__nonfinite_judge(t, t->replica.step, &record));
     return CHARL_OK;
 }

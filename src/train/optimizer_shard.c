@@ -17,9 +17,10 @@ struct charl__shard {
     int n;
 };
 
-bool charl__shard_is_on(const charl__trainer *t)
+bool charl__shard_is_on(const charl__replica *r)
 {
-    return t->config->dist.shard_optimizer && !t->infers && charl_comm_size(t->comm) > 1;
+    return r->session->config->dist.shard_optimizer && !r->session->infers &&
+           charl_comm_size(r->comm) > 1;
 }
 
 static charl_status reserve(charl__shard *s, int n)
@@ -31,14 +32,14 @@ static charl_status reserve(charl__shard *s, int n)
 }
 
 /* Buckets of gradients that are parameters': shares come behind. */
-static int buckets(const charl__trainer *t, charl_param_range *out)
+static int buckets(const charl__replica *r, charl_param_range *out)
 {
-    const int64_t least = charl__replica_bucket(t);
+    const int64_t least = charl__replica_bucket(r);
     int64_t begin = 0, end;
     int n = 0;
 
-    while ((end = charl__params_range(t->params, &begin, least)) > begin &&
-           begin < t->params->elements) {
+    while ((end = charl__params_range(r->session->params, &begin, least)) > begin &&
+           begin < r->session->params->elements) {
         if (out) {
             out[n] = (charl_param_range){begin, end - begin};
         }
@@ -48,24 +49,24 @@ static int buckets(const charl__trainer *t, charl_param_range *out)
     return n;
 }
 
-charl_status charl__shard_create(charl__trainer *t)
+charl_status charl__shard_create(charl__replica *r)
 {
     charl_status st = CHARL_OK;
     charl__shard *s = NULL;
 
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *s, &s));
-    s->ar = charl__grad_reducer_allreduce(t->reducer);
-    s->n = buckets(t, NULL);
+    s->ar = charl__grad_reducer_allreduce(r->reducer);
+    s->n = buckets(r, NULL);
     CHARL_TRY_CLEANUP(reserve(s, s->n));
-    buckets(t, s->bucket);
+    buckets(r, s->bucket);
     for (int i = 0; i < s->n; i++) {
         int64_t from, to;
 
-        charl_allreduce_part(s->ar, s->bucket[i].count, charl_comm_rank(t->comm), &from, &to);
+        charl_allreduce_part(s->ar, s->bucket[i].count, charl_comm_rank(r->comm), &from, &to);
         s->own[i] = (charl_param_range){s->bucket[i].begin + from, to - from};
     }
     s->ranges = (charl_param_ranges){s->own, s->n};
-    t->shard = s;
+    r->shard = s;
     s = NULL;
 cleanup:
     charl__shard_destroy(s);
@@ -87,59 +88,61 @@ const charl_param_ranges *charl__shard_ranges(const charl__shard *s)
     return s ? &s->ranges : NULL;
 }
 
-static charl_status transfer(const charl__trainer *t, charl_param_range r, bool to_device)
+static charl_status transfer(const charl__replica *r, charl_param_range range, bool to_device)
 {
-    const size_t at = (size_t)r.begin * sizeof(float), bytes = (size_t)r.count * sizeof(float);
-    float *host = charl_allreduce_gathered(t->shard->ar) + r.begin;
+    const size_t at = (size_t)range.begin * sizeof(float),
+                 bytes = (size_t)range.count * sizeof(float);
+    float *host = charl_allreduce_gathered(r->shard->ar) + range.begin;
 
     if (bytes == 0) {
         return CHARL_OK;
     }
-    return to_device
-               ? charl__buffer_write(CHARL_QUEUE_COMPUTE, t->params->value, at, host, bytes, false)
-               : charl__buffer_read(CHARL_QUEUE_COMPUTE, t->params->value, at, host, bytes, false);
+    return to_device ? charl__buffer_write(CHARL_QUEUE_COMPUTE, r->session->params->value, at, host,
+                                           bytes, false)
+                     : charl__buffer_read(CHARL_QUEUE_COMPUTE, r->session->params->value, at, host,
+                                          bytes, false);
 }
 
 /* What the others own of bucket i. */
-static charl_status take(const charl__trainer *t, int i)
+static charl_status take(const charl__replica *r, int i)
 {
-    const charl_param_range b = t->shard->bucket[i], own = t->shard->own[i];
+    const charl_param_range b = r->shard->bucket[i], own = r->shard->own[i];
     const int64_t end = own.begin + own.count;
 
-    CHARL_TRY(transfer(t, (charl_param_range){b.begin, own.begin - b.begin}, true));
-    CHARL_TRY(transfer(t, (charl_param_range){end, b.begin + b.count - end}, true));
+    CHARL_TRY(transfer(r, (charl_param_range){b.begin, own.begin - b.begin}, true));
+    CHARL_TRY(transfer(r, (charl_param_range){end, b.begin + b.count - end}, true));
     return CHARL_OK;
 }
 
-charl_status charl__shard_publish(charl__trainer *t)
+charl_status charl__shard_publish(charl__replica *r)
 {
-    charl__shard *s = t->shard;
-    const bool copies = !charl__grad_reducer_shares_values(t->reducer);
+    charl__shard *s = r->shard;
+    const bool copies = !charl__grad_reducer_shares_values(r->reducer);
 
     if (!s) {
         return CHARL_OK;
     }
     for (int i = 0; copies && i < s->n; i++) {
-        CHARL_TRY(transfer(t, s->own[i], false));
+        CHARL_TRY(transfer(r, s->own[i], false));
     }
-    CHARL_TRY(charl_device_sync(t->dev));
+    CHARL_TRY(charl_device_sync(r->session->dev));
     for (int i = 0; i < s->n; i++) {
         CHARL_TRY(
             charl_allreduce_gather(s->ar, s->bucket[i].begin, s->bucket[i].count, &s->ticket[i]));
     }
     for (int i = 0; i < s->n; i++) {
-        CHARL_TRY(charl__grad_reducer_wait(t->reducer, s->ticket[i]));
+        CHARL_TRY(charl__grad_reducer_wait(r->reducer, s->ticket[i]));
         if (copies) {
-            CHARL_TRY(take(t, i));
+            CHARL_TRY(take(r, i));
         }
     }
-    CHARL_TRY(charl__params_refresh(t->params));
+    CHARL_TRY(charl__params_refresh(r->session->params));
     return CHARL_OK;
 }
 
-charl_status charl__shard_pause(charl__trainer *t)
+charl_status charl__shard_pause(charl__replica *r)
 {
-    return t->shard ? charl_comm_agree(t->comm, charl_device_sync(t->dev)) : CHARL_OK;
+    return r->shard ? charl_comm_agree(r->comm, charl_device_sync(r->session->dev)) : CHARL_OK;
 }
 
 /* Floats of rank r's parts of all buckets. */
@@ -179,44 +182,44 @@ typedef struct collection {
     int64_t most;         /* that any rank keeps */
 } collection;
 
-static charl_status collection_begin(const charl__trainer *t, int k, collection *c, float **all)
+static charl_status collection_begin(const charl__replica *r, int k, collection *c, float **all)
 {
-    const int size = charl_comm_size(t->comm);
+    const int size = charl_comm_size(r->comm);
     int64_t chunk;
 
     CHARL_REQUIRE(!charl__fault("train.collect"), CHARL_ERR_DEVICE,
                   "collecting the state fails on purpose");
-    for (int r = 0; r < size; r++) {
-        const int64_t n = part_elements(t->shard, r);
+    for (int rank = 0; rank < size; rank++) {
+        const int64_t n = part_elements(r->shard, rank);
 
         c->most = n > c->most ? n : c->most;
     }
     chunk = c->most < CHUNK ? c->most : CHUNK;
     CHARL_TRY(charl_alloc_array(c->most, sizeof *c->mine, &c->mine));
     CHARL_TRY(charl_alloc_array(chunk * size, sizeof *c->chunks, &c->chunks));
-    if (charl_comm_rank(t->comm) == 0) {
-        CHARL_TRY(charl_alloc_array(t->params->elements, sizeof **all, all));
+    if (charl_comm_rank(r->comm) == 0) {
+        CHARL_TRY(charl_alloc_array(r->session->params->elements, sizeof **all, all));
     }
-    CHARL_TRY(charl__optimizer_read_own(t->optimizer, k, c->mine));
+    CHARL_TRY(charl__optimizer_read_own(r->optimizer, k, c->mine));
     return CHARL_OK;
 }
 
-charl_status charl__shard_collect(const charl__trainer *t, charl_status mine, int k, float **out)
+charl_status charl__shard_collect(const charl__replica *r, charl_status mine, int k, float **out)
 {
     charl_status st = mine;
-    const int size = charl_comm_size(t->comm);
+    const int size = charl_comm_size(r->comm);
     collection c = {0};
 
     *out = NULL;
-    st = st == CHARL_OK ? collection_begin(t, k, &c, out) : st;
-    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
+    st = st == CHARL_OK ? collection_begin(r, k, &c, out) : st;
+    CHARL_TRY_CLEANUP(charl_comm_agree(r->comm, st));
     for (int64_t at = 0; at < c.most; at += CHUNK) {
         const int64_t left = c.most - at < CHUNK ? c.most - at : CHUNK;
 
         CHARL_TRY_CLEANUP(
-            charl_comm_allgather(t->comm, c.mine + at, (size_t)left * sizeof(float), c.chunks));
-        for (int r = 0; *out && r < size; r++) {
-            scatter(t->shard, r, at, left, c.chunks + r * left, *out);
+            charl_comm_allgather(r->comm, c.mine + at, (size_t)left * sizeof(float), c.chunks));
+        for (int rank = 0; *out && rank < size; rank++) {
+            scatter(r->shard, rank, at, left, c.chunks + rank * left, *out);
         }
     }
 cleanup:
@@ -225,11 +228,12 @@ cleanup:
     return st;
 }
 
-int64_t charl__shard_saves(const charl__trainer *t)
+int64_t charl__shard_saves(const charl__replica *r)
 {
-    const int arenas = t->shard && t->optimizer ? charl_optimizer_get_state_count(t->optimizer) +
-                                                      charl_optimizer_has_ema(t->optimizer)
+    const int arenas = r->shard && r->optimizer ? charl_optimizer_get_state_count(r->optimizer) +
+                                                      charl_optimizer_has_ema(r->optimizer)
                                                 : 0;
 
-    return arenas > 0 ? 4 * arenas * (t->params->elements - t->optimizer->own_elements) : 0;
+    return arenas > 0 ? 4 * arenas * (r->session->params->elements - r->optimizer->own_elements)
+                      : 0;
 }

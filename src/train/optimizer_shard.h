@@ -12,14 +12,14 @@
  * when it has the sums of all buckets, and the last of them is begun by a rank whose graph has run
  * (train/grad_reducer.h). Other changes are preceded by charl__shard_pause.
  */
-#include "train/trainer.h"
+#include "train/replica.h"
 
 /** Whether the configuration divides the optimizer: there are several ranks. */
-bool charl__shard_is_on(const charl__trainer *t);
+bool charl__shard_is_on(const charl__replica *r);
 
 /** For t->reducer, whose all-reduce gathers, and parameters that are laid out; t->shard is NULL
  * before. Local. Errors: ERR_NOMEM. */
-charl_status charl__shard_create(charl__trainer *t) CHARL_MUST_CHECK;
+charl_status charl__shard_create(charl__replica *r) CHARL_MUST_CHECK;
 void charl__shard_destroy(charl__shard *s); /* NULL is a no-op */
 
 /** What this rank updates. Borrowed. s NULL: NULL, everything. */
@@ -27,18 +27,18 @@ const charl_param_ranges *charl__shard_ranges(const charl__shard *s);
 
 /** After an update that has been enqueued: parameters, and their working copy, of all ranks. No-op
  * without a shard. Blocks. Collective. Errors: ERR_COMM, ERR_DEVICE. */
-charl_status charl__shard_publish(charl__trainer *t) CHARL_MUST_CHECK;
+charl_status charl__shard_publish(charl__replica *r) CHARL_MUST_CHECK;
 
 /** Wait until no rank reads the parameters. No-op without a shard. Blocks. Collective; agreed. */
-charl_status charl__shard_pause(charl__trainer *t) CHARL_MUST_CHECK;
+charl_status charl__shard_pause(charl__replica *r) CHARL_MUST_CHECK;
 
 /** State k of the optimizer, for k = number of states its average, from all ranks: *out, laid out
  * as the parameters, on rank 0, and NULL elsewhere. It is the caller's. `mine` is this rank's
  * status so far. Blocks. Collective; agreed. */
-charl_status charl__shard_collect(const charl__trainer *t, charl_status mine, int k,
+charl_status charl__shard_collect(const charl__replica *r, charl_status mine, int k,
                                   float **out) CHARL_MUST_CHECK;
 
 /** Bytes of optimizer state that this rank need not keep. Local. */
-int64_t charl__shard_saves(const charl__trainer *t);
+int64_t charl__shard_saves(const charl__replica *r);
 
 #endif

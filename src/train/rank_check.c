@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,23 +20,9 @@ static const char settings_hint[] =
 static const char data_hint[] =
     "a copy on one node may be stale: copy the file again, or name one that all nodes share";
 
-/* Add a fact whose value is short. */
-static charl_status CHARL_PRINTF(3, 4)
-    add(charl__consensus *facts, charl__fact fact, const char *fmt, ...)
+static charl_status reach(charl__replica *r, charl__consensus *facts, charl_status mine)
 {
-    char value[256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(value, sizeof value, fmt, ap);
-    va_end(ap);
-    fact.value = value;
-    return charl__consensus_add(facts, &fact);
-}
-
-static charl_status reach(charl__trainer *t, charl__consensus *facts, charl_status mine)
-{
-    const charl_status st = charl__consensus_reach(facts, mine, t->comm);
+    const charl_status st = charl__consensus_reach(facts, mine, r->comm);
 
     charl__consensus_fini(facts);
     return st;
@@ -50,13 +35,13 @@ static charl_status take_setting(void *ctx, const char *name, const char *value)
     return charl__consensus_add(ctx, &fact);
 }
 
-static charl_status add_options(const charl__trainer *t, charl__consensus *facts)
+static charl_status add_options(const charl__replica *r, charl__consensus *facts)
 {
-    const charl_train_options *o = t->options;
+    const charl_train_options *o = r->options;
     char steps[32];
 
-    CHARL_TRY(take_setting(facts, "task", t->infers ? "evaluation" : "training"));
-    CHARL_TRY(take_setting(facts, "--split", charl_split_name(t->eval_split)));
+    CHARL_TRY(take_setting(facts, "task", r->session->infers ? "evaluation" : "training"));
+    CHARL_TRY(take_setting(facts, "--split", charl_split_name(r->eval_split)));
     CHARL_TRY(take_setting(facts, "--dry-run", o->dry_run ? "yes" : "no"));
     snprintf(steps, sizeof steps, "%d", o->fast_dev_run);
     CHARL_TRY(take_setting(facts, "--fast-dev-run", o->fast_dev_run ? steps : "no"));
@@ -73,9 +58,8 @@ static charl_status add_options(const charl__trainer *t, charl__consensus *facts
 /* Of the sources that this program was built with. */
 static charl_status add_kernels(charl__consensus *facts)
 {
-    const charl__fact fact = {
+    const charl__fact form = {
         .status = CHARL_ERR_CONFIG,
-        .label = "kernel sources",
         .hint = "the ranks run different builds of charl: install one on every node"};
     uint32_t crc = 0;
 
@@ -83,18 +67,18 @@ static charl_status add_kernels(charl__consensus *facts)
         crc = charl__crc32c(crc, s->name, strlen(s->name) + 1);
         crc = charl__crc32c(crc, s->text, strlen(s->text) + 1);
     }
-    return add(facts, fact, "%08" PRIx32, crc);
+    return charl__consensus_print(facts, &form, "kernel sources", "%08" PRIx32, crc);
 }
 
-charl_status charl__rank_check_settings(charl__trainer *t, charl_status mine)
+charl_status charl__rank_check_settings(charl__replica *r, charl_status mine)
 {
     charl_status st = mine;
     charl__consensus facts = {0};
 
     CHARL_TRY_CLEANUP(st);
     CHARL_TRY_CLEANUP(add_kernels(&facts));
-    CHARL_TRY_CLEANUP(add_options(t, &facts));
-    CHARL_TRY_CLEANUP(charl__config_each_shared(t->config, take_setting, &facts));
+    CHARL_TRY_CLEANUP(add_options(r, &facts));
+    CHARL_TRY_CLEANUP(charl__config_each_shared(r->session->config, take_setting, &facts));
     for (int i = 0; i < CHARL_ENV_COUNT; i++) {
         const char *value = charl__env_shared((charl__env_id)i);
 
@@ -103,82 +87,48 @@ charl_status charl__rank_check_settings(charl__trainer *t, charl_status mine)
         }
     }
 cleanup:
-    return reach(t, &facts, st);
+    return reach(r, &facts, st);
 }
 
 /* A text of names, which may be long. */
-static charl_status add_names(charl__consensus *facts, charl__fact fact, const char *names)
+static charl_status add_names(charl__consensus *facts, const charl__fact *form, const char *label,
+                              const char *names)
 {
-    return add(facts, fact, "%.60s%s (checksum %08" PRIx32 ")", names,
-               strlen(names) > 60 ? "..." : "", charl__crc32c(0, names, strlen(names)));
+    return charl__consensus_print(facts, form, label, "%.60s%s (checksum %08" PRIx32 ")", names,
+                                  strlen(names) > 60 ? "..." : "",
+                                  charl__crc32c(0, names, strlen(names)));
 }
 
-static charl_status add_data(const charl__trainer *t, charl__consensus *facts)
+static charl_status add_data(const charl__replica *r, charl__consensus *facts)
 {
-    const charl_dataset_info *d = &t->data;
+    const charl_dataset_info *d = &r->session->data;
     const size_t stats = (size_t)d->n_stats * sizeof(float);
     charl__fact fact = {.status = CHARL_ERR_DATA, .note = d->path, .hint = data_hint};
 
-    fact.label = "data";
-    CHARL_TRY(add(facts, fact, "%" PRId64 " + %" PRId64 " + %" PRId64 " rows, digest %s",
-                  d->rows[CHARL_SPLIT_TRAIN], d->rows[CHARL_SPLIT_VAL], d->rows[CHARL_SPLIT_TEST],
-                  d->content_id));
-    fact.label = "classes of the data";
-    CHARL_TRY(add(facts, fact, "%" PRId64, d->classes));
-    fact.label = "class names of the data";
-    CHARL_TRY(add_names(facts, fact, d->class_names));
-    fact.label = "columns of the data";
-    CHARL_TRY(add_names(facts, fact, d->columns));
-    fact.label = "target names of the data";
-    CHARL_TRY(add_names(facts, fact, d->targets));
-    fact.label = "mean and std of the data";
-    CHARL_TRY(add(facts, fact, "%d of them, checksum %08" PRIx32, d->n_stats,
-                  stats ? charl__crc32c(charl__crc32c(0, d->mean, stats), d->std, stats) : 0));
-    fact.label = "tokenizer of the data";
-    CHARL_TRY(add(facts, fact, "%.60s", d->tokenizer));
+    CHARL_TRY(charl__consensus_print(facts, &fact, "data",
+                                     "%" PRId64 " + %" PRId64 " + %" PRId64 " rows, digest %s",
+                                     d->rows[CHARL_SPLIT_TRAIN], d->rows[CHARL_SPLIT_VAL],
+                                     d->rows[CHARL_SPLIT_TEST], d->content_id));
+    CHARL_TRY(charl__consensus_print(facts, &fact, "classes of the data", "%" PRId64, d->classes));
+    CHARL_TRY(add_names(facts, &fact, "class names of the data", d->class_names));
+    CHARL_TRY(add_names(facts, &fact, "columns of the data", d->columns));
+    CHARL_TRY(add_names(facts, &fact, "target names of the data", d->targets));
+    CHARL_TRY(charl__consensus_print(
+        facts, &fact, "mean and std of the data", "%d of them, checksum %08" PRIx32, d->n_stats,
+        stats ? charl__crc32c(charl__crc32c(0, d->mean, stats), d->std, stats) : 0));
+    CHARL_TRY(charl__consensus_print(facts, &fact, "tokenizer of the data", "%.60s", d->tokenizer));
     return CHARL_OK;
 }
 
-charl_status charl__rank_check_data(charl__trainer *t, charl_status mine)
+charl_status charl__rank_check_data(charl__replica *r, charl_status mine)
 {
     charl_status st = mine;
     charl__consensus facts = {0};
 
     CHARL_TRY_CLEANUP(st);
-    CHARL_TRY_CLEANUP(add_data(t, &facts));
+    CHARL_TRY_CLEANUP(add_data(r, &facts));
 cleanup:
-    return reach(t, &facts, st);
-}
-
-static charl_status add_counters(const charl__trainer *t, charl__consensus *facts,
-                                 const charl__fact *form)
-{
-    charl__fact fact = *form;
-    float scale = 1.0F;
-
-    fact.label = "step";
-    CHARL_TRY(add(facts, fact, "%" PRId64, t->step));
-    fact.label = "best metric";
-    CHARL_TRY(isnan(t->best_metric) ? add(facts, fact, "none")
-                                    : add(facts, fact, "%.17g", t->best_metric));
-    fact.label = "evaluations since the best";
-    CHARL_TRY(add(facts, fact, "%" PRId64, t->stale_evals));
-    fact.label = "skipped steps";
-    CHARL_TRY(add(facts, fact, "%" PRId64, t->nonfinite.skipped));
-    fact.label = "contents of the checkpoint";
-    CHARL_TRY(add(facts, fact, "%016" PRIx64, t->resumed_digest));
-    if (!t->infers) {
-        fact.label = "run id";
-        CHARL_TRY(add(facts, fact, "%s", t->run_id));
-        fact.label = "optimizer steps";
-        CHARL_TRY(add(facts, fact, "%" PRId64, charl_optimizer_get_steps(t->optimizer)));
-    }
-    if (charl__steps_scale(t->steps)) {
-        CHARL_TRY(charl_tensor_read(charl__steps_scale(t->steps), &scale, sizeof scale));
-        fact.label = "loss scale";
-        CHARL_TRY(add(facts, fact, "%.9g", (double)scale));
-    }
-    return CHARL_OK;
+    return reach(r, &facts, st);
 }
 
 static uint32_t add_text(uint32_t crc, const char *text)
@@ -187,10 +137,10 @@ static uint32_t add_text(uint32_t crc, const char *text)
 }
 
 /* By what rows are matched and normalised: of the data, or of the checkpoint. */
-static charl_status add_schema(const charl__trainer *t, charl__consensus *facts,
+static charl_status add_schema(const charl__replica *r, charl__consensus *facts,
                                const charl__fact *form)
 {
-    const charl_data_schema *s = t->schema;
+    const charl_data_schema *s = r->session->schema;
     const size_t stats = (size_t)s->n_stats * sizeof(float);
     charl__fact fact = *form;
     uint32_t crc = add_text(add_text(add_text(0, s->class_names), s->columns), s->targets);
@@ -198,33 +148,40 @@ static charl_status add_schema(const charl__trainer *t, charl__consensus *facts,
     if (stats) {
         crc = charl__crc32c(charl__crc32c(crc, s->mean, stats), s->std, stats);
     }
-    fact.label = "names, mean and std of the model's data";
-    return add(facts, fact, "checksum %08" PRIx32, crc);
+    return charl__consensus_print(facts, &fact, "names, mean and std of the model's data",
+                                  "checksum %08" PRIx32, crc);
 }
 
-charl_status charl__rank_check_state(charl__trainer *t, const char *path, charl_status mine)
+charl__fact charl__rank_check_form(const char *path)
 {
-    charl_status st = mine;
-    charl__consensus facts = {0};
-    charl__snapshot s = {0};
-    const charl__fact form = {
+    return (charl__fact){
         .status = path ? CHARL_ERR_CHECKPOINT : CHARL_ERR_NONFINITE,
         .note = path,
         .hint = path ? "a copy of the file on one node may be another one: copy it again, or name "
                        "one that all nodes share"
                      : "ranks that draw different weights run different builds or libraries"};
+}
+
+charl_status charl__rank_check_state(charl__replica *r, charl__consensus *more, const char *path,
+                                     charl_status mine)
+{
+    charl_status st = mine;
+    charl__consensus own = {0}, *facts = more ? more : &own;
+    charl__snapshot s = {0};
+    const charl__fact form = charl__rank_check_form(path);
 
     CHARL_TRY_CLEANUP(st);
-    if (charl_comm_size(t->comm) == 1) {
+    if (charl_comm_size(r->comm) == 1) {
         goto cleanup;
     }
-    CHARL_TRY_CLEANUP(add_counters(t, &facts, &form));
-    CHARL_TRY_CLEANUP(add_schema(t, &facts, &form));
-    if (!t->options->dry_run || path) { /* of what is only planned nothing was drawn */
-        CHARL_TRY_CLEANUP(charl__snapshot_take_model(t, &s));
-        CHARL_TRY_CLEANUP(charl__snapshot_facts(&s, NULL, &form, &facts));
+    CHARL_TRY_CLEANUP(add_schema(r, facts, &form));
+    if (!r->options->dry_run || path) { /* of what is only planned nothing was drawn */
+        CHARL_TRY_CLEANUP(charl__snapshot_take_model(r, &s));
+        CHARL_TRY_CLEANUP(charl__snapshot_facts(&s, NULL, &form, facts));
     }
 cleanup:
+    st = charl__consensus_reach(facts, st, r->comm);
     charl__snapshot_fini(&s);
-    return reach(t, &facts, st);
+    charl__consensus_fini(&own);
+    return st;
 }

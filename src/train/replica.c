@@ -1,87 +1,144 @@
-/* A rank's part of the batch, built from its slices: feeds, graphs, passes. */
+/* A rank's replica: device, loaders, graphs, gradients, optimizer, for the slices that it has.
+ *
+ * Each stage may fail on one rank alone, so its status is agreed before anything that needs all ranks.
+ */
 #include "train/replica.h"
+
+#include <math.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "config/config_groups.h"
+#include "task/loader_record.h"
 #include "train/optimizer_shard.h"
+#include "train/rank_check.h"
 
-charl_status charl__replica_take(charl__trainer *t, int first, int count)
+enum { RUN_AHEAD = 4 }; /* steps that the host may be ahead of the device */
+
+static const float FIRST_SCALE = 65536.0F; /* of gradients in f16, to begin with */
+
+static charl_status take_slices(charl__replica *r, int first, int count)
 {
-    const int slices = charl_config_slices(t->config);
-    const int64_t batch = t->config->train.batch_size;
+    const int slices = charl_config_slices(r->config);
+    const int64_t batch = r->config->train.batch_size;
 
     CHARL_REQUIRE(batch % slices == 0, CHARL_ERR_CONFIG,
                   "train.batch_size = %lld does not divide into train.slices = %d",
                   (long long)batch, slices);
-    CHARL_TRY(charl_slices_range(slices, first, count, &t->slices));
-    t->rows = batch / slices * t->slices.count;
-    t->row0 = batch / slices * t->slices.first;
+    CHARL_TRY(charl_slices_range(slices, first, count, &r->slices));
+    r->rows = batch / slices * r->slices.count;
+    r->row0 = batch / slices * r->slices.first;
+    return CHARL_OK;
+}
+
+/* A rank that compiles is not silent, however long it takes. */
+static void on_compiling(void *ctx, const charl_compile_progress *p)
+{
+    const charl__replica *r = ctx;
+    const charl_train_events *e = &r->options->events;
+
+    charl_comm_mark(r->comm, 0, NULL);
+    if (e->compiling) {
+        e->compiling(e->ctx, p);
+    }
+}
+
+static charl_status open_device(charl__replica *r)
+{
+    const bool is_team =
+        charl_comm_is_team(r->comm); /* simulated: all on the devices of this node */
+    charl_device_request request = {
+        .select = r->config->device.select,
+        .local_rank = is_team ? charl_comm_rank(r->comm) : charl_comm_local_rank(r->comm),
+        .local_size = is_team ? charl_comm_size(r->comm) : charl_comm_local_size(r->comm),
+        .share = r->config->device.share || is_team,
+        .allow_tf32 = r->config->device.allow_tf32,
+        .compiling = on_compiling,
+        .compiling_ctx = r};
+
+    if (r->options->device) {
+        request.select = r->options->device;
+        request.exact = true;
+    }
+    CHARL_TRY(charl_comm_cpu_limit(r->comm));
+    CHARL_TRY(charl__session_open_device(r->session, &request));
+    CHARL_TRY(charl__steps_create_with(
+        r->session->dev, RUN_AHEAD,
+        r->session->infers ? 0
+                           : charl__loader_record_bytes(r->rows, r->config->data.augment.mixup > 0),
+        &r->steps));
+    if (r->config->train.precision == CHARL_PRECISION_F16) {
+        const int64_t fixed = r->config->train.loss_scale;
+
+        CHARL_TRY(charl__steps_use_scale(r->steps, fixed ? (float)fixed : FIRST_SCALE, fixed == 0));
+    }
     return CHARL_OK;
 }
 
 /* auto keeps a split on the device when it takes at most a quarter of what is free. */
-static bool fits_device(const charl__trainer *t, charl_split split)
+static bool fits_device(const charl__replica *r, charl_split split)
 {
-    const charl_device_memory m = charl_device_get_memory(t->dev);
-    const int64_t bytes = charl__device_loader_split_bytes(&t->data, split);
+    const charl_device_memory m = charl_device_get_memory(r->session->dev);
+    const int64_t bytes = charl__device_loader_split_bytes(&r->session->data, split);
 
-    switch (t->config->data.cache) {
+    switch (r->config->data.cache) {
     case CHARL_CACHE_DEVICE:
         return true;
     case CHARL_CACHE_AUTO:
-        return t->data.items[split] <= INT32_MAX && bytes <= (m.capacity - m.in_use) / 4 &&
-               bytes <= charl_device_get_info(t->dev)->max_alloc_bytes;
+        return r->session->data.items[split] <= INT32_MAX && bytes <= (m.capacity - m.in_use) / 4 &&
+               bytes <= charl_device_get_info(r->session->dev)->max_alloc_bytes;
     default:
         return false;
     }
 }
 
 /* Created, or divided anew when it is there. */
-static charl_status provide_feed(charl__trainer *t, charl_split split, bool training,
-                                 charl__device_loader **out)
+static charl_status provide_loader(charl__replica *r, charl_split split, bool training,
+                                   charl__device_loader **out)
 {
     /* A batch to be learned by heart must stay as it is. */
-    const bool augments = training && !t->options->overfit_batch;
-    const charl__device_loader_options o = {.dev = t->dev,
-                                            .ds = t->ds,
-                                            .schema = t->schema,
-                                            .augment = augments ? &t->config->data.augment : NULL,
+    const bool augments = training && !r->options->overfit_batch;
+    const charl__device_loader_options o = {.dev = r->session->dev,
+                                            .ds = r->session->ds,
+                                            .schema = r->session->schema,
+                                            .augment = augments ? &r->config->data.augment : NULL,
                                             .split = split,
-                                            .shuffle = training && t->config->data.shuffle,
+                                            .shuffle = training && r->config->data.shuffle,
                                             .endless = training,
-                                            .seed = (uint64_t)t->config->run.seed,
-                                            .batch = t->config->train.batch_size,
-                                            .row0 = t->row0,
-                                            .rows = t->rows,
-                                            .on_device = fits_device(t, split),
-                                            .steps = training ? t->steps : NULL,
-                                            .fixed = training && t->options->overfit_batch};
+                                            .seed = (uint64_t)r->config->run.seed,
+                                            .batch = r->config->train.batch_size,
+                                            .row0 = r->row0,
+                                            .rows = r->rows,
+                                            .on_device = fits_device(r, split),
+                                            .steps = training ? r->steps : NULL,
+                                            .fixed = training && r->options->overfit_batch};
 
-    return *out ? charl__device_loader_divide(*out, t->row0, t->rows)
+    return *out ? charl__device_loader_divide(*out, r->row0, r->rows)
                 : charl__device_loader_create(&o, out);
 }
 
 /* The rows of some slices within this rank's part of the batch. */
-static void set_rows(const charl__trainer *t, const charl_slices *slices, charl__task *task)
+static void set_rows(const charl__replica *r, const charl_slices *slices, charl__task *task)
 {
-    const int64_t rows = t->rows / t->slices.count;
+    const int64_t rows = r->rows / r->slices.count;
 
-    task->first = (slices->first - t->slices.first) * rows;
+    task->first = (slices->first - r->slices.first) * rows;
     task->rows = slices->count * rows;
 }
 
-static charl_status build_graph(charl__trainer *t, const charl_slices *slices, bool training,
+static charl_status build_graph(charl__replica *r, const charl_slices *slices, bool training,
                                 charl__task *task)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(charl_graph_create(t->dev, slices, &task->g));
-    set_rows(t, slices, task);
+    CHARL_TRY(charl_graph_create(r->session->dev, slices, &task->g));
+    set_rows(r, slices, task);
     charl_graph_set_training(task->g, training);
-    charl_graph_set_recompute(task->g, training && t->recomputes);
-    task->classes = t->data.classes;
-    charl__task_build(t->config, t->model, t->params, training ? t->train_loader : t->eval_loader,
-                      t->steps, task);
+    charl_graph_set_recompute(task->g, training && r->recomputes);
+    task->classes = r->session->data.classes;
+    charl__task_build(r->config, r->session->model, r->session->params,
+                      training ? r->train_loader : r->eval_loader, r->steps, task);
     st = charl__graph_prepare(task->g);
     if (st == CHARL_ERR_SHAPE || st == CHARL_ERR_DTYPE) { /* layers that do not fit: the user's */
         st = CHARL_ERR_CONFIG;
@@ -92,72 +149,72 @@ static charl_status build_graph(charl__trainer *t, const charl_slices *slices, b
 
 /* Whether activations have room beside what is there and what is still to come: gradients, sums,
  * and before the optimizer is there its state and scratch. */
-static bool has_room(const charl__trainer *t, int64_t activations)
+static bool has_room(const charl__replica *r, int64_t activations)
 {
-    const charl_device_memory m = charl_device_get_memory(t->dev);
-    const int others = t->optimizer ? 1 : 6;
-    const int64_t arenas =
-        4 * (t->params->elements * others + t->params->gradient_elements * t->slices.n_lanes);
+    const charl_device_memory m = charl_device_get_memory(r->session->dev);
+    const int others = r->optimizer ? 1 : 6;
+    const int64_t arenas = 4 * (r->session->params->elements * others +
+                                r->session->params->gradient_elements * r->slices.n_lanes);
 
     return !charl__fault("train.memory") && activations + arenas <= m.capacity - m.in_use;
 }
 
 /* The graph of the first pass; one that computes activations again where that is asked for or they
  * have no room. */
-static charl_status build_first(charl__trainer *t, bool *room)
+static charl_status build_first(charl__replica *r, bool *room)
 {
-    const charl_slices *first = t->accum ? charl__grad_accum_slices(t->accum, 0) : &t->slices;
-    const int mode = t->config->train.recompute;
+    const charl_slices *first = r->accum ? charl__grad_accum_slices(r->accum, 0) : &r->slices;
+    const int mode = r->config->train.recompute;
     int64_t kept, again;
 
-    CHARL_TRY(build_graph(t, first, true, &t->train));
-    CHARL_TRY(charl__graph_measure(t->train.g, &kept));
-    *room = has_room(t, kept);
+    CHARL_TRY(build_graph(r, first, true, &r->train));
+    CHARL_TRY(charl__graph_measure(r->train.g, &kept));
+    *room = has_room(r, kept);
     if (mode == CHARL_RECOMPUTE_NO || (mode == CHARL_RECOMPUTE_AUTO && *room)) {
         return CHARL_OK;
     }
-    charl_graph_destroy(t->train.g);
-    t->train = (charl__task){0};
-    t->recomputes = true;
-    CHARL_TRY(build_graph(t, first, true, &t->train));
-    CHARL_TRY(charl__graph_measure(t->train.g, &again));
-    t->recompute_saves = kept - again;
-    *room = has_room(t, again);
+    charl_graph_destroy(r->train.g);
+    r->train = (charl__task){0};
+    r->recomputes = true;
+    CHARL_TRY(build_graph(r, first, true, &r->train));
+    CHARL_TRY(charl__graph_measure(r->train.g, &again));
+    r->recompute_saves = kept - again;
+    *room = has_room(r, again);
     return CHARL_OK;
 }
 
-static void discard_training(charl__trainer *t)
+static void discard_training(charl__replica *r)
 {
-    if (t->steps) {
-        charl__steps_watch_loss(t->steps, NULL); /* it lies in the memory of the graphs */
+    if (r->steps) {
+        charl__steps_watch_loss(r->steps, NULL); /* it lies in the memory of the graphs */
     }
-    charl_graph_destroy(t->train.g);
-    for (int i = 0; t->accum && i < charl__grad_accum_count(t->accum) - 1; i++) {
-        charl_graph_destroy(t->more[i].g);
-        t->more[i] = (charl__task){0};
+    charl_graph_destroy(r->train.g);
+    for (int i = 0; r->accum && i < charl__grad_accum_count(r->accum) - 1; i++) {
+        charl_graph_destroy(r->more[i].g);
+        r->more[i] = (charl__task){0};
     }
-    charl__grad_accum_destroy(t->accum);
-    t->train = (charl__task){0};
-    t->accum = NULL;
-    t->recomputes = false;
-    t->recompute_saves = 0;
+    charl__grad_accum_destroy(r->accum);
+    r->train = (charl__task){0};
+    r->accum = NULL;
+    r->recomputes = false;
+    r->recompute_saves = 0;
 }
 
 /* The graphs of a step, in place of those there are. With several passes on any rank all have the
  * gradients of a pass added up, even those of one. */
-static charl_status build_training(charl__trainer *t, int passes, bool several, bool *room)
+static charl_status build_training(charl__replica *r, int passes, bool several, bool *room)
 {
     const char *name;
 
-    discard_training(t);
+    discard_training(r);
     if (several) {
-        CHARL_TRY(charl__grad_accum_create(&t->slices, passes, &t->accum));
+        CHARL_TRY(charl__grad_accum_create(&r->slices, passes, &r->accum));
     }
-    CHARL_TRY(build_first(t, room));
+    CHARL_TRY(build_first(r, room));
     for (int i = 1; i < passes; i++) {
-        CHARL_TRY(build_graph(t, charl__grad_accum_slices(t->accum, i), true, &t->more[i - 1]));
+        CHARL_TRY(build_graph(r, charl__grad_accum_slices(r->accum, i), true, &r->more[i - 1]));
     }
-    name = several ? charl__graph_collective(t->train.g) : NULL;
+    name = several ? charl__graph_collective(r->train.g) : NULL;
     CHARL_REQUIRE(
         !name, CHARL_ERR_CONFIG,
         "train.grad_accum_steps = %d: %s is a sum over the whole batch in the middle of a step, as "
@@ -167,97 +224,89 @@ static charl_status build_training(charl__trainer *t, int passes, bool several, 
 }
 
 /* As many passes as are asked for, or the fewest that have room. */
-static charl_status choose_passes(charl__trainer *t)
+static charl_status choose_accumulation(charl__replica *r)
 {
-    const int given = (int)t->config->train.grad_accum_steps;
+    const int given = (int)r->config->train.grad_accum_steps;
     bool room;
     int n = given > 0 ? given : 1;
 
-    CHARL_TRY(build_training(t, n, n > 1, &room));
-    while (given == 0 && !room && n < t->slices.count && !charl__graph_collective(t->train.g)) {
-        n = 2 * n < t->slices.count ? 2 * n : t->slices.count;
-        CHARL_TRY(build_training(t, n, true, &room));
+    CHARL_TRY(build_training(r, n, n > 1, &room));
+    while (given == 0 && !room && n < r->slices.count && !charl__graph_collective(r->train.g)) {
+        n = 2 * n < r->slices.count ? 2 * n : r->slices.count;
+        CHARL_TRY(build_training(r, n, true, &room));
     }
-    t->accum_steps = n;
+    r->accum_steps = n;
     return CHARL_OK;
 }
 
-charl_status charl__replica_build(charl__trainer *t)
+static charl_status build_graphs(charl__replica *r)
 {
-    if (!t->infers) {
-        CHARL_TRY(provide_feed(t, CHARL_SPLIT_TRAIN, true, &t->train_loader));
-        CHARL_TRY(choose_passes(t));
+    if (!r->session->infers) {
+        CHARL_TRY(provide_loader(r, CHARL_SPLIT_TRAIN, true, &r->train_loader));
+        CHARL_TRY(choose_accumulation(r));
     }
-    if (t->data.rows[t->eval_split] > 0) {
-        CHARL_TRY(provide_feed(t, t->eval_split, false, &t->eval_loader));
-        CHARL_TRY(build_graph(t, &t->slices, false, &t->eval));
+    if (r->session->data.rows[r->eval_split] > 0) {
+        CHARL_TRY(provide_loader(r, r->eval_split, false, &r->eval_loader));
+        CHARL_TRY(build_graph(r, &r->slices, false, &r->eval));
     }
     return CHARL_OK;
 }
 
 /* The ranks may have chosen differently. */
-static charl_status settle_passes(charl__trainer *t)
+static charl_status settle_accumulation(charl__replica *r)
 {
+    int64_t most = r->accum_steps;
     charl_status st = CHARL_OK;
-    int *all = NULL, most = 1;
     bool room;
 
-    if (t->infers || t->config->train.grad_accum_steps > 0) {
-        goto cleanup;
+    if (r->session->infers || r->config->train.grad_accum_steps > 0) {
+        return CHARL_OK;
     }
-    st = charl_alloc_array(charl_comm_size(t->comm), sizeof *all, &all);
-    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
-    CHARL_TRY_CLEANUP(charl_comm_allgather(t->comm, &t->accum_steps, sizeof *all, all));
-    for (int r = 0; r < charl_comm_size(t->comm); r++) {
-        most = all[r] > most ? all[r] : most;
+    CHARL_TRY(charl_comm_reduce_i64(r->comm, CHARL_COMM_MAX, &most, 1));
+    if (most > 1 && r->accum_steps < most) {
+        r->accum_steps = most < r->slices.count ? (int)most : r->slices.count;
+        st = build_training(r, r->accum_steps, true, &room);
     }
-    if (most > 1 && t->accum_steps < most) {
-        t->accum_steps = most < t->slices.count ? most : t->slices.count;
-        st = build_training(t, t->accum_steps, true, &room);
-    }
-    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
-cleanup:
-    charl_free(all);
-    return st;
+    return charl_comm_agree(r->comm, st);
 }
 
-charl_status charl__replica_connect(charl__trainer *t)
+static charl_status connect(charl__replica *r)
 {
     charl_status st = CHARL_OK;
 
-    CHARL_TRY(settle_passes(t));
+    CHARL_TRY(settle_accumulation(r));
     st = charl__grad_reducer_create(
-        t->comm,
-        &(charl_allreduce_options){.algorithm = t->config->dist.allreduce,
-                                   .reduce_dtype = t->params->reduce_dtype,
-                                   .gathers = charl__shard_is_on(t)},
-        &t->slices, t->params, &t->reducer);
+        r->comm,
+        &(charl_allreduce_options){.algorithm = r->config->dist.allreduce,
+                                   .reduce_dtype = r->session->params->reduce_dtype,
+                                   .gathers = charl__shard_is_on(r)},
+        &r->slices, r->session->params, &r->reducer);
     CHARL_TRY(st);
-    if (charl__shard_is_on(t)) {
-        CHARL_TRY(charl_comm_agree(t->comm, charl__shard_create(t)));
+    if (charl__shard_is_on(r)) {
+        CHARL_TRY(charl_comm_agree(r->comm, charl__shard_create(r)));
     }
     return st;
 }
 
-int64_t charl__replica_bucket(const charl__trainer *t)
+int64_t charl__replica_bucket(const charl__replica *r)
 {
-    return t->config->dist.overlap
-               ? charl__grad_reducer_bucket(t->params, t->config->dist.bucket_mb)
-           : t->params->elements > 0 ? t->params->elements
-                                     : 1;
+    return r->config->dist.overlap
+               ? charl__grad_reducer_bucket(r->session->params, r->config->dist.bucket_mb)
+           : r->session->params->elements > 0 ? r->session->params->elements
+                                              : 1;
 }
 
-static charl_status compile(charl__trainer *t, charl__task *task, bool training)
+static charl_status compile(charl__replica *r, charl__task *task, bool training)
 {
     if (!task->g) {
         return CHARL_OK;
     }
-    if (t->reducer) {
-        charl__graph_on_collective(task->g, charl__grad_reducer_collective, t->reducer);
+    if (r->reducer) {
+        charl__graph_on_collective(task->g, charl__grad_reducer_collective, r->reducer);
     }
-    if (t->reducer && training && !t->accum) {
-        charl__graph_on_ready(task->g, charl__grad_reducer_ready, t->reducer,
-                              charl__replica_bucket(t));
+    if (r->reducer && training && !r->accum) {
+        charl__graph_on_ready(task->g, charl__grad_reducer_ready, r->reducer,
+                              charl__replica_bucket(r));
     }
     CHARL_TRY(charl_graph_compile(task->g));
     CHARL_TRY(charl_graph_warm_up(task->g));
@@ -265,28 +314,28 @@ static charl_status compile(charl__trainer *t, charl__task *task, bool training)
 }
 
 /* Where a step leaves its loss, for the log and for the optimizer to look at. */
-static charl_status watch_loss(charl__trainer *t)
+static charl_status watch_loss(charl__replica *r)
 {
     charl_status st = CHARL_OK;
     const charl_tensor *metrics[CHARL_MAX_SLICES];
-    const charl_shape lanes = {1, {t->slices.n_lanes}};
+    const charl_shape lanes = {1, {r->slices.n_lanes}};
     charl_tensor *loss = NULL;
 
-    if (!t->train.g) {
+    if (!r->train.g) {
         return CHARL_OK;
     }
-    metrics[0] = charl_var_get_tensor(t->train.metrics);
-    if (t->accum) {
-        for (int i = 1; i < charl__grad_accum_count(t->accum); i++) {
-            metrics[i] = charl_var_get_tensor(t->more[i - 1].metrics);
+    metrics[0] = charl_var_get_tensor(r->train.metrics);
+    if (r->accum) {
+        for (int i = 1; i < charl__grad_accum_count(r->accum); i++) {
+            metrics[i] = charl_var_get_tensor(r->more[i - 1].metrics);
         }
-        CHARL_TRY_CLEANUP(charl__grad_accum_keep_loss(t->accum, metrics, &loss));
+        CHARL_TRY_CLEANUP(charl__grad_accum_keep_loss(r->accum, metrics, &loss));
         charl_tensor_retain(loss);
     } else {
         CHARL_TRY_CLEANUP(
             charl__tensor_view(metrics[0]->buffer, CHARL_F32, &lanes, metrics[0]->offset, &loss));
     }
-    charl__steps_watch_loss(t->steps, loss);
+    charl__steps_watch_loss(r->steps, loss);
 cleanup:
     charl_tensor_release(loss);
     return st;
@@ -294,93 +343,311 @@ cleanup:
 
 /* The passes of a step run one after another, so they share the memory of the largest, which is the
  * last. */
-static charl_status compile_training(charl__trainer *t)
+static charl_status compile_training(charl__replica *r)
 {
-    const int n = t->accum ? charl__grad_accum_count(t->accum) : 1;
-    const charl_graph *largest = n > 1 ? t->more[n - 2].g : NULL;
+    const int n = r->accum ? charl__grad_accum_count(r->accum) : 1;
+    const charl_graph *largest = n > 1 ? r->more[n - 2].g : NULL;
 
-    if (t->accum) {
-        CHARL_TRY(charl__grad_accum_prepare(t->accum, t->params));
+    if (r->accum) {
+        CHARL_TRY(charl__grad_accum_prepare(r->accum, r->session->params));
     }
     for (int i = n - 1; i >= 0; i--) {
-        charl__task *task = i > 0 ? &t->more[i - 1] : &t->train;
+        charl__task *task = i > 0 ? &r->more[i - 1] : &r->train;
 
-        if (t->accum && task->g) {
-            charl__graph_use_gradients(task->g, charl__grad_accum_gradients(t->accum));
+        if (r->accum && task->g) {
+            charl__graph_use_gradients(task->g, charl__grad_accum_gradients(r->accum));
             charl__graph_share_activations(task->g, task->g == largest ? NULL : largest);
         }
-        CHARL_TRY(compile(t, task, true));
+        CHARL_TRY(compile(r, task, true));
     }
-    CHARL_TRY(watch_loss(t));
+    CHARL_TRY(watch_loss(r));
     return CHARL_OK;
 }
 
-charl_status charl__replica_compile(charl__trainer *t)
+static charl_status compile_graphs(charl__replica *r)
 {
-    CHARL_TRY(compile_training(t));
-    CHARL_TRY(compile(t, &t->eval, false));
+    CHARL_TRY(compile_training(r));
+    CHARL_TRY(compile(r, &r->eval, false));
     return CHARL_OK;
 }
 
-charl_status charl__replica_check(charl__trainer *t)
+static charl_status check(charl__replica *r)
 {
     charl_status st = CHARL_OK;
 
-    if (!t->infers) {
-        st = charl__grad_reducer_check(t->reducer, t->train.g);
+    if (!r->session->infers) {
+        st = charl__grad_reducer_check(r->reducer, r->train.g);
         CHARL_TRY(st);
     }
     return st;
 }
 
-void charl__replica_discard(charl__trainer *t)
+static void discard_graphs(charl__replica *r)
 {
-    discard_training(t);
-    charl_graph_destroy(t->eval.g);
-    t->eval = (charl__task){0};
+    discard_training(r);
+    charl_graph_destroy(r->eval.g);
+    r->eval = (charl__task){0};
+}
+
+/* Model and graphs. */
+static charl_status build_model(charl__replica *r)
+{
+    CHARL_TRY(charl__session_create_model(r->session));
+    r->session->params->reduce_dtype =
+        r->config->dist.reduce_dtype == CHARL_REDUCE_BF16 && !r->session->infers ? CHARL_BF16
+                                                                                 : CHARL_F32;
+    CHARL_TRY(build_graphs(r));
+    CHARL_REQUIRE(charl_params_get_elements(r->session->params) > 0, CHARL_ERR_CONFIG,
+                  "the model has nothing to train");
+    return CHARL_OK;
+}
+
+static double given(double value, double own)
+{
+    return isnan(value) ? own : value;
+}
+
+static charl_status create_optimizer(charl__replica *r)
+{
+    const charl_config *c = r->config;
+    charl_optimizer_config o =
+        charl_optimizer_defaults(charl_config_choice_name("optimizer", "type", c->optimizer.type));
+    int64_t outputs;
+
+    CHARL_TRY(charl__task_outputs(c, &r->session->data, &outputs));
+    CHARL_TRY(charl__groups_apply(c, r->session->params, outputs));
+    o.weight_decay = (float)c->optimizer.weight_decay;
+    o.momentum = (float)given(c->optimizer.momentum,
+                              c->optimizer.type == CHARL_OPTIMIZER_SGD ? 0.9 : (double)o.momentum);
+    o.nesterov = c->optimizer.nesterov;
+    o.beta1 = given(c->optimizer.beta1, o.beta1);
+    o.beta2 = given(c->optimizer.beta2, o.beta2);
+    o.eps = (float)given(c->optimizer.eps, (double)o.eps);
+    o.grad_clip = (float)c->train.grad_clip;
+    o.ema_decay = c->train.ema_decay;
+    o.skip_nonfinite = c->train.on_nonfinite == CHARL_NONFINITE_SKIP;
+    CHARL_TRY(charl__optimizer_create(r->session->params, &o, r->steps,
+                                      charl__shard_ranges(r->shard), &r->optimizer));
+    CHARL_TRY(charl__optimizer_warm_up(r->optimizer));
+    return CHARL_OK;
+}
+
+/* What this rank can know before it is decided where to begin. */
+static charl_status open_alone(charl__replica *r)
+{
+    const int size = charl_comm_size(r->comm);
+    charl_slices even;
+
+    CHARL_REQUIRE(!charl_comm_is_team(r->comm) || charl_dataset_is_thread_safe(), CHARL_ERR_CONFIG,
+                  "simulated ranks need an HDF5 library that was built thread-safe, which this one "
+                  "was not: start %d ranks with mpirun",
+                  size);
+    CHARL_TRY(
+        charl_slices_block(charl_config_slices(r->config), charl_comm_rank(r->comm), size, &even));
+    CHARL_TRY(take_slices(r, even.first, even.count));
+    if (r->session->infers) {
+        CHARL_TRY(charl__session_read_schema(r->session));
+    }
+    CHARL_TRY(charl__session_open_data(r->session, r->eval_split));
+    return CHARL_OK;
+}
+
+charl_status charl__replica_open(charl__replica *r)
+{
+    charl_comm_timeout_set(r->comm, r->config->dist.stage_timeout_s);
+    CHARL_TRY(
+        charl__rank_check_settings(r, charl__phase_enter(r->comm, 0, CHARL__PHASE_SETUP, NULL)));
+    CHARL_TRY(charl__rank_check_data(r, open_alone(r)));
+    return CHARL_OK;
+}
+
+static charl_status build_alone(charl__replica *r)
+{
+    if (!r->session->infers) {
+        CHARL_TRY(charl__session_read_schema(r->session));
+    }
+    CHARL_TRY(charl__session_match_data(r->session));
+    CHARL_TRY(open_device(r));
+    CHARL_TRY(build_model(r));
+    return CHARL_OK;
+}
+
+charl_status charl__replica_build(charl__replica *r)
+{
+    CHARL_TRY(charl_comm_agree(r->comm, build_alone(r)));
+    CHARL_TRY(charl__heterogeneous_init(r));
+    CHARL_TRY(connect(r));
+    return CHARL_OK;
+}
+
+static charl_status compile_alone(charl__replica *r)
+{
+    CHARL_TRY(charl__phase_enter(r->comm, 0, CHARL__PHASE_KERNELS, NULL));
+    CHARL_TRY(compile_graphs(r));
+    if (!r->session->infers) {
+        CHARL_TRY(create_optimizer(r));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__replica_compile(charl__replica *r)
+{
+    CHARL_TRY(charl_comm_agree(r->comm, compile_alone(r)));
+    CHARL_TRY(check(r));
+    return CHARL_OK;
 }
 
 /* What a rank does alone for other slices. */
-static charl_status rebuild(charl__trainer *t, int first, int count)
+static charl_status rebuild(charl__replica *r, int first, int count)
 {
     CHARL_REQUIRE(!charl__fault("train.divide"), CHARL_ERR_DEVICE, "the division fails on purpose");
-    CHARL_TRY(charl__replica_take(t, first, count));
-    CHARL_TRY(charl__replica_build(t));
+    CHARL_TRY(take_slices(r, first, count));
+    CHARL_TRY(build_graphs(r));
     return CHARL_OK;
 }
 
-static charl_status compile_again(charl__trainer *t)
+static charl_status compile_again(charl__replica *r)
 {
-    CHARL_TRY(charl__replica_compile(t));
-    CHARL_TRY(charl__optimizer_rebind(t->optimizer));
-    CHARL_TRY(charl__device_loader_seek(t->train_loader, t->options->overfit_batch ? 0 : t->step));
+    CHARL_TRY(compile_graphs(r));
+    CHARL_TRY(charl__optimizer_rebind(r->optimizer));
+    CHARL_TRY(charl__device_loader_seek(r->train_loader, r->options->overfit_batch ? 0 : r->step));
     return CHARL_OK;
 }
 
-charl_status charl__replica_exchange(charl__trainer *t, int first, int count)
+charl_status charl__replica_divide(charl__replica *r, int first, int count)
 {
     charl_status st = CHARL_OK;
 
-    st = charl__phase_enter(t->comm, t->step, CHARL__PHASE_DIVISION, t->params);
+    st = charl__phase_enter(r->comm, r->step, CHARL__PHASE_DIVISION, r->session->params);
     if (st == CHARL_OK) {
-        st = charl_device_sync(t->dev);
+        st = charl_device_sync(r->session->dev);
     }
-    CHARL_TRY(charl_comm_agree(t->comm, st));
-    charl__replica_discard(t);
-    charl__optimizer_unbind(t->optimizer);
-    if (charl__shard_is_on(t)) { /* devices of other ranks may not share theirs */
-        st = charl__grad_reducer_shares_values(t->reducer) ? charl__params_move(t->params, NULL)
-                                                           : CHARL_OK;
-        CHARL_TRY(charl_comm_agree(t->comm, st));
+    CHARL_TRY(charl_comm_agree(r->comm, st));
+    discard_graphs(r);
+    charl__optimizer_unbind(r->optimizer);
+    if (charl__shard_is_on(r)) { /* devices of other ranks may not share theirs */
+        st = charl__grad_reducer_shares_values(r->reducer)
+                 ? charl__params_move(r->session->params, NULL)
+                 : CHARL_OK;
+        CHARL_TRY(charl_comm_agree(r->comm, st));
     }
-    charl__shard_destroy(t->shard);
-    t->shard = NULL;
-    charl__params_free_gradients(t->params); /* they lie in the memory of the sync */
-    charl__grad_reducer_destroy(t->reducer);
-    t->reducer = NULL;
-    CHARL_TRY(charl_comm_agree(t->comm, rebuild(t, first, count)));
-    CHARL_TRY(charl__replica_connect(t));
-    CHARL_TRY(charl_comm_agree(t->comm, compile_again(t)));
-    CHARL_TRY(charl__replica_check(t));
+    charl__shard_destroy(r->shard);
+    r->shard = NULL;
+    charl__params_free_gradients(r->session->params); /* they lie in the memory of the sync */
+    charl__grad_reducer_destroy(r->reducer);
+    r->reducer = NULL;
+    CHARL_TRY(charl_comm_agree(r->comm, rebuild(r, first, count)));
+    CHARL_TRY(connect(r));
+    CHARL_TRY(charl_comm_agree(r->comm, compile_again(r)));
+    CHARL_TRY(check(r));
     return st;
+}
+
+/* Elements of the bucket of gradients that is final last. */
+static int64_t last_bucket(const charl_graph *g)
+{
+    int64_t begin, count = 0;
+
+    if (g) {
+        charl__graph_bucket(g, charl__graph_bucket_count(g) - 1, &begin, &count);
+    }
+    return count;
+}
+
+charl_train_info charl__replica_info(const charl__replica *r)
+{
+    const charl_device_memory memory = charl_device_get_memory(r->session->dev);
+    const charl_graph_info g = charl_graph_get_info(r->session->infers ? r->eval.g : r->train.g);
+    const int times = r->accum_steps > 1 ? r->accum_steps : 1;
+    const int update = charl__optimizer_launches(r->optimizer);
+
+    return (charl_train_info){.device = charl_device_get_info(r->session->dev),
+                              .rank = charl_comm_rank(r->comm),
+                              .size = charl_comm_size(r->comm),
+                              .allreduce = charl__grad_reducer_name(r->reducer),
+                              .invariant = charl__grad_reducer_is_invariant(r->reducer),
+                              .mixed = r->mixed.on,
+                              .layers = charl_model_get_count(r->session->model),
+                              .parameters = charl_params_get_elements(r->session->params),
+                              .train_rows = r->session->data.rows[CHARL_SPLIT_TRAIN],
+                              .val_rows = r->session->data.rows[CHARL_SPLIT_VAL],
+                              .window = r->session->data.kind == CHARL_DATASET_TOKENS
+                                            ? r->session->data.x_shape.dim[0]
+                                            : 0,
+                              .data_on_device = charl__device_loader_is_on_device(
+                                  r->session->infers ? r->eval_loader : r->train_loader),
+                              .data_note = r->session->data.note,
+                              .batch_size = r->config->train.batch_size,
+                              .local_rows = r->rows,
+                              .slices = r->slices.total,
+                              .passes = r->accum_steps,
+                              .recomputes = r->recomputes,
+                              .recompute_saves = r->recompute_saves,
+                              .flop = g.flop * r->accum_steps,
+                              .start_step = r->step,
+                              .resumed = "",
+                              .memory_bytes = memory.peak,
+                              .memory_capacity = memory.capacity,
+                              .activation_bytes = g.activation_bytes,
+                              .shard_saves = charl__shard_saves(r),
+                              .launches = times * g.launches + update,
+                              .forward_launches = times * g.forward_launches,
+                              .update_launches = update,
+                              .fused = times * g.fused,
+                              .collectives = g.collectives,
+                              .gradients = r->session->params->gradient_elements,
+                              .last_gradients = last_bucket(r->train.g)};
+}
+
+/* A failure that the other ranks do not know of: they wait where this one no longer comes. */
+static void leave_alone(const charl__replica *r, charl_status st)
+{
+    const charl_train_events *e = &r->options->events;
+    char me[CHARL_COMM_PLACE];
+
+    if (charl_comm_size(r->comm) == 1) {
+        return;
+    }
+    if (!charl_comm_is_agreed(r->comm) && !charl_comm_is_broken(r->comm)) {
+        charl__error_prefix("%s: ",
+                            charl_comm_place(r->comm, charl_comm_rank(r->comm), me, sizeof me));
+        charl_comm_break(r->comm);
+    }
+    if (charl_comm_is_broken(r->comm) && e->lost) {
+        e->lost(e->ctx, st);
+    }
+}
+
+static charl_status meet_at_the_end(charl__replica *r)
+{
+    CHARL_TRY(charl__phase_enter(r->comm, r->step, CHARL__PHASE_END, r->session->params));
+    CHARL_TRY(charl_comm_barrier(r->comm));
+    return CHARL_OK;
+}
+
+charl_status charl__replica_leave(charl__replica *r, charl_status st)
+{
+    st = st == CHARL_OK ? meet_at_the_end(r) : st;
+    if (st != CHARL_OK) {
+        leave_alone(r, st);
+    }
+    return st;
+}
+
+void charl__replica_fini(charl__replica *r)
+{
+    if (!r->session) {
+        return;
+    }
+    discard_graphs(r);
+    charl__heterogeneous_fini(r);
+    charl_optimizer_destroy(r->optimizer);
+    charl__shard_destroy(r->shard);
+    charl__device_loader_destroy(r->train_loader);
+    charl__device_loader_destroy(r->eval_loader);
+    charl_params_destroy(r->session->params); /* before the all-reduce whose memory they may use */
+    r->session->params = NULL;
+    charl__grad_reducer_destroy(r->reducer);
+    charl__steps_destroy(r->steps);
+    *r = (charl__replica){0};
 }

@@ -8,6 +8,8 @@
 #include "task/weights.h"
 #include "train/optimizer_shard.h"
 
+const char charl__rng_name[] = "philox4x32-10", charl__shuffle_name[] = "feistel6-v1";
+
 void charl__snapshot_fini(charl__snapshot *s)
 {
     for (int64_t i = 0; i < s->n; i++) {
@@ -61,19 +63,19 @@ static void take_collected(const charl_param *p, const float *arena, float *data
     }
 }
 
-static charl_status add_ema(charl__snapshot *s, const charl__trainer *t, const float *collected)
+static charl_status add_ema(charl__snapshot *s, const charl__replica *r, const float *collected)
 {
-    for (int i = 0; i < charl_params_get_count(t->params); i++) {
-        const charl_param *p = charl_params_get(t->params, i);
+    for (int i = 0; i < charl_params_get_count(r->session->params); i++) {
+        const charl_param *p = charl_params_get(r->session->params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
         float *data;
 
         if (spec->trainable) {
             CHARL_TRY(add(s, "ema", spec->name, &spec->shape, &data));
-            if (t->shard) {
+            if (r->shard) {
                 take_collected(p, collected, data);
             } else {
-                CHARL_TRY(charl_optimizer_read_ema(t->optimizer, p, data));
+                CHARL_TRY(charl_optimizer_read_ema(r->optimizer, p, data));
             }
             seal(s);
         }
@@ -81,23 +83,23 @@ static charl_status add_ema(charl__snapshot *s, const charl__trainer *t, const f
     return CHARL_OK;
 }
 
-static charl_status add_states(charl__snapshot *s, const charl__trainer *t, int k,
+static charl_status add_states(charl__snapshot *s, const charl__replica *r, int k,
                                const float *collected)
 {
     char group[48];
 
-    state_group(t->optimizer, k, group);
-    for (int i = 0; i < charl_params_get_count(t->params); i++) {
-        const charl_param *p = charl_params_get(t->params, i);
+    state_group(r->optimizer, k, group);
+    for (int i = 0; i < charl_params_get_count(r->session->params); i++) {
+        const charl_param *p = charl_params_get(r->session->params, i);
         charl_shape shape;
         float *data;
 
-        if (charl_optimizer_get_state_shape(t->optimizer, k, p, &shape)) {
+        if (charl_optimizer_get_state_shape(r->optimizer, k, p, &shape)) {
             CHARL_TRY(add(s, group, charl_param_get_spec(p)->name, &shape, &data));
-            if (t->shard) {
+            if (r->shard) {
                 take_collected(p, collected, data);
             } else {
-                CHARL_TRY(charl_optimizer_read_state(t->optimizer, k, p, data));
+                CHARL_TRY(charl_optimizer_read_state(r->optimizer, k, p, data));
             }
             seal(s);
         }
@@ -107,33 +109,33 @@ static charl_status add_states(charl__snapshot *s, const charl__trainer *t, int 
 
 /* State k, or for k = number of states the average, after `mine`, the status so far. Collective
  * where ranks divide the optimizer: all come here, whatever has failed. */
-static charl_status add_kept(charl__snapshot *s, const charl__trainer *t, charl_status mine, int k)
+static charl_status add_kept(charl__snapshot *s, const charl__replica *r, charl_status mine, int k)
 {
     charl_status st = mine;
     float *collected = NULL;
 
-    CHARL_TRY_CLEANUP(t->shard ? charl__shard_collect(t, mine, k, &collected) : mine);
-    CHARL_TRY_CLEANUP(k < charl_optimizer_get_state_count(t->optimizer)
-                          ? add_states(s, t, k, collected)
-                          : add_ema(s, t, collected));
+    CHARL_TRY_CLEANUP(r->shard ? charl__shard_collect(r, mine, k, &collected) : mine);
+    CHARL_TRY_CLEANUP(k < charl_optimizer_get_state_count(r->optimizer)
+                          ? add_states(s, r, k, collected)
+                          : add_ema(s, r, collected));
 cleanup:
     charl_free(collected);
     return st;
 }
 
-static charl_status add_model(charl__snapshot *s, const charl__trainer *t, int n_states)
+static charl_status add_model(charl__snapshot *s, const charl__replica *r, int n_states)
 {
-    const int n_params = charl_params_get_count(t->params);
+    const int n_params = charl_params_get_count(r->session->params);
 
     s->capacity = (int64_t)n_params * (2 + n_states);
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->tensor, &s->tensor));
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->data, &s->data));
-    if (charl_comm_size(t->comm) > 1) {
+    if (charl_comm_size(r->comm) > 1) {
         CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->crc, &s->crc));
     }
     CHARL_TRY(charl_alloc_array(s->capacity, sizeof *s->group, &s->group));
     for (int i = 0; i < n_params; i++) {
-        const charl_param *p = charl_params_get(t->params, i);
+        const charl_param *p = charl_params_get(r->session->params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
         float *data;
 
@@ -144,21 +146,21 @@ static charl_status add_model(charl__snapshot *s, const charl__trainer *t, int n
     return CHARL_OK;
 }
 
-charl_status charl__snapshot_take_model(const charl__trainer *t, charl__snapshot *s)
+charl_status charl__snapshot_take_model(const charl__replica *r, charl__snapshot *s)
 {
-    return add_model(s, t, 0);
+    return add_model(s, r, 0);
 }
 
-charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s)
+charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s)
 {
-    const int n_states = charl_optimizer_get_state_count(t->optimizer);
-    charl_status st = add_model(s, t, n_states);
+    const int n_states = charl_optimizer_get_state_count(r->optimizer);
+    charl_status st = add_model(s, r, n_states);
 
-    if (charl_optimizer_has_ema(t->optimizer)) {
-        st = add_kept(s, t, st, n_states);
+    if (charl_optimizer_has_ema(r->optimizer)) {
+        st = add_kept(s, r, st, n_states);
     }
     for (int k = 0; k < n_states; k++) {
-        st = add_kept(s, t, st, k);
+        st = add_kept(s, r, st, k);
     }
     return st;
 }
@@ -182,18 +184,20 @@ charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group,
 }
 
 /* The average goes on where there was one, and else begins with the weights. */
-static charl_status restore_ema(charl__trainer *t, charl_checkpoint_reader *r, const char *path)
+static charl_status restore_ema(charl__replica *r, charl_checkpoint_reader *reader,
+                                const char *path)
 {
     charl_status st = CHARL_OK;
     float *v = NULL;
 
-    for (int i = 0; i < charl_params_get_count(t->params); i++) {
-        const charl_param *p = charl_params_get(t->params, i);
+    for (int i = 0; i < charl_params_get_count(r->session->params); i++) {
+        const charl_param *p = charl_params_get(r->session->params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
 
         if (spec->trainable) {
-            CHARL_TRY_CLEANUP(charl__weights_read(r, path, "ema", spec->name, &spec->shape, &v));
-            CHARL_TRY_CLEANUP(charl_optimizer_write_ema(t->optimizer, p, v));
+            CHARL_TRY_CLEANUP(
+                charl__weights_read(reader, path, "ema", spec->name, &spec->shape, &v));
+            CHARL_TRY_CLEANUP(charl_optimizer_write_ema(r->optimizer, p, v));
             charl_free(v);
             v = NULL;
         }
@@ -222,22 +226,21 @@ cleanup:
     return st;
 }
 
-charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader *r,
-                                     const char *path, bool all)
+charl_status charl__snapshot_restore(charl__replica *r, charl_checkpoint_reader *reader,
+                                     const char *path)
 {
-    const char *group;
+    const charl_params *params = r->session->params;
 
-    CHARL_TRY(charl__weights_group(r, path, t->infers ? t->options->ema : CHARL_EMA_NO, &group));
-    CHARL_TRY(charl__weights_restore(t->params, r, path, group));
-    for (int i = 0; all && i < charl_params_get_count(t->params); i++) {
-        for (int k = 0; k < charl_optimizer_get_state_count(t->optimizer); k++) {
-            CHARL_TRY(restore_state(t->optimizer, k, charl_params_get(t->params, i), r, path));
+    CHARL_TRY(charl__weights_restore(r->session->params, reader, path, "model"));
+    for (int i = 0; i < charl_params_get_count(params); i++) {
+        for (int k = 0; k < charl_optimizer_get_state_count(r->optimizer); k++) {
+            CHARL_TRY(restore_state(r->optimizer, k, charl_params_get(params, i), reader, path));
         }
     }
-    if (all && charl_optimizer_has_ema(t->optimizer) && charl__weights_have_average(r)) {
-        CHARL_TRY(restore_ema(t, r, path));
-    } else if (!t->infers) {
-        CHARL_TRY(charl_optimizer_reset_ema(t->optimizer));
+    if (charl_optimizer_has_ema(r->optimizer) && charl__weights_have_average(reader)) {
+        CHARL_TRY(restore_ema(r, reader, path));
+    } else {
+        CHARL_TRY(charl_optimizer_reset_ema(r->optimizer));
     }
     return CHARL_OK;
 }

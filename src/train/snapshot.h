@@ -3,7 +3,7 @@
 /** The tensors of a checkpoint: host copies of what a training holds, and the way back. */
 #include "base/hash.h"
 #include "dist/consensus.h"
-#include "train/trainer.h"
+#include "train/replica.h"
 
 typedef struct charl__snapshot {
     charl_checkpoint_tensor *tensor;
@@ -17,10 +17,10 @@ typedef struct charl__snapshot {
 /** Copy parameters, their moving average if there is one, and optimizer state, and checksum them.
  * Where ranks divide the optimizer only rank 0 gets average and state. Call charl__snapshot_fini in
  * any case. Blocks. Collective and agreed where ranks divide the optimizer, else local. */
-charl_status charl__snapshot_take(const charl__trainer *t, charl__snapshot *s) CHARL_MUST_CHECK;
+charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s) CHARL_MUST_CHECK;
 void charl__snapshot_fini(charl__snapshot *s);
 /** The same of the parameters alone. Local. */
-charl_status charl__snapshot_take_model(const charl__trainer *t,
+charl_status charl__snapshot_take_model(const charl__replica *r,
                                         charl__snapshot *s) CHARL_MUST_CHECK;
 
 /** Add the checksum of every tensor, or of those of one group, to what ranks compare; `form` has
@@ -29,9 +29,12 @@ charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group,
                                    const charl__fact *form,
                                    charl__consensus *facts) CHARL_MUST_CHECK;
 
-/** Weights (and with `all` optimizer state and moving average) from a checkpoint that is open.
- * Errors: ERR_CHECKPOINT when it is another model's, or holds more than this one. Blocks. */
-charl_status charl__snapshot_restore(charl__trainer *t, charl_checkpoint_reader *r,
-                                     const char *path, bool all) CHARL_MUST_CHECK;
+/** Weights, optimizer state and moving average from a checkpoint that is open. Errors:
+ *  ERR_CHECKPOINT when it is another model's, or holds more than this one. Blocks. */
+charl_status charl__snapshot_restore(charl__replica *r, charl_checkpoint_reader *reader,
+                                     const char *path) CHARL_MUST_CHECK;
+
+/** How random numbers are drawn and samples shuffled, as checkpoints name it. */
+extern const char charl__rng_name[], charl__shuffle_name[];
 
 #endif

@@ -1,6 +1,4 @@
-/* What a training starts from: its run directory, the checkpoint to resume from or to take weights
- * of, and what that says of the data.
- */
+/* Where a training starts: its run directory, and the checkpoint to resume from. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "charl/safetensors.h"
-#include "export/export.h"
-#include "task/schema.h"
-#include "task/weights.h"
 #include "train/rundir.h"
 #include "train/trainer.h"
 
@@ -195,110 +189,6 @@ charl_status charl__trainer_begin(charl__trainer *t)
     }
     memcpy(t->start, p.path, sizeof t->start);
     t->resumes = t->start[0] != '\0';
-    t->origin = t->resumes ? t->start : t->options->init_from;
-    return st;
-}
-
-/* charl writes the schema into safetensors files too; others do not. */
-static charl_status read_safetensors(charl__trainer *t)
-{
-    charl_status st = CHARL_OK;
-    charl_safetensors *s = NULL;
-
-    CHARL_TRY_CLEANUP(charl_safetensors_open(t->origin, &s));
-    if (charl_safetensors_get_schema(s)) {
-        CHARL_TRY_CLEANUP(
-            charl__task_schema_continue(t->config, charl_safetensors_get_schema(s), &t->schema));
-    }
-cleanup:
-    charl_safetensors_close(s);
-    return st;
-}
-
-charl_status charl__trainer_read_schema(charl__trainer *t)
-{
-    charl_status st = CHARL_OK;
-    charl_checkpoint_reader *r = NULL;
-    const charl_data_schema *s;
-
-    if (!t->origin) {
-        return CHARL_OK;
-    }
-    if (charl__is_safetensors(t->origin) && !t->infers) {
-        return read_safetensors(t);
-    }
-    CHARL_TRY_CLEANUP(charl_checkpoint_open(t->origin, &r));
-    s = charl_checkpoint_get_schema(r);
-    if (s) {
-        CHARL_TRY_CLEANUP(t->infers ? charl_data_schema_copy(s, &t->schema)
-                                    : charl__task_schema_continue(t->config, s, &t->schema));
-    } else if (t->infers) {
-        CHARL_TRY_CLEANUP(charl__weights_classes(t->config, r, &t->classes));
-    }
-    if (t->resumes && charl_checkpoint_get_state(r)->run_id[0]) {
-        snprintf(t->run_id, sizeof t->run_id, "%s", charl_checkpoint_get_state(r)->run_id);
-    }
-cleanup:
-    charl_checkpoint_close(r);
-    return st;
-}
-
-/* One warning per line, by one rank. */
-static void warn_lines(const charl__trainer *t, char *lines)
-{
-    while (lines && charl_comm_rank(t->comm) == 0) {
-        char *end = strchr(lines, '\n');
-
-        if (end) {
-            *end = '\0';
-        }
-        charl__trainer_warn(t, lines);
-        lines = end ? end + 1 : NULL;
-    }
-}
-
-static void warn_of_version_1(const charl__trainer *t)
-{
-    const bool tokens = t->data.kind == CHARL_DATASET_TOKENS;
-    char text[2400];
-
-    snprintf(text, sizeof text,
-             tokens
-                 ? "%s was written by an older charl and does not hold its tokenizer: tokens of "
-                   "%s are taken to be the same"
-                 : "%s was written by an older charl and does not hold the names of its classes, "
-                   "columns and targets, nor its mean and std: those of %s are used as they are, "
-                   "which is right only for the data that it was trained on",
-             t->origin, t->data.path);
-    warn_lines(t, text);
-}
-
-charl_status charl__trainer_match_data(charl__trainer *t)
-{
-    charl_status st = CHARL_OK;
-    char text[1200], *notes = NULL;
-
-    if (t->schema) {
-        CHARL_TRY_CLEANUP(charl_dataset_map(t->ds, t->schema, t->origin, !t->infers, &notes));
-        warn_lines(t, notes);
-        charl_dataset_get_info(t->ds, &t->data);
-    }
-    if (t->infers && t->schema && t->config->data.normalize.kind != CHARL_NORMALIZE_AUTO &&
-        charl__task_normalizes_otherwise(t->config, t->schema)) {
-        snprintf(text, sizeof text,
-                 "data.normalize is not what %s was trained with; its mean and std are used",
-                 t->origin);
-        warn_lines(t, text);
-    }
-    if (!t->schema) {
-        if (t->origin && !charl__is_safetensors(t->origin)) {
-            warn_of_version_1(t);
-        }
-        t->data.classes = t->classes > t->data.classes ? t->classes : t->data.classes;
-        CHARL_TRY_CLEANUP(charl__task_schema(t->config, t->ds, &t->schema));
-        t->schema->classes = t->data.classes;
-    }
-cleanup:
-    charl_free(notes);
+    t->session.origin = t->resumes ? t->start : t->options->init_from;
     return st;
 }

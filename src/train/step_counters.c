@@ -12,14 +12,14 @@ enum { FIRST_STEPS = 3 };
 
 void charl__step_counters_begin(const charl__trainer *t, charl__step_counters *y)
 {
-    y->begin = charl__device_counters(t->dev);
+    y->begin = charl__device_counters(t->session.dev);
     y->allocated_begin = charl__allocated();
     y->begin_s = charl__clock_s();
 }
 
 void charl__step_counters_end(const charl__trainer *t, charl__step_counters *y, bool ordinary)
 {
-    const charl_device_counters now = charl__device_counters(t->dev), *b = &y->begin;
+    const charl_device_counters now = charl__device_counters(t->session.dev), *b = &y->begin;
     charl_device_counters *s = &y->sum;
 
     if (!ordinary || ++y->seen <= FIRST_STEPS) {

@@ -9,9 +9,10 @@
 static charl__throughput_times now(const charl__trainer *t)
 {
     return (charl__throughput_times){.clock_s = charl__clock_s(),
-                                     .data_s = charl__device_loader_waited_s(t->train_loader),
-                                     .comm_s = charl__grad_reducer_busy_s(t->reducer),
-                                     .exposed_s = charl__grad_reducer_waited_s(t->reducer)};
+                                     .data_s =
+                                         charl__device_loader_waited_s(t->replica.train_loader),
+                                     .comm_s = charl__grad_reducer_busy_s(t->replica.reducer),
+                                     .exposed_s = charl__grad_reducer_waited_s(t->replica.reducer)};
 }
 
 static charl__throughput_times difference(const charl__throughput_times *a,
@@ -53,7 +54,7 @@ void charl__throughput_row(const charl__trainer *t, charl__throughput *m, charl_
     row->data_ms = span.data_s * 1e3 / steps;
     row->comm_ms = span.comm_s * 1e3 / steps;
     row->comm_exposed_ms = span.exposed_s * 1e3 / steps;
-    row->eta_s = clock_s / steps * (double)(t->end_step - t->step);
+    row->eta_s = clock_s / steps * (double)(t->end_step - t->replica.step);
     row->elapsed_s = end.clock_s - t->started_s;
     m->begin = end;
     m->steps = 0;

@@ -1,0 +1,240 @@
+/* Sessions: data, model, weights, device. */
+#include "task/session.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "charl/safetensors.h"
+#include "task/schema.h"
+#include "task/task.h"
+#include "task/weights.h"
+
+enum { TEXT_BYTES = 2400 };
+
+void charl__session_warn(const charl__session *s, const char *text)
+{
+    if (s->warned && text && text[0]) {
+        s->warned(s->warned_ctx, text);
+    }
+}
+
+void charl__session_warn_lines(const charl__session *s, const char *lines)
+{
+    char text[TEXT_BYTES];
+
+    while (lines && lines[0]) {
+        const size_t n = strcspn(lines, "\n");
+
+        snprintf(text, sizeof text, "%.*s", (int)n, lines);
+        charl__session_warn(s, text);
+        lines += n + (lines[n] == '\n');
+    }
+}
+
+charl_status charl__session_open_checkpoint(charl__session *s, const char *path)
+{
+    s->origin = path;
+    return charl_checkpoint_open(path, &s->reader);
+}
+
+charl_status charl__session_read_config(charl__session *s, const charl_config_override *overrides,
+                                        int n_overrides)
+{
+    const char *text = charl_checkpoint_get_config_resolved(s->reader);
+
+    CHARL_TRY(
+        charl_config_parse(s->origin, text, strlen(text), overrides, n_overrides, &s->own_config));
+    s->config = s->own_config;
+    return CHARL_OK;
+}
+
+/* charl writes the schema into safetensors files too; others do not. */
+static charl_status read_safetensors(charl__session *s)
+{
+    charl_status st = CHARL_OK;
+    charl_safetensors *file = NULL;
+
+    CHARL_TRY_CLEANUP(charl_safetensors_open(s->origin, &file));
+    if (charl_safetensors_get_schema(file)) {
+        CHARL_TRY_CLEANUP(
+            charl__task_schema_continue(s->config, charl_safetensors_get_schema(file), &s->schema));
+    }
+cleanup:
+    charl_safetensors_close(file);
+    return st;
+}
+
+charl_status charl__session_read_schema(charl__session *s)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    const charl_data_schema *stored;
+
+    if (!s->origin) {
+        return CHARL_OK;
+    }
+    if (charl__is_safetensors(s->origin) && !s->infers) {
+        return read_safetensors(s);
+    }
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(s->origin, &r));
+    stored = charl_checkpoint_get_schema(r);
+    if (stored) {
+        CHARL_TRY_CLEANUP(s->infers ? charl_data_schema_copy(stored, &s->schema)
+                                    : charl__task_schema_continue(s->config, stored, &s->schema));
+    } else if (s->infers) {
+        CHARL_TRY_CLEANUP(charl__weights_classes(s->config, r, &s->classes));
+    }
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
+charl_status charl__session_open_data(charl__session *s, charl_split split)
+{
+    const char *path = s->config->data.path;
+    const charl_dataset_options o = charl__task_dataset_options(s->config);
+
+    CHARL_REQUIRE(path[0], CHARL_ERR_CONFIG, "[data] path is missing: which file holds the data?");
+    CHARL_TRY(charl_dataset_open(path, &o, &s->ds));
+    charl_dataset_get_info(s->ds, &s->data);
+    CHARL_REQUIRE(s->infers || s->data.rows[CHARL_SPLIT_TRAIN] > 0, CHARL_ERR_DATA,
+                  "%s has no training rows", path);
+    CHARL_REQUIRE(!s->infers || s->data.rows[split] > 0, CHARL_ERR_DATA,
+                  "%s has no %s split; HINT a file without splits, as one named by data.x and "
+                  "data.y, is all train",
+                  path, charl_split_name(split));
+    return CHARL_OK;
+}
+
+static void warn_of_version_1(const charl__session *s)
+{
+    char text[TEXT_BYTES];
+
+    snprintf(text, sizeof text,
+             s->data.kind == CHARL_DATASET_TOKENS
+                 ? "%s was written by an older charl and does not hold its tokenizer: tokens of "
+                   "%s are taken to be the same"
+                 : "%s was written by an older charl and does not hold the names of its classes, "
+                   "columns and targets, nor its mean and std: those of %s are used as they are, "
+                   "which is right only for the data that it was trained on",
+             s->origin, s->data.path);
+    charl__session_warn(s, text);
+}
+
+charl_status charl__session_match_data(charl__session *s)
+{
+    charl_status st = CHARL_OK;
+    char text[TEXT_BYTES], *notes = NULL;
+
+    if (s->schema) {
+        CHARL_TRY_CLEANUP(charl_dataset_map(s->ds, s->schema, s->origin, !s->infers, &notes));
+        charl__session_warn_lines(s, notes);
+        charl_dataset_get_info(s->ds, &s->data);
+    }
+    if (s->infers && s->schema && s->config->data.normalize.kind != CHARL_NORMALIZE_AUTO &&
+        charl__task_normalizes_otherwise(s->config, s->schema)) {
+        snprintf(text, sizeof text,
+                 "data.normalize is not what %s was trained with; its mean and std are used",
+                 s->origin);
+        charl__session_warn(s, text);
+    }
+    if (!s->schema) {
+        if (s->origin && !charl__is_safetensors(s->origin)) {
+            warn_of_version_1(s);
+        }
+        s->data.classes = s->classes > s->data.classes ? s->classes : s->data.classes;
+        CHARL_TRY_CLEANUP(charl__task_schema(s->config, s->ds, &s->schema));
+        s->schema->classes = s->data.classes;
+    }
+cleanup:
+    charl_free(notes);
+    return st;
+}
+
+#define VERSION_1                                                                                  \
+    "%s is a checkpoint of version 1, which stores neither names nor mean and std of its data"
+
+charl_status charl__session_schema_of_data(charl__session *s, const charl_config *config,
+                                           const char *path, const char *hint)
+{
+    charl_status st = CHARL_OK;
+    const charl_dataset_options how = charl__task_dataset_options(config);
+    const char *trained_on = charl_checkpoint_get_state(s->reader)->data_content_id;
+    charl_dataset *ds = NULL;
+    charl_dataset_info info;
+    char text[TEXT_BYTES];
+
+    path = path ? path : config->data.path;
+    CHARL_REQUIRE_CLEANUP(path[0], CHARL_ERR_CHECKPOINT,
+                          VERSION_1 "; HINT name the data set it was trained on: %s", s->origin,
+                          hint);
+    st = charl_dataset_open(path, &how, &ds);
+    if (st == CHARL_ERR_DATA) {
+        snprintf(text, sizeof text, "%s", charl_error_message());
+        CHARL_FAIL_CLEANUP(CHARL_ERR_CHECKPOINT,
+                           VERSION_1
+                           ", and the data set that it was trained on cannot be used: %s; "
+                           "HINT name it: %s",
+                           s->origin, text, hint);
+    }
+    CHARL_TRY_CLEANUP(st);
+    charl_dataset_get_info(ds, &info);
+    CHARL_REQUIRE_CLEANUP(strcmp(info.content_id, trained_on) == 0, CHARL_ERR_CHECKPOINT,
+                          VERSION_1 ", and %s is not the data set that it was trained on (content "
+                                    "%.12s, not %.12s); HINT name that one: %s",
+                          s->origin, path, info.content_id, trained_on, hint);
+    snprintf(text, sizeof text,
+             "%s is a checkpoint of version 1: names of columns and classes, mean and std are "
+             "those of %s",
+             s->origin, path);
+    charl__session_warn(s, text);
+    CHARL_TRY_CLEANUP(charl__task_schema(config, ds, &s->schema));
+cleanup:
+    charl_dataset_close(ds);
+    return st;
+}
+
+charl_status charl__session_open_device(charl__session *s, const charl_device_request *request)
+{
+    return charl_device_open(request, &s->dev);
+}
+
+charl_status charl__session_create_model(charl__session *s)
+{
+    int64_t outputs;
+
+    CHARL_TRY(charl__task_outputs(s->config, &s->data, &outputs));
+    CHARL_TRY(charl__task_model(s->config, outputs, &s->model));
+    CHARL_TRY(charl_params_create(&s->params));
+    return CHARL_OK;
+}
+
+charl_status charl__session_load_weights(charl__session *s, const char *path, int ema)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *own = NULL, *r = s->reader;
+    const char *group;
+
+    if (!r) {
+        CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &own));
+        r = own;
+    }
+    CHARL_TRY_CLEANUP(charl__weights_group(r, path, ema, &group));
+    CHARL_TRY_CLEANUP(charl__weights_restore(s->params, r, path, group));
+cleanup:
+    charl_checkpoint_close(own);
+    return st;
+}
+
+void charl__session_fini(charl__session *s)
+{
+    charl_params_destroy(s->params);
+    charl_model_destroy(s->model);
+    charl_device_close(s->dev);
+    charl_dataset_close(s->ds);
+    charl_data_schema_destroy(s->schema);
+    charl_config_destroy(s->own_config);
+    charl_checkpoint_close(s->reader);
+    *s = (charl__session){0};
+}

@@ -1,0 +1,345 @@
+/* How a training resumes from a checkpoint, or starts afresh. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "export/export.h"
+#include "task/weights.h"
+#include "train/rank_check.h"
+#include "train/rundir.h"
+#include "train/snapshot.h"
+#include "train/trainer.h"
+
+#define AFRESH "or start afresh in another run.output_dir (--init-from keeps the weights)"
+
+static bool is_other_run(const charl__trainer *t, const charl_checkpoint_state *s)
+{
+    const char *resume = t->config->run.resume; /* one that is named may be of any run */
+
+    return t->run_dir_id[0] && s->run_id[0] && strcmp(t->run_dir_id, s->run_id) != 0 &&
+           (strcmp(resume, "auto") == 0 || strcmp(resume, "must") == 0);
+}
+
+/* run.strict: what would make the rest of the run another one than what the checkpoint is of, all
+ * in one message. */
+static charl_status check_strict(const charl__trainer *t, const charl_checkpoint_reader *r,
+                                 const char *path)
+{
+    charl_status st = CHARL_OK;
+    const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
+    const char *shuffle = t->config->data.shuffle ? charl__shuffle_name : "none";
+    charl__text text = {0};
+    char *changes = NULL;
+    bool model;
+
+    st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), &model, &changes);
+    CHARL_TRY_CLEANUP(st == CHARL_ERR_CONFIG ? CHARL_OK : st);
+    CHARL_TRY_CLEANUP(
+        charl__text_printf(&text, "%s",
+                           !changes     ? "\nits settings, by another version of charl, cannot "
+                                          "be compared"
+                           : changes[0] ? "\n"
+                                        : ""));
+    CHARL_TRY_CLEANUP(charl__text_printf(&text, "%s", changes ? changes : ""));
+    if (strcmp(s->data_content_id, t->session.data.content_id) != 0) {
+        CHARL_TRY_CLEANUP(charl__text_printf(
+            &text,
+            "\ndata: content %.16s, %" PRId64 " samples of %s (was "
+            "%.16s, %" PRId64 " samples of %s)",
+            t->session.data.content_id, t->session.data.rows[CHARL_SPLIT_TRAIN],
+            t->session.data.path, s->data_content_id, s->data_n_samples, s->data_path));
+    }
+    if (strcmp(s->rng, charl__rng_name) != 0) {
+        CHARL_TRY_CLEANUP(
+            charl__text_printf(&text, "\nrandom numbers: %s (was %s)", charl__rng_name, s->rng));
+    }
+    if (strcmp(s->data_shuffle, shuffle) != 0) {
+        CHARL_TRY_CLEANUP(charl__text_printf(&text, "\norder of the samples: %s (was %s)", shuffle,
+                                             s->data_shuffle));
+    }
+    if (is_other_run(t, s)) {
+        CHARL_TRY_CLEANUP(charl__text_printf(
+            &text, "\nrun: %.16s, of this run.output_dir (was %.16s)", t->run_dir_id, s->run_id));
+    }
+    CHARL_REQUIRE_CLEANUP(
+        text.length == 0, CHARL_ERR_CHECKPOINT,
+        "run.strict = yes: %s was trained with other settings or data:%.1800s\nHINT set "
+        "these back, start afresh in another run.output_dir (--init-from keeps the "
+        "weights), or accept them with run.strict = no",
+        path, charl__text_string(&text));
+cleanup:
+    charl__text_fini(&text);
+    charl_free(changes);
+    return st;
+}
+
+/* Another model is refused by the keys that differ; other changes are allowed and named. */
+static charl_status check_config(const charl__trainer *t, const charl_checkpoint_reader *r,
+                                 const char *path)
+{
+    charl_status st = CHARL_OK;
+    char *changes = NULL;
+    char text[1200];
+    bool model = false;
+
+    st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), &model, &changes);
+    if (st == CHARL_ERR_CONFIG) { /* of another version: the tensors decide */
+        st = CHARL_OK;
+        goto cleanup;
+    }
+    CHARL_TRY_CLEANUP(st);
+    CHARL_REQUIRE_CLEANUP(
+        !model, CHARL_ERR_CHECKPOINT,
+        "%s belongs to another model:\n%.1500s\nset the model back, or start afresh in "
+        "another run.output_dir",
+        path, changes);
+    if (changes[0] && charl_comm_rank(t->comm) == 0) {
+        int used = snprintf(text, sizeof text, "changed since %s:", path);
+
+        for (const char *p = changes; *p && used > 0 && (size_t)used < sizeof text;) {
+            const int length = (int)strcspn(p, "\n");
+
+            used += snprintf(text + used, sizeof text - (size_t)used, "%s %.*s",
+                             p == changes ? "" : ",", length, p);
+            p += length + (p[length] == '\n');
+        }
+        charl__trainer_warn(t, text);
+    }
+cleanup:
+    charl_free(changes);
+    return st;
+}
+
+/* What must be as it was for the rest of the run to be the same run. */
+static charl_status check_state(const charl__trainer *t, const charl_checkpoint_state *s,
+                                const char *path)
+{
+    const charl_device_info *d = charl_device_get_info(t->session.dev);
+    char text[1600];
+
+    CHARL_REQUIRE(
+        s->batch_size == t->config->train.batch_size && s->slices == t->replica.slices.total,
+        CHARL_ERR_CHECKPOINT,
+        "%s was trained with train.batch_size = %" PRId64 " and train.slices = %" PRId64
+        ", now %" PRId64 " and %d; HINT set them back%s, " AFRESH,
+        path, s->batch_size, s->slices, t->config->train.batch_size, t->replica.slices.total,
+        t->config->train.slices == 0 && s->slices != t->replica.slices.total
+            ? " (slices = auto is up to 64 with dist.balance = speed, "
+              "else up to 8)"
+            : "");
+    CHARL_REQUIRE(
+        s->data_n_samples == t->session.data.rows[CHARL_SPLIT_TRAIN], CHARL_ERR_CHECKPOINT,
+        "%s was trained on %" PRId64 " samples, %s has %" PRId64
+        "; HINT set data.path back, " AFRESH,
+        path, s->data_n_samples, t->session.data.path, t->session.data.rows[CHARL_SPLIT_TRAIN]);
+    if (charl_comm_rank(t->comm) != 0) {
+        return CHARL_OK;
+    }
+    if (strcmp(s->data_content_id, t->session.data.content_id) != 0) {
+        snprintf(text, sizeof text,
+                 "%s is not the data that %s was trained on: training continues with the new data, "
+                 "and looks for a new best checkpoint",
+                 t->session.data.path, path);
+        charl__trainer_warn(t, text);
+    }
+    if (is_other_run(t, s)) {
+        snprintf(text, sizeof text,
+                 "%s is of another run (%.16s) than %s (%.16s): training continues from it", path,
+                 s->run_id, t->config->run.output_dir, t->run_dir_id);
+        charl__trainer_warn(t, text);
+    }
+    if (strcmp(s->device, t->replica.mixed.models) != 0 || strcmp(s->driver, d->driver) != 0) {
+        snprintf(
+            text, sizeof text,
+            "resumed on another device (%s %s, was %s %s): equal up to rounding, not to the bit",
+            t->replica.mixed.models, d->driver, s->device, s->driver);
+        charl__trainer_warn(t, text);
+    }
+    return CHARL_OK;
+}
+
+/* Evaluations of other data or of another kind say nothing of the best one so far. */
+static charl_status check_best(charl__trainer *t, const charl_checkpoint_reader *r)
+{
+    charl_status st = CHARL_OK;
+    const char *text = charl_checkpoint_get_config_resolved(r);
+    const charl_config *now = t->config;
+    charl_config *was = NULL;
+
+    t->new_best =
+        strcmp(charl_checkpoint_get_state(r)->data_content_id, t->session.data.content_id) != 0;
+    st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &was);
+    if (st == CHARL_ERR_CONFIG) { /* of another version: only the data tell */
+        return CHARL_OK;
+    }
+    CHARL_TRY_CLEANUP(st);
+    t->new_best = t->new_best || strcmp(was->data.x, now->data.x) != 0 ||
+                  strcmp(was->data.y, now->data.y) != 0 ||
+                  memcmp(&was->data.val_split, &now->data.val_split, sizeof(double)) != 0 ||
+                  was->data.window != now->data.window || was->train.loss != now->train.loss ||
+                  was->eval.max_batches != now->eval.max_batches ||
+                  strcmp(was->checkpoint.monitor, now->checkpoint.monitor) != 0 ||
+                  was->checkpoint.mode != now->checkpoint.mode;
+cleanup:
+    charl_config_destroy(was);
+    return st;
+}
+
+/* A dynamic scale goes on; 1 is that of a run that used none. */
+static charl_status restore_scale(charl__trainer *t, double stored)
+{
+    const float scale = (float)stored;
+
+    if (charl__steps_scale_is_dynamic(t->replica.steps) && scale > 1.0F) {
+        CHARL_TRY(charl_tensor_write(charl__steps_scale(t->replica.steps), &scale, sizeof scale));
+    }
+    return CHARL_OK;
+}
+
+/* Of all tensors, by their checksums: ranks compare it. */
+static uint64_t digest_of(const charl_checkpoint_reader *r)
+{
+    uint64_t digest = 0;
+
+    for (int64_t i = 0; i < charl_checkpoint_get_count(r); i++) {
+        const charl_checkpoint_tensor *tensor = charl_checkpoint_get_tensor(r, i);
+        const uint64_t part[4] = {digest, charl__fnv1a64_string(tensor->group),
+                                  charl__fnv1a64_string(tensor->name), tensor->crc32c};
+
+        digest = charl__fnv1a64(part, sizeof part);
+    }
+    return digest;
+}
+
+static charl_status check_checkpoint(const charl__trainer *t, const charl_checkpoint_reader *r,
+                                     const char *path)
+{
+    const charl_checkpoint_state *s = charl_checkpoint_get_state(r);
+
+    CHARL_REQUIRE(strcmp(s->optim_kind, CHARL_CHECKPOINT_NO_OPTIMIZER) != 0, CHARL_ERR_CHECKPOINT,
+                  "%s holds weights only and cannot be resumed; HINT start from it with "
+                  "--init-from, in another run.output_dir",
+                  path);
+    if (t->config->run.strict) {
+        CHARL_TRY(check_strict(t, r, path));
+    }
+    CHARL_TRY(check_config(t, r, path));
+    CHARL_TRY(check_state(t, s, path));
+    CHARL_REQUIRE(strcmp(s->optim_kind, t->optimizer_kind) == 0, CHARL_ERR_CHECKPOINT,
+                  "%s was trained with %s, now optimizer.type is %s; HINT set it back, " AFRESH,
+                  path, s->optim_kind, t->optimizer_kind);
+    return CHARL_OK;
+}
+
+static charl_status restore(charl__trainer *t, const char *path)
+{
+    charl_status st = CHARL_OK;
+    charl_checkpoint_reader *r = NULL;
+    const charl_checkpoint_state *s;
+
+    CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
+    s = charl_checkpoint_get_state(r);
+    CHARL_TRY_CLEANUP(check_checkpoint(t, r, path));
+    CHARL_TRY_CLEANUP(charl__snapshot_restore(&t->replica, r, path));
+    CHARL_TRY_CLEANUP(check_best(t, r));
+    t->replica.step = s->step;
+    t->best_metric = t->new_best ? (double)NAN : s->best_metric;
+    t->stale_evals = t->new_best ? 0 : s->stale_evals;
+    t->nonfinite.skipped = s->skipped_steps;
+    t->nonfinite.overflowed = s->overflowed_steps;
+    charl_optimizer_set_steps(t->replica.optimizer, s->optim_t);
+    CHARL_TRY_CLEANUP(restore_scale(t, s->loss_scale));
+    if (s->run_id[0]) {
+        snprintf(t->run_id, sizeof t->run_id, "%s", s->run_id);
+    }
+    t->resumed_step = t->saved_step = s->step;
+    t->resumed_digest = digest_of(r);
+    t->best_step = charl__rundir_best(t->config->run.output_dir);
+    t->best_step = t->best_step <= s->step && !isnan(t->best_metric) ? t->best_step : -1;
+    CHARL_TRY_CLEANUP(charl_strdup(path, &t->resumed));
+cleanup:
+    charl_checkpoint_close(r);
+    return st;
+}
+
+/* Weights of another run, or drawn: what is only planned needs none. */
+static charl_status start_afresh(charl__trainer *t)
+{
+    const char *path = t->session.origin;
+
+    if (path && charl__is_safetensors(path)) {
+        CHARL_TRY(charl__import_safetensors(path, t->session.model, t->session.params));
+    } else if (path) {
+        CHARL_TRY(charl__session_load_weights(&t->session, path, CHARL_EMA_NO));
+    } else if (!t->options->dry_run) {
+        CHARL_TRY(charl_params_initialize(t->session.params, (uint64_t)t->config->run.seed));
+    }
+    CHARL_TRY(charl_optimizer_reset_ema(t->replica.optimizer));
+    return CHARL_OK;
+}
+
+/* The run directory is this run's from now on. */
+static charl_status claim_rundir(const charl__trainer *t)
+{
+    const char *dir = t->config->run.output_dir;
+
+    if (!t->resumes && t->options->overwrite) {
+        CHARL_TRY(charl__rundir_clear(dir));
+    }
+    if (strcmp(t->run_id, t->run_dir_id) != 0) {
+        CHARL_TRY(charl__rundir_write_id(dir, t->run_id));
+    }
+    return CHARL_OK;
+}
+
+/* The counters of the trainer, for the ranks to compare. */
+static charl_status add_counters(const charl__trainer *t, charl__consensus *facts)
+{
+    const charl__fact form = charl__rank_check_form(t->session.origin);
+    const charl_tensor *dynamic = charl__steps_scale(t->replica.steps);
+    float scale = 1.0F;
+
+    CHARL_TRY(charl__consensus_print(facts, &form, "step", "%" PRId64, t->replica.step));
+    CHARL_TRY(isnan(t->best_metric)
+                  ? charl__consensus_print(facts, &form, "best metric", "none")
+                  : charl__consensus_print(facts, &form, "best metric", "%.17g", t->best_metric));
+    CHARL_TRY(charl__consensus_print(facts, &form, "evaluations since the best", "%" PRId64,
+                                     t->stale_evals));
+    CHARL_TRY(
+        charl__consensus_print(facts, &form, "skipped steps", "%" PRId64, t->nonfinite.skipped));
+    CHARL_TRY(charl__consensus_print(facts, &form, "contents of the checkpoint", "%016" PRIx64,
+                                     t->resumed_digest));
+    CHARL_TRY(charl__consensus_print(facts, &form, "run id", "%s", t->run_id));
+    CHARL_TRY(charl__consensus_print(facts, &form, "optimizer steps", "%" PRId64,
+                                     charl_optimizer_get_steps(t->replica.optimizer)));
+    if (dynamic) {
+        CHARL_TRY(charl_tensor_read(dynamic, &scale, sizeof scale));
+        CHARL_TRY(charl__consensus_print(facts, &form, "loss scale", "%.9g", (double)scale));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl__trainer_resume(charl__trainer *t)
+{
+    charl_status st = CHARL_OK;
+    charl__consensus facts = {0};
+
+    st = charl__phase_enter(t->comm, 0, CHARL__PHASE_RESUME, t->session.params);
+    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
+    st = t->resumes ? restore(t, t->session.origin) : start_afresh(t);
+    st = st == CHARL_OK ? add_counters(t, &facts) : st;
+    CHARL_TRY_CLEANUP(charl__rank_check_state(&t->replica, &facts, t->session.origin, st));
+    /* After the weights to begin with were read: they may lie there. */
+    if (t->writes && charl_comm_rank(t->comm) == 0) {
+        st = claim_rundir(t);
+    }
+    CHARL_TRY_CLEANUP(charl_comm_agree(t->comm, st));
+    charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
+cleanup:
+    charl__consensus_fini(&facts);
+    return st;
+}

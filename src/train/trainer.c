@@ -1,0 +1,131 @@
+/* The trainer: schedule, and how a run begins and ends. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "train/rank_check.h"
+
+void charl__trainer_warn(const charl__trainer *t, const char *text)
+{
+    if (t->options->events.warned && text && text[0]) {
+        t->options->events.warned(t->options->events.ctx, text);
+    }
+}
+
+double charl__trainer_epoch(const charl__trainer *t)
+{
+    return (double)(t->replica.step * t->config->train.batch_size) /
+           (double)t->session.data.rows[CHARL_SPLIT_TRAIN];
+}
+
+static charl_status plan_steps(charl__trainer *t)
+{
+    const charl_config *c = t->config;
+    const int64_t n = t->session.data.rows[CHARL_SPLIT_TRAIN], batch = c->train.batch_size;
+
+    CHARL_REQUIRE(batch <= n, CHARL_ERR_CONFIG,
+                  "train.batch_size = %lld is more than the %lld training rows", (long long)batch,
+                  (long long)n);
+    t->total_steps = (c->train.epochs * n + batch - 1) / batch;
+    if (c->train.max_steps >= 0) {
+        t->total_steps = c->train.max_steps;
+    }
+    t->end_step = t->total_steps;
+    if (t->options->fast_dev_run > 0 && t->options->fast_dev_run < t->end_step) {
+        t->end_step = t->options->fast_dev_run;
+    }
+    snprintf(t->schedule_type, sizeof t->schedule_type, "%s",
+             charl_config_choice_name("scheduler", "type", c->scheduler.type));
+    snprintf(t->optimizer_kind, sizeof t->optimizer_kind, "%s",
+             charl_config_choice_name("optimizer", "type", c->optimizer.type));
+    t->schedule = (charl_schedule){
+        .type = t->schedule_type,
+        .base_lr = c->optimizer.learning_rate,
+        .min_lr = c->scheduler.min_lr,
+        .warmup_steps = c->scheduler.warmup_steps,
+        .total_steps = t->total_steps,
+        .step_size = c->scheduler.step_size,
+        .gamma = c->scheduler.gamma,
+        .milestones = c->scheduler.milestones.values,
+        .n_milestones = c->scheduler.milestones.count,
+        .power = c->scheduler.power,
+        .decay_steps = c->scheduler.decay_steps,
+    };
+    if (t->schedule.decay_steps == 0) { /* auto */
+        t->schedule.decay_steps = t->total_steps < 20 ? t->total_steps > 0 : t->total_steps / 10;
+    }
+    CHARL_TRY(charl_schedule_check(&t->schedule));
+    return CHARL_OK;
+}
+
+static charl_status check_patience(const charl__trainer *t)
+{
+    CHARL_REQUIRE(t->replica.eval.g || t->config->train.early_stopping_patience == 0,
+                  CHARL_ERR_CONFIG,
+                  "train.early_stopping_patience needs a validation set, %s has none; HINT "
+                  "data.val_split",
+                  t->session.data.path);
+    return CHARL_OK;
+}
+
+/* The plan of the run, to one of the callbacks that take it. */
+static charl_status report(const charl__trainer *t,
+                           charl_status (*event)(void *, const charl_train_info *))
+{
+    charl_train_info info = charl__replica_info(&t->replica);
+
+    info.steps = t->end_step;
+    info.resumed = t->resumed ? t->resumed : "";
+    return event ? event(t->options->events.ctx, &info) : CHARL_OK;
+}
+
+charl_status charl__trainer_report(const charl__trainer *t)
+{
+    return report(t, t->options->events.started);
+}
+
+charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
+                                 const charl_train_options *options)
+{
+    const charl_train_events *e = &options->events;
+
+    *t = (charl__trainer){.config = config,
+                          .options = options,
+                          .comm = options->comm,
+                          .best_metric = (double)NAN,
+                          .best_step = -1,
+                          .resumed_step = -1,
+                          .saved_step = -1,
+                          .started_s = charl__clock_s()};
+    t->session = (charl__session){.config = config,
+                                  .warned = charl_comm_rank(t->comm) == 0 ? e->warned : NULL,
+                                  .warned_ctx = e->ctx};
+    t->replica = (charl__replica){.session = &t->session,
+                                  .config = config,
+                                  .options = options,
+                                  .comm = t->comm,
+                                  .eval_split = CHARL_SPLIT_VAL};
+    t->last_save_s = t->last_eval_s = t->started_s;
+    CHARL_TRY(charl__replica_open(&t->replica));
+    CHARL_TRY(charl_comm_agree(t->comm, charl__balance_init(t)));
+    CHARL_TRY(charl_comm_agreed(t->comm, plan_steps(t)));
+    CHARL_TRY(charl__trainer_begin(t));
+    CHARL_TRY(charl__replica_build(&t->replica));
+    CHARL_TRY(charl_comm_agreed(t->comm, check_patience(t)));
+    CHARL_TRY(report(t, e->built));
+    CHARL_TRY(charl__replica_compile(&t->replica));
+    return CHARL_OK;
+}
+
+void charl__trainer_fini(charl__trainer *t)
+{
+    charl__replica_fini(&t->replica);
+    charl__session_fini(&t->session);
+    charl_run_close(t->run);
+    charl_free(t->resumed);
+    *t = (charl__trainer){0};
+}
