@@ -229,32 +229,6 @@ charl_status charl_run_retain(const char *dir, const charl_run_policy *policy,
  */
 charl_status charl_run_link(const char *dir, const char *name, int64_t step) CHARL_MUST_CHECK;
 
-typedef struct charl_checkpoint_writer charl_checkpoint_writer;
-
-/** A writer that saves copies in a thread. `background` false, or an HDF5 that is not thread-safe:
- * begin does the work itself. Blocks. Local. Errors: ERR_NOMEM. */
-charl_status charl_checkpoint_writer_create(bool background,
-                                            charl_checkpoint_writer **out) CHARL_MUST_CHECK;
-
-/** Copy everything `c` points to and start saving it to `path`. The caller's memory is free on
- * return. The thread makes no MPI call. The copy's memory is kept for the next save.
- *
- *  Async. Local. Errors: ERR_INVALID (the last save has not been collected by poll or wait),
- * ERR_NOMEM. */
-charl_status charl_checkpoint_writer_begin(charl_checkpoint_writer *w, const char *path,
-                                           const charl_checkpoint *c) CHARL_MUST_CHECK;
-
-/** *done: no save is under way any more. The call that first sees the end returns the result of the
- * save, once, with its message. Async. Local. Errors: as charl_checkpoint_save. */
-charl_status charl_checkpoint_writer_poll(charl_checkpoint_writer *w, bool *done) CHARL_MUST_CHECK;
-
-/** Wait for the end; as poll. Blocks. Local. */
-charl_status charl_checkpoint_writer_wait(charl_checkpoint_writer *w) CHARL_MUST_CHECK;
-
-/** Waits for a save under way; its result is lost unless wait was called. NULL is a no-op. Blocks.
- * Local. */
-void charl_checkpoint_writer_destroy(charl_checkpoint_writer *w);
-
 CHARL_END_DECLS
 
 #endif

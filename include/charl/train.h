@@ -91,10 +91,13 @@ typedef struct charl_val_row {
     double elapsed_s;
 } charl_val_row;
 
+/** A checkpoint is on the disk. It is written while training continues, so later steps may have been
+ * reported before. */
 typedef struct charl_saved_row {
     int64_t step;
     const char *path;
-    double ms;
+    double ms;        /* from the end of the step to here */
+    double waited_ms; /* of them training stood still */
 } charl_saved_row;
 
 /** The batch was divided anew (dist.balance = speed), because ranks would have waited for others.

@@ -25,7 +25,8 @@
 /* What all ranks do before the next step. */
 typedef struct decision {
     bool stop, save;
-    bool look; /* at steps that were not finite */
+    bool look;  /* at steps that were not finite */
+    bool saved; /* rank 0 has written the save under way */
 } decision;
 
 static bool take_file(const char *dir, const char *name)
@@ -59,21 +60,23 @@ static void local_requests(charl__trainer *t, float *stop, float *save)
 /* Agree on requests and on whether every rank is well; `mine` is this rank's status so far. */
 static charl_status decide(charl__trainer *t, charl_status mine, decision *out)
 {
-    float v[4];
+    float v[5];
 
     local_requests(t, &v[0], &v[1]);
     v[2] = mine != CHARL_OK;
     v[3] = t->nonfinite.found;
+    v[4] = charl__trainer_has_saved(t);
     if (mine != CHARL_OK && t->replica.reducer) {
         charl__error_prefix("step %" PRId64 ", data: ", t->replica.step + 1);
     }
-    CHARL_TRY(charl__grad_reducer_control(t->replica.reducer, v, 4));
+    CHARL_TRY(charl__grad_reducer_control(t->replica.reducer, v, 5));
     if (v[2] > 0.0F) {
         CHARL_TRY(charl_comm_agree(t->comm, mine));
     }
     out->stop = v[0] > 0.0F;
     out->save = v[1] > 0.0F;
     out->look = v[3] > 0.0F;
+    out->saved = v[4] > 0.0F;
     return CHARL_OK;
 }
 
@@ -364,6 +367,11 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
             CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &log, &m));
             CHARL_TRY_CLEANUP(charl__trainer_check_finite(t));
         }
+        if (d.saved) {
+            charl__throughput_pause(t, &m);
+            CHARL_TRY_CLEANUP(charl__trainer_finish_save(t, false));
+            charl__throughput_resume(t, &m);
+        }
         if (d.stop || d.save) {
             CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &log, &m));
             CHARL_TRY_CLEANUP(save_between(t, &m, d.stop));
@@ -374,10 +382,11 @@ charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result)
         }
         CHARL_TRY_CLEANUP(run_step(t));
         CHARL_TRY_CLEANUP(finish_step(t, &log, &m, &ordinary));
-        charl__step_counters_end(t, &tally, ordinary);
+        charl__step_counters_end(t, &tally, ordinary && !d.saved);
     }
     CHARL_TRY_CLEANUP(charl__metrics_async_end(t, &log, &m));
     CHARL_TRY_CLEANUP(charl__trainer_check_finite(t));
+    CHARL_TRY_CLEANUP(charl__trainer_finish_save(t, true));
     charl__step_counters_report(&tally);
     result->loss = log.rows > 0 ? log.row.loss : result->loss;
     if (t->replica.step > m.first_step && m.first_step > 0) {

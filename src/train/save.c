@@ -1,15 +1,22 @@
 /* How a training saves its checkpoints.
  *
- * Replicas are identical, so rank 0 writes; before it does, the hash of the parameters is compared
- * over ranks, so that a mixed state is never saved.
+ *      take_alike      all ranks: copy the state to the host; compare its checksums over ranks, so that
+ *                      a mixed state is never saved
+ *      start_alone     rank 0: start a job with the copy; training continues
+ *      (the job)       write, verify, rename; supersede and retire old files; link; export
+ *      finish_save     all ranks: agree on the result, one step after the job has ended, before the next
+ *                      save, and before training ends
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
+#include "base/job.h"
 #include "base/text.h"
 #include "export/export.h"
 #include "io/progress.h"
@@ -53,85 +60,97 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .run_id = t->run_id};
 }
 
-static charl_status write_file(charl__trainer *t, const charl__snapshot *s, const char *path)
+/* A save under way. Rank 0 writes; the others know of it. What the thread of the job reads belongs to
+ * it until the end. */
+struct charl__saving {
+    int64_t step;
+    double begin_s, waited_s; /* of training, for it */
+    char *path;
+
+    charl__job *job; /* rank 0 */
+    charl__snapshot snapshot;
+    charl_checkpoint checkpoint;
+    char *resolved;
+    const char *dir;
+    int rank;
+    charl_run_policy policy;
+    bool is_best, forgets_best, supersedes;
+    bool superseded; /* by the job */
+    charl_export_format format;
+    charl__text warnings; /* of the job, a line each */
+    atomic_long progress; /* of the job */
+    charl_comm *waiting;  /* where the job is no thread, all ranks wait for it; else NULL */
+};
+
+static void on_progress(void *ctx)
 {
-    charl_status st = CHARL_OK;
-    char *resolved = NULL;
-    float scale = 1.0F; /* none; a dynamic one is at least 2 */
-    charl_checkpoint c = {.tensors = s->tensor, .n_tensors = s->n, .schema = t->session.schema};
+    charl__saving *s = ctx;
 
-    if (charl__steps_scale(t->replica.steps)) {
-        CHARL_TRY_CLEANUP(
-            charl_tensor_read(charl__steps_scale(t->replica.steps), &scale, sizeof scale));
-    }
-    c.state = state_of(t, (double)scale);
-    CHARL_TRY_CLEANUP(charl_config_print(t->config, false, &resolved));
-    c.config_text = charl_config_source(t->config, &(size_t){0});
-    c.config_resolved = resolved;
-    CHARL_TRY_CLEANUP(charl_checkpoint_save(path, &c));
-cleanup:
-    charl_free(resolved);
-    return st;
-}
-
-/* Links are for people and old files only take room: neither may stop a training whose checkpoint
- * is safe. */
-static void tidy(charl__trainer *t)
-{
-    const char *dir = t->config->run.output_dir;
-    const bool forgets = t->new_best;
-    const charl_run_policy policy = {.step = t->replica.step,
-                                     .keep_last = t->config->checkpoint.keep_last,
-                                     .keep_every = t->config->checkpoint.keep_every,
-                                     .resumed_step = t->resumed_step,
-                                     .best_step = t->best_step};
-    int removed;
-
-    t->new_best = false;
-    if ((forgets && charl__rundir_forget_best(dir) != CHARL_OK) ||
-        charl_run_link(dir, "last.h5", t->replica.step) != CHARL_OK ||
-        (t->best_step == t->replica.step &&
-         charl_run_link(dir, "best.h5", t->replica.step) != CHARL_OK) ||
-        charl_run_retain(dir, &policy, &removed) != CHARL_OK) {
-        charl__trainer_warn(t, charl_error_message());
+    atomic_fetch_add(&s->progress, 1);
+    if (s->waiting) {
+        charl__phase_mark(s->waiting, s->step, CHARL__PHASE_WRITE);
     }
 }
 
-/* A run that goes on from an older checkpoint of its directory must not find its later ones when it
+/* Keep the failure at hand as a warning. */
+static void note(charl__saving *s)
+{
+    (void)!charl__text_printf(&s->warnings, "%s\n", charl_error_message());
+}
+
+/* A run that continues from an older checkpoint of its directory must not find its later ones when it
  * resumes again. */
-static void supersede(charl__trainer *t)
+static void supersede(charl__saving *s)
 {
-    char text[256];
+    const int64_t from = s->policy.resumed_step;
     int moved = 0;
 
-    if (!t->supersedes) {
-        return;
-    }
-    t->supersedes = false;
-    if (charl__rundir_supersede(t->config->run.output_dir, t->resumed_step, t->replica.step,
-                                &moved) != CHARL_OK) {
-        charl__trainer_warn(t, charl_error_message());
+    if (charl__rundir_supersede(s->dir, from, s->step, &moved) != CHARL_OK) {
+        note(s);
     }
     if (moved > 0) {
-        snprintf(text, sizeof text,
-                 "training went on from step %" PRId64
-                 ": %d later checkpoint%s renamed to step-....h5.superseded",
-                 t->resumed_step, moved, moved == 1 ? " was" : "s were");
-        charl__trainer_warn(t, text);
+        (void)!charl__text_printf(&s->warnings,
+                                  "training went on from step %" PRId64
+                                  ": %d later checkpoint%s renamed to step-....h5.superseded\n",
+                                  from, moved, moved == 1 ? " was" : "s were");
+    }
+    s->superseded = true;
+}
+
+/* Links and exports are for others, and old files only take room: none of them may stop a training
+ * whose checkpoint is safe. */
+static void tidy(charl__saving *s)
+{
+    int removed;
+
+    if ((s->forgets_best && charl__rundir_forget_best(s->dir) != CHARL_OK) ||
+        charl_run_link(s->dir, "last.h5", s->step) != CHARL_OK ||
+        (s->is_best && charl_run_link(s->dir, "best.h5", s->step) != CHARL_OK) ||
+        charl_run_retain(s->dir, &s->policy, &removed) != CHARL_OK) {
+        note(s);
+    }
+    if (charl__export_beside(s->path, s->format, s->dir, "last") != CHARL_OK ||
+        (s->is_best && charl__export_beside(s->path, s->format, s->dir, "best") != CHARL_OK)) {
+        note(s);
     }
 }
 
-/* Like a link, an export is for others: training does not depend on it. */
-static void export_model(charl__trainer *t, const char *checkpoint)
+/* Write, retire old files, link. */
+static charl_status write_checkpoint(void *ctx)
 {
-    const char *dir = t->config->run.output_dir;
-    const charl_export_format format = (charl_export_format)t->config->checkpoint.export_format;
+    charl_status st = CHARL_OK;
+    charl__saving *s = ctx;
 
-    if (charl__export_beside(checkpoint, format, dir, "last") != CHARL_OK ||
-        (t->best_step == t->replica.step &&
-         charl__export_beside(checkpoint, format, dir, "best") != CHARL_OK)) {
-        charl__trainer_warn(t, charl_error_message());
+    charl__fault_thread_rank_set(s->rank);
+    charl__progress_set(on_progress, s);
+    CHARL_TRY_CLEANUP(charl_checkpoint_save(s->path, &s->checkpoint));
+    if (s->supersedes) {
+        supersede(s);
     }
+    tidy(s);
+cleanup:
+    charl__progress_set(NULL, NULL);
+    return st;
 }
 
 static charl_status agree_before_save(charl__trainer *t, charl_status mine)
@@ -190,83 +209,174 @@ cleanup:
     return st;
 }
 
-/* Rank 0 writes on: the others go on waiting, however slow its disk is. */
-static void on_progress(void *ctx)
+/* What rank 0 writes; from here on training may continue. */
+static charl_status start_alone(charl__trainer *t, charl__saving *s)
 {
-    const charl__trainer *t = ctx;
+    const charl_tensor *dynamic = charl__steps_scale(t->replica.steps);
+    float scale = 1.0F; /* none; a dynamic one is at least 2 */
 
-    charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_WRITE);
+    CHARL_TRY(charl__phase_enter(t->comm, s->step, CHARL__PHASE_WRITE, t->session.params));
+    CHARL_TRY(charl_run_path(t->config->run.output_dir, s->step, &s->path));
+    if (charl_comm_rank(t->comm) != 0) {
+        return CHARL_OK;
+    }
+    if (dynamic) {
+        CHARL_TRY(charl_tensor_read(dynamic, &scale, sizeof scale));
+    }
+    CHARL_TRY(charl_config_print(t->config, false, &s->resolved));
+    s->checkpoint = (charl_checkpoint){.tensors = s->snapshot.tensor,
+                                       .n_tensors = s->snapshot.n,
+                                       .schema = t->session.schema,
+                                       .state = state_of(t, (double)scale),
+                                       .config_text = charl_config_source(t->config, &(size_t){0}),
+                                       .config_resolved = s->resolved};
+    s->dir = t->config->run.output_dir;
+    s->rank = charl_comm_rank(t->comm);
+    s->is_best = t->best_step == s->step;
+    s->forgets_best = t->new_best;
+    s->supersedes = t->supersedes;
+    s->format = (charl_export_format)t->config->checkpoint.export_format;
+    s->policy = (charl_run_policy){.step = s->step,
+                                   .keep_last = t->config->checkpoint.keep_last,
+                                   .keep_every = t->config->checkpoint.keep_every,
+                                   .resumed_step = t->resumed_step,
+                                   .best_step = t->best_step};
+    t->new_best = false;
+    s->waiting = charl_dataset_is_thread_safe() ? NULL : t->comm;
+    CHARL_TRY(charl__job_start(!s->waiting, write_checkpoint, s, &s->job));
+    return CHARL_OK;
 }
 
-static charl_status save_alone(charl__trainer *t, const charl__snapshot *s, char **path)
+/* Wait for the job. As long as it makes progress this rank is not silent, however slow its disk is. */
+static charl_status end_alone(charl__trainer *t, charl__saving *s)
 {
-    charl_status st = CHARL_OK;
+    static const double LOOK_S = 0.05;
+    charl_status st;
+    long seen = -1;
 
-    CHARL_TRY_CLEANUP(
-        charl__phase_enter(t->comm, t->replica.step, CHARL__PHASE_WRITE, t->session.params));
-    CHARL_TRY_CLEANUP(charl_run_path(t->config->run.output_dir, t->replica.step, path));
-    if (charl_comm_rank(t->comm) == 0) {
-        charl__progress_set(on_progress, t);
-        CHARL_TRY_CLEANUP(write_file(t, s, *path));
-        supersede(t);
-        tidy(t);
-        export_model(t, *path);
+    while (s->job && !charl__job_wait(s->job, LOOK_S)) {
+        const long now = atomic_load(&s->progress);
+
+        if (now != seen) {
+            charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_WRITE);
+        }
+        seen = now;
     }
-cleanup:
-    charl__progress_set(NULL, NULL);
+    st = charl__job_end(s->job);
+    s->job = NULL;
+    t->supersedes = t->supersedes && !s->superseded;
     return st;
 }
 
-/* Whether a training whose checkpoint could not be written goes on: until the next interval, unless
+static void saving_destroy(charl__saving *s)
+{
+    if (s) {
+        (void)!charl__job_end(s->job);
+        charl__snapshot_fini(&s->snapshot);
+        charl__text_fini(&s->warnings);
+        charl_free(s->resolved);
+        charl_free(s->path);
+        charl_free(s);
+    }
+}
+
+/* Whether a training whose checkpoint could not be written continues: until the next interval, unless
  * it was the last chance or the disk does not recover. The status is the same on every rank. */
-static charl_status forgive(charl__trainer *t, charl_status failed, bool last)
+static charl_status forgive(charl__trainer *t, charl_status failed, int64_t step, bool last)
 {
     char text[1200];
 
     if (failed == CHARL_OK) {
         t->save_failures = 0;
-        t->saved_step = t->replica.step;
+        t->saved_step = step;
         return CHARL_OK;
     }
     t->save_failures++;
     if (failed != CHARL_ERR_DISK || last || t->save_failures >= MAX_SAVE_FAILURES) {
         if (charl_comm_is_agreed(t->comm) && charl_comm_size(t->comm) > 1) {
-            charl__error_prefix("step %" PRId64 ", writing the checkpoint: ", t->replica.step);
+            charl__error_prefix("step %" PRId64 ", writing the checkpoint: ", step);
         }
         CHARL_TRY(failed);
     }
     snprintf(text, sizeof text,
              "no checkpoint at step %" PRId64 ": %s; training goes on (failure %d of %d in a row)",
-             t->replica.step, charl_error_message(), t->save_failures, MAX_SAVE_FAILURES);
+             step, charl_error_message(), t->save_failures, MAX_SAVE_FAILURES);
     if (charl_comm_rank(t->comm) == 0) {
         charl__trainer_warn(t, text);
     }
     return CHARL_OK;
 }
 
+bool charl__trainer_has_saved(const charl__trainer *t)
+{
+    return t->saving && t->saving->job && charl__job_is_done(t->saving->job);
+}
+
+charl_status charl__trainer_finish_save(charl__trainer *t, bool last)
+{
+    charl_status st = CHARL_OK;
+    const charl_train_events *e = &t->options->events;
+    const double begin = charl__clock_s();
+    charl__saving *s = t->saving;
+
+    if (!s) {
+        return CHARL_OK;
+    }
+    t->saving = NULL;
+    charl_comm_timeout_set(t->comm, t->config->checkpoint.timeout_s);
+    st = end_alone(t, s);
+    charl__session_warn_lines(&t->session, charl__text_string(&s->warnings));
+    CHARL_TRY_CLEANUP(forgive(t, charl_comm_agree(t->comm, st), s->step, last));
+    charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
+    if (e->saved && t->saved_step == s->step) {
+        const double now = charl__clock_s();
+
+        CHARL_TRY_CLEANUP(
+            e->saved(e->ctx, &(charl_saved_row){.step = s->step,
+                                                .path = s->path,
+                                                .ms = (now - s->begin_s) * 1e3,
+                                                .waited_ms = (s->waited_s + now - begin) * 1e3}));
+    }
+cleanup:
+    saving_destroy(s);
+    return st;
+}
+
 charl_status charl__trainer_save(charl__trainer *t, bool last)
 {
     charl_status st = CHARL_OK;
-    const double begin = charl__clock_s();
-    charl__snapshot s = {0};
-    char *path = NULL;
+    charl__saving *s = NULL;
 
+    CHARL_TRY(charl__trainer_finish_save(t, last));
     if (t->saved_step == t->replica.step) {
-        goto cleanup;
+        return CHARL_OK;
     }
+    CHARL_TRY(charl_comm_agree(t->comm, charl_alloc(sizeof *s, &s)));
+    t->saving = s;
+    s->step = t->replica.step;
+    s->begin_s = charl__clock_s();
+    atomic_init(&s->progress, 0);
     charl_comm_timeout_set(t->comm, t->config->checkpoint.timeout_s);
-    CHARL_TRY_CLEANUP(take_alike(t, &s));
-    st = save_alone(t, &s, &path);
-    CHARL_TRY_CLEANUP(forgive(t, charl_comm_agree(t->comm, st), last));
+    CHARL_TRY(take_alike(t, &s->snapshot));
+    st = charl_comm_agree(t->comm, start_alone(t, s));
+    if (st != CHARL_OK) { /* as if it had been written and failed */
+        saving_destroy(s);
+        t->saving = NULL;
+        CHARL_TRY(forgive(t, st, t->replica.step, last));
+    }
     charl_comm_timeout_set(t->comm, t->config->dist.timeout_s);
     t->last_save_s = charl__clock_s();
-    if (t->options->events.saved && t->saved_step == t->replica.step) {
-        CHARL_TRY_CLEANUP(t->options->events.saved(
-            t->options->events.ctx,
-            &(charl_saved_row){t->replica.step, path, (t->last_save_s - begin) * 1e3}));
+    if (t->saving) {
+        s->waited_s = t->last_save_s - s->begin_s;
     }
-cleanup:
-    charl__snapshot_fini(&s);
-    charl_free(path);
-    return st;
+    if (last) {
+        CHARL_TRY(charl__trainer_finish_save(t, last));
+    }
+    return CHARL_OK;
+}
+
+void charl__trainer_abandon_save(charl__trainer *t)
+{
+    saving_destroy(t->saving);
+    t->saving = NULL;
 }

@@ -123,6 +123,7 @@ charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
 
 void charl__trainer_fini(charl__trainer *t)
 {
+    charl__trainer_abandon_save(t);
     charl__replica_fini(&t->replica);
     charl__session_fini(&t->session);
     charl_run_close(t->run);

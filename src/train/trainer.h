@@ -6,6 +6,8 @@
 #include "train/nonfinite.h"
 #include "train/replica.h"
 
+typedef struct charl__saving charl__saving; /* train/save.c */
+
 typedef struct charl__trainer {
     const charl_config *config;         /* borrowed */
     const charl_train_options *options; /* borrowed */
@@ -35,8 +37,9 @@ typedef struct charl__trainer {
     int64_t resumed_step;
     uint64_t resumed_digest; /* of the tensors of that checkpoint; 0 */
     bool supersedes; /* resumed by name: later checkpoints in the directory are another history */
-    int64_t saved_step; /* of the newest checkpoint of this process, or -1 */
-    int save_failures;  /* in a row */
+    charl__saving *saving; /* NULL: no save is under way; the same on all ranks */
+    int64_t saved_step;    /* of the newest checkpoint of this process, or -1 */
+    int save_failures;     /* in a row */
 
     double started_s; /* monotonic */
     double last_save_s, last_eval_s;
@@ -66,8 +69,17 @@ void charl__trainer_warn(const charl__trainer *t, const char *text);
 /** Epochs completed, fractions included. */
 double charl__trainer_epoch(const charl__trainer *t);
 
-/** Save a checkpoint of the present step, link it, remove old ones. A disk that fails is a warning
- * the first times, and an error when it fails again and again or when the save is the `last`.
- * Nothing to do when the step is on disk already. Collective. */
+/** Save a checkpoint of the present step, link it, remove old ones: the state is copied to the host, then
+ *  rank 0 writes it in a thread of its own while training continues (where HDF5 is thread-safe). A save
+ *  that is `last` is complete on return. A disk that fails is a warning the first times, and an error
+ *  when it fails again and again or when the save is the last. Nothing to do when the step is on disk
+ *  already. Collective; agreed. */
 charl_status charl__trainer_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
+/** Whether a save is written and charl__trainer_finish_save would not wait: known to rank 0. */
+bool charl__trainer_has_saved(const charl__trainer *t);
+/** Wait for the save under way, if there is one, and report its result. Collective; agreed. */
+charl_status charl__trainer_finish_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
+/** Wait for it where training has failed: its file stays, its result is lost. Local. */
+void charl__trainer_abandon_save(charl__trainer *t);
+
 #endif

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/env.h"
+#include "base/job.h"
 #include "base/rng.h"
 #include "io/checkpoint_sample.h"
 #include "io/scratch.h"
@@ -21,27 +22,35 @@ typedef struct tally {
     int kills, loaded, fresh, stale, wrong, older;
 } tally;
 
+typedef struct save_request {
+    const char *path;
+    const charl_checkpoint *checkpoint;
+} save_request;
+
+static charl_status save(void *ctx)
+{
+    const save_request *r = ctx;
+
+    return charl_checkpoint_save(r->path, r->checkpoint);
+}
+
 /* What a trainer does, for ever: save, acknowledge on `out`, tidy up. */
 static void save_for_ever(int64_t step, bool background, int out)
 {
     static sample s;
-    charl_checkpoint_writer *w = NULL;
     charl_run *run = NULL;
     charl_status st = charl_run_open(dir, &run);
 
-    if (st == CHARL_OK) {
-        st = charl_checkpoint_writer_create(background, &w);
-    }
     for (; st == CHARL_OK; step++) {
         const charl_run_policy policy = {
             .step = step, .keep_last = 3, .resumed_step = -1, .best_step = -1};
+        charl__job *job = NULL;
         char *path = NULL;
 
         sample_init(&s, step);
         st = charl_run_path(dir, step, &path);
-        st = st ? st : charl_checkpoint_writer_begin(w, path, &s.c);
-        memset(s.large, 0, sizeof s.large);
-        st = st ? st : charl_checkpoint_writer_wait(w);
+        st = st ? st : charl__job_start(background, save, &(save_request){path, &s.c}, &job);
+        st = st ? st : charl__job_end(job);
         if (st == CHARL_OK && write(out, &step, sizeof step) != (ssize_t)sizeof step) {
             _exit(2);
         }

@@ -1,0 +1,92 @@
+/* A job runs beside its caller, or before it returns, and hands on its status with its message. */
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/job.h"
+#include "support/support.h"
+
+typedef struct work {
+    atomic_bool may_end;
+    charl_status result;
+    int done;
+} work;
+
+static charl_status wait_and_end(void *ctx)
+{
+    work *w = ctx;
+
+    while (!atomic_load(&w->may_end)) {
+        charl__sleep_s(0.001);
+    }
+    w->done++;
+    CHARL_REQUIRE(w->result == CHARL_OK, w->result, "the disk is full");
+    return CHARL_OK;
+}
+
+static void test_background(void **state)
+{
+    work w = {.result = CHARL_OK};
+    charl__job *job = NULL;
+
+    (void)state;
+    charl_assert_ok(charl__job_start(true, wait_and_end, &w, &job));
+    assert_false(charl__job_is_done(job));
+    assert_false(charl__job_wait(job, 0.002));
+    atomic_store(&w.may_end, true);
+    assert_true(charl__job_wait(job, 60.0));
+    assert_true(charl__job_is_done(job));
+    charl_assert_ok(charl__job_end(job));
+    assert_int_equal(w.done, 1);
+}
+
+static void test_failure(void **state)
+{
+    (void)state;
+    for (int background = 0; background < 2; background++) {
+        work w = {.result = CHARL_ERR_DISK};
+        charl__job *job = NULL;
+
+        atomic_store(&w.may_end, true);
+        charl_assert_ok(charl__job_start(background != 0, wait_and_end, &w, &job));
+        charl_error_clear();
+        charl_assert_status(charl__job_end(job), CHARL_ERR_DISK);
+        charl_assert_message("the disk is full");
+        assert_int_equal(w.done, 1);
+    }
+}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    assert_true(charl__job_is_done(NULL));
+    assert_true(charl__job_wait(NULL, 1.0));
+    charl_assert_ok(charl__job_end(NULL));
+}
+
+static void test_no_thread(void **state)
+{
+    work w = {.result = CHARL_OK};
+    charl__job *job = NULL;
+
+    (void)state;
+    for (long n = 1; n <= 2; n++) { /* memory, thread */
+        charl__fault_after(n);
+        charl_assert_status(charl__job_start(true, wait_and_end, &w, &job), CHARL_ERR_NOMEM);
+        charl__fault_after(0);
+        assert_null(job);
+    }
+    assert_int_equal(charl__live(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_background),
+        cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_no_thread),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
