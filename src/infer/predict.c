@@ -126,17 +126,9 @@ static charl_status find_schema(predictor *p)
                   "--data %s: %s knows the data it was trained on; HINT data to predict stand "
                   "behind the model, without --data",
                   p->o->trained_on, p->checkpoint);
-    if (own && p->config->data.normalize.kind != CHARL_NORMALIZE_AUTO &&
-        charl__task_normalizes_otherwise(p->config, own)) {
-        char text[1200];
-
-        snprintf(text, sizeof text,
-                 "data.normalize is not what %s was trained with; its mean and std are used",
-                 p->checkpoint);
-        warn(p, text);
-    }
     if (own) {
         CHARL_TRY(charl_data_schema_copy(own, &p->session.schema));
+        charl__session_warn_normalize(&p->session);
     } else {
         CHARL_TRY(schema_of_data(p));
     }

@@ -122,22 +122,31 @@ static void warn_of_version_1(const charl__session *s)
     charl__session_warn(s, text);
 }
 
+void charl__session_warn_normalize(const charl__session *s)
+{
+    char text[TEXT_BYTES];
+
+    if (s->config->data.normalize.kind != CHARL_NORMALIZE_AUTO &&
+        charl__task_normalizes_otherwise(s->config, s->schema)) {
+        snprintf(text, sizeof text,
+                 "data.normalize is not what %s was trained with; its mean and std are used",
+                 s->origin);
+        charl__session_warn(s, text);
+    }
+}
+
 charl_status charl__session_match_data(charl__session *s)
 {
     charl_status st = CHARL_OK;
-    char text[TEXT_BYTES], *notes = NULL;
+    char *notes = NULL;
 
     if (s->schema) {
         CHARL_TRY_CLEANUP(charl_dataset_map(s->ds, s->schema, s->origin, !s->infers, &notes));
         charl__session_warn_lines(s, notes);
         charl_dataset_get_info(s->ds, &s->data);
     }
-    if (s->infers && s->schema && s->config->data.normalize.kind != CHARL_NORMALIZE_AUTO &&
-        charl__task_normalizes_otherwise(s->config, s->schema)) {
-        snprintf(text, sizeof text,
-                 "data.normalize is not what %s was trained with; its mean and std are used",
-                 s->origin);
-        charl__session_warn(s, text);
+    if (s->infers && s->schema) {
+        charl__session_warn_normalize(s);
     }
     if (!s->schema) {
         if (s->origin && !charl__is_safetensors(s->origin)) {

@@ -86,6 +86,8 @@ charl_status charl__session_load_weights(charl__session *s, const char *path,
 
 /** Hand a text to `warned`; NULL and "" are left out. */
 void charl__session_warn(const charl__session *s, const char *text);
+/** Warn where the configuration asks for another mean and std than the schema has, which is what counts. */
+void charl__session_warn_normalize(const charl__session *s);
 /** One warning per line. */
 void charl__session_warn_lines(const charl__session *s, const char *lines);
 

@@ -421,8 +421,8 @@ static charl_status on_saved(void *ctx, const charl_saved_row *r)
     if (o->rank == 0) {
         const char *dir = strstr(r->path, "checkpoints/");
 
-        say_line(o, "checkpoint step=%" PRId64 " file=%s ms=%.0f", r->step, dir ? dir : r->path,
-                 r->ms);
+        say_line(o, "checkpoint step=%" PRId64 " file=%s ms=%.0f waited_ms=%.0f", r->step,
+                 dir ? dir : r->path, r->ms, r->waited_ms);
     }
     return CHARL_OK;
 }
