@@ -2,8 +2,9 @@
 # Everything a change must pass, in one command: install what is missing, build both presets, run all tests of both.
 #   dev      debug, sanitizers, warnings are errors: lint and all tests but those under valgrind
 #   release  optimised: all tests but lint
-# Before release, dev takes the long scripts in a short form and leaves out what is labelled once: much compiling of kernels
-# and nothing new on the host. Both keep their compiled kernels in one place.
+# Before release, dev takes the long tests in a short form (CHARL_TEST_SHORT) and leaves out what is labelled once: what the
+# sanitizers have nothing to say about, or see in other tests. Both presets keep their compiled kernels in one place.
+# At the end: the seconds of the tests by label, beside tests/budget.txt. Over budget is no failure: the machine may be busy.
 # Usage: tests/run.sh [dev|release ...]      CHARL_JOBS=n limits parallel compilation
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -21,9 +22,52 @@ note() {
     printf '\n== %s\n\n' "$1"
 }
 
+# The label of a test is its folder: train/bits. Two presets: the whole budget; one alone runs more than its share.
+times() {
+    local logs=()
+    for preset in "${presets[@]}"; do
+        [ ! -f "build/$preset/tests.log" ] || logs+=("build/$preset/tests.log")
+    done
+    echo
+    awk -v presets="${presets[*]}" -v total=$((SECONDS - started)) '
+        FILENAME == ARGV[1] { if (/^[a-z]/) { budget[$1] = $2 } next }
+        match($0, / Test +#[0-9]+: /) && / sec *$/ {
+            rest = substr($0, RSTART + RLENGTH)
+            label = rest
+            sub(/[\/ ].*/, "", label)
+            preset = FILENAME
+            sub(/^build\//, "", preset)
+            sub(/\/.*/, "", preset)
+            seconds[label, preset] += $(NF - 1)
+            sum[label] += $(NF - 1)
+        }
+        function row(label, spent,    i, text) {
+            text = sprintf("   %-10s", label)
+            for (i = 1; i <= n; i++) {
+                text = text sprintf(" %8s", label == "all" ? "" : int(seconds[label, p[i]]))
+            }
+            text = text sprintf(" %8d %8s", spent, budget[label])
+            if (label in budget && spent > budget[label]) {
+                text = text sprintf("   OVER BUDGET by %d s", spent - budget[label])
+            }
+            print text | "sort"
+        }
+        END {
+            n = split(presets, p, " ")
+            printf "   %-10s", "seconds"
+            for (i = 1; i <= n; i++) { printf " %8s", p[i] }
+            printf " %8s %8s\n", "both", "budget"
+            fflush()
+            for (label in sum) { row(label, sum[label]) }
+            close("sort")
+            row("all", total) # by the clock, with building: less than the sum, as tests run side by side
+        }' tests/budget.txt "${logs[@]}"
+}
+
 finish() {
-    printf '\n== summary (%d s)\n' $((SECONDS - started))
+    printf '\n== summary\n'
     printf '   %s\n' "${summary[@]}"
+    times
     if [ $failed -ne 0 ]; then
         echo "   FAILED"
         exit 1

@@ -6,7 +6,8 @@
  * run with them, at their BATCHED samples and the first of the others: each needs programs of its
  * own. With even or odd every other one runs, so that two processes share the work. With --bits the
  * program only prints a hash of all outputs of each operator: test_op_bits runs it with different
- * numbers of compute units and compares.
+ * numbers of compute units and compares. With CHARL_TEST_SHORT gradients are compared with finite
+ * differences at fewer places; most of the time goes there.
  */
 #include "support/support.h"
 

@@ -11,10 +11,11 @@
 #include "autograd/check/opcheck.h"
 #include "autograd/graph.h"
 #include "base/alloc.h"
+#include "base/env.h"
 #include "base/rng.h"
 #include "charl/ops.h"
 
-enum { SLICES = 8, MAX_PROBES = 48 };
+enum { SLICES = 8, PROBES = 48, SHORT_PROBES = 6 };
 
 /** A sample that is being checked. */
 typedef struct checking {
@@ -367,7 +368,8 @@ static charl_status compare_gradient(checking *t, const gradient_case *gc, int i
     charl_status st = CHARL_OK;
     charl_op_case *c = &t->c;
     const int64_t n = charl_shape_count(&c->in_type[i].shape);
-    const int64_t stride = n > MAX_PROBES ? n / MAX_PROBES : 1;
+    const int64_t probes = charl__env_is_on(CHARL_ENV_TEST_SHORT) ? SHORT_PROBES : PROBES;
+    const int64_t stride = n > probes ? n / probes : 1;
     const charl_dtype dtype = charl__gradient_dtype(&c->in_type[i]);
     const double relative = t->precision == CHARL_F32 ? 2e-5 : 8.0 * charl__epsilon(t->precision);
     const double terms = c->sample->terms > 1 ? (double)c->sample->terms : 1.0;
