@@ -8,7 +8,6 @@ find_package(PkgConfig REQUIRED)
 # Optional: without them image files of that kind are refused.
 pkg_check_modules(PNG IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
-pkg_check_modules(INIH REQUIRED IMPORTED_TARGET inih)
 pkg_check_modules(PCRE2 IMPORTED_TARGET libpcre2-8) # optional: the words of byte pair encoding
 pkg_check_modules(JANSSON IMPORTED_TARGET jansson) # optional: reading safetensors
 

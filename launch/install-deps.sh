@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(gcc libc6-dev cmake ninja-build pkg-config
     ocl-icd-opencl-dev opencl-headers pocl-opencl-icd
-    libopenmpi-dev openmpi-bin libhdf5-dev libinih-dev zlib1g-dev libjansson-dev
+    libopenmpi-dev openmpi-bin libhdf5-dev zlib1g-dev libjansson-dev
     libpng-dev libjpeg-dev libpcre2-dev)
 test_packages=(libcmocka-dev clang clang-format valgrind python3-h5py python3-numpy hdf5-tools)
 optional=()

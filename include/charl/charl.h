@@ -14,6 +14,8 @@
 #include "charl/graph.h"
 #include "charl/image.h"
 #include "charl/inference.h"
+#include "charl/key.h"
+#include "charl/layer.h"
 #include "charl/loader.h"
 #include "charl/log.h"
 #include "charl/nn.h"

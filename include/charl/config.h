@@ -12,11 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "charl/status.h"
+#include "charl/key.h"
 
 CHARL_BEGIN_DECLS
-
-enum { CHARL_CONFIG_LIST = 32 };
 
 typedef enum charl_interval_unit {
     CHARL_INTERVAL_OFF,
@@ -30,19 +28,7 @@ typedef struct charl_interval {
     int64_t count; /* of the unit; 0 when off */
 } charl_interval;
 
-typedef struct charl_int_list {
-    int count;
-    int64_t values[CHARL_CONFIG_LIST];
-} charl_int_list;
-
 /* The values of a choice, in the order in which the key table lists them. */
-typedef enum charl_model_type {
-    CHARL_MODEL_SEQUENTIAL,
-    CHARL_MODEL_MLP,
-    CHARL_MODEL_CNN,
-    CHARL_MODEL_GPT,
-    CHARL_MODEL_RESNET
-} charl_model_type;
 typedef enum charl_precision {
     CHARL_PRECISION_F32,
     CHARL_PRECISION_BF16,
@@ -65,31 +51,11 @@ typedef enum charl_nonfinite_rule {
     CHARL_NONFINITE_STOP,
     CHARL_NONFINITE_SKIP
 } charl_nonfinite_rule;
-typedef enum charl_optimizer_type {
-    CHARL_OPTIMIZER_SGD,
-    CHARL_OPTIMIZER_ADAM,
-    CHARL_OPTIMIZER_ADAMW,
-    CHARL_OPTIMIZER_LION,
-    CHARL_OPTIMIZER_RMSPROP,
-    CHARL_OPTIMIZER_ADAGRAD,
-    CHARL_OPTIMIZER_LAMB,
-    CHARL_OPTIMIZER_ADAFACTOR,
-    CHARL_OPTIMIZER_MUON
-} charl_optimizer_type;
 typedef enum charl_decay_1d {
     CHARL_DECAY_1D_AUTO,
     CHARL_DECAY_1D_YES,
     CHARL_DECAY_1D_NO
 } charl_decay_1d;
-typedef enum charl_scheduler_type {
-    CHARL_SCHEDULER_CONSTANT,
-    CHARL_SCHEDULER_LINEAR,
-    CHARL_SCHEDULER_COSINE,
-    CHARL_SCHEDULER_STEP,
-    CHARL_SCHEDULER_MULTISTEP,
-    CHARL_SCHEDULER_POLY,
-    CHARL_SCHEDULER_WSD
-} charl_scheduler_type;
 typedef enum charl_cache_place {
     CHARL_CACHE_AUTO,
     CHARL_CACHE_DEVICE,
@@ -158,27 +124,9 @@ typedef struct charl_config {
         int cache; /* charl_cache_place */
     } data;
     struct {
-        int type; /* charl_model_type */
-        charl_int_list hidden;
-        charl_int_list channels;
-        int64_t kernel;
-        const char *activation;
-        double dropout;
-        bool batch_norm;
-        int64_t depth;
-        int64_t width; /* 0: auto */
-        int stem;      /* charl_resnet_stem */
-        int64_t n_layer;
-        int64_t n_head;
-        int64_t n_kv_head; /* 0: n_head */
-        int64_t n_embd;
-        int64_t block_size;
-        bool bias;
-        bool tie_weights;
-        int64_t vocab_multiple;
-        int norm;      /* charl_block_norm of charl/nn.h */
-        int mlp;       /* charl_block_mlp */
-        int positions; /* charl_gpt_positions */
+        const char *type; /* a charl_model_type_name */
+        const void *
+            settings; /* of the type: charl_mlp_config, charl_gpt_config and so on; NULL for sequential */
     } model;
     struct {
         int64_t epochs;
@@ -198,26 +146,18 @@ typedef struct charl_config {
         int64_t max_nonfinite_steps; /* in a row */
     } train;
     struct {
-        int type; /* charl_optimizer_type */
+        const char *type; /* a charl_optimizer_name */
         double learning_rate;
         double weight_decay;
         int decay_1d; /* charl_decay_1d */
         const char *groups;
-        double momentum; /* NaN: the type's own, as beta1, beta2 and eps */
-        bool nesterov;
-        double beta1;
-        double beta2;
-        double eps;
+        const void *
+            settings; /* of the type: a charl_optimizer_config, or what a registered type declares */
     } optimizer;
     struct {
-        int type; /* charl_scheduler_type */
+        const char *type; /* a charl_schedule_name */
         int64_t warmup_steps;
-        double min_lr;
-        int64_t step_size;
-        double gamma;
-        charl_int_list milestones;
-        double power;
-        int64_t decay_steps;
+        const void *settings; /* a charl_schedule */
     } scheduler;
     struct {
         charl_interval interval;
@@ -252,10 +192,6 @@ typedef struct charl_config {
         int balance;                       /* charl_balance */
         double timeout_s, stage_timeout_s; /* of silence: in a step; in a stage before or between */
     } dist;
-    struct {
-        bool trace;
-        const char *steps;
-    } profile;
 
     charl_config_detail *detail; /* owned: origins, layers, strings */
 } charl_config;
@@ -301,8 +237,8 @@ const char *charl_config_notice(const charl_config *cfg, int index);
  * divides train.batch_size. Local. */
 int charl_config_slices(const charl_config *cfg);
 
-/** Name of value `index` of a key that holds a choice, such as ("optimizer", "type",
- * CHARL_OPTIMIZER_SGD) -> "sgd";
+/** Name of value `index` of a key that holds a choice, such as ("train", "precision",
+ * CHARL_PRECISION_BF16) -> "bf16";
  *  "?" when there is none. Borrowed until the next call on this thread. Local. */
 const char *charl_config_choice_name(const char *section, const char *key, int index);
 

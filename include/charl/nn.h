@@ -16,7 +16,7 @@ typedef struct charl_model charl_model;
 
 /* Settings of the layer types. Zero-initialised fields mean the default, except where the default
  * is not zero: those are marked. Take charl_layer_defaults first. `activation` is one of
- * charl_activation_names or NULL. */
+ * charl_activation_name or NULL. */
 typedef struct charl_linear_config {
     int64_t out; /* features; required */
     bool bias;   /* default true */
@@ -158,9 +158,7 @@ charl_status charl_model_create(charl_model **out) CHARL_MUST_CHECK;
 void charl_model_destroy(charl_model *m);
 
 /** Append a layer. `config` points to the type's settings (copied), NULL for the defaults.
- *  Types: linear, conv2d, conv_transpose2d, batch_norm, group_norm, layer_norm, max_pool2d,
- * avg_pool2d, global_avg_pool, flatten, dropout, residual_block, embedding, position_embedding,
- * lstm, gru, rms_norm, and the activations. Local. Errors: ERR_CONFIG  unknown type, value out of
+ *  Types: see charl_layer_type_name in charl/layer.h. Local. Errors: ERR_CONFIG  unknown type, value out of
  * range, name taken ERR_NOMEM */
 charl_status charl_model_add(charl_model *m, const char *name, const char *type,
                              const void *config) CHARL_MUST_CHECK;
@@ -245,8 +243,8 @@ const char *charl_model_get_tie(const charl_model *m, int i);
  * layer. Local. */
 charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params *set, charl_var *x);
 
-/** "relu, gelu, ...": for messages. Static. Local. */
-const char *charl_activation_names(void);
+/** Name of activation i = 0, 1, ...; NULL after the last. Static storage. Local. */
+const char *charl_activation_name(int i);
 
 CHARL_END_DECLS
 

@@ -2,10 +2,11 @@
 #define CHARL_OPTIM_H
 /** Optimizers over the flat arena of a parameter set, and learning-rate schedules.
  *
- *  An optimizer is a row of a table: a name, its state tensors, one kernel. A step reads the
- * completed gradients, computes their norm, clips, and updates every parameter in one launch; it
- * changes nothing when a gradient is not finite.
+ *  An optimizer is a row of a registry: a name, its state tensors, its settings, a kernel. A step reads the completed gradients,
+ *  computes their norm, clips, and updates the parameters; it changes nothing when a gradient is not finite.
+ *  charl_register_optimizer adds one.
  */
+#include "charl/key.h"
 #include "charl/params.h"
 
 CHARL_BEGIN_DECLS
@@ -17,15 +18,17 @@ typedef struct charl_optimizer_config {
     const char *type;    /* a charl_optimizer_name */
     float weight_decay;  /* sgd, adam, rmsprop, adagrad: added to the gradient; lamb: to the
                             direction; others: decoupled, 1/step times the learning rate */
-    float momentum;      /* sgd, rmsprop, muon, [0, 1) */
+    double momentum;     /* sgd, rmsprop, muon, [0, 1) */
     bool nesterov;       /* sgd */
     double beta1, beta2; /* adam, adamw, lion, lamb, muon, [0, 1); beta2 also rmsprop, there called
                             alpha */
-    float eps;           /* all but sgd and lion; adafactor: of the second moment's root */
+    double eps;          /* all but sgd and lion; adafactor: of the second moment's root */
     float grad_clip;     /* largest global 2-norm of the gradient; 0 = off */
     double ema_decay;    /* of a moving average of the weights, [0, 1); 0 = none */
     bool skip_nonfinite; /* leave out a step whose gradient is not finite; otherwise nothing changes
                             from such a step on */
+    const void *
+        settings; /* of a registered type, whose own keys stand there; NULL: its defaults. Copied */
 } charl_optimizer_config;
 
 /** What the last step found. */
@@ -41,8 +44,8 @@ typedef struct charl_optimizer_report {
                        order of the arena; NULL: all were, their squares overflow */
 } charl_optimizer_report;
 
-/** Defaults of PyTorch for `type` (weight decay 0 except 0.01 for adamw); of the paper for lion.
- * Local. */
+/** PyTorch's defaults for `type`, but momentum 0.9 for sgd; the paper's for lion. Weight decay is 0.01 where it is decoupled by default
+ *  (adamw, lamb, muon), else 0. For an unknown type all are 0. Local. */
 charl_optimizer_config charl_optimizer_defaults(const char *type);
 
 /** Name of optimizer i = 0, 1, ...; NULL after the last. Static storage. Local. */
@@ -50,6 +53,35 @@ const char *charl_optimizer_name(int i);
 
 /** Whether `type` updates each element by itself, so that ranks can divide its state. Local. */
 bool charl_optimizer_is_elementwise(const char *type);
+
+enum { CHARL_OPTIM_MAX_STATES = 3 };
+
+/** An optimizer of a program's own, which updates each element by itself. `update` is OpenCL C that stands inside a kernel and computes
+ *  the new value of one element (or of several: charl_real is float or a vector of floats) from
+ *
+ *      charl_real p                 the parameter; assign the new value
+ *      charl_real g                 its gradient, clipped
+ *      float lr, weight_decay       of this element: groups and schedule are applied
+ *      charl_real s0, s1, s2        the states, 0 at the start; assign the new values
+ *      float scalar0, scalar1       what `scalars` gave for this step; 0 without it
+ *      const float KEY              every FLOAT key of the settings by its name; const int for BOOL and CHOICE, const long for INT
+ *
+ *  For example, momentum with a sign, `momentum` being a key: "s0 = momentum * s0 + g; p -= lr * sign(s0);". Comments of the form // and
+ *  the preprocessor are not available. Sums that must not depend on the device need no care: elements are independent. */
+typedef struct charl_optimizer_type {
+    charl_row row; /* keys are INT, FLOAT, BOOL or CHOICE */
+    int n_states;
+    const char *state_names
+        [CHARL_OPTIM_MAX_STATES]; /* in checkpoints: lower-case letters, digits, underscores */
+    const char *update;
+    /** Two numbers that depend on the step, t = 1 for the first, computed on the host; NULL: none. */
+    void (*scalars)(const void *settings, int64_t t, float out[2]);
+} charl_optimizer_type;
+
+/** Make `type` known by its name, in C and as optimizer.type. Borrowed for the life of the process. For the start of a program, before a
+ *  configuration is read and before other threads create optimizers. Blocks. Local. Errors: ERR_INVALID  the name is taken, the description is
+ *  malformed, a configuration has been read. A kernel that does not build is ERR_KERNEL of charl_optimizer_create. */
+charl_status charl_register_optimizer(const charl_optimizer_type *type) CHARL_MUST_CHECK;
 
 /** Optimizer of a set whose training graph has been compiled. State starts at zero. Owned; destroy
  * before the set. Blocks. Local. Errors: ERR_CONFIG  unknown type, value out of range ERR_INVALID
@@ -103,11 +135,13 @@ typedef struct charl_schedule {
     int64_t total_steps;  /* where linear, cosine, poly and wsd end */
     int64_t step_size;    /* step: multiply by gamma every so many steps after the warm-up */
     double gamma;         /* step, multistep */
-    const int64_t *milestones; /* multistep: ascending steps */
-    int n_milestones;
-    double power;        /* poly */
-    int64_t decay_steps; /* wsd: length of the final linear decay */
+    charl_int_list milestones; /* multistep: ascending steps */
+    double power;              /* poly */
+    int64_t decay_steps;       /* wsd: length of the final linear decay */
 } charl_schedule;
+
+/** Default settings of a type; base_lr, warmup_steps and total_steps are 0. Local. */
+charl_schedule charl_schedule_defaults(const char *type);
 
 /** Name of schedule i = 0, 1, ...; NULL after the last. Static storage. Local. */
 const char *charl_schedule_name(int i);

@@ -1,6 +1,7 @@
 /* A growing string. The buffer doubles; data is NULL until the first append. */
 #include "base/text.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -211,4 +212,52 @@ bool charl__text_matches(const char *pattern, const char *name)
         }
     }
     return *name == '\0';
+}
+
+enum { LONGEST = 63 };
+
+/* Edits that make b of a; INT_MAX when either is too long. */
+static int distance(const char *a, const char *b)
+{
+    int rows[3][LONGEST + 1];
+    const size_t na = strlen(a);
+    const size_t nb = strlen(b);
+
+    if (na > LONGEST || nb > LONGEST) {
+        return INT_MAX;
+    }
+    for (size_t j = 0; j <= nb; j++) {
+        rows[0][j] = (int)j;
+    }
+    for (size_t i = 1; i <= na; i++) {
+        int *row = rows[i % 3];
+        const int *above = rows[(i - 1) % 3];
+        const int *above2 = rows[(i + 1) % 3];
+
+        row[0] = (int)i;
+        for (size_t j = 1; j <= nb; j++) {
+            int best = above[j - 1] + (a[i - 1] != b[j - 1]);
+
+            best = above[j] + 1 < best ? above[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                above2[j - 2] + 1 < best) {
+                best = above2[j - 2] + 1;
+            }
+            row[j] = best;
+        }
+    }
+    return rows[na % 3][nb];
+}
+
+bool charl__text_closer(const char *name, const char *candidate, int *best)
+{
+    const int d = distance(name, candidate);
+    const int longest = (int)(strlen(candidate) < LONGEST ? strlen(candidate) : LONGEST);
+
+    if (d >= *best || d > (longest < 6 ? 2 : (longest + 2) / 3) || d >= longest) {
+        return false;
+    }
+    *best = d;
+    return true;
 }

@@ -34,6 +34,11 @@ const char *charl__text_string(const charl__text *t);
  */
 const char *charl__text_names(const char *(*name_at)(int i), char *text, size_t size);
 
+/** Whether `candidate` is near enough to `name`, which a user has written, to be suggested instead, and nearer than *best; updates *best.
+ *  Start with INT_MAX. Near is within a third of its length, or 2 for short names, in insertions, deletions, replacements and swaps of
+ *  neighbours; names longer than 63 characters are near to none. */
+bool charl__text_closer(const char *name, const char *candidate, int *best);
+
 /** Whether `s` is longer than `suffix` and ends in it. */
 bool charl__ends_in(const char *s, const char *suffix);
 

@@ -1,15 +1,17 @@
 /* Command lines, parsed by argp. So that all errors of the programs look alike, argv[0], which
  * getopt prints, reads "charl: error" during parsing, and argp's error stream is NULL. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "charl/checkpoint.h"
 #include "cli/cli.h"
 
-enum { HINT_BYTES = 256, MAX_WORD = 24 };
+enum { HINT_BYTES = 256 };
 
 typedef struct parse {
     const char *path;
@@ -204,31 +206,6 @@ error_t charl__cli_parse_fraction(const char *option, const char *value, double 
     return 0;
 }
 
-/* Edit distance of two words; letters after the first MAX_WORD are ignored. */
-static int distance(const char *a, const char *b)
-{
-    const int n = (int)strnlen(a, MAX_WORD), m = (int)strnlen(b, MAX_WORD);
-    int row[MAX_WORD + 1];
-
-    for (int j = 0; j <= m; j++) {
-        row[j] = j;
-    }
-    for (int i = 1; i <= n; i++) {
-        int diagonal = row[0];
-
-        row[0] = i;
-        for (int j = 1; j <= m; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-
-            diagonal = row[j];
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            row[j] = best;
-        }
-    }
-    return row[m];
-}
-
 static void list_commands(const char *path, const charl__cli_command *table)
 {
     for (const charl__cli_command *c = table; c->name; c++) {
@@ -248,13 +225,10 @@ static int unknown_command(const char *path, const charl__cli_command *table, co
 {
     const charl__cli_command *nearest = NULL;
     char hint[HINT_BYTES];
-    int best = 3;
+    int best = INT_MAX;
 
     for (const charl__cli_command *c = table; c->name; c++) {
-        const int d = distance(word, c->name);
-
-        if (d < best) {
-            best = d;
+        if (charl__text_closer(word, c->name, &best)) {
             nearest = c;
         }
     }

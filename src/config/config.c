@@ -31,9 +31,10 @@ typedef struct loader {
     const char *directory;                 /* of the file; "" for the current one */
     char section[2 * CHARL__INI_NAME + 4]; /* being read; "" when its keys are to be ignored */
     bool in_section;
-    int layer;          /* being read, or -1 */
-    int *first_lines;   /* [charl__key_count], of the item in the file; 0: none */
-    int *section_lines; /* [charl__key_count], at the first key of each section */
+    int layer; /* being read, or -1 */
+    const charl__schema *schema;
+    int *first_lines;   /* [schema->count], of the item in the file; 0: none */
+    int *section_lines; /* [schema->count], at the first key of each section */
     const char *name;   /* run.name, expanded */
 } loader;
 
@@ -104,11 +105,11 @@ static charl_status add_layer(loader *l, const char *section, charl__origin orig
     return CHARL_OK;
 }
 
-static int first_key_of(const char *section)
+static int first_key_of(const loader *l, const char *section)
 {
     int i = 0;
 
-    while (strcmp(charl__keys[i].section, section) != 0) {
+    while (strcmp(l->schema->keys[i].section, section) != 0) {
         i++;
     }
     return i;
@@ -143,7 +144,7 @@ static charl_status on_section(void *ctx, const char *section, int line)
                               strcmp(section, "layer") == 0 ? "expected [layer NAME]" : why));
         return CHARL_OK;
     }
-    first = &l->section_lines[first_key_of(section)];
+    first = &l->section_lines[first_key_of(l, section)];
     if (*first != 0) {
         snprintf(why, sizeof why, "section given twice (first on line %d)", *first);
         CHARL_TRY(add_mistake(l, origin, section, NULL, why));
@@ -199,7 +200,7 @@ static charl_status on_item(void *ctx, const char *name, const char *value, int 
         if (!it.key) {
             return CHARL_OK;
         }
-        int *first = &l->first_lines[it.key - charl__keys];
+        int *first = &l->first_lines[it.key - l->schema->keys];
 
         if (*first != 0) {
             snprintf(why, sizeof why, "given twice (first on line %d)", *first);
@@ -303,36 +304,59 @@ static void join_lines(char *s, char with)
     }
 }
 
-/* A text of a key: expanded, its path resolved, set. A mistake is noted. */
+/* Set one row of the table; a value that is none leaves the reason in why. */
+static charl_status set(loader *l, const charl__key *key, const char *value, charl__origin origin,
+                        char *why)
+{
+    charl_status st = CHARL_OK;
+    char *path = NULL;
+
+    why[0] = '\0';
+    if (key->type == CHARL__KEY_PATH && charl__key_choice_index(key, value) < 0) {
+        CHARL_TRY_CLEANUP(
+            charl__config_path(origin.label && origin.line == 0 ? "" : l->directory, value, &path));
+    }
+    CHARL_TRY_CLEANUP(charl__config_value_set(key, path ? path : value, &l->cfg->detail->strings,
+                                              (char *)l->cfg + key->offset, why));
+    l->cfg->detail->origins[key - l->schema->keys] = origin;
+cleanup:
+    charl_free(path);
+    return st;
+}
+
+/* A text of a key: expanded, then set wherever a type of the section has a key of that name. The reason that counts is that of the type that
+ * is chosen, else of the first. */
 static charl_status apply(loader *l, const charl__key *key, const char *raw, charl__origin origin)
 {
     charl_status st = CHARL_OK;
     const bool list = key->type == CHARL__KEY_INTS || key->type == CHARL__KEY_SET ||
                       key->type == CHARL__KEY_NORMALIZE || key->type == CHARL__KEY_AUGMENT;
-    void *field = (char *)l->cfg + key->offset;
     char *value = NULL;
-    char *path = NULL;
-    char why[CHARL__WHY];
+    char why[CHARL__WHY], reason[CHARL__WHY];
+    bool chosen = false;
 
-    CHARL_TRY_CLEANUP(charl__config_expand(raw, l->name, &value, why));
-    if (why[0] == '\0') {
+    CHARL_TRY_CLEANUP(charl__config_expand(raw, l->name, &value, reason));
+    if (reason[0] == '\0') {
         if (!list) {
             join_lines(value, ' ');
         }
-        if (key->type == CHARL__KEY_PATH && charl__choice_index(key->choices, value) < 0) {
-            CHARL_TRY_CLEANUP(charl__config_path(
-                origin.label && origin.line == 0 ? "" : l->directory, value, &path));
+        for (int i = (int)(key - l->schema->keys); i < l->schema->count; i++) {
+            const charl__key *k = &l->schema->keys[i];
+
+            if (strcmp(k->section, key->section) == 0 && strcmp(k->name, key->name) == 0) {
+                CHARL_TRY_CLEANUP(set(l, k, value, origin, why));
+                if (!chosen && (k == key || charl__config_uses(l->cfg, k))) {
+                    snprintf(reason, sizeof reason, "%s", why);
+                    chosen = charl__config_uses(l->cfg, k);
+                }
+            }
         }
-        CHARL_TRY_CLEANUP(charl__config_value_set(key, path ? path : value,
-                                                  &l->cfg->detail->strings, field, why));
     }
-    if (why[0] != '\0') {
-        CHARL_TRY_CLEANUP(add_mistake(l, origin, key->section, key->name, why));
+    if (reason[0] != '\0') {
+        CHARL_TRY_CLEANUP(add_mistake(l, origin, key->section, key->name, reason));
     }
-    l->cfg->detail->origins[key - charl__keys] = origin;
 cleanup:
     charl_free(value);
-    charl_free(path);
     return st;
 }
 
@@ -436,6 +460,13 @@ static charl_status settle_name(loader *l)
     return CHARL_OK;
 }
 
+static const void *settings_of(const charl_config *cfg, const char *section)
+{
+    const charl__type *t = charl__type_chosen(cfg, section);
+
+    return t && t->row->settings_size > 0 ? (const char *)cfg + t->offset : NULL;
+}
+
 static charl_status apply_all(loader *l)
 {
     const charl__origin by_default = {NULL, 0};
@@ -443,20 +474,34 @@ static charl_status apply_all(loader *l)
     const charl__key *name = charl__key_find("run", "name", &alias);
 
     CHARL_TRY(settle_name(l));
-    for (int i = 0; i < charl__key_count; i++) {
-        const charl__key *key = &charl__keys[i];
+    for (int i = 0; i < l->schema->count; i++) {
+        const charl__key *key = &l->schema->keys[i];
 
         if (key != name && key->fallback) {
             CHARL_TRY(apply(l, key, key->fallback, by_default));
         }
     }
-    for (int i = 0; i < l->n_items; i++) {
-        if (!l->items[i].key) {
-            CHARL_TRY(apply_layer(l, &l->items[i]));
-        } else if (l->items[i].key != name) {
-            CHARL_TRY(apply(l, l->items[i].key, l->items[i].value, l->items[i].origin));
+    for (int i = 0; i < l->schema->n_types; i++) {
+        const charl__type *t = &l->schema->types[i];
+
+        if (t->row->settings_size > 0) {
+            memcpy((char *)l->cfg + t->offset, t->row->defaults, t->row->settings_size);
         }
     }
+    for (int types = 1; types >= 0; types--) { /* types first: they tell which reasons count */
+        for (int i = 0; i < l->n_items; i++) {
+            const charl__key *key = l->items[i].key;
+
+            if (key && key != name && (strcmp(key->name, "type") == 0) == (types != 0)) {
+                CHARL_TRY(apply(l, key, l->items[i].value, l->items[i].origin));
+            } else if (!key && !types) {
+                CHARL_TRY(apply_layer(l, &l->items[i]));
+            }
+        }
+    }
+    l->cfg->model.settings = settings_of(l->cfg, "model");
+    l->cfg->optimizer.settings = settings_of(l->cfg, "optimizer");
+    l->cfg->scheduler.settings = settings_of(l->cfg, "scheduler");
     CHARL_TRY(charl__config_check(l->cfg, &l->mistakes));
     return CHARL_OK;
 }
@@ -480,12 +525,14 @@ static charl_status prepare(loader *l, const char *label, const char *text, size
     charl_config_detail *d;
     char *directory = NULL;
 
-    CHARL_TRY_CLEANUP(charl_alloc(sizeof *l->cfg, &l->cfg));
+    l->schema = charl__config_schema();
+    CHARL_REQUIRE_CLEANUP(!l->schema->problem[0], CHARL_ERR_INVALID, "%s", l->schema->problem);
+    CHARL_TRY_CLEANUP(charl_alloc(l->schema->bytes, &l->cfg));
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *d, &l->cfg->detail));
     d = l->cfg->detail;
-    CHARL_TRY_CLEANUP(charl_alloc_array(charl__key_count, sizeof *d->origins, &d->origins));
-    CHARL_TRY_CLEANUP(charl_alloc_array(charl__key_count, sizeof(int), &l->first_lines));
-    CHARL_TRY_CLEANUP(charl_alloc_array(charl__key_count, sizeof(int), &l->section_lines));
+    CHARL_TRY_CLEANUP(charl_alloc_array(l->schema->count, sizeof *d->origins, &d->origins));
+    CHARL_TRY_CLEANUP(charl_alloc_array(l->schema->count, sizeof(int), &l->first_lines));
+    CHARL_TRY_CLEANUP(charl_alloc_array(l->schema->count, sizeof(int), &l->section_lines));
     CHARL_TRY_CLEANUP(charl_alloc(length + 1, &d->source));
     memcpy(d->source, text, length);
     d->source_length = length;

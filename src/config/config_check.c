@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "charl/optim.h"
-#include "nn/layer.h"
+#include "nn/model.h"
 #include "config/config_private.h"
 #include "config/config_groups.h"
 
@@ -18,7 +18,8 @@ typedef struct checker {
 
 static const charl__origin *origin_of(const charl_config *cfg, const char *section, const char *key)
 {
-    return &cfg->detail->origins[charl__key_find(section, key, NULL) - charl__keys];
+    return &cfg->detail
+                ->origins[charl__key_find(section, key, NULL) - charl__config_schema()->keys];
 }
 
 /* Note a mistake at the key; a default stands nowhere, so name the file there. A section that has a
@@ -46,13 +47,45 @@ static void missing(checker *c, const char *section, const char *key, const char
     }
 }
 
+static bool is_required(const charl__key *key)
+{
+    const charl_row *row = key->owner ? key->owner->row : NULL;
+
+    for (int i = 0; row && i < row->n_keys; i++) {
+        if (row->keys[i].name == key->name) {
+            return row->keys[i].required;
+        }
+    }
+    return !row && !key->fallback;
+}
+
 static void check_needed(checker *c)
 {
-    for (int i = 0; i < charl__key_count; i++) {
-        const charl__key *key = &charl__keys[i];
+    const charl__schema *schema = charl__config_schema();
 
-        if (!key->fallback && !c->cfg->detail->origins[i].label) {
+    for (int i = 0; i < schema->count; i++) {
+        const charl__key *key = &schema->keys[i];
+
+        if (is_required(key) && charl__config_uses(c->cfg, key) &&
+            !c->cfg->detail->origins[i].label) {
             missing(c, key->section, key->name, "is missing and has no default");
+        }
+    }
+}
+
+/* Whether the settings of the chosen types fit together. */
+static void check_types(checker *c)
+{
+    const charl__schema *schema = charl__config_schema();
+
+    for (int i = 0; i < schema->n_types; i++) {
+        const charl__type *t = &schema->types[i];
+        const char *key = "type";
+        char why[CHARL_REASON_BYTES] = "";
+
+        if (t->row->check && charl__type_chosen(c->cfg, t->section) == t &&
+            !t->row->check((const char *)c->cfg + t->offset, &key, why)) {
+            wrong(c, t->section, key, why);
         }
     }
 }
@@ -80,37 +113,18 @@ static void check_optimizer(checker *c)
     const charl_config *cfg = c->cfg;
     charl__group group[CHARL__MAX_GROUPS];
     char why[CHARL__WHY];
-    const char *name;
     int n;
 
     charl__groups_parse(cfg->optimizer.groups, group, &n, why, sizeof why);
     if (why[0] != '\0') {
         wrong(c, "optimizer", "groups", why);
     }
-    if (cfg->optimizer.type == CHARL_OPTIMIZER_SGD && cfg->optimizer.nesterov &&
-        cfg->optimizer.momentum == 0) {
-        wrong(c, "optimizer", "nesterov", "needs momentum above 0");
-    }
-    name = charl_config_choice_name("optimizer", "type", cfg->optimizer.type);
-    if (cfg->dist.shard_optimizer && !charl_optimizer_is_elementwise(name)) {
-        snprintf(why, sizeof why, "%s updates whole tensors, which ranks cannot divide", name);
+    if (cfg->dist.shard_optimizer && !charl_optimizer_is_elementwise(cfg->optimizer.type)) {
+        snprintf(why, sizeof why, "%s updates whole tensors, which ranks cannot divide",
+                 cfg->optimizer.type);
         wrong(c, "dist", "shard_optimizer", why);
     }
-    if (cfg->scheduler.type == CHARL_SCHEDULER_MULTISTEP) {
-        const charl_int_list *m = &cfg->scheduler.milestones;
-
-        if (m->count == 0) {
-            wrong(c, "scheduler", "milestones", "multistep needs at least one");
-        }
-        for (int i = 1; i < m->count; i++) {
-            if (m->values[i] <= m->values[i - 1]) {
-                wrong(c, "scheduler", "milestones", "must ascend");
-                break;
-            }
-        }
-    }
-    if (cfg->scheduler.type != CHARL_SCHEDULER_CONSTANT &&
-        cfg->scheduler.min_lr > cfg->optimizer.learning_rate) {
+    if (((const charl_schedule *)cfg->scheduler.settings)->min_lr > cfg->optimizer.learning_rate) {
         wrong(c, "scheduler", "min_lr", "is larger than learning_rate");
     }
 }
@@ -127,52 +141,28 @@ static void check_precision(checker *c)
     }
 }
 
-static void check_gpt(checker *c)
-{
-    const charl_config *cfg = c->cfg;
-    const int64_t kv = cfg->model.n_kv_head > 0 ? cfg->model.n_kv_head : cfg->model.n_head;
-    char why[CHARL__WHY];
-
-    if (cfg->model.type != CHARL_MODEL_GPT) {
-        return;
-    }
-    if (cfg->model.n_embd % cfg->model.n_head != 0) {
-        snprintf(why, sizeof why, "%" PRId64 " does not divide among n_head = %" PRId64 " heads",
-                 cfg->model.n_embd, cfg->model.n_head);
-        wrong(c, "model", "n_embd", why);
-    } else if (cfg->model.positions == CHARL_GPT_ROTARY &&
-               cfg->model.n_embd / cfg->model.n_head % 2 != 0) {
-        wrong(c, "model", "n_embd", "rotary positions need an even width of each head");
-    }
-    if (cfg->model.n_head % kv != 0) {
-        snprintf(why, sizeof why, "%" PRId64 " does not divide n_head = %" PRId64, kv,
-                 cfg->model.n_head);
-        wrong(c, "model", "n_kv_head", why);
-    }
-    if (cfg->data.window > 0 && cfg->data.window != cfg->model.block_size) {
-        wrong(c, "data", "window", "is model.block_size for type = gpt");
-    }
-}
-
 static void check_model(checker *c)
 {
     const charl_config *cfg = c->cfg;
     const charl_config_detail *d = cfg->detail;
+    const charl_model_type *type = charl__model_type_find(cfg->model.type);
 
-    if (cfg->model.type == CHARL_MODEL_SEQUENTIAL && d->n_layers == 0) {
+    if (!type->add && d->n_layers == 0) {
         missing(c, "model", "type", "sequential needs at least one [layer NAME] section");
     }
-    if (cfg->model.type == CHARL_MODEL_CNN && cfg->model.kernel % 2 == 0) {
-        wrong(c, "model", "kernel", "must be odd");
-    }
-    if (cfg->model.type == CHARL_MODEL_RESNET && !charl__resnet_has_depth(cfg->model.depth)) {
-        wrong(c, "model", "depth", "can be " CHARL_RESNET_DEPTHS);
+    if (type->window && cfg->data.window > 0 &&
+        cfg->data.window != type->window(cfg->model.settings)) {
+        char why[CHARL__WHY];
+
+        snprintf(why, sizeof why, "is %" PRId64 " for model.type = %s",
+                 type->window(cfg->model.settings), type->row.name);
+        wrong(c, "data", "window", why);
     }
     for (int i = 0; i < d->n_layers && c->st == CHARL_OK; i++) {
         char section[64];
 
         snprintf(section, sizeof section, "layer %s", d->layers[i].name);
-        if (cfg->model.type != CHARL_MODEL_SEQUENTIAL) {
+        if (type->add) {
             c->st = charl__mistake_add(c->mistakes, d->layers[i].origin, section, NULL,
                                        "layers belong to model.type = sequential");
         } else if (!d->layers[i].type) {
@@ -220,45 +210,48 @@ static void check_monitor(checker *c)
     }
 }
 
-/* Keys written down that the section's type does not use. */
+/* Keys written down that the section's type does not take. */
 static charl_status note_unused(const charl_config *cfg, const charl__key *key)
 {
-    const charl__origin *origin = &cfg->detail->origins[key - charl__keys];
-    const int type =
-        *(const int *)((const char *)cfg + charl__key_find(key->section, "type", NULL)->offset);
-    const char *name = charl_config_choice_name(key->section, "type", type);
+    const charl__schema *schema = charl__config_schema();
+    const charl__origin *origin = &cfg->detail->origins[key - schema->keys];
     char text[CHARL__WHY];
     char line[32] = "";
     const char *kept;
 
-    if (charl__choice_index(key->uses + strlen("type="), name) < 0) {
-        if (origin->line > 0) {
-            snprintf(line, sizeof line, ":%d", origin->line);
+    for (int i = 0; i < schema->count; i++) {
+        const charl__key *k = &schema->keys[i];
+
+        if (strcmp(k->section, key->section) == 0 && strcmp(k->name, key->name) == 0 &&
+            (k < key || charl__config_uses(cfg, k))) {
+            return CHARL_OK; /* used, or told of */
         }
-        snprintf(text, sizeof text, "%.200s%s: [%s] %s has no effect with type = %s", origin->label,
-                 line, key->section, key->name, name);
-        CHARL_TRY(charl__config_keep(&cfg->detail->notices, text, &kept));
     }
-    return CHARL_OK;
+    if (origin->line > 0) {
+        snprintf(line, sizeof line, ":%d", origin->line);
+    }
+    snprintf(text, sizeof text, "%.200s%s: [%s] %s has no effect with type = %s", origin->label,
+             line, key->section, key->name, charl__type_chosen(cfg, key->section)->row->name);
+    return charl__config_keep(&cfg->detail->notices, text, &kept);
 }
 
 charl_status charl__config_check(charl_config *cfg, charl__mistakes *mistakes)
 {
-    charl_status st = CHARL_OK;
+    const charl__schema *schema = charl__config_schema();
     checker c = {.cfg = cfg, .mistakes = mistakes, .n_before = mistakes->count};
 
     check_needed(&c);
     check_batch(&c);
     check_precision(&c);
+    check_types(&c);
     check_optimizer(&c);
     check_model(&c);
-    check_gpt(&c);
     check_monitor(&c);
     CHARL_TRY(c.st);
-    for (int i = 0; i < charl__key_count; i++) {
-        if (charl__keys[i].uses && cfg->detail->origins[i].label) {
-            CHARL_TRY(note_unused(cfg, &charl__keys[i]));
+    for (int i = 0; i < schema->count; i++) {
+        if (schema->keys[i].owner && cfg->detail->origins[i].label) {
+            CHARL_TRY(note_unused(cfg, &schema->keys[i]));
         }
     }
-    return st;
+    return CHARL_OK;
 }

@@ -26,17 +26,19 @@ static charl_status say(differ *d, const char *section, const char *key, const c
     return CHARL_OK;
 }
 
+/* A key is compared where both sides use it; that another type is chosen is told by the key `type`. */
 static charl_status diff_keys(differ *d, const charl_config *now, const charl_config *was)
 {
     charl_status st = CHARL_OK;
+    const charl__schema *schema = charl__config_schema();
     charl__text a = {0};
     charl__text b = {0};
 
-    for (int i = 0; i < charl__key_count; i++) {
-        const charl__key *key = &charl__keys[i];
+    for (int i = 0; i < schema->count; i++) {
+        const charl__key *key = &schema->keys[i];
 
-        if (key->only || key->effect != CHARL__KEY_RESULT ||
-            !(charl__config_uses(now, key) || charl__config_uses(was, key))) {
+        if (key->effect != CHARL__KEY_RESULT || !charl__config_uses(now, key) ||
+            !charl__config_uses(was, key)) {
             continue;
         }
         charl__text_clear(&a);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "config/config_private.h"
+#include "nn/model.h"
 
 /* The setting "KEY=VALUE" of a group; false with a reason when it is none. */
 static bool read_setting(const char *word, charl__group *g, char *why, size_t bytes)
@@ -70,11 +71,13 @@ void charl__groups_parse(const char *text, charl__group *out, int *n, char *why,
     }
 }
 
-/* Vectors decay as PyTorch's optimizers have it, except in a gpt. */
+/* Vectors decay as PyTorch's optimizers have it, unless the model's row says otherwise. */
 static bool vectors_decay(const charl_config *config)
 {
+    const charl_model_type *model = charl__model_type_find(config->model.type);
+
     return config->optimizer.decay_1d == CHARL_DECAY_1D_AUTO
-               ? config->model.type != CHARL_MODEL_GPT
+               ? !(model && model->keeps_vectors)
                : config->optimizer.decay_1d == CHARL_DECAY_1D_YES;
 }
 

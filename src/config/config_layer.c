@@ -204,7 +204,7 @@ static charl_status refuse_rest(const charl_config_layer *layer, charl__mistakes
             continue;
         }
         for (size_t at = 0; at < layer->asked.length; at += strlen(layer->asked.data + at) + 1) {
-            if (charl__key_closer(k->key, layer->asked.data + at, &best)) {
+            if (charl__text_closer(k->key, layer->asked.data + at, &best)) {
                 near = layer->asked.data + at;
             }
         }

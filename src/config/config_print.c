@@ -34,7 +34,7 @@ static charl_status print_path(const charl__key *key, const char *value, const c
     charl_status st = CHARL_OK;
     char *full = NULL;
 
-    if (value[0] == '/' || charl__choice_index(key->choices, value) >= 0) {
+    if (value[0] == '/' || charl__key_choice_index(key, value) >= 0) {
         CHARL_TRY_CLEANUP(charl__config_quote(value, t));
     } else {
         CHARL_TRY_CLEANUP(charl__config_path(here, value, &full));
@@ -45,18 +45,20 @@ cleanup:
     return st;
 }
 
+/* The keys of sections and of the types that are chosen: the others have no effect. */
 static charl_status print_keys(const charl_config *cfg, bool origins, const char *here,
                                charl__text *t)
 {
+    const charl__schema *schema = charl__config_schema();
     const char *section = "";
 
-    for (int i = 0; i < charl__key_count; i++) {
-        const charl__key *key = &charl__keys[i];
+    for (int i = 0; i < schema->count; i++) {
+        const charl__key *key = &schema->keys[i];
         const void *field = (const char *)cfg + key->offset;
         size_t start;
 
-        if (key->only) {
-            continue; /* holds the one value there is */
+        if (!charl__config_uses(cfg, key)) {
+            continue;
         }
         if (strcmp(section, key->section) != 0) {
             section = key->section;
@@ -131,20 +133,35 @@ static const char *type_text(const charl__key *key)
     return names[key->type];
 }
 
+/* The default of a key that a type owns stands in the type's settings. */
+static charl_status help_default(const charl__key *key, charl__text *t)
+{
+    const charl_row *row = key->owner ? key->owner->row : NULL;
+
+    if (!row && key->fallback) {
+        return charl__text_printf(t, " = %s", key->fallback);
+    }
+    for (int i = 0; row && i < row->n_keys; i++) {
+        if (row->keys[i].name == key->name && !row->keys[i].required) {
+            CHARL_TRY(charl__text_printf(t, " = "));
+            return charl__config_value_print(key, (const char *)row->defaults + row->keys[i].offset,
+                                             t);
+        }
+    }
+    return charl__text_printf(t, " (required)");
+}
+
 static charl_status help_key(const charl__key *key, charl__text *t)
 {
     const char *type = type_text(key);
+    const int indent = key->owner ? 4 : 2;
     char choices[256];
 
-    CHARL_TRY(charl__text_printf(t, "  %s", key->name));
-    if (!key->fallback) {
-        CHARL_TRY(charl__text_printf(t, " (required)"));
-    } else {
-        CHARL_TRY(charl__text_printf(t, " = %s", key->fallback));
-    }
-    charl__choice_list(key->choices, choices, sizeof choices);
-    CHARL_TRY(charl__text_printf(t, "\n      %s", type));
-    if (key->choices && key->type != CHARL__KEY_DEVICE) {
+    CHARL_TRY(charl__text_printf(t, "%*s%s", indent, "", key->name));
+    CHARL_TRY(help_default(key, t));
+    charl__key_choice_list(key, choices, sizeof choices);
+    CHARL_TRY(charl__text_printf(t, "\n%*s%s", indent + 4, "", type));
+    if (choices[0] && key->type != CHARL__KEY_DEVICE) {
         const bool also = type[0] != '\0' && key->type != CHARL__KEY_SET;
 
         CHARL_TRY(charl__text_printf(t, "%s%s",
@@ -156,16 +173,35 @@ static charl_status help_key(const charl__key *key, charl__text *t)
     if (key->range) {
         CHARL_TRY(charl__text_printf(t, " in %s", key->range));
     }
-    if (key->uses) {
-        char list[128];
+    return charl__text_printf(t, "%s\n%*s%s\n",
+                              key->effect == CHARL__KEY_RESULT ? "" : "; may change on resume",
+                              indent + 4, "", key->help);
+}
 
-        CHARL_TRY(
-            charl__text_printf(t, "; with type = %s",
-                               charl__choice_list(key->uses + strlen("type="), list, sizeof list)));
+/* A section: its keys, then each of its types with the keys of its own. */
+static charl_status help_section(const char *section, charl__text *t)
+{
+    const charl__schema *schema = charl__config_schema();
+
+    CHARL_TRY(charl__text_printf(t, "%s[%s]\n", t->length > 0 ? "\n" : "", section));
+    for (int i = 0; i < schema->count; i++) {
+        if (strcmp(schema->keys[i].section, section) == 0 && !schema->keys[i].owner) {
+            CHARL_TRY(help_key(&schema->keys[i], t));
+        }
     }
-    CHARL_TRY(charl__text_printf(t, "%s\n      %s\n",
-                                 key->effect == CHARL__KEY_RESULT ? "" : "; may change on resume",
-                                 key->help));
+    for (int k = 0; k < schema->n_types; k++) {
+        const charl__type *type = &schema->types[k];
+
+        if (strcmp(type->section, section) == 0) {
+            CHARL_TRY(
+                charl__text_printf(t, "  type = %s\n      %s\n", type->row->name, type->row->help));
+        }
+        for (int i = 0; i < schema->count; i++) {
+            if (schema->keys[i].owner == type && strcmp(type->section, section) == 0) {
+                CHARL_TRY(help_key(&schema->keys[i], t));
+            }
+        }
+    }
     return CHARL_OK;
 }
 
@@ -183,28 +219,19 @@ charl_status charl_config_help(const char *section, char **out)
         CHARL_FAIL_CLEANUP(CHARL_ERR_CONFIG, "unknown section \"%.100s\"%s%s%s", section,
                            near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     }
-    for (int i = 0; i < charl__key_count; i++) {
-        const charl__key *key = &charl__keys[i];
+    for (int i = 0; i < charl__section_key_count; i++) {
+        const char *here = charl__section_keys[i].section;
 
-        if (key->only || (section && strcmp(key->section, section) != 0)) {
-            continue;
+        if (strcmp(current, here) != 0 && (!section || strcmp(section, here) == 0)) {
+            CHARL_TRY_CLEANUP(help_section(here, &t));
         }
-        if (strcmp(current, key->section) != 0) {
-            CHARL_TRY_CLEANUP(
-                charl__text_printf(&t, "%s[%s]\n", current[0] != '\0' ? "\n" : "", key->section));
-            current = key->section;
-        }
-        CHARL_TRY_CLEANUP(help_key(key, &t));
+        current = here;
     }
     if (!section || layers) {
         CHARL_TRY_CLEANUP(charl__text_printf(&t, "%s", layers ? "" : "\n"));
         CHARL_TRY_CLEANUP(charl__layer_help(&t));
     }
     *out = charl__text_steal(&t);
-    if (!*out) {
-        CHARL_TRY_CLEANUP(
-            charl_strdup("", out)); /* a section whose keys are all of later versions */
-    }
 cleanup:
     charl__text_fini(&t);
     return st;

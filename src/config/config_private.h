@@ -40,7 +40,7 @@ struct charl_config_detail {
     size_t source_length;
     charl__config_strings strings; /* everything that the public struct points to */
     charl__config_strings notices;
-    charl__origin *origins; /* [charl__key_count] */
+    charl__origin *origins; /* [of the table] */
     charl_config_layer *layers;
     int n_layers;
 };
@@ -74,7 +74,7 @@ bool charl__mistakes_in(const charl__mistakes *list, int n, const char *section)
 charl_status charl__mistakes_report(charl__mistakes *list) CHARL_MUST_CHECK;
 void charl__mistakes_fini(charl__mistakes *list);
 
-enum { CHARL__WHY = 512 };
+enum { CHARL__WHY = CHARL_REASON_BYTES };
 
 /** Set a key's field from text. Strings go to `strings`. A text that is no value leaves the reason
  * in why[CHARL__WHY], which is "" otherwise. Errors: ERR_NOMEM. */
@@ -85,10 +85,6 @@ charl_status charl__config_value_set(const charl__key *key, const char *text,
 /** Append the field's value as text that sets the same value. */
 charl_status charl__config_value_print(const charl__key *key, const void *field,
                                        charl__text *out) CHARL_MUST_CHECK;
-
-/** Whether the type of the key's section takes the key, as model.type = mlp takes hidden and not
- * n_layer. */
-bool charl__config_uses(const charl_config *cfg, const charl__key *key);
 
 /** Append `value` as it must stand in a file: quoted where needed, '$' doubled where it would
  * expand. */

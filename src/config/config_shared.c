@@ -7,20 +7,6 @@
 #include "base/error.h"
 #include "config/config_private.h"
 
-bool charl__config_uses(const charl_config *cfg, const charl__key *key)
-{
-    const charl__key *type;
-    int index;
-
-    if (!key->uses) {
-        return true;
-    }
-    type = charl__key_find(key->section, "type", NULL);
-    index = *(const int *)(const void *)((const char *)cfg + type->offset);
-    return charl__choice_index(key->uses + strlen("type="),
-                               charl_config_choice_name(key->section, "type", index)) >= 0;
-}
-
 static charl_status take_key(const charl_config *cfg, const charl__key *key, charl__text *value,
                              charl__config_take take, void *ctx)
 {
@@ -29,7 +15,7 @@ static charl_status take_key(const charl_config *cfg, const charl__key *key, cha
 
     charl__text_clear(value);
     if (key->type == CHARL__KEY_PATH &&
-        charl__choice_index(key->choices, *(const char *const *)field) < 0) {
+        charl__key_choice_index(key, *(const char *const *)field) < 0) {
         CHARL_TRY(charl__text_printf(value, "a file"));
     } else {
         CHARL_TRY(charl__config_value_print(key, field, value));
@@ -54,12 +40,13 @@ charl_status charl__config_each_shared(const charl_config *cfg, charl__config_ta
 {
     charl_status st = CHARL_OK;
     const charl_config_detail *d = cfg->detail;
+    const charl__schema *schema = charl__config_schema();
     charl__text text = {0};
 
-    for (int i = 0; i < charl__key_count; i++) {
-        const charl__key *key = &charl__keys[i];
+    for (int i = 0; i < schema->count; i++) {
+        const charl__key *key = &schema->keys[i];
 
-        if (!key->only && key->effect != CHARL__KEY_LOCAL && charl__config_uses(cfg, key)) {
+        if (key->effect != CHARL__KEY_LOCAL && charl__config_uses(cfg, key)) {
             CHARL_TRY_CLEANUP(take_key(cfg, key, &text, take, ctx));
         }
     }

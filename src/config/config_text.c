@@ -32,9 +32,9 @@ static const char *known_section(const char *section)
     if (section && strncmp(section, "layer ", 6) == 0) {
         return "layer";
     }
-    for (int i = 0; section && i < charl__key_count; i++) {
-        if (strcmp(charl__keys[i].section, section) == 0) {
-            return charl__keys[i].section;
+    for (int i = 0; section && i < charl__section_key_count; i++) {
+        if (strcmp(charl__section_keys[i].section, section) == 0) {
+            return charl__section_keys[i].section;
         }
     }
     return NULL;

@@ -55,13 +55,8 @@ static void why_choice(const charl__key *key, const char *word, char *why)
 {
     char list[256];
 
-    charl__choice_list(key->choices, list, sizeof list);
-    if (charl__choice_index(key->later, word) >= 0) {
-        snprintf(why, CHARL__WHY, "%s is not available in this version (available: %s)", word,
-                 list);
-    } else {
-        snprintf(why, CHARL__WHY, "\"%.100s\" is not one of %s", word, list);
-    }
+    snprintf(why, CHARL__WHY, "\"%.100s\" is not one of %s", word,
+             charl__key_choice_list(key, list, sizeof list));
 }
 
 static void why_range(const charl__key *key, const char *text, char *why)
@@ -100,11 +95,8 @@ static void set_float(const charl__key *key, const char *text, double *field, ch
 {
     double v;
 
-    if (key->choices && charl__choice_index(key->choices, text) >= 0) {
-        *field = (double)NAN;
-    } else if (!charl__config_float(text, &v)) {
-        snprintf(why, CHARL__WHY, "\"%.100s\" is not a number%s%s", text,
-                 key->choices ? " or " : "", key->choices ? key->choices : "");
+    if (!charl__config_float(text, &v)) {
+        snprintf(why, CHARL__WHY, "\"%.100s\" is not a number", text);
     } else if (!charl__range_holds(key->range, v)) {
         why_range(key, text, why);
     } else {
@@ -161,7 +153,7 @@ static void set_set(const charl__key *key, const char *text, unsigned *field, ch
     char word[64];
 
     while (charl__config_element(&cursor, word, sizeof word)) {
-        const int i = charl__choice_index(key->choices, word);
+        const int i = charl__key_choice_index(key, word);
 
         if (i < 0) {
             why_choice(key, word, why);
@@ -255,7 +247,7 @@ static void check_text(const charl__key *key, const char *text, char *why)
 {
     char list[256];
 
-    if (key->type == CHARL__KEY_CHOICE && charl__choice_index(key->choices, text) < 0) {
+    if (key->type == CHARL__KEY_CHOICE && charl__key_choice_index(key, text) < 0) {
         why_choice(key, text, why);
     } else if (key->type == CHARL__KEY_DEVICE && !device_is_valid(key, text)) {
         snprintf(why, CHARL__WHY,
@@ -276,9 +268,10 @@ static charl_status set_text(const charl__key *key, const char *text,
     return CHARL_OK;
 }
 
-static charl_status set_field(const charl__key *key, const char *text,
-                              charl__config_strings *strings, void *field, char *why)
+charl_status charl__config_value_set(const charl__key *key, const char *text,
+                                     charl__config_strings *strings, void *field, char *why)
 {
+    why[0] = '\0';
     switch (key->type) {
     case CHARL__KEY_CHOICE:
         return set_text(key, charl__choice_renamed(key, text), strings, field, why);
@@ -299,7 +292,7 @@ static charl_status set_field(const charl__key *key, const char *text,
         set_float(key, text, field, why);
         break;
     case CHARL__KEY_ENUM: {
-        const int i = charl__choice_index(key->choices, text);
+        const int i = charl__key_choice_index(key, text);
 
         if (i < 0) {
             why_choice(key, text, why);
@@ -337,34 +330,6 @@ static charl_status set_field(const charl__key *key, const char *text,
     return CHARL_OK;
 }
 
-charl_status charl__config_value_set(const charl__key *key, const char *text,
-                                     charl__config_strings *strings, void *field, char *why)
-{
-    char list[256];
-
-    why[0] = '\0';
-    if (key->only && charl__choice_index(key->only, text) < 0 &&
-        charl__choice_index(key->later, text) < 0) {
-        /* 0.0 is 0 and "no" is "off": compare values where the key has an available default */
-        double a;
-        double b;
-        bool x;
-        bool y;
-        const bool same =
-            (charl__config_float(text, &a) && charl__config_float(key->only, &b) && a == b) ||
-            (charl__config_bool(text, &x) && charl__config_bool(key->only, &y) && x == y);
-
-        if (!same) {
-            snprintf(why, CHARL__WHY, "\"%.100s\" is not available in this version (available: %s)",
-                     text,
-                     key->only[0] == '\0' ? "an empty value"
-                                          : charl__choice_list(key->only, list, sizeof list));
-            return CHARL_OK;
-        }
-    }
-    return set_field(key, text, strings, field, why);
-}
-
 charl_status charl__config_print_float(double v, charl__text *out)
 {
     char text[40];
@@ -380,13 +345,12 @@ charl_status charl__config_print_float(double v, charl__text *out)
 
 static charl_status print_set(const charl__key *key, unsigned v, charl__text *out)
 {
-    const char *cursor = key->choices;
-    const char *comma = "";
+    const char *comma = "", *choice;
     char word[64];
 
-    for (int i = 0; charl__choice_next(&cursor, word, sizeof word); i++) {
+    for (int i = 0; (choice = charl__key_choice(key, i, word)) != NULL; i++) {
         if (v & 1U << i) {
-            CHARL_TRY(charl__text_printf(out, "%s%s", comma, word));
+            CHARL_TRY(charl__text_printf(out, "%s%s", comma, choice));
             comma = ", ";
         }
     }
@@ -418,6 +382,7 @@ static charl_status print_ints(const charl_int_list *v, charl__text *out)
 charl_status charl__config_value_print(const charl__key *key, const void *field, charl__text *out)
 {
     char text[64];
+    const char *name;
 
     switch (key->type) {
     case CHARL__KEY_STRING:
@@ -434,13 +399,10 @@ charl_status charl__config_value_print(const charl__key *key, const void *field,
         }
         return charl__text_printf(out, "%" PRId64, *(const int64_t *)field);
     case CHARL__KEY_FLOAT:
-        if (isnan(*(const double *)field)) {
-            return charl__text_printf(out, "%s", key->choices);
-        }
         return charl__config_print_float(*(const double *)field, out);
     case CHARL__KEY_ENUM:
-        return charl__text_printf(
-            out, "%s", charl_config_choice_name(key->section, key->name, *(const int *)field));
+        name = charl__key_choice(key, *(const int *)field, text);
+        return charl__text_printf(out, "%s", name ? name : "?");
     case CHARL__KEY_SET:
         return print_set(key, *(const unsigned *)field, out);
     case CHARL__KEY_INTS:

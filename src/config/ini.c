@@ -1,13 +1,6 @@
-/* The reader that libinih calls for lines hands out normalised ones: comments and quotes are gone,
- * and a long value comes as several continuation lines that fit libinih's buffer. Bytes that
- * libinih would interpret travel as control characters, which the text itself may not contain:
- *
- *     START value END          a whole line of a value        MORE instead of END: the line goes on
- * in the next piece SEMICOLON                a ';' that is not a comment
- */
+/* One line after the other: a section, a key, the continuation of a value, or nothing. */
 #include "config/ini.h"
 
-#include <ini.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +8,6 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "base/utf8.h"
-
-enum { START = 1, MORE = 2, END = 3, SEMICOLON = 4 };
 
 typedef enum key_state { KEY_NONE, KEY_OPEN, KEY_BAD } key_state;
 
@@ -26,14 +17,11 @@ typedef struct reader {
     const char *at;
     const char *end;
     int line;
-    char *buffer;        /* [CHARL__INI_LINE + 1], the line without comment and quotes */
-    const char *pending; /* rest of a value in `buffer`, not yet given to libinih */
-    bool begins;         /* the next value that libinih delivers belongs to a new key */
-    key_state key;       /* what an indented line would continue */
+    char *buffer;  /* [CHARL__INI_LINE + 1], the line */
+    key_state key; /* what an indented line would continue */
     char key_name[CHARL__INI_NAME + 1];
     int key_line;
     charl__text value; /* of the key that is open */
-    bool more;         /* its last piece ended with MORE */
 } reader;
 
 static void keep(reader *r, charl_status st)
@@ -56,7 +44,6 @@ static void flush(reader *r)
                                 r->key_line));
     }
     r->key = KEY_NONE;
-    r->more = false;
     charl__text_clear(&r->value);
 }
 
@@ -137,7 +124,7 @@ static void cut_comment(char *s)
     }
 }
 
-/* Strip comment and quotes of a value in place and give it to libinih as `pending`. */
+/* Append a value, or a line of one, without comment and quotes; false after a mistake. */
 static bool take_value(reader *r, char *value)
 {
     char *out = value;
@@ -145,7 +132,8 @@ static bool take_value(reader *r, char *value)
 
     if (*value != '"') {
         cut_comment(value);
-        r->pending = trim(value);
+        value = trim(value);
+        keep(r, charl__text_append(&r->value, value, strlen(value)));
         return true;
     }
     for (p = value + 1; *p != '"'; p++) {
@@ -163,25 +151,8 @@ static bool take_value(reader *r, char *value)
         mistake(r, "text after the closing quote");
         return false;
     }
-    *out = '\0';
-    r->pending = value;
+    keep(r, charl__text_append(&r->value, value, (size_t)(out - value)));
     return true;
-}
-
-/* Next piece of the pending value behind `prefix`, as one line of at most `size` bytes. */
-static void give_piece(reader *r, const char *prefix, char *line, int size)
-{
-    const size_t room = (size_t)size - strlen(prefix) - 5;
-    size_t n = strlen(r->pending);
-    char *out = line + snprintf(line, (size_t)size, "%s%c", prefix, START);
-    const bool more = n > room;
-
-    n = more ? room : n;
-    for (size_t i = 0; i < n; i++) {
-        *out++ = (char)(r->pending[i] == ';' ? SEMICOLON : r->pending[i]);
-    }
-    snprintf(out, 3, "%c\n", more ? MORE : END);
-    r->pending = more ? r->pending + n : NULL;
 }
 
 static void bad_section(reader *r, const char *reason)
@@ -193,7 +164,7 @@ static void bad_section(reader *r, const char *reason)
 }
 
 /* "[ layer   conv1 ]" -> "layer conv1", or a mistake. */
-static void take_section(reader *r, char *s, char *line, int size)
+static void take_section(reader *r, char *s)
 {
     char *close = strchr(s, ']');
     char *name;
@@ -226,7 +197,6 @@ static void take_section(reader *r, char *s, char *line, int size)
         }
     }
     r->key = KEY_NONE;
-    snprintf(line, (size_t)size, "[%s%s%s]\n", name, layer ? " " : "", layer ? layer : "");
     if (r->st == CHARL_OK) {
         char full[2 * CHARL__INI_NAME + 4];
 
@@ -235,11 +205,10 @@ static void take_section(reader *r, char *s, char *line, int size)
     }
 }
 
-static void take_key(reader *r, char *s, char *line, int size)
+static void take_key(reader *r, char *s)
 {
     char *equals = strchr(s, '=');
     char *name;
-    char prefix[CHARL__INI_NAME + 8];
 
     flush(r);
     r->key = KEY_BAD;
@@ -265,9 +234,6 @@ static void take_key(reader *r, char *s, char *line, int size)
     snprintf(r->key_name, sizeof r->key_name, "%s", name);
     r->key = KEY_OPEN;
     r->key_line = r->line;
-    r->begins = true;
-    snprintf(prefix, sizeof prefix, "%s = ", name);
-    give_piece(r, prefix, line, size);
 }
 
 static bool looks_like_key(const char *s)
@@ -280,7 +246,7 @@ static bool looks_like_key(const char *s)
     return n > 0 && s[n + strspn(s + n, " \t")] == '=';
 }
 
-static void take_continuation(reader *r, char *s, char *line, int size)
+static void take_continuation(reader *r, char *s)
 {
     if (r->key == KEY_BAD) {
         return;
@@ -290,67 +256,24 @@ static void take_continuation(reader *r, char *s, char *line, int size)
                 "an indented line continues the value above: write keys at the start of the line");
         return;
     }
-    if (!take_value(r, s)) {
+    keep(r, charl__text_append(&r->value, "\n", 1));
+    take_value(r, s);
+}
+
+static void take_line(reader *r)
+{
+    char *s = trim(r->buffer);
+
+    if (*s == '\0' || *s == '#' || *s == ';') {
         return;
     }
-    give_piece(r, " ", line, size);
-}
-
-/* ini_reader: one normalised line into line[size], NULL at the end. A line with nothing for libinih
- * is empty. */
-static char *read_line(char *line, int size, void *stream)
-{
-    reader *r = stream;
-    char *s;
-
-    if (r->st != CHARL_OK || size < 2 * CHARL__INI_NAME + 16) {
-        return NULL;
-    }
-    if (r->pending) {
-        give_piece(r, " ", line, size);
-        return line;
-    }
-    if (!next_line(r)) {
-        return NULL;
-    }
-    snprintf(line, (size_t)size, "\n");
-    s = trim(r->buffer);
-    if (*s == '\0' || *s == '#' || *s == ';') {
-        return line;
-    }
     if (*s == '[') {
-        take_section(r, s, line, size);
+        take_section(r, s);
     } else if (s > r->buffer && r->key != KEY_NONE) {
-        take_continuation(r, s, line, size);
+        take_continuation(r, s);
     } else {
-        take_key(r, s, line, size);
+        take_key(r, s);
     }
-    return line;
-}
-
-/* ini_handler: collect the pieces of a value. */
-static int handle(void *user, const char *section, const char *name, const char *piece)
-{
-    reader *r = user;
-
-    (void)section;
-    (void)name;
-    if (r->st != CHARL_OK || piece[0] != START) {
-        return 1;
-    }
-    if (!r->begins && !r->more) {
-        keep(r, charl__text_append(&r->value, "\n", 1));
-    }
-    r->begins = false;
-    for (const char *p = piece + 1; *p != '\0'; p++) {
-        r->more = *p == MORE;
-        if (*p != MORE && *p != END) {
-            const char c = (char)(*p == SEMICOLON ? ';' : *p);
-
-            keep(r, charl__text_append(&r->value, &c, 1));
-        }
-    }
-    return 1;
 }
 
 charl_status charl__ini_parse(const char *text, size_t length, const charl__ini_events *events)
@@ -364,8 +287,9 @@ charl_status charl__ini_parse(const char *text, size_t length, const charl__ini_
         r.at += 3;
     }
     CHARL_TRY_CLEANUP(charl_alloc(CHARL__INI_LINE + 1, &r.buffer));
-    CHARL_REQUIRE_CLEANUP(ini_parse_stream(read_line, &r, handle, &r) == 0, CHARL_ERR_CONFIG,
-                          "libinih does not accept line %d", r.line);
+    while (r.st == CHARL_OK && next_line(&r)) {
+        take_line(&r);
+    }
     flush(&r);
     CHARL_TRY_CLEANUP(r.st);
 cleanup:

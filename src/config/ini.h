@@ -1,12 +1,10 @@
 #ifndef CHARL_CONFIG_INI_H
 #define CHARL_CONFIG_INI_H
-/** Reading INI text with line numbers: libinih splits it, an own reader in front of it knows the
- * lines.
+/** Reading INI text with line numbers.
  *
- *  `#` and `;` begin a comment at the start of a line or value or after a blank, not inside double
- * quotes. A value in double quotes keeps its blanks; \" and \\ stand for themselves there. An
- * indented line continues the value above; the parts are joined by '\n'. Mistakes do not stop the
- * reading.
+ *  `#` and `;` begin a comment at the start of a line or value or after a blank, not inside double quotes. A value in double quotes
+ *  keeps its blanks; \" and \\ stand for themselves there. An indented line continues the value above; the parts are joined by '\n'.
+ *  Mistakes do not stop the reading.
  */
 #include <stddef.h>
 

@@ -2,21 +2,22 @@
 #define CHARL_CONFIG_KEYS_H
 /** The one table of configuration keys.
  *
- *  It drives parsing, defaults, ranges, help, the printed configuration and the suggestions. To add
- * a key: a field in charl_config and a row here.
+ *  It drives parsing, defaults, ranges, help, the printed configuration and the suggestions. It consists of the rows of keys.c and of the
+ *  keys that models, optimizers and schedulers declare in their own rows, which are built in or registered by a program.
  */
+#include "base/key.h"
 #include "charl/config.h"
 
 typedef enum charl__key_type {
     CHARL__KEY_STRING,   /* const char * */
     CHARL__KEY_PATH,     /* const char *, relative to the file's directory; `choices` are words, not
                             paths */
-    CHARL__KEY_CHOICE,   /* const char *, one of `choices` */
+    CHARL__KEY_CHOICE,   /* const char *, one of `choices` or a name that name_at gives */
     CHARL__KEY_DEVICE,   /* const char *, syntax of device.select */
     CHARL__KEY_BOOL,     /* bool */
     CHARL__KEY_INT,      /* int64_t; the word in `choices` stands for 0 */
     CHARL__KEY_SIZE,     /* int64_t with k, M, G = 1024, 1024^2, 1024^3 */
-    CHARL__KEY_FLOAT,    /* double; the word in `choices` stands for NaN */
+    CHARL__KEY_FLOAT,    /* double */
     CHARL__KEY_ENUM,     /* int, index into `choices` */
     CHARL__KEY_SET,      /* unsigned, bit i = choice i */
     CHARL__KEY_INTS,     /* charl_int_list */
@@ -33,26 +34,63 @@ typedef enum charl__key_effect {
     CHARL__KEY_LOCAL   /* the same, and each rank may have a value of its own */
 } charl__key_effect;
 
+/** A type that a section chooses by its key `type`, and where a charl_config keeps its settings. Every configuration has room for the
+ *  settings of all types: a value may come before the type, and the command line may choose another. */
+typedef struct charl__type {
+    const char *section;
+    const charl_row *row;
+    size_t offset; /* of the settings in the memory of a charl_config */
+} charl__type;
+
 typedef struct charl__key {
     const char *section;
     const char *name;
     charl__key_type type;
-    size_t offset;        /* in charl_config */
+    size_t offset;        /* in the memory of a charl_config */
     const char *fallback; /* the default, as text; NULL: the key must be given */
     const char *range;    /* "[0,1)", of numbers and list elements; NULL: any */
     const char *choices;  /* "a|b|c" */
-    const char *later;    /* choices that are known but not available in this version */
-    const char *only; /* "a|b": until the feature exists only these texts pass, and help leaves the
-                         key out */
-    const char *uses; /* "type=a|b": has an effect only when the section's type is one of these */
     const char *help;
-    charl__key_effect effect; /* not given: RESULT */
+    charl__key_effect effect;      /* not given: RESULT */
+    const char *(*name_at)(int i); /* CHOICE: the names of a registry, instead of choices */
+    const charl__type
+        *owner; /* the type whose key it is, which then has the default too; NULL: of the section */
 } charl__key;
 
-extern const charl__key charl__keys[];
-extern const int charl__key_count;
+/** The whole table: by section, in each section first its own keys, then those of its types. Several rows may have the same section and
+ *  name, of different types. Reading it for the first time closes the registries. */
+typedef struct charl__schema {
+    const charl__key *keys;
+    int count;
+    const charl__type *types;
+    int n_types;
+    size_t bytes;      /* of a charl_config with the settings of all types */
+    char problem[256]; /* why registered types do not fit in; "" */
+} charl__schema;
 
-/** NULL when there is none. With `alias` non-NULL other programs' names are found too, and *alias
+const charl__schema *charl__config_schema(void);
+
+/** The keys of sections, which no type owns. */
+extern const charl__key charl__section_keys[];
+extern const int charl__section_key_count;
+
+/** The name here of a key that other trainers call `name`, and its section; section NULL: in any. NULL when there is none. */
+const char *charl__key_alias(const char *section, const char *name, const char **meant_section);
+
+/** The type that `cfg` has chosen in `section`; NULL where the section has no types or the type no row. */
+const charl__type *charl__type_chosen(const charl_config *cfg, const char *section);
+
+/** Whether the configuration's choice of types takes the key. */
+bool charl__config_uses(const charl_config *cfg, const charl__key *key);
+
+/** Choice i of a key, copied to word[64] where it has no string of its own; NULL past the last. */
+const char *charl__key_choice(const charl__key *key, int i, char *word);
+/** The index of a choice, -1 when `word` is none. */
+int charl__key_choice_index(const charl__key *key, const char *word);
+/** "a, b, c" into text[size]; returns text. */
+const char *charl__key_choice_list(const charl__key *key, char *text, size_t size);
+
+/** The first row; NULL when there is none. With `alias` non-NULL other programs' names are found too, and *alias
  * tells. */
 const charl__key *charl__key_find(const char *section, const char *name, bool *alias);
 
@@ -65,27 +103,7 @@ const char *charl__key_nearest_section(const char *section);
 /** The first key called `name`, by name or alias, in any section; NULL. */
 const charl__key *charl__key_elsewhere(const char *name);
 
-/** Number of single-character edits (insert, delete, replace, swap of neighbours) between two names
- * of at most 63 characters; INT_MAX for longer ones. */
-int charl__key_distance(const char *a, const char *b);
-
-/** Whether `candidate` is near enough to `name` to be suggested, nearer than *best; updates *best.
- * Start with INT_MAX. */
-bool charl__key_closer(const char *name, const char *candidate, int *best);
-
-/** Walk "a|b|c": copies the next word into word[size], advances *cursor; false at the end. */
-bool charl__choice_next(const char **cursor, char *word, size_t size);
-
-/** Index of `word` in "a|b|c", or -1. NULL choices hold nothing. */
-int charl__choice_index(const char *choices, const char *word);
-
 /** The present name of a choice of `key` that was renamed; any other word is returned as it is. */
 const char *charl__choice_renamed(const charl__key *key, const char *word);
-
-/** "a, b, c" into text[size]; returns text. */
-const char *charl__choice_list(const char *choices, char *text, size_t size);
-
-/** Whether v lies in "[lo,hi)" or the like; NULL holds everything finite. */
-bool charl__range_holds(const char *range, double v);
 
 #endif

@@ -14,7 +14,7 @@ static const char *choice(const char *choices, int i, char *word, size_t size)
     return word;
 }
 
-static charl_status print_default(const charl_layer_key *k, const void *at, charl__text *t)
+static charl_status print_default(const charl_key *k, const void *at, charl__text *t)
 {
     const int64_t *n = at;
     const char *name;
@@ -42,24 +42,27 @@ static charl_status print_default(const charl_layer_key *k, const void *at, char
         name = *(const char *const *)at;
         CHARL_TRY(charl__text_printf(t, " = %s", name ? name : ""));
         break;
+    case CHARL_KEY_SIZE:
+    case CHARL_KEY_INTS: /* not of layers */
+        break;
     }
     return CHARL_OK;
 }
 
-static charl_status print_values(const charl_layer_key *k, charl__text *t)
+static charl_status print_values(const charl_key *k, charl__text *t)
 {
     char list[256];
 
     switch (k->kind) {
     case CHARL_KEY_INT:
-        CHARL_TRY(charl__text_printf(t, "integer in [%g,%g]", k->min, k->max));
+        CHARL_TRY(charl__text_printf(t, "integer in %s", k->range ? k->range : "(-inf,inf)"));
         break;
     case CHARL_KEY_PAIR:
-        CHARL_TRY(
-            charl__text_printf(t, "an integer, or two as in 3x5, in [%g,%g]", k->min, k->max));
+        CHARL_TRY(charl__text_printf(t, "an integer, or two as in 3x5, in %s",
+                                     k->range ? k->range : "(-inf,inf)"));
         break;
     case CHARL_KEY_FLOAT:
-        CHARL_TRY(charl__text_printf(t, "number in [%g,%g)", k->min, k->max));
+        CHARL_TRY(charl__text_printf(t, "number in %s", k->range ? k->range : "(-inf,inf)"));
         break;
     case CHARL_KEY_BOOL:
         CHARL_TRY(charl__text_printf(t, "yes or no"));
@@ -71,7 +74,11 @@ static charl_status print_values(const charl_layer_key *k, charl__text *t)
         CHARL_TRY(charl__text_printf(t, "name of a layer before; empty: none"));
         break;
     case CHARL_KEY_ACTIVATION:
-        CHARL_TRY(charl__text_printf(t, "%s; empty: none", charl_activation_names()));
+        CHARL_TRY(charl__text_printf(t, "%s; empty: none",
+                                     charl__text_names(charl_activation_name, list, sizeof list)));
+        break;
+    case CHARL_KEY_SIZE:
+    case CHARL_KEY_INTS:
         break;
     }
     return CHARL_OK;
@@ -83,15 +90,15 @@ charl_status charl__layer_help(charl__text *t)
 
     CHARL_TRY(charl__text_printf(t, "[layer NAME]\n"));
     for (int i = 0; (type = charl__layer_type_at(i)) != NULL; i++) {
-        CHARL_TRY(charl__text_printf(t, "  type = %s\n      %s\n", type->name, type->help));
-        for (int j = 0; j < type->n_keys; j++) {
-            const charl_layer_key *k = &type->keys[j];
+        CHARL_TRY(charl__text_printf(t, "  type = %s\n      %s\n", type->row.name, type->row.help));
+        for (int j = 0; j < type->row.n_keys; j++) {
+            const charl_key *k = &type->row.keys[j];
 
             CHARL_TRY(charl__text_printf(t, "    %s", k->name));
             if (k->required) {
                 CHARL_TRY(charl__text_printf(t, " (required)"));
             } else {
-                CHARL_TRY(print_default(k, (const char *)type->defaults + k->offset, t));
+                CHARL_TRY(print_default(k, (const char *)type->row.defaults + k->offset, t));
             }
             CHARL_TRY(charl__text_printf(t, "\n        "));
             CHARL_TRY(print_values(k, t));

@@ -13,6 +13,7 @@
 #include "autograd/graph.h"
 #include "autograd/kv_cache.h"
 #include "base/alloc.h"
+#include "config/config_rows.h"
 #include "charl/checkpoint.h"
 #include "charl/tokenizer.h"
 #include "infer/sample.h"
@@ -73,11 +74,10 @@ static void generator_fini(generator *t)
 
 static charl_status check_options(const charl_config *config, const charl_generate_options *o)
 {
-    const int type = config->model.type;
+    const charl_model_type *model = charl__config_model(config);
 
-    CHARL_REQUIRE(type == CHARL_MODEL_GPT || type == CHARL_MODEL_SEQUENTIAL, CHARL_ERR_CONFIG,
-                  "model.type = %s does not generate text; gpt does",
-                  charl_config_choice_name("model", "type", type));
+    CHARL_REQUIRE(model->input != CHARL_MODEL_READS_NUMBERS, CHARL_ERR_CONFIG,
+                  "model.type = %s does not generate text; gpt does", model->row.name);
     CHARL_REQUIRE(o->prompt_bytes > 0, CHARL_ERR_CONFIG,
                   "the prompt is empty: give the model at least one character to continue");
     CHARL_REQUIRE(o->tokens >= 0 && o->temperature >= 0.0 && o->top_k >= 0 && o->top_p > 0.0 &&
@@ -131,7 +131,7 @@ static charl_status read_prompt(generator *t)
 
     CHARL_TRY(find_tokenizer(t));
     t->vocab = charl_tokenizer_get_vocab(t->tokenizer);
-    t->width = charl__task_vocab(t->session.config, t->vocab);
+    t->width = charl__config_vocab(t->session.config, t->vocab);
     CHARL_TRY(charl_tokenizer_encode(t->tokenizer, o->prompt, o->prompt_bytes, &t->tokens, &t->n));
     CHARL_TRY(charl_realloc((size_t)(t->n + o->tokens) * sizeof *t->tokens, &t->tokens));
     CHARL_TRY(charl_alloc_array(t->vocab, sizeof *t->logits, &t->logits));
@@ -151,7 +151,7 @@ static charl_status open_device(generator *t)
     CHARL_TRY(charl__ring_create(t->session.dev, sizeof(record), RECORDS, &t->ring));
     CHARL_TRY(charl__tensor_view(charl__ring_buffer(t->ring), CHARL_I32, &one, 0, &t->token));
     CHARL_TRY(charl__tensor_view(charl__ring_buffer(t->ring), CHARL_I32, &one, 1, &t->position));
-    if (t->session.config->model.type == CHARL_MODEL_GPT && !t->options->no_cache) {
+    if (charl__config_model(t->session.config)->has_kv_cache && !t->options->no_cache) {
         CHARL_TRY(charl__kv_cache_create(t->session.dev, t->window, t->position, &t->cache));
     }
     return CHARL_OK;
@@ -213,7 +213,7 @@ static charl_status read_logits(generator *t, const piece *p, int64_t row)
  * the window it was trained with. */
 static int64_t rows_for(const generator *t, int64_t n)
 {
-    int64_t rows = t->session.config->model.type == CHARL_MODEL_GPT ? FEWEST_ROWS : t->window;
+    int64_t rows = charl__config_model(t->session.config)->has_kv_cache ? FEWEST_ROWS : t->window;
 
     while (rows < n) {
         rows *= 2;
@@ -296,7 +296,7 @@ static charl_status check_vocab(const generator *t)
         charl_checkpoint_find(t->session.reader, "model", "wte.weight");
 
     CHARL_REQUIRE(
-        config->model.type != CHARL_MODEL_GPT || !wte || wte->shape.dim[0] == t->width,
+        !charl__config_model(config)->vocab || !wte || wte->shape.dim[0] == t->width,
         CHARL_ERR_CHECKPOINT,
         "%s was trained on %lld tokens, the tokenizer of %s has %lld; HINT data.path=FILE "
         "names the data it was trained on",
@@ -315,9 +315,9 @@ charl_status charl_generate(const charl_config *config, const char *checkpoint,
                                .warned_ctx = options->warned_ctx},
                    .options = options,
                    .checkpoint = checkpoint,
-                   .window = config->model.type == CHARL_MODEL_GPT ? config->model.block_size
-                                                                   : config->data.window};
+                   .window = charl__config_model_window(config)};
 
+    t.window = t.window > 0 ? t.window : config->data.window;
     CHARL_TRY_CLEANUP(check_options(config, options));
     CHARL_TRY_CLEANUP(charl__session_open_checkpoint(&t.session, checkpoint));
     CHARL_TRY_CLEANUP(read_prompt(&t));

@@ -5,12 +5,14 @@
 
 #include "autograd/op.h"
 #include "base/alloc.h"
+#include "base/key.h"
+#include "base/text.h"
 #include "nn/layer.h"
 
 typedef struct charl_layer {
     char *name;
     const charl_layer_type *type;
-    _Alignas(8) unsigned char config[CHARL_LAYER_MAX_CONFIG];
+    _Alignas(8) unsigned char settings[CHARL_LAYER_MAX_SETTINGS];
 } charl_layer;
 
 struct charl_model {
@@ -39,35 +41,26 @@ charl_status charl_layer_defaults(const char *type, void *config)
     const charl_layer_type *t = charl__layer_type_find(type);
 
     CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "there is no layer type %s", type);
-    if (t->config_size) {
-        memcpy(config, t->defaults, t->config_size);
+    if (t->row.settings_size) {
+        memcpy(config, t->row.defaults, t->row.settings_size);
     }
     return CHARL_OK;
 }
 
 /* The caller's string need not live as long as the model. */
-static charl_status adopt_activation(const charl_layer_key *k, const char **name)
+static charl_status adopt_activation(const charl_key *k, const char **name)
 {
     const char *known = *name ? charl__activation_find(*name) : NULL;
+    char names[256];
 
     CHARL_REQUIRE(!*name || known, CHARL_ERR_CONFIG, "%s is %s; it can be %s", k->name, *name,
-                  charl_activation_names());
+                  charl__text_names(charl_activation_name, names, sizeof names));
     *name = known;
     return CHARL_OK;
 }
 
-static int count_choices(const char *choices)
-{
-    int n = 1;
-
-    for (; *choices; choices++) {
-        n += *choices == '|';
-    }
-    return n;
-}
-
 /* The layer's own name lives as long as the model. */
-static charl_status adopt_layer(const charl_model *m, const charl_layer_key *k, const char **name)
+static charl_status adopt_layer(const charl_model *m, const charl_key *k, const char **name)
 {
     for (int i = 0; *name && i < m->count; i++) {
         if (strcmp(m->layer[i].name, *name) == 0) {
@@ -80,38 +73,22 @@ static charl_status adopt_layer(const charl_model *m, const charl_layer_key *k, 
     return CHARL_OK;
 }
 
-static charl_status check_key(const charl_model *m, const charl_layer_key *k, unsigned char *config)
+static charl_status adopt(const charl_model *m, const charl_key *k, unsigned char *settings)
 {
-    void *at = config + k->offset;
+    void *at = settings + k->offset;
 
-    switch (k->kind) {
-    case CHARL_KEY_PAIR:
-    case CHARL_KEY_INT:
-        for (int i = 0; i < (k->kind == CHARL_KEY_PAIR ? 2 : 1); i++) {
-            const double v = (double)((const int64_t *)at)[i];
+    if (k->kind == CHARL_KEY_LAYER) {
+        return adopt_layer(m, k, (const char **)at);
+    }
+    return k->kind == CHARL_KEY_ACTIVATION ? adopt_activation(k, (const char **)at) : CHARL_OK;
+}
 
-            CHARL_REQUIRE(v >= k->min && v <= k->max, CHARL_ERR_CONFIG,
-                          "%s is %g; it must lie between %g and %g", k->name, v, k->min, k->max);
-        }
-        break;
-    case CHARL_KEY_FLOAT:
-        CHARL_REQUIRE(*(const double *)at >= k->min && *(const double *)at < k->max,
-                      CHARL_ERR_CONFIG, "%s is %g; it must lie in [%g, %g)", k->name,
-                      *(const double *)at, k->min, k->max);
-        break;
-    case CHARL_KEY_CHOICE:
-        CHARL_REQUIRE(*(const int *)at >= 0 && *(const int *)at < count_choices(k->choices),
-                      CHARL_ERR_CONFIG, "%s is choice %d of %s", k->name, *(const int *)at,
-                      k->choices);
-        break;
-    case CHARL_KEY_LAYER:
-        CHARL_TRY(adopt_layer(m, k, (const char **)at));
-        break;
-    case CHARL_KEY_ACTIVATION:
-        CHARL_TRY(adopt_activation(k, (const char **)at));
-        break;
-    case CHARL_KEY_BOOL:
-        break;
+/* Check the settings of a layer, and make its strings the model's own. */
+static charl_status take_settings(const charl_model *m, charl_layer *l)
+{
+    CHARL_TRY(charl__settings_check(&l->type->row, l->settings, ""));
+    for (int i = 0; i < l->type->row.n_keys; i++) {
+        CHARL_TRY(adopt(m, &l->type->row.keys[i], l->settings));
     }
     return CHARL_OK;
 }
@@ -138,16 +115,14 @@ charl_status charl_model_add(charl_model *m, const char *name, const char *type,
         CHARL_REQUIRE(strcmp(m->layer[i].name, name) != 0, CHARL_ERR_CONFIG,
                       "there are two layers named %s", name);
     }
-    CHARL_INVARIANT(l.type->config_size <= sizeof l.config);
-    if (l.type->config_size) {
-        memcpy(l.config, config ? config : l.type->defaults, l.type->config_size);
+    CHARL_INVARIANT(l.type->row.settings_size <= sizeof l.settings);
+    if (l.type->row.settings_size) {
+        memcpy(l.settings, config ? config : l.type->row.defaults, l.type->row.settings_size);
     }
-    for (int i = 0; i < l.type->n_keys; i++) {
-        st = check_key(m, &l.type->keys[i], l.config);
-        if (st != CHARL_OK) {
-            charl__error_prefix("layer %s: ", name);
-            return st;
-        }
+    st = take_settings(m, &l);
+    if (st != CHARL_OK) {
+        charl__error_prefix("layer %s: ", name);
+        return st;
     }
     CHARL_TRY(reserve(m));
     CHARL_TRY(charl_strdup(name, &l.name));
@@ -169,9 +144,9 @@ const char *charl_model_get_tie(const charl_model *m, int i)
 {
     const charl_layer *l = i >= 0 && i < m->count ? &m->layer[i] : NULL;
 
-    for (int k = 0; l && k < l->type->n_keys; k++) {
-        if (l->type->keys[k].kind == CHARL_KEY_LAYER) {
-            return *(const char *const *)(l->config + l->type->keys[k].offset);
+    for (int k = 0; l && k < l->type->row.n_keys; k++) {
+        if (l->type->row.keys[k].kind == CHARL_KEY_LAYER) {
+            return *(const char *const *)(l->settings + l->type->row.keys[k].offset);
         }
     }
     return NULL;
@@ -216,8 +191,8 @@ static charl_var *param_of(const charl_layer_build *b, const char *suffix,
                           : charl__graph_fail(b->g, st, "%s", charl_error_message());
 }
 
-charl_var *charl__layer_param(const charl_layer_build *b, const char *suffix,
-                              const charl_param_spec *spec)
+charl_var *charl_layer_param(const charl_layer_build *b, const char *suffix,
+                             const charl_param_spec *spec)
 {
     charl_param_spec trainable = *spec;
 
@@ -225,8 +200,8 @@ charl_var *charl__layer_param(const charl_layer_build *b, const char *suffix,
     return param_of(b, suffix, &trainable);
 }
 
-charl_var *charl__layer_buffer(const charl_layer_build *b, const char *suffix,
-                               const charl_param_spec *spec)
+charl_var *charl_layer_buffer(const charl_layer_build *b, const char *suffix,
+                              const charl_param_spec *spec)
 {
     return param_of(b, suffix, spec);
 }
@@ -241,14 +216,14 @@ charl_var *charl__layer_param_of(const charl_layer_build *b, const char *layer, 
         return charl__graph_fail(b->g, CHARL_ERR_CONFIG, "layer %s has no %s to share", layer,
                                  suffix);
     }
-    return charl__layer_param(&other, suffix, &(charl_param_spec){.shape = *shape});
+    return charl_layer_param(&other, suffix, &(charl_param_spec){.shape = *shape});
 }
 
 charl_var *charl__layer_build_inside(const charl_layer_build *b, const char *suffix,
                                      const charl_layer_type *type, const void *config, charl_var *x)
 {
     char name[CHARL_LAYER_MAX_NAME];
-    const charl_layer_build inside = {.g = b->g, .set = b->set, .name = name, .config = config};
+    const charl_layer_build inside = {.g = b->g, .set = b->set, .name = name, .settings = config};
     const charl_status st = x ? join(b->name, suffix, name) : CHARL_OK;
 
     if (!x || st != CHARL_OK) {
@@ -281,7 +256,7 @@ charl_var *charl_model_build(const charl_model *m, charl_graph *g, charl_params 
 
     for (int i = 0; i < m->count && x; i++) {
         const charl_layer *l = &m->layer[i];
-        const charl_layer_build b = {.g = g, .set = set, .name = l->name, .config = l->config};
+        const charl_layer_build b = {.g = g, .set = set, .name = l->name, .settings = l->settings};
 
         if (begins_part(m, i, length)) {
             charl_graph_part_begin(g);

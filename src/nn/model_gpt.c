@@ -1,8 +1,10 @@
 /* gpt: GPT-2 and its relatives as a list of layers. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/error.h"
 #include "nn/layer.h"
+#include "nn/model.h"
 
 static const double init_std = 0.02;
 
@@ -85,3 +87,104 @@ charl_status charl_model_add_gpt(charl_model *m, const charl_gpt_config *c)
     CHARL_TRY(add_head(m, c));
     return CHARL_OK;
 }
+
+typedef struct gpt_settings {
+    charl_gpt_config gpt;
+    int64_t vocab_multiple;
+} gpt_settings;
+
+static int64_t vocab(const void *settings, int64_t tokens)
+{
+    const int64_t multiple = ((const gpt_settings *)settings)->vocab_multiple;
+
+    return (tokens + multiple - 1) / multiple * multiple;
+}
+
+static int64_t window(const void *settings)
+{
+    return ((const gpt_settings *)settings)->gpt.block_size;
+}
+
+static charl_status add(charl_model *m, const void *settings, int64_t outputs)
+{
+    charl_gpt_config c = ((const gpt_settings *)settings)->gpt;
+
+    c.vocab = outputs;
+    return charl_model_add_gpt(m, &c);
+}
+
+static bool check(const void *settings, const char **key, char *reason)
+{
+    const charl_gpt_config *c = &((const gpt_settings *)settings)->gpt;
+    const int64_t kv = c->n_kv_head > 0 ? c->n_kv_head : c->n_head;
+
+    *key = "n_embd";
+    if (c->n_embd % c->n_head != 0) {
+        snprintf(reason, CHARL_REASON_BYTES,
+                 "%" PRId64 " does not divide among n_head = %" PRId64 " heads", c->n_embd,
+                 c->n_head);
+        return false;
+    }
+    if (c->positions == CHARL_GPT_ROTARY && c->n_embd / c->n_head % 2 != 0) {
+        snprintf(reason, CHARL_REASON_BYTES, "rotary positions need an even width of each head");
+        return false;
+    }
+    *key = "n_kv_head";
+    if (c->n_head % kv != 0) {
+        snprintf(reason, CHARL_REASON_BYTES, "%" PRId64 " does not divide n_head = %" PRId64, kv,
+                 c->n_head);
+        return false;
+    }
+    return true;
+}
+
+#define AT(field) offsetof(gpt_settings, field)
+static const charl_key keys[] = {
+    {"n_layer", CHARL_KEY_INT, AT(gpt.n_layer), "[1,1000]", false, "number of transformer blocks",
+     NULL},
+    {"n_head", CHARL_KEY_INT, AT(gpt.n_head), "[1,1000]", false, "attention heads per block", NULL},
+    {"n_kv_head", CHARL_KEY_INT, AT(gpt.n_kv_head), "[1,1000]", false,
+     "key/value heads (grouped-query attention); n_head must be a multiple of it; auto: n_head",
+     "auto"},
+    {"n_embd", CHARL_KEY_INT, AT(gpt.n_embd), "[1,1e6]", false,
+     "embedding width; must be a multiple of n_head", NULL},
+    {"block_size", CHARL_KEY_SIZE, AT(gpt.block_size), "[1,1e6]", false, "context length in tokens",
+     NULL},
+    {"dropout", CHARL_KEY_FLOAT, AT(gpt.dropout), "[0,1)", false, "dropout probability", NULL},
+    {"bias", CHARL_KEY_BOOL, AT(gpt.bias), NULL, false,
+     "use biases in linear layers and norms, as GPT-2 does", NULL},
+    {"tie_weights", CHARL_KEY_BOOL, AT(gpt.tie_weights), NULL, false,
+     "share one matrix between the token embedding and the output layer", NULL},
+    {"vocab_multiple", CHARL_KEY_INT, AT(vocab_multiple), "[1,65536]", false,
+     "round the vocabulary size of embedding and output up to a multiple of this; multiples of 64 "
+     "are faster on GPUs"
+     "multiply matrices of 64 rows faster",
+     NULL},
+    {"norm", CHARL_KEY_CHOICE, AT(gpt.norm), NULL, false,
+     "layer: layer norm; rms: RMS norm, as in Llama", "layer|rms"},
+    {"mlp", CHARL_KEY_CHOICE, AT(gpt.mlp), NULL, false,
+     "activation of the MLP: gelu (exact), gelu_tanh (tanh approximation, as in GPT-2) or swiglu "
+     "(as in Llama)"
+     "Llama",
+     "gelu|gelu_tanh|swiglu"},
+    {"positions", CHARL_KEY_CHOICE, AT(gpt.positions), NULL, false,
+     "position encoding: learned embeddings, or rotary embeddings (RoPE) of queries and keys",
+     "learned|rotary"},
+};
+static const gpt_settings defaults = {
+    .gpt = {.n_layer = 12, .n_head = 12, .n_embd = 768, .block_size = 1024, .tie_weights = true},
+    .vocab_multiple = 1};
+
+const charl_model_type charl__model_gpt = {
+    .row.name = "gpt",
+    .row.help = "GPT-2, or with other settings a model like Llama: reads tokens",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
+    .row.check = check,
+    .input = CHARL_MODEL_READS_TOKENS,
+    .add = add,
+    .window = window,
+    .vocab = vocab,
+    .has_kv_cache = true,
+    .keeps_vectors = true,
+};

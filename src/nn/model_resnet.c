@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "nn/layer.h"
+#include "nn/model.h"
 
 enum { MAX_GROUPS = 4, BOTTLENECK_EXPANSION = 4 };
 
@@ -37,11 +38,6 @@ static const struct variant *find_variant(int64_t depth)
         }
     }
     return NULL;
-}
-
-bool charl__resnet_has_depth(int64_t depth)
-{
-    return find_variant(depth) != NULL;
 }
 
 /* Everything before the first block. */
@@ -106,3 +102,43 @@ charl_status charl_model_add_resnet(charl_model *m, const charl_resnet_config *c
     CHARL_TRY(charl_model_add(m, "fc", "linear", &fc));
     return CHARL_OK;
 }
+
+static charl_status add(charl_model *m, const void *settings, int64_t outputs)
+{
+    charl_resnet_config c = *(const charl_resnet_config *)settings;
+
+    c.outputs = outputs;
+    return charl_model_add_resnet(m, &c);
+}
+
+static bool check(const void *settings, const char **key, char *reason)
+{
+    if (!find_variant(((const charl_resnet_config *)settings)->depth)) {
+        *key = "depth";
+        snprintf(reason, CHARL_REASON_BYTES, "can be " CHARL_RESNET_DEPTHS);
+        return false;
+    }
+    return true;
+}
+
+static const charl_key keys[] = {
+    {"depth", CHARL_KEY_INT, offsetof(charl_resnet_config, depth), "[18,56]", false,
+     "number of layers with weights: " CHARL_RESNET_DEPTHS, NULL},
+    {"width", CHARL_KEY_INT, offsetof(charl_resnet_config, width), "[1,100000]", false,
+     "channels of the first stage; auto: 64, or 16 for the depths made for small images", "auto"},
+    {"stem", CHARL_KEY_CHOICE, offsetof(charl_resnet_config, stem), NULL, false,
+     "imagenet: 7x7 convolution, stride 2, and 3x3 max pooling; cifar: 3x3 convolution, stride 1; "
+     "auto: by depth"
+     "full size; auto: by depth",
+     "auto|imagenet|cifar"},
+};
+static const charl_resnet_config defaults = {.depth = 18};
+
+const charl_model_type charl__model_resnet = {
+    .row.name = "resnet",
+    .row.help = "a residual network",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
+    .row.check = check,
+    .add = add,
+};

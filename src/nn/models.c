@@ -1,8 +1,9 @@
-/* mlp and cnn: models that are a few numbers. */
+/* mlp and cnn: models that are a few numbers; and sequential, whose layers the configuration lists. */
 #include <stdio.h>
 
 #include "base/error.h"
 #include "nn/layer.h"
+#include "nn/model.h"
 
 static charl_status add_numbered(charl_model *m, const char *prefix, int i, const char *type,
                                  const void *config)
@@ -64,3 +65,113 @@ charl_status charl_model_add_cnn(charl_model *m, const charl_cnn_config *c)
     CHARL_TRY(charl_model_add_mlp(m, &c->head));
     return CHARL_OK;
 }
+
+typedef struct mlp_settings {
+    charl_int_list hidden;
+    const char *activation;
+    double dropout;
+    bool batch_norm;
+} mlp_settings;
+
+typedef struct cnn_settings {
+    charl_int_list channels;
+    int64_t kernel;
+    mlp_settings head;
+} cnn_settings;
+
+static charl_mlp_config mlp_of(const mlp_settings *s, int64_t outputs)
+{
+    return (charl_mlp_config){.hidden = s->hidden.values,
+                              .n_hidden = s->hidden.count,
+                              .outputs = outputs,
+                              .activation = s->activation,
+                              .dropout = s->dropout,
+                              .batch_norm = s->batch_norm};
+}
+
+static charl_status add_mlp(charl_model *m, const void *settings, int64_t outputs)
+{
+    const charl_mlp_config mlp = mlp_of(settings, outputs);
+
+    return charl_model_add_mlp(m, &mlp);
+}
+
+static charl_status add_cnn(charl_model *m, const void *settings, int64_t outputs)
+{
+    const cnn_settings *s = settings;
+    const charl_cnn_config cnn = {.channels = s->channels.values,
+                                  .n_channels = s->channels.count,
+                                  .kernel = s->kernel,
+                                  .head = mlp_of(&s->head, outputs)};
+
+    return charl_model_add_cnn(m, &cnn);
+}
+
+static bool check_cnn(const void *settings, const char **key, char *reason)
+{
+    if (((const cnn_settings *)settings)->kernel % 2 == 0) {
+        *key = "kernel";
+        snprintf(reason, CHARL_REASON_BYTES, "must be odd");
+        return false;
+    }
+    return true;
+}
+
+#define MLP_KEYS(type, at)                                                                         \
+    {"hidden",      CHARL_KEY_INTS, offsetof(type, at hidden),                                     \
+     "[1,1000000]", false,          "widths of the hidden linear layers",                          \
+     NULL},                                                                                        \
+        {"activation",                                                                             \
+         CHARL_KEY_ACTIVATION,                                                                     \
+         offsetof(type, at activation),                                                            \
+         NULL,                                                                                     \
+         false,                                                                                    \
+         "activation after every hidden layer",                                                    \
+         NULL},                                                                                    \
+        {"dropout", CHARL_KEY_FLOAT, offsetof(type, at dropout),                                   \
+         "[0,1)",   false,           "dropout probability",                                        \
+         NULL},                                                                                    \
+    {                                                                                              \
+        "batch_norm", CHARL_KEY_BOOL, offsetof(type, at batch_norm), NULL, false,                  \
+            "batch normalization after every hidden layer", NULL                                   \
+    }
+#define MLP_DEFAULTS                                                                               \
+    {                                                                                              \
+        .hidden = {1, {128}}, .activation = "relu"                                                 \
+    }
+
+static const charl_key mlp_keys[] = {MLP_KEYS(mlp_settings, )};
+static const mlp_settings mlp_defaults = MLP_DEFAULTS;
+
+static const charl_key cnn_keys[] = {
+    {"channels", CHARL_KEY_INTS, offsetof(cnn_settings, channels), "[1,100000]", false,
+     "channels of the convolution blocks, each followed by 2x2 max pooling", NULL},
+    {"kernel", CHARL_KEY_INT, offsetof(cnn_settings, kernel), "[1,15]", false,
+     "height and width of the convolution kernels; must be odd", NULL},
+    MLP_KEYS(cnn_settings, head.),
+};
+static const cnn_settings cnn_defaults = {
+    .channels = {2, {32, 64}}, .kernel = 3, .head = MLP_DEFAULTS};
+
+const charl_model_type charl__model_sequential = {
+    .row.name = "sequential",
+    .row.help = "the [layer NAME] sections in order",
+    .input = CHARL_MODEL_READS_ANY,
+};
+
+const charl_model_type charl__model_mlp = {
+    .row.name = "mlp",
+    .row.help = "linear layers with activations between them",
+    CHARL_KEYS(mlp_keys),
+    CHARL_DEFAULTS(mlp_defaults),
+    .add = add_mlp,
+};
+
+const charl_model_type charl__model_cnn = {
+    .row.name = "cnn",
+    .row.help = "blocks of convolution, activation and pooling, then an mlp",
+    CHARL_KEYS(cnn_keys),
+    CHARL_DEFAULTS(cnn_defaults),
+    .row.check = check_cnn,
+    .add = add_cnn,
+};

@@ -1,52 +1,78 @@
-/* The registry of layer types. */
-#include <string.h>
+/* The registries of layers and models. */
+#include "base/registry.h"
 
+#include "base/error.h"
 #include "nn/layer.h"
+#include "nn/model.h"
 
-static const charl_layer_type *const types[] = {
-    &charl__layer_linear,
-    &charl__layer_conv2d,
-    &charl__layer_batch_norm,
-    &charl__layer_layer_norm,
-    &charl__layer_max_pool2d,
-    &charl__layer_avg_pool2d,
-    &charl__layer_global_avg_pool,
-    &charl__layer_flatten,
-    &charl__layer_dropout,
-    &charl__layer_conv_transpose2d,
-    &charl__layer_group_norm,
-    &charl__layer_residual_block,
-    &charl__layer_embedding,
-    &charl__layer_position_embedding,
-    &charl__layer_lstm,
-    &charl__layer_gru,
-    &charl__layer_transformer_block,
-    &charl__layer_rms_norm,
-};
+#define LAYER_ROW(name) &charl__layer_##name,
+static const void *const built_in_layers[] = {CHARL__LAYERS(LAYER_ROW) NULL};
+static charl__registry layers = {.what = "layer", .built_in = built_in_layers};
 
-enum { N_TYPES = (int)(sizeof types / sizeof types[0]) };
+#define MODEL_ROW(name) &charl__model_##name,
+static const void *const built_in_models[] = {CHARL__MODELS(MODEL_ROW) NULL};
+static charl__registry models = {.what = "model", .built_in = built_in_models};
 
 const charl_layer_type *charl__layer_type_at(int i)
 {
-    if (i < N_TYPES) {
-        return types[i];
-    }
-    for (int k = 0; charl__layer_activations[k].name; k++) {
-        if (i == N_TYPES + k) {
-            return &charl__layer_activations[k];
-        }
-    }
-    return NULL;
+    return charl__registry_at(&layers, i);
 }
 
 const charl_layer_type *charl__layer_type_find(const char *name)
 {
-    const charl_layer_type *t;
+    return charl__registry_find(&layers, name);
+}
 
-    for (int i = 0; (t = charl__layer_type_at(i)) != NULL; i++) {
-        if (strcmp(t->name, name) == 0) {
-            return t;
-        }
+const char *charl_layer_type_name(int i)
+{
+    const charl_layer_type *t = charl__layer_type_at(i);
+
+    return t ? t->row.name : NULL;
+}
+
+charl_status charl_register_layer(const charl_layer_type *type)
+{
+    CHARL_REQUIRE(type->build, CHARL_ERR_INVALID, "layer %s has no function that builds it",
+                  type->row.name ? type->row.name : "");
+    CHARL_REQUIRE(type->row.settings_size <= CHARL_LAYER_MAX_SETTINGS, CHARL_ERR_INVALID,
+                  "layer %s has settings of %zu bytes; it can have %d",
+                  type->row.name ? type->row.name : "", type->row.settings_size,
+                  CHARL_LAYER_MAX_SETTINGS);
+    for (int i = 0; i < type->row.n_keys; i++) {
+        CHARL_REQUIRE(type->row.keys[i].kind != CHARL_KEY_SIZE &&
+                          type->row.keys[i].kind != CHARL_KEY_INTS,
+                      CHARL_ERR_INVALID, "layer %s: keys of layers are not SIZE or INTS",
+                      type->row.name ? type->row.name : "");
     }
-    return NULL;
+    return charl__registry_add(&layers, &type->row);
+}
+
+const charl_model_type *charl__model_type_at(int i)
+{
+    return charl__registry_at(&models, i);
+}
+
+const charl_model_type *charl__model_type_find(const char *name)
+{
+    return charl__registry_find(&models, name);
+}
+
+const char *charl_model_type_name(int i)
+{
+    const charl_model_type *t = charl__model_type_at(i);
+
+    return t ? t->row.name : NULL;
+}
+
+charl_status charl_register_model(const charl_model_type *type)
+{
+    CHARL_REQUIRE(type->add, CHARL_ERR_INVALID, "model %s has no function that adds its layers",
+                  type->row.name ? type->row.name : "");
+    for (int i = 0; i < type->row.n_keys; i++) {
+        CHARL_REQUIRE(type->row.keys[i].kind != CHARL_KEY_PAIR &&
+                          type->row.keys[i].kind != CHARL_KEY_LAYER,
+                      CHARL_ERR_INVALID, "model %s: keys of models are not PAIR or LAYER",
+                      type->row.name ? type->row.name : "");
+    }
+    return charl__registry_add(&models, &type->row);
 }

@@ -149,7 +149,7 @@ static charl_status direct(const charl_optimizer *o, const charl_param *p)
                                  charl__i64(charl_shape_count(&p->spec.shape)),
                                  charl__i64(v.rows),
                                  charl__i64(v.cols),
-                                 charl__f32(o->config.eps)};
+                                 charl__f32((float)o->config.eps)};
 
         CHARL_TRY(update_factors(o, p, &v));
         u.entry = "charl_adafactor_matrix";
@@ -158,7 +158,7 @@ static charl_status direct(const charl_optimizer *o, const charl_param *p)
         }
     } else {
         u.own[1] = charl__optimizer_state(o, VARIANCE, p);
-        u.own[2] = charl__f32(o->config.eps);
+        u.own[2] = charl__f32((float)o->config.eps);
     }
     CHARL_TRY(charl__optimizer_update(o, p, &u));
     return CHARL_OK;
@@ -230,12 +230,12 @@ static double moment(const charl_optimizer_reference *r, int64_t i)
         mean += r->state[ROW][b * v.rows + k] / (double)v.rows;
     }
     return r->state[ROW][i / v.cols] * r->state[COL][b * v.cols + i % v.cols] /
-           fmax(mean, (double)r->config->eps);
+           fmax(mean, r->config->eps);
 }
 
 static void reference(const charl_optimizer_reference *r)
 {
-    const double eps = (double)r->config->eps, w = pow((double)r->t, -0.8);
+    const double eps = r->config->eps, w = pow((double)r->t, -0.8);
     const double rho = fmin(r->lr, 1.0 / sqrt((double)r->t));
     const double alpha = fmax(1e-3, sqrt(mean_square(r->param, r->n, 1))) * rho;
     double uu = 0.0;
@@ -253,10 +253,18 @@ static void reference(const charl_optimizer_reference *r)
     }
 }
 
+static const charl_key keys[] = {
+    CHARL__KEY_EPS("smallest root of the second moment"),
+};
+
+static const charl_optimizer_config defaults = {.type = "adafactor", .eps = 0x1p-23};
+
 const charl_optimizer_rule charl__optim_adafactor = {
-    .name = "adafactor",
+    .row.name = "adafactor",
+    .row.help = "second moments as row and column means; steps relative to the size of the weights",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
     .state_name = {"row_var", "col_var", "variance"},
-    .defaults = {.type = "adafactor", .eps = 0x1p-23F},
     .count_states = count_states,
     .state_shape = state_shape,
     .prepare = prepare,

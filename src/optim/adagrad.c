@@ -17,7 +17,7 @@ static charl_status enqueue(const charl_optimizer *o)
             .file = "optim/adagrad",
             .entry = "charl_adagrad",
             .elementwise = true,
-            .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32(o->config.eps)},
+            .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32((float)o->config.eps)},
         });
 }
 
@@ -29,16 +29,24 @@ static void reference(const charl_optimizer_reference *r)
         const double g = r->grad[i] + r->weight_decay * r->param[i];
 
         sum[i] += g * g;
-        r->param[i] -= r->lr * g / (sqrt(sum[i]) + (double)r->config->eps);
+        r->param[i] -= r->lr * g / (sqrt(sum[i]) + r->config->eps);
     }
 }
 
+static const charl_key keys[] = {
+    CHARL__KEY_EPS("added to the denominator for numerical stability"),
+};
+
+static const charl_optimizer_config defaults = {.type = "adagrad", .eps = 1e-10};
+
 const charl_optimizer_rule charl__optim_adagrad = {
-    .name = "adagrad",
+    .row.name = "adagrad",
+    .row.help = "the gradient over the root of the sum of its squares",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
     .state_name = {"sum"},
-    .defaults = {.type = "adagrad", .eps = 1e-10F},
     .count_states = count_states,
     .enqueue = enqueue,
-    .copies = true,
+    .elementwise = true,
     .reference = reference,
 };

@@ -23,7 +23,7 @@ static charl_status enqueue(const charl_optimizer *o, const char *defines)
             .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]),
                     charl__raw(CHARL_ARG_INOUT, o->state[1]), charl__f32((float)(1.0 - c->beta1)),
                     charl__f32((float)c->beta2), charl__f32((float)(1.0 - c->beta2)),
-                    charl__f32(c->eps)},
+                    charl__f32((float)c->eps)},
         });
 }
 
@@ -53,7 +53,7 @@ static void reference(const charl_optimizer_reference *r, bool decoupled)
         }
         m[i] += (1.0 - b1) * (g - m[i]);
         v[i] = b2 * v[i] + (1.0 - b2) * g * g;
-        r->param[i] -= r->lr / bias1 * m[i] / (sqrt(v[i] / bias2) + (double)r->config->eps);
+        r->param[i] -= r->lr / bias1 * m[i] / (sqrt(v[i] / bias2) + r->config->eps);
     }
 }
 
@@ -67,23 +67,38 @@ static void reference_adamw(const charl_optimizer_reference *r)
     reference(r, true);
 }
 
+static const charl_key keys[] = {
+    CHARL__KEY_BETA1("decay rate of the first moment (mean of the gradient)"),
+    CHARL__KEY_BETA2("decay rate of the second moment (mean of the squared gradient)"),
+    CHARL__KEY_EPS("added to the denominator for numerical stability"),
+};
+
+static const charl_optimizer_config adam_defaults = {
+    .type = "adam", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+
 const charl_optimizer_rule charl__optim_adam = {
-    .name = "adam",
+    .row.name = "adam",
+    .row.help = "Adam: moving means of the gradient and of its square",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(adam_defaults),
     .state_name = {"exp_avg", "exp_avg_sq"},
-    .defaults = {.type = "adam", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8F},
     .count_states = count_states,
     .enqueue = enqueue_adam,
-    .copies = true,
+    .elementwise = true,
     .reference = reference_adam,
 };
 
+static const charl_optimizer_config adamw_defaults = {
+    .type = "adamw", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01F};
+
 const charl_optimizer_rule charl__optim_adamw = {
-    .name = "adamw",
+    .row.name = "adamw",
+    .row.help = "Adam with weight decay decoupled from the gradient",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(adamw_defaults),
     .state_name = {"exp_avg", "exp_avg_sq"},
-    .defaults =
-        {.type = "adamw", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8F, .weight_decay = 0.01F},
     .count_states = count_states,
     .enqueue = enqueue_adamw,
-    .copies = true,
+    .elementwise = true,
     .reference = reference_adamw,
 };

@@ -48,7 +48,7 @@ static charl_status enqueue(const charl_optimizer *o)
                     charl__raw(CHARL_ARG_INOUT, o->state[1]),
                     charl__raw(CHARL_ARG_OUT, o->scratch[DIRECTION]),
                     charl__f32((float)(1.0 - c->beta1)), charl__f32((float)c->beta2),
-                    charl__f32((float)(1.0 - c->beta2)), charl__f32(c->eps)},
+                    charl__f32((float)(1.0 - c->beta2)), charl__f32((float)c->eps)},
         }));
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->set->value, 0));
     CHARL_TRY(charl__tensor_sums_squares(o->sums, o->scratch[DIRECTION], 1));
@@ -77,8 +77,7 @@ static void reference(const charl_optimizer_reference *r)
 
         m[i] = b1 * m[i] + (1.0 - b1) * r->grad[i];
         v[i] = b2 * v[i] + (1.0 - b2) * r->grad[i] * r->grad[i];
-        u = m[i] / bias1 / (sqrt(v[i] / bias2) + (double)r->config->eps) +
-            r->weight_decay * r->param[i];
+        u = m[i] / bias1 / (sqrt(v[i] / bias2) + r->config->eps) + r->weight_decay * r->param[i];
         pp += r->param[i] * r->param[i];
         uu += u * u;
     }
@@ -86,16 +85,27 @@ static void reference(const charl_optimizer_reference *r)
         ratio = sqrt(pp / uu);
     }
     for (int64_t i = 0; i < r->n; i++) {
-        r->param[i] -= r->lr * ratio *
-                       (m[i] / bias1 / (sqrt(v[i] / bias2) + (double)r->config->eps) +
-                        r->weight_decay * r->param[i]);
+        r->param[i] -=
+            r->lr * ratio *
+            (m[i] / bias1 / (sqrt(v[i] / bias2) + r->config->eps) + r->weight_decay * r->param[i]);
     }
 }
 
+static const charl_key keys[] = {
+    CHARL__KEY_BETA1("decay rate of the first moment (mean of the gradient)"),
+    CHARL__KEY_BETA2("decay rate of the second moment (mean of the squared gradient)"),
+    CHARL__KEY_EPS("added to the denominator for numerical stability"),
+};
+
+static const charl_optimizer_config defaults = {
+    .type = "lamb", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .weight_decay = 0.01F};
+
 const charl_optimizer_rule charl__optim_lamb = {
-    .name = "lamb",
+    .row.name = "lamb",
+    .row.help = "Adam with a step per tensor in proportion to the norm of its weights",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
     .state_name = {"exp_avg", "exp_avg_sq"},
-    .defaults = {.type = "lamb", .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6F, .weight_decay = 0.01F},
     .count_states = count_states,
     .prepare = prepare,
     .enqueue = enqueue,

@@ -35,12 +35,21 @@ static void reference(const charl_optimizer_reference *r)
     }
 }
 
+static const charl_key keys[] = {
+    CHARL__KEY_BETA1("weight of the momentum against the gradient in the update"),
+    CHARL__KEY_BETA2("decay rate of the stored momentum"),
+};
+
+static const charl_optimizer_config defaults = {.type = "lion", .beta1 = 0.9, .beta2 = 0.99};
+
 const charl_optimizer_rule charl__optim_lion = {
-    .name = "lion",
+    .row.name = "lion",
+    .row.help = "the sign of a moving mean of the gradient",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
     .state_name = {"exp_avg"},
-    .defaults = {.type = "lion", .beta1 = 0.9, .beta2 = 0.99},
     .count_states = count_states,
     .enqueue = enqueue,
-    .copies = true,
+    .elementwise = true,
     .reference = reference,
 };

@@ -96,7 +96,7 @@ static charl_status adamw(const charl_optimizer *o, const charl_param *p)
             .defines = "#define DECOUPLED 1\n",
             .own = {charl__optimizer_state(o, EXP_AVG, p), charl__optimizer_state(o, EXP_AVG_SQ, p),
                     charl__f32((float)(1.0 - c->beta1)), charl__f32((float)c->beta2),
-                    charl__f32((float)(1.0 - c->beta2)), charl__f32(c->eps)},
+                    charl__f32((float)(1.0 - c->beta2)), charl__f32((float)c->eps)},
         });
 }
 
@@ -196,7 +196,7 @@ static charl_status update_hidden(const charl_optimizer *o, const charl_param *p
 
 static charl_status enqueue(const charl_optimizer *o)
 {
-    const float momentum = o->config.momentum;
+    const float momentum = (float)o->config.momentum;
 
     for (int i = 0; i < o->set->count; i++) {
         const charl_param *p = o->set->param[i];
@@ -263,7 +263,7 @@ static void reference_adamw(const charl_optimizer_reference *r)
 
 static void reference(const charl_optimizer_reference *r)
 {
-    const double momentum = (double)r->config->momentum;
+    const double momentum = r->config->momentum;
     double *buf = r->state[MOMENTUM], *x = r->scratch, norm = 0.0;
 
     if (r->shape.ndim < 2 || r->edge) {
@@ -287,15 +287,26 @@ static void reference(const charl_optimizer_reference *r)
     }
 }
 
+static const charl_key keys[] = {
+    CHARL__KEY_MOMENTUM("momentum"),
+    CHARL__KEY_BETA1("decay rate of the first moment (mean of the gradient)"),
+    CHARL__KEY_BETA2("decay rate of the second moment (mean of the squared gradient)"),
+    CHARL__KEY_EPS("added to the denominator for numerical stability"),
+};
+
+static const charl_optimizer_config defaults = {.type = "muon",
+                                                .momentum = 0.95,
+                                                .beta1 = 0.9,
+                                                .beta2 = 0.999,
+                                                .eps = 1e-8,
+                                                .weight_decay = 0.01F};
+
 const charl_optimizer_rule charl__optim_muon = {
-    .name = "muon",
+    .row.name = "muon",
+    .row.help = "orthogonalized momentum for matrices, AdamW for the rest",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
     .state_name = {"momentum_buffer", "exp_avg", "exp_avg_sq"},
-    .defaults = {.type = "muon",
-                 .momentum = 0.95F,
-                 .beta1 = 0.9,
-                 .beta2 = 0.999,
-                 .eps = 1e-8F,
-                 .weight_decay = 0.01F},
     .count_states = count_states,
     .state_shape = state_shape,
     .prepare = prepare,

@@ -6,60 +6,98 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/key.h"
 #include "base/text.h"
 
-const charl_optimizer_rule *const charl__optimizer_table[] = {
-    &charl__optim_sgd,     &charl__optim_adam,
-    &charl__optim_adamw,   &charl__optim_lion,
-    &charl__optim_rmsprop, &charl__optim_adagrad,
-    &charl__optim_lamb,    &charl__optim_adafactor,
-    &charl__optim_muon,    NULL};
+#define ROW(name) &charl__optim_##name,
+static const void *const built_in[] = {CHARL__OPTIMIZERS(ROW) NULL};
+static charl__registry optimizers = {.what = "optimizer", .built_in = built_in};
+static charl_optimizer_rule registered[CHARL__REGISTRY_ADDED];
 
-static const charl_optimizer_rule *find(const char *name)
+const charl_optimizer_rule *charl__optimizer_at(int i)
 {
-    for (int i = 0; charl__optimizer_table[i]; i++) {
-        if (name && strcmp(charl__optimizer_table[i]->name, name) == 0) {
-            return charl__optimizer_table[i];
-        }
+    return charl__registry_at(&optimizers, i);
+}
+
+const charl_optimizer_rule *charl__optimizer_find(const char *name)
+{
+    return charl__registry_find(&optimizers, name);
+}
+
+charl_status charl_register_optimizer(const charl_optimizer_type *type)
+{
+    charl_optimizer_rule *rule = &registered[optimizers.n_added % CHARL__REGISTRY_ADDED];
+    charl_optimizer_rule new_rule = {.row = type->row,
+                                     .custom = type,
+                                     .elementwise = true,
+                                     .count_states = charl__custom_states,
+                                     .fill = charl__custom_fill,
+                                     .enqueue = charl__custom_enqueue};
+
+    CHARL_TRY(charl__custom_check(type));
+    memcpy(new_rule.state_name, type->state_names, sizeof new_rule.state_name);
+    if (optimizers.n_added < CHARL__REGISTRY_ADDED) { /* else the registry refuses it */
+        *rule = new_rule;
     }
-    return NULL;
+    return charl__registry_add(&optimizers, &rule->row);
 }
 
 const char *charl_optimizer_name(int i)
 {
-    const int n = (int)(sizeof charl__optimizer_table / sizeof charl__optimizer_table[0]) - 1;
+    const charl_optimizer_rule *t = charl__optimizer_at(i);
 
-    return i >= 0 && i < n ? charl__optimizer_table[i]->name : NULL;
+    return t ? t->row.name : NULL;
 }
 
 charl_optimizer_config charl_optimizer_defaults(const char *type)
 {
-    const charl_optimizer_rule *t = find(type);
+    const charl_optimizer_rule *t = charl__optimizer_find(type);
 
-    return t ? t->defaults : (charl_optimizer_config){.type = type};
+    if (t && !t->custom) {
+        return *(const charl_optimizer_config *)t->row.defaults;
+    }
+    return (charl_optimizer_config){.type = t ? t->row.name : type,
+                                    .settings = t ? t->row.defaults : NULL};
 }
 
 static charl_status check(const charl_optimizer_config *c)
 {
+    const charl_optimizer_rule *t = charl__optimizer_find(c->type);
     char names[256];
 
-    CHARL_REQUIRE(find(c->type), CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s",
+    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "optimizer.type is %s; it can be %s",
                   c->type ? c->type : "missing",
                   charl__text_names(charl_optimizer_name, names, sizeof names));
     CHARL_REQUIRE(c->weight_decay >= 0 && isfinite(c->weight_decay), CHARL_ERR_CONFIG,
                   "optimizer.weight_decay must not be negative: %g", (double)c->weight_decay);
-    CHARL_REQUIRE(c->momentum >= 0 && c->momentum < 1, CHARL_ERR_CONFIG,
-                  "optimizer.momentum must lie in [0, 1): %g", (double)c->momentum);
-    CHARL_REQUIRE(!c->nesterov || c->momentum > 0 || strcmp(c->type, "sgd") != 0, CHARL_ERR_CONFIG,
-                  "optimizer.nesterov needs optimizer.momentum above 0");
-    CHARL_REQUIRE(c->beta1 >= 0 && c->beta1 < 1 && c->beta2 >= 0 && c->beta2 < 1, CHARL_ERR_CONFIG,
-                  "optimizer.beta1 and beta2 must lie in [0, 1): %g and %g", c->beta1, c->beta2);
-    CHARL_REQUIRE(c->eps >= 0, CHARL_ERR_CONFIG, "optimizer.eps must not be negative: %g",
-                  (double)c->eps);
     CHARL_REQUIRE(c->grad_clip >= 0, CHARL_ERR_CONFIG, "train.grad_clip must not be negative: %g",
                   (double)c->grad_clip);
     CHARL_REQUIRE(c->ema_decay >= 0 && c->ema_decay < 1, CHARL_ERR_CONFIG,
                   "train.ema_decay must lie in [0, 1): %g", c->ema_decay);
+    if (!t->custom) {
+        return charl__settings_check(&t->row, c, "optimizer.");
+    }
+    return t->row.defaults ? charl__settings_check(
+                                 &t->row, c->settings ? c->settings : t->row.defaults, "optimizer.")
+                           : CHARL_OK;
+}
+
+/* The caller's settings need not live as long as the optimizer. */
+static charl_status take_config(charl_optimizer *o, const charl_optimizer_config *config)
+{
+    void *settings = NULL;
+
+    o->type = charl__optimizer_find(config->type);
+    o->config = *config;
+    o->config.type = o->type->row.name;
+    o->config.settings = NULL;
+    if (o->type->custom && o->type->row.settings_size > 0) {
+        CHARL_TRY(charl_alloc(o->type->row.settings_size, &settings));
+        memcpy(settings, config->settings ? config->settings : o->type->row.defaults,
+               o->type->row.settings_size);
+        o->config.settings = settings;
+    }
+    o->n_states = o->type->count_states(config);
     return CHARL_OK;
 }
 
@@ -162,7 +200,7 @@ static charl_status record(charl_optimizer *o)
     if (st == CHARL_OK && o->before) {
         st = charl__restore_enqueue(o);
     }
-    if (st == CHARL_OK && !o->is_divided && !o->type->copies) {
+    if (st == CHARL_OK && !o->is_divided && !o->type->elementwise) {
         st = charl__params_refresh(o->set);
     }
     CHARL_TRY(charl__record_end(o->set->dev, st));
@@ -184,10 +222,7 @@ charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_co
         "something to train");
     CHARL_TRY_CLEANUP(charl_alloc(sizeof *o, &o));
     o->set = set;
-    o->config = *config;
-    o->type = find(config->type);
-    o->config.type = o->type->name;
-    o->n_states = o->type->count_states(config);
+    CHARL_TRY_CLEANUP(take_config(o, config));
     o->steps = steps;
     if (!steps) {
         CHARL_TRY_CLEANUP(charl__steps_create(set->dev, 4, &o->own_steps));
@@ -232,6 +267,7 @@ void charl_optimizer_destroy(charl_optimizer *o)
             charl__buffer_release(o->scratch[k]);
         }
         charl__tensor_sums_destroy(o->sums);
+        charl_free((void *)(uintptr_t)o->config.settings);
         charl_free(o->state_at);
         charl_free(o->own);
         charl__buffer_release(o->table);
@@ -292,15 +328,13 @@ static int vector_of(const charl_optimizer *o, const charl_optimizer_update *u)
     return !u->elementwise ? 1 : grouped ? 8 : 16;
 }
 
-static void write_defines(const charl_optimizer *o, const charl_optimizer_update *u, bool copies,
-                          char *text, size_t bytes)
+static charl_status write_defines(const charl_optimizer *o, const charl_optimizer_update *u,
+                                  bool copies, charl__text *out)
 {
-    const int n =
-        snprintf(text, bytes, "%s#define COPIES %d\n#define HALF %s\n#define CHARL_VEC %d\n",
-                 u->defines ? u->defines : "", copies,
-                 charl__kernel_type(copies ? o->set->half_type : CHARL_BF16), vector_of(o, u));
-
-    CHARL_INVARIANT(n > 0 && (size_t)n < bytes);
+    return charl__text_printf(out, "%s#define COPIES %d\n#define HALF %s\n#define CHARL_VEC %d\n",
+                              u->defines ? u->defines : "", copies,
+                              charl__kernel_type(copies ? o->set->half_type : CHARL_BF16),
+                              vector_of(o, u));
 }
 
 /* Work-items for `count` elements, a multiple of CHARL_PARAM_ALIGN, or as many as u says. */
@@ -324,19 +358,20 @@ static void set_extent(const charl_optimizer *o, int64_t count, const charl_opti
 static charl_status update_range(const charl_optimizer *o, charl_param_range range, int64_t kept_at,
                                  const charl_optimizer_update *u)
 {
-    const bool copies = u->elementwise && o->type->copies && o->set->half && !o->is_divided;
-    char defines[160];
+    charl_status st = CHARL_OK;
+    const bool copies = u->elementwise && o->type->elementwise && o->set->half && !o->is_divided;
+    charl__text defines = {0};
     charl_launch l = {
         .file = u->file,
         .entry = u->entry,
-        .defines = defines,
         .args = {charl__raw(CHARL_ARG_INOUT, o->set->value), charl__raw(CHARL_ARG_IN, o->set->sum),
                  charl__raw(CHARL_ARG_IN, o->table), charl__raw(CHARL_ARG_IN, o->norm),
                  charl__in(charl__steps_tensor(o->steps)),
                  charl__raw(CHARL_ARG_OUT, copies ? o->set->half : NULL), charl__i64(range.count)},
-        .label = o->type->name};
+        .label = o->type->row.name};
 
-    write_defines(o, u, copies, defines, sizeof defines);
+    CHARL_TRY_CLEANUP(write_defines(o, u, copies, &defines));
+    l.defines = charl__text_string(&defines);
     l.args[0].v.offset = l.args[1].v.offset = range.begin;
     l.args[5].v.offset = copies ? range.begin : 0;
     l.args[2].v.offset = 2 * (range.begin / CHARL_PARAM_ALIGN);
@@ -347,7 +382,10 @@ static charl_status update_range(const charl_optimizer *o, charl_param_range ran
             l.args[i].v.offset += kept_at;
         }
     }
-    return charl__launch(o->set->dev, &l);
+    CHARL_TRY_CLEANUP(charl__launch(o->set->dev, &l));
+cleanup:
+    charl__text_fini(&defines);
+    return st;
 }
 
 charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param *p,

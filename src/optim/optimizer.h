@@ -1,12 +1,13 @@
 #ifndef CHARL_OPTIM_OPTIMIZER_H
 #define CHARL_OPTIM_OPTIMIZER_H
 /** What an optimizer is, and what the trainer needs beyond charl/optim.h. */
+#include "base/registry.h"
 #include "charl/optim.h"
 #include "optim/tensor_sums.h"
 #include "tensor/params.h"
 #include "tensor/step_params.h"
 
-enum { CHARL_OPTIM_MAX_STATES = 3, CHARL_OPTIM_MAX_SCRATCH = 4, CHARL_OPTIM_MAX_OWN = 10 };
+enum { CHARL_OPTIM_MAX_SCRATCH = 4, CHARL_OPTIM_MAX_OWN = 10 };
 
 /** One step for one parameter, in double: the definition. param and state[k] are updated in place.
  */
@@ -23,34 +24,73 @@ typedef struct charl_optimizer_reference {
     double *scratch; /* [3 n + m^2] for a parameter [m, ...] */
 } charl_optimizer_reference;
 
-/** A row of the optimizer table. */
+/** A row of the registry. The settings of built-in optimizers are a charl_optimizer_config. */
 typedef struct charl_optimizer_rule {
-    const char *name;
+    charl_row row;
     const char *state_name[CHARL_OPTIM_MAX_STATES];
-    charl_optimizer_config defaults;
+    const charl_optimizer_type *custom; /* registered by a program; NULL: built in */
+    /** Updates each element by itself: ranks can divide its state, and the update writes the working copy of the parameters where there
+     *  is one. */
+    bool elementwise;
     int (*count_states)(const charl_optimizer_config *c);
-    /** Shape of state k of p, which is preset in *out; false: p has none. NULL: every state is an
-     * arena like the parameters'. */
+    /** Shape of state k of p, which is preset in *out; false: p has none. NULL: every state is an arena like the parameters'. */
     bool (*state_shape)(int k, const charl_param *p, charl_shape *out);
     /** Create sums and scratch; NULL: none is needed. */
     charl_status (*prepare)(charl_optimizer *o);
-    /** The update writes the working copy of the parameters where there is one. */
-    bool copies;
     /** Fill in bias1 and bias2 of the record of step t (1 for the first); NULL: as adam. */
     void (*fill)(const charl_optimizer_config *c, int64_t t, charl_step_params *record);
     /** Enqueue or record the update; sum and norm record are ready. */
     charl_status (*enqueue)(const charl_optimizer *o);
-    void (*reference)(const charl_optimizer_reference *r);
+    void (*reference)(const charl_optimizer_reference *r); /* NULL: not tested by the table test */
 } charl_optimizer_rule;
 
-extern const charl_optimizer_rule charl__optim_sgd, charl__optim_adam, charl__optim_adamw,
-    charl__optim_lion, charl__optim_rmsprop, charl__optim_adagrad, charl__optim_lamb,
-    charl__optim_adafactor, charl__optim_muon;
-extern const charl_optimizer_rule *const charl__optimizer_table[]; /* ends with NULL */
+/** The only list of optimizers: charl__optim_NAME is the row in NAME's file. */
+#define CHARL__OPTIMIZERS(X)                                                                       \
+    X(sgd) X(adam) X(adamw) X(lion) X(rmsprop) X(adagrad) X(lamb) X(adafactor) X(muon)
+#define CHARL__OPTIMIZER_EXTERN(name) extern const charl_optimizer_rule charl__optim_##name;
+CHARL__OPTIMIZERS(CHARL__OPTIMIZER_EXTERN)
+
+/* Keys that several optimizers have, with the meaning they have there. */
+#define CHARL__KEY_MOMENTUM(help)                                                                  \
+    {                                                                                              \
+        "momentum", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, momentum), "[0,1)", false,   \
+            help, NULL                                                                             \
+    }
+#define CHARL__KEY_NESTEROV(help)                                                                  \
+    {                                                                                              \
+        "nesterov", CHARL_KEY_BOOL, offsetof(charl_optimizer_config, nesterov), NULL, false, help, \
+            NULL                                                                                   \
+    }
+#define CHARL__KEY_BETA1(help)                                                                     \
+    {                                                                                              \
+        "beta1", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, beta1), "[0,1)", false, help,   \
+            NULL                                                                                   \
+    }
+#define CHARL__KEY_BETA2(help)                                                                     \
+    {                                                                                              \
+        "beta2", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, beta2), "[0,1)", false, help,   \
+            NULL                                                                                   \
+    }
+#define CHARL__KEY_EPS(help)                                                                       \
+    {                                                                                              \
+        "eps", CHARL_KEY_FLOAT, offsetof(charl_optimizer_config, eps), "(0,inf)", false, help,     \
+            NULL                                                                                   \
+    }
+
+/** Optimizer i = 0, 1, ...; NULL past the last. By name; NULL if unknown. */
+const charl_optimizer_rule *charl__optimizer_at(int i);
+const charl_optimizer_rule *charl__optimizer_find(const char *name);
+
+/** What a custom optimizer does (custom.c). */
+charl_status charl__custom_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
+void charl__custom_fill(const charl_optimizer_config *c, int64_t t, charl_step *record);
+int charl__custom_states(const charl_optimizer_config *c);
+/** Errors: ERR_INVALID  the type is malformed */
+charl_status charl__custom_check(const charl_optimizer_type *type) CHARL_MUST_CHECK;
 
 struct charl_optimizer {
     const charl_optimizer_rule *type;
-    charl_optimizer_config config;
+    charl_optimizer_config config; /* config.settings of a custom type is a copy, owned */
     charl_params *set;
     charl_steps *steps; /* borrowed or own */
     charl_steps *own_steps;

@@ -74,7 +74,7 @@ static charl_status locate(const charl_optimizer *o, int k, const charl_param *p
 
     *offset = *bytes = 0;
     CHARL_REQUIRE(charl_optimizer_get_state_shape(o, k, p, &shape), CHARL_ERR_INVALID,
-                  "%s keeps no state %d of %s", o->type->name, k, p->spec.name);
+                  "%s keeps no state %d of %s", o->type->row.name, k, p->spec.name);
     *offset = (size_t)o->state_at[k * o->set->count + p->index] * 4;
     *bytes = (size_t)charl_shape_count(&shape) * 4;
     return CHARL_OK;

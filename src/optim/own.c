@@ -7,12 +7,9 @@
 
 bool charl_optimizer_is_elementwise(const char *type)
 {
-    for (int i = 0; charl__optimizer_table[i]; i++) {
-        if (strcmp(charl__optimizer_table[i]->name, type) == 0) {
-            return !charl__optimizer_table[i]->prepare;
-        }
-    }
-    return false;
+    const charl_optimizer_rule *t = charl__optimizer_find(type);
+
+    return t && t->elementwise;
 }
 
 charl_status charl__own_create(charl_optimizer *o, const charl_param_ranges *own)
@@ -22,9 +19,9 @@ charl_status charl__own_create(charl_optimizer *o, const charl_param_ranges *own
 
     o->is_divided = own != NULL;
     own = own ? own : &everything;
-    CHARL_REQUIRE(!o->is_divided || !o->type->prepare, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(!o->is_divided || o->type->elementwise, CHARL_ERR_CONFIG,
                   "%s updates whole tensors: its state cannot be divided among ranks",
-                  o->type->name);
+                  o->type->row.name);
     CHARL_TRY(charl_alloc_array(own->n, sizeof *o->own, &o->own));
     for (int i = 0; i < own->n; i++) {
         CHARL_INVARIANT(own->range[i].begin % CHARL_PARAM_ALIGN == 0 &&

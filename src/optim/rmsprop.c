@@ -6,7 +6,7 @@
 
 static int count_states(const charl_optimizer_config *c)
 {
-    return c->momentum > 0.0F ? 2 : 1;
+    return c->momentum > 0.0 ? 2 : 1;
 }
 
 static charl_status enqueue(const charl_optimizer *o)
@@ -18,20 +18,20 @@ static charl_status enqueue(const charl_optimizer *o)
         .elementwise = true,
         .defines = "#define MOMENTUM 0\n",
         .own = {charl__raw(CHARL_ARG_INOUT, o->state[0]), charl__f32((float)c->beta2),
-                charl__f32((float)(1.0 - c->beta2)), charl__f32(c->eps)},
+                charl__f32((float)(1.0 - c->beta2)), charl__f32((float)c->eps)},
     };
 
     if (o->n_states > 1) {
         u.defines = "#define MOMENTUM 1\n";
         u.own[4] = charl__raw(CHARL_ARG_INOUT, o->state[1]);
-        u.own[5] = charl__f32(c->momentum);
+        u.own[5] = charl__f32((float)c->momentum);
     }
     return charl__optimizer_update(o, NULL, &u);
 }
 
 static void reference(const charl_optimizer_reference *r)
 {
-    const double b2 = r->config->beta2, momentum = (double)r->config->momentum;
+    const double b2 = r->config->beta2, momentum = r->config->momentum;
     double *v = r->state[0], *buf = r->state[1];
 
     for (int64_t i = 0; i < r->n; i++) {
@@ -39,7 +39,7 @@ static void reference(const charl_optimizer_reference *r)
         double u;
 
         v[i] = b2 * v[i] + (1.0 - b2) * g * g;
-        u = g / (sqrt(v[i]) + (double)r->config->eps);
+        u = g / (sqrt(v[i]) + r->config->eps);
         if (momentum > 0.0) {
             buf[i] = momentum * buf[i] + u;
             u = buf[i];
@@ -48,12 +48,22 @@ static void reference(const charl_optimizer_reference *r)
     }
 }
 
+static const charl_key keys[] = {
+    CHARL__KEY_BETA2("decay rate of the second moment (mean of the squared gradient)"),
+    CHARL__KEY_MOMENTUM("momentum"),
+    CHARL__KEY_EPS("added to the denominator for numerical stability"),
+};
+
+static const charl_optimizer_config defaults = {.type = "rmsprop", .beta2 = 0.99, .eps = 1e-8};
+
 const charl_optimizer_rule charl__optim_rmsprop = {
-    .name = "rmsprop",
+    .row.name = "rmsprop",
+    .row.help = "the gradient over the root of its moving mean square",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
     .state_name = {"square_avg", "momentum_buffer"},
-    .defaults = {.type = "rmsprop", .beta2 = 0.99, .eps = 1e-8F},
     .count_states = count_states,
     .enqueue = enqueue,
-    .copies = true,
+    .elementwise = true,
     .reference = reference,
 };

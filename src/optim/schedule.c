@@ -1,10 +1,13 @@
 /* Learning-rate schedules: plain functions of the step. */
+#include "optim/schedule.h"
+
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "base/error.h"
+#include "base/key.h"
+#include "base/registry.h"
 #include "base/text.h"
-#include "charl/optim.h"
 
 static const double pi = 3.14159265358979323846;
 
@@ -47,7 +50,7 @@ static double multistep(const charl_schedule *s, int64_t step)
 {
     int passed = 0;
 
-    while (passed < s->n_milestones && step >= s->milestones[passed]) {
+    while (passed < s->milestones.count && step >= s->milestones.values[passed]) {
         passed++;
     }
     return s->base_lr * pow(s->gamma, passed);
@@ -65,60 +68,129 @@ static double wsd(const charl_schedule *s, int64_t step)
                      : s->min_lr + (s->base_lr - s->min_lr) * (double)left / (double)s->decay_steps;
 }
 
-static const struct schedule_type {
-    const char *name;
-    double (*lr)(const charl_schedule *s, int64_t step);
-} types[] = {
-    {"constant", constant},   {"linear", linear}, {"cosine", cosine}, {"step", stepwise},
-    {"multistep", multistep}, {"poly", poly},     {"wsd", wsd},
-};
-
-static const struct schedule_type *find(const char *name)
+static bool check_milestones(const void *settings, const char **key, char *reason)
 {
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        if (strcmp(types[i].name, name) == 0) {
-            return &types[i];
+    const charl_int_list *m = &((const charl_schedule *)settings)->milestones;
+
+    *key = "milestones";
+    if (m->count == 0) {
+        snprintf(reason, CHARL_REASON_BYTES, "multistep needs at least one");
+        return false;
+    }
+    for (int i = 1; i < m->count; i++) {
+        if (m->values[i] <= m->values[i - 1]) {
+            snprintf(reason, CHARL_REASON_BYTES, "must ascend: %lld follows %lld",
+                     (long long)m->values[i], (long long)m->values[i - 1]);
+            return false;
         }
     }
-    return NULL;
+    return true;
+}
+
+#define MIN_LR                                                                                     \
+    {                                                                                              \
+        "min_lr", CHARL_KEY_FLOAT, offsetof(charl_schedule, min_lr), "[0,inf)", false,             \
+            "learning rate at the end of the decay", NULL                                          \
+    }
+#define GAMMA(help)                                                                                \
+    {                                                                                              \
+        "gamma", CHARL_KEY_FLOAT, offsetof(charl_schedule, gamma), "(0,1]", false, help, NULL      \
+    }
+
+static const charl_key decay_keys[] = {MIN_LR};
+static const charl_key step_keys[] = {
+    {"step_size", CHARL_KEY_INT, offsetof(charl_schedule, step_size), "[1,1e12]", false,
+     "multiply the learning rate by gamma every this many steps", NULL},
+    GAMMA("factor applied to the learning rate every step_size steps"),
+};
+static const charl_key multistep_keys[] = {
+    {"milestones", CHARL_KEY_INTS, offsetof(charl_schedule, milestones), "[1,1e12]", false,
+     "steps at which the learning rate is multiplied by gamma, in ascending order", NULL},
+    GAMMA("factor applied to the learning rate at every milestone"),
+};
+static const charl_key poly_keys[] = {
+    {"power", CHARL_KEY_FLOAT, offsetof(charl_schedule, power), "(0,inf)", false,
+     "exponent of the polynomial decay", NULL},
+    MIN_LR,
+};
+static const charl_key wsd_keys[] = {
+    {"decay_steps", CHARL_KEY_INT, offsetof(charl_schedule, decay_steps), "[1,1e12]", false,
+     "length of the final decay; auto: a tenth of all steps", "auto"},
+    MIN_LR,
+};
+static const charl_schedule defaults = {.step_size = 1000, .gamma = 0.1, .power = 1.0};
+
+/* A type is its function and its row here. */
+#define TYPE(title, function, text)                                                                \
+    .row.name = title, .row.help = text, CHARL_DEFAULTS(defaults), .lr = function
+static const charl__schedule_type constant_type = {
+    TYPE("constant", constant, "the learning rate stays as it is after the warm-up")};
+static const charl__schedule_type linear_type = {
+    TYPE("linear", linear, "a straight line to min_lr"), CHARL_KEYS(decay_keys)};
+static const charl__schedule_type cosine_type = {
+    TYPE("cosine", cosine, "half a period of a cosine to min_lr"), CHARL_KEYS(decay_keys)};
+static const charl__schedule_type step_type = {
+    TYPE("step", stepwise, "times gamma every step_size steps"), CHARL_KEYS(step_keys)};
+static const charl__schedule_type multistep_type = {
+    TYPE("multistep", multistep, "times gamma at each milestone"), CHARL_KEYS(multistep_keys),
+    .row.check = check_milestones};
+static const charl__schedule_type poly_type = {
+    TYPE("poly", poly, "a polynomial of the steps left to min_lr"), CHARL_KEYS(poly_keys)};
+static const charl__schedule_type wsd_type = {
+    TYPE("wsd", wsd, "warm-up, stable, decay: constant, then a straight line to min_lr"),
+    CHARL_KEYS(wsd_keys)};
+
+static const void *const built_in[] = {&constant_type,  &linear_type, &cosine_type, &step_type,
+                                       &multistep_type, &poly_type,   &wsd_type,    NULL};
+static const charl__registry schedules = {.what = "scheduler", .built_in = built_in};
+
+const charl__schedule_type *charl__schedule_at(int i)
+{
+    return charl__registry_at(&schedules, i);
+}
+
+const charl__schedule_type *charl__schedule_find(const char *name)
+{
+    return charl__registry_find(&schedules, name);
 }
 
 const char *charl_schedule_name(int i)
 {
-    return i >= 0 && i < (int)(sizeof types / sizeof types[0]) ? types[i].name : NULL;
+    const charl__schedule_type *t = charl__schedule_at(i);
+
+    return t ? t->row.name : NULL;
+}
+
+charl_schedule charl_schedule_defaults(const char *type)
+{
+    const charl__schedule_type *t = charl__schedule_find(type);
+    charl_schedule s = defaults;
+
+    s.type = t ? t->row.name : type;
+    return s;
 }
 
 charl_status charl_schedule_check(const charl_schedule *s)
 {
+    const charl__schedule_type *t = charl__schedule_find(s->type);
     char names[256];
 
-    CHARL_REQUIRE(s->type && find(s->type), CHARL_ERR_CONFIG, "scheduler.type is %s; it can be %s",
+    CHARL_REQUIRE(t, CHARL_ERR_CONFIG, "scheduler.type is %s; it can be %s",
                   s->type ? s->type : "missing",
                   charl__text_names(charl_schedule_name, names, sizeof names));
     CHARL_REQUIRE(s->base_lr >= 0 && isfinite(s->base_lr) && s->min_lr >= 0 && isfinite(s->min_lr),
                   CHARL_ERR_CONFIG, "learning rates are finite and not negative");
     CHARL_REQUIRE(s->warmup_steps >= 0, CHARL_ERR_CONFIG, "scheduler.warmup_steps is negative");
-    CHARL_REQUIRE(isfinite(s->gamma) && s->gamma >= 0 && isfinite(s->power) && s->power >= 0,
-                  CHARL_ERR_CONFIG,
-                  "scheduler.gamma and scheduler.power are finite and not negative: %g and %g",
-                  s->gamma, s->power);
-    CHARL_REQUIRE(strcmp(s->type, "step") != 0 || s->step_size > 0, CHARL_ERR_CONFIG,
-                  "scheduler.step_size must be positive for type step");
-    CHARL_REQUIRE(
-        strcmp(s->type, "wsd") != 0 || (s->decay_steps >= 0 && s->decay_steps <= s->total_steps),
-        CHARL_ERR_CONFIG, "scheduler.decay_steps must lie between 0 and the %lld steps of the run",
-        (long long)s->total_steps);
-    for (int i = 1; i < s->n_milestones; i++) {
-        CHARL_REQUIRE(s->milestones[i] > s->milestones[i - 1], CHARL_ERR_CONFIG,
-                      "scheduler.milestones must ascend: %lld follows %lld",
-                      (long long)s->milestones[i], (long long)s->milestones[i - 1]);
-    }
+    CHARL_REQUIRE(s->decay_steps <= s->total_steps, CHARL_ERR_CONFIG,
+                  "scheduler.decay_steps must lie between 0 and the %lld steps of the run",
+                  (long long)s->total_steps);
+    CHARL_TRY(charl__settings_check(&t->row, s, "scheduler."));
     return CHARL_OK;
 }
 
 double charl_schedule_lr(const charl_schedule *s, int64_t step)
 {
-    const struct schedule_type *type = find(s->type);
+    const charl__schedule_type *type = charl__schedule_find(s->type);
 
     CHARL_INVARIANT(type);
     if (step < s->warmup_steps) {

@@ -1,9 +1,11 @@
 /* sgd: stochastic gradient descent with momentum (Sutskever et al. 2013, in PyTorch's form). */
+#include <stdio.h>
+
 #include "optim/optimizer.h"
 
 static int count_states(const charl_optimizer_config *c)
 {
-    return c->momentum > 0.0F ? 1 : 0;
+    return c->momentum > 0.0 ? 1 : 0;
 }
 
 static charl_status enqueue(const charl_optimizer *o)
@@ -16,14 +18,14 @@ static charl_status enqueue(const charl_optimizer *o)
     if (o->n_states > 0) {
         u.defines = o->config.nesterov ? "#define NESTEROV 1\n" : "#define NESTEROV 0\n";
         u.own[0] = charl__raw(CHARL_ARG_INOUT, o->state[0]);
-        u.own[1] = charl__f32(o->config.momentum);
+        u.own[1] = charl__f32((float)o->config.momentum);
     }
     return charl__optimizer_update(o, NULL, &u);
 }
 
 static void reference(const charl_optimizer_reference *r)
 {
-    const double momentum = (double)r->config->momentum;
+    const double momentum = r->config->momentum;
     double *m = r->state[0];
 
     for (int64_t i = 0; i < r->n; i++) {
@@ -37,12 +39,34 @@ static void reference(const charl_optimizer_reference *r)
     }
 }
 
+static bool check(const void *settings, const char **key, char *reason)
+{
+    const charl_optimizer_config *c = settings;
+
+    if (c->nesterov && c->momentum == 0.0) {
+        *key = "nesterov";
+        snprintf(reason, CHARL_REASON_BYTES, "needs momentum above 0");
+        return false;
+    }
+    return true;
+}
+
+static const charl_key keys[] = {
+    CHARL__KEY_MOMENTUM("momentum"),
+    CHARL__KEY_NESTEROV("use Nesterov momentum"),
+};
+
+static const charl_optimizer_config defaults = {.type = "sgd", .momentum = 0.9};
+
 const charl_optimizer_rule charl__optim_sgd = {
-    .name = "sgd",
+    .row.name = "sgd",
+    .row.help = "stochastic gradient descent with momentum",
+    CHARL_KEYS(keys),
+    CHARL_DEFAULTS(defaults),
     .state_name = {"momentum_buffer"},
-    .defaults = {.type = "sgd"},
+    .row.check = check,
     .count_states = count_states,
     .enqueue = enqueue,
-    .copies = true,
+    .elementwise = true,
     .reference = reference,
 };

@@ -3,38 +3,41 @@
 
 #include "autograd/op.h"
 #include "charl/ops.h"
+#include "config/config_rows.h"
 #include "task/augment.h"
 
 enum { DEFAULT_WINDOW = 64 }; /* tokens of a sample, where data.window says nothing */
 
 charl_dataset_options charl__task_dataset_options(const charl_config *c)
 {
+    const int64_t window = charl__config_model_window(c);
+
     return (charl_dataset_options){.x = c->data.x[0] ? c->data.x : NULL,
                                    .y = c->data.y[0] ? c->data.y : NULL,
                                    .val_split = c->data.val_split,
-                                   .window = c->model.type == CHARL_MODEL_GPT ? c->model.block_size
-                                             : c->data.window > 0             ? c->data.window
-                                                                              : DEFAULT_WINDOW};
+                                   .window = window > 0           ? window
+                                             : c->data.window > 0 ? c->data.window
+                                                                  : DEFAULT_WINDOW};
 }
 
 /* Models, losses and settings that take tokens, or that take nothing else. */
 static charl_status check_tokens(const charl_config *config, const charl_dataset_info *data)
 {
-    const int type = config->model.type;
+    const charl_model_type *model = charl__config_model(config);
 
     if (data->kind != CHARL_DATASET_TOKENS) {
-        CHARL_REQUIRE(type != CHARL_MODEL_GPT, CHARL_ERR_CONFIG,
-                      "model.type = gpt reads tokens, %s holds %s; HINT charl data import text",
-                      data->path, charl_dataset_kind_name(data->kind));
+        CHARL_REQUIRE(model->input != CHARL_MODEL_READS_TOKENS, CHARL_ERR_CONFIG,
+                      "model.type = %s reads tokens, %s holds %s; HINT charl data import text",
+                      model->row.name, data->path, charl_dataset_kind_name(data->kind));
         CHARL_REQUIRE(config->data.window == 0, CHARL_ERR_CONFIG,
                       "data.window is of tokens, %s holds %s", data->path,
                       charl_dataset_kind_name(data->kind));
         return CHARL_OK;
     }
-    CHARL_REQUIRE(type == CHARL_MODEL_GPT || type == CHARL_MODEL_SEQUENTIAL, CHARL_ERR_CONFIG,
+    CHARL_REQUIRE(model->input != CHARL_MODEL_READS_NUMBERS, CHARL_ERR_CONFIG,
                   "model.type = %s reads numbers, %s holds tokens; use gpt, or sequential with an "
                   "embedding as the first layer",
-                  charl_config_choice_name("model", "type", type), data->path);
+                  model->row.name, data->path);
     CHARL_REQUIRE(config->train.loss == CHARL_LOSS_CROSS_ENTROPY, CHARL_ERR_CONFIG,
                   "train.loss = %s: tokens are classes, use cross_entropy",
                   charl_config_choice_name("train", "loss", config->train.loss));

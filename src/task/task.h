@@ -9,10 +9,6 @@
 /** How the configuration has its data file opened; strings are the configuration's. */
 charl_dataset_options charl__task_dataset_options(const charl_config *c);
 
-/** Rows of the embedding and the output of a gpt over so many tokens, a multiple of
- * model.vocab_multiple; of other models `tokens`. */
-int64_t charl__task_vocab(const charl_config *config, int64_t tokens);
-
 /** The model of [model] and [layer NAME]. `outputs` is what the data ask for: classes, or values
  * per target. Errors: ERR_CONFIG with file, line and layer. */
 charl_status charl__task_model(const charl_config *config, int64_t outputs,

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "config/config_rows.h"
 #include "task/task.h"
 
 charl_status charl__weights_read(charl_checkpoint_reader *r, const char *path, const char *group,
@@ -101,8 +102,7 @@ charl_status charl__weights_classes(const charl_config *config, const charl_chec
     char name[256];
 
     *out = 0;
-    if (config->train.loss != CHARL_LOSS_CROSS_ENTROPY ||
-        config->model.type == CHARL_MODEL_SEQUENTIAL) {
+    if (config->train.loss != CHARL_LOSS_CROSS_ENTROPY || !charl__config_model(config)->add) {
         goto cleanup;
     }
     CHARL_TRY_CLEANUP(charl__task_model(config, 1, &m));

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "config/config_groups.h"
+#include "config/config_rows.h"
 #include "task/loader_record.h"
 #include "train/optimizer_shard.h"
 #include "train/rank_check.h"
@@ -402,30 +403,14 @@ static charl_status build_model(charl__replica *r)
     return CHARL_OK;
 }
 
-static double given(double value, double own)
-{
-    return isnan(value) ? own : value;
-}
-
 static charl_status create_optimizer(charl__replica *r)
 {
     const charl_config *c = r->config;
-    charl_optimizer_config o =
-        charl_optimizer_defaults(charl_config_choice_name("optimizer", "type", c->optimizer.type));
+    const charl_optimizer_config o = charl__config_optimizer(c);
     int64_t outputs;
 
     CHARL_TRY(charl__task_outputs(c, &r->session->data, &outputs));
     CHARL_TRY(charl__groups_apply(c, r->session->params, outputs));
-    o.weight_decay = (float)c->optimizer.weight_decay;
-    o.momentum = (float)given(c->optimizer.momentum,
-                              c->optimizer.type == CHARL_OPTIMIZER_SGD ? 0.9 : (double)o.momentum);
-    o.nesterov = c->optimizer.nesterov;
-    o.beta1 = given(c->optimizer.beta1, o.beta1);
-    o.beta2 = given(c->optimizer.beta2, o.beta2);
-    o.eps = (float)given(c->optimizer.eps, (double)o.eps);
-    o.grad_clip = (float)c->train.grad_clip;
-    o.ema_decay = c->train.ema_decay;
-    o.skip_nonfinite = c->train.on_nonfinite == CHARL_NONFINITE_SKIP;
     CHARL_TRY(charl__optimizer_create(r->session->params, &o, r->steps,
                                       charl__shard_ranges(r->shard), &r->optimizer));
     CHARL_TRY(charl__optimizer_warm_up(r->optimizer));

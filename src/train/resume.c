@@ -229,9 +229,9 @@ static charl_status check_checkpoint(const charl__trainer *t, const charl_checkp
     }
     CHARL_TRY(check_config(t, r, path));
     CHARL_TRY(check_state(t, s, path));
-    CHARL_REQUIRE(strcmp(s->optim_kind, t->optimizer_kind) == 0, CHARL_ERR_CHECKPOINT,
+    CHARL_REQUIRE(strcmp(s->optim_kind, t->config->optimizer.type) == 0, CHARL_ERR_CHECKPOINT,
                   "%s was trained with %s, now optimizer.type is %s; HINT set it back, " AFRESH,
-                  path, s->optim_kind, t->optimizer_kind);
+                  path, s->optim_kind, t->config->optimizer.type);
     return CHARL_OK;
 }
 

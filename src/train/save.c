@@ -55,7 +55,7 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .data_content_id = t->session.data.content_id,
                                     .data_shuffle =
                                         t->config->data.shuffle ? charl__shuffle_name : "none",
-                                    .optim_kind = t->optimizer_kind,
+                                    .optim_kind = t->config->optimizer.type,
                                     .optim_t = charl_optimizer_get_steps(t->replica.optimizer),
                                     .run_id = t->run_id};
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/config_rows.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "train/rank_check.h"
@@ -38,26 +39,7 @@ static charl_status plan_steps(charl__trainer *t)
     if (t->options->fast_dev_run > 0 && t->options->fast_dev_run < t->end_step) {
         t->end_step = t->options->fast_dev_run;
     }
-    snprintf(t->schedule_type, sizeof t->schedule_type, "%s",
-             charl_config_choice_name("scheduler", "type", c->scheduler.type));
-    snprintf(t->optimizer_kind, sizeof t->optimizer_kind, "%s",
-             charl_config_choice_name("optimizer", "type", c->optimizer.type));
-    t->schedule = (charl_schedule){
-        .type = t->schedule_type,
-        .base_lr = c->optimizer.learning_rate,
-        .min_lr = c->scheduler.min_lr,
-        .warmup_steps = c->scheduler.warmup_steps,
-        .total_steps = t->total_steps,
-        .step_size = c->scheduler.step_size,
-        .gamma = c->scheduler.gamma,
-        .milestones = c->scheduler.milestones.values,
-        .n_milestones = c->scheduler.milestones.count,
-        .power = c->scheduler.power,
-        .decay_steps = c->scheduler.decay_steps,
-    };
-    if (t->schedule.decay_steps == 0) { /* auto */
-        t->schedule.decay_steps = t->total_steps < 20 ? t->total_steps > 0 : t->total_steps / 10;
-    }
+    t->schedule = charl__config_schedule(c, t->total_steps);
     CHARL_TRY(charl_schedule_check(&t->schedule));
     return CHARL_OK;
 }

@@ -16,9 +16,8 @@ typedef struct charl__trainer {
     charl__replica replica;
     charl__balance balance;
     charl_schedule schedule;
-    char schedule_type[32], optimizer_kind[32]; /* names, as the configuration has them */
-    char start[4096];                           /* memory of session.origin */
-    bool resumes;                               /* from session.origin: step and optimizer too */
+    char start[4096]; /* memory of session.origin */
+    bool resumes;     /* from session.origin: step and optimizer too */
 
     int64_t total_steps; /* of the schedule */
     int64_t end_step;    /* where the loop ends: before, in a fast development run */

@@ -83,7 +83,7 @@ static void test_settings(void **state)
     assert_true(charl_param_get_settings(wte).edge && charl_param_get_settings(head).edge);
     assert_false(charl_param_get_settings(w).edge);
     assert_true(charl_param_get_settings(bias).weight_decay < 0.0F);
-    c.model.type = CHARL_MODEL_GPT;
+    c.model.type = "gpt";
     charl_assert_ok(charl__groups_apply(&c, set, 20));
     assert_false(
         charl_param_get_settings(head).edge); /* of another size: something in the middle */

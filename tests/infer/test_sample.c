@@ -117,7 +117,7 @@ static void what_is_not_finite_is_refused(void **state)
 /* What the command line does not let through. */
 static void options_are_checked(void **state)
 {
-    const charl_config config = {.model = {.type = CHARL_MODEL_GPT}};
+    const charl_config config = {.model = {.type = "sequential"}};
     const charl_generate_options bad[] = {
         {"a", 1, .tokens = -1, .temperature = 1.0, .top_p = 1.0},
         {"a", 1, .tokens = 1, .temperature = -1.0, .top_p = 1.0},

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Who may include whom (the layers), and where the headers of OpenCL, MPI, HDF5, jansson, pcre2, inih, zlib, libpng, libjpeg and hwloc
+# Who may include whom (the layers), and where the headers of OpenCL, MPI, HDF5, jansson, pcre2, zlib, libpng, libjpeg and hwloc
 # may appear. bench is a program: it may include everything, and nothing in src may include it.
 # Usage: layers.sh ROOT
 cd "$1" || exit 2
@@ -21,10 +21,10 @@ BEGIN {
     allow["cli"] = allow["train"] "infer cli "
     allow["bench"] = allow["cli"] "bench "
     # shape.h holds plain values (element types, extents) that every layer speaks of
-    n = split("base:api base:version base:status base:slices base:shape base:log device:device tensor:tensor tensor:params autograd:graph autograd:ops autograd:operator nn:nn optim:optim dist:comm " \
+    n = split("base:api base:version base:status base:slices base:shape base:log device:device tensor:tensor tensor:params autograd:graph autograd:ops autograd:operator base:key nn:nn nn:layer optim:optim dist:comm " \
         "io:dataset io:loader io:data_schema io:tokenizer io:image io:checkpoint io:safetensors config:config task:weights infer:inference export:export train:train train:data_parallel infer:predict infer:generate cli:charl", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); owner[p[2]] = p[1] }
-    n = split("CL/:device mpi.h:dist hdf5:io jansson:io pcre2:io ini.h:config zlib.h:io png.h:io jpeglib.h:io jerror.h:io hwloc:dist", pair, " ")
+    n = split("CL/:device mpi.h:dist hdf5:io jansson:io pcre2:io zlib.h:io png.h:io jpeglib.h:io jerror.h:io hwloc:dist", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); confined[p[1]] = p[2] }
 }
 function bad(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; failed = 1 }

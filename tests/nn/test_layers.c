@@ -358,18 +358,18 @@ static void test_every_layer_type(void **state)
         int used = 0;
 
         for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++) {
-            if (strcmp(layers[k].type, t->name) == 0) {
+            if (strcmp(layers[k].type, t->row.name) == 0) {
                 check_layer(&layers[k]);
                 used++;
             }
         }
         if (used == 0) {
-            fail_msg("no case of layer type %s: nothing tests it", t->name);
+            fail_msg("no case of layer type %s: nothing tests it", t->row.name);
         }
-        assert_ptr_equal(charl__layer_type_find(t->name), t);
-        assert_true(t->help && t->help[0]);
-        for (int k = 0; k < t->n_keys; k++) {
-            assert_true(t->keys[k].offset < t->config_size && t->keys[k].help[0]);
+        assert_ptr_equal(charl__layer_type_find(t->row.name), t);
+        assert_true(t->row.help && t->row.help[0]);
+        for (int k = 0; k < t->row.n_keys; k++) {
+            assert_true(t->row.keys[k].offset < t->row.settings_size && t->row.keys[k].help[0]);
         }
     }
     assert_null(charl__layer_type_find("perceptron"));

@@ -91,7 +91,7 @@ static void test_refused_layers(void **state)
         {"taken", "relu", NULL, "two layers named taken"},
     };
     charl_model *m;
-    unsigned char config[CHARL_LAYER_MAX_CONFIG];
+    unsigned char config[CHARL_LAYER_MAX_SETTINGS];
 
     (void)state;
     charl_assert_ok(charl_model_create(&m));

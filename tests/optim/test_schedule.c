@@ -7,8 +7,6 @@
 
 enum { STEPS = 13 };
 
-static const int64_t milestones[] = {2, 5};
-
 static const struct known {
     charl_schedule s;
     double lr[STEPS];
@@ -28,11 +26,7 @@ static const struct known {
     {{.type = "step", .base_lr = 0.1, .step_size = 3, .gamma = 0.5},
      {0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.025, 0.025, 0.025, 0.0125, 0.0125, 0.0125, 0.00625}},
     /* MultiStepLR([2, 5], 0.1) */
-    {{.type = "multistep",
-      .base_lr = 0.1,
-      .gamma = 0.1,
-      .milestones = milestones,
-      .n_milestones = 2},
+    {{.type = "multistep", .base_lr = 0.1, .gamma = 0.1, .milestones = {2, {2, 5}}},
      {0.1, 0.1, 0.01, 0.01, 0.01, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001, 0.001}},
     /* PolynomialLR(10, 2) */
     {{.type = "poly", .base_lr = 0.1, .total_steps = 10, .power = 2.0},
@@ -88,7 +82,8 @@ static const struct refused {
     {{.type = "multistep", .gamma = -0.5}, "gamma"},
     {{.type = "poly", .power = (double)INFINITY}, "power"},
     {{.type = "wsd", .total_steps = 3, .decay_steps = 4}, "decay_steps"},
-    {{.type = "multistep", .milestones = (const int64_t[]){3, 3}, .n_milestones = 2}, "ascend"},
+    {{.type = "multistep", .gamma = 0.5}, "at least one"},
+    {{.type = "multistep", .gamma = 0.5, .milestones = {2, {3, 3}}}, "ascend"},
 };
 
 static void test_refused(void **state)

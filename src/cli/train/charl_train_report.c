@@ -10,20 +10,13 @@
 #include "base/error.h"
 #include "charl/comm.h"
 #include "charl/device.h"
+#include "charl/layer.h"
 #include "charl/optim.h"
 #include "charl/safetensors.h"
 #include "cli/train/charl_train.h"
 #include "cli/cli.h"
-#include "nn/layer.h"
 
 enum { MAX_DEVICES = 64 };
-
-static const char *layer_name(int i)
-{
-    const charl_layer_type *t = charl__layer_type_at(i);
-
-    return t ? t->name : NULL;
-}
 
 static void print_names(const char *title, const char *(*name_at)(int i))
 {
@@ -51,8 +44,8 @@ static void print_choices(const char *title, const char *section, const char *ke
 void charl__train_print_version(void)
 {
     printf("charl-train %s\n  C11, OpenCL 1.2, MPI, HDF5\n", charl_version());
-    print_choices("models", "model", "type");
-    print_names("layers", layer_name);
+    print_names("models", charl_model_type_name);
+    print_names("layers", charl_layer_type_name);
     print_choices("losses", "train", "loss");
     print_choices("precisions", "train", "precision");
     print_names("optimizers", charl_optimizer_name);

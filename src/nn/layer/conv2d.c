@@ -30,7 +30,7 @@ static charl_init weight_init(const charl_conv2d_config *c, charl_init usual)
 
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
-    const charl_conv2d_config *c = b->config;
+    const charl_conv2d_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
     const charl_window win = window_of(c);
     int64_t fan_in;
@@ -45,14 +45,14 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
     fan_in = in.dim[1] / c->groups * c->kernel[0] * c->kernel[1];
     init = (charl_init){CHARL_INIT_UNIFORM, (float)(-1.0 / sqrt((double)fan_in)),
                         (float)(1.0 / sqrt((double)fan_in))};
-    w = charl__layer_param(
+    w = charl_layer_param(
         b, "weight",
         &(charl_param_spec){
             .shape = {4, {c->channels, in.dim[1] / c->groups, c->kernel[0], c->kernel[1]}},
             .init = weight_init(c, init)});
     if (c->bias) {
-        bias = charl__layer_param(b, "bias",
-                                  &(charl_param_spec){.shape = {1, {c->channels}}, .init = init});
+        bias = charl_layer_param(b, "bias",
+                                 &(charl_param_spec){.shape = {1, {c->channels}}, .init = init});
     }
     if (!w || (c->bias && !bias)) {
         return NULL;
@@ -63,30 +63,30 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
 
 static const charl_conv2d_config defaults = {
     .stride = {1, 1}, .padding = {-1, -1}, .dilation = {1, 1}, .groups = 1, .bias = true};
-static const charl_layer_key keys[] = {
-    {"channels", CHARL_KEY_INT, offsetof(charl_conv2d_config, channels), 1, 1e6, true,
+static const charl_key keys[] = {
+    {"channels", CHARL_KEY_INT, offsetof(charl_conv2d_config, channels), "[1,1e6]", true,
      "output channels"},
-    {"kernel", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, kernel), 1, 1024, true,
+    {"kernel", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, kernel), "[1,1024]", true,
      "height and width of the kernel"},
-    {"stride", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, stride), 1, 1024, false,
+    {"stride", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, stride), "[1,1024]", false,
      "step of the window"},
-    {"padding", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, padding), -1, 1024, false,
+    {"padding", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, padding), "[-1,1024]", false,
      "zeros around the image; -1 keeps its size at stride 1"},
-    {"dilation", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, dilation), 1, 1024, false,
+    {"dilation", CHARL_KEY_PAIR, offsetof(charl_conv2d_config, dilation), "[1,1024]", false,
      "spacing of the kernel"},
-    {"groups", CHARL_KEY_INT, offsetof(charl_conv2d_config, groups), 1, 1e6, false,
+    {"groups", CHARL_KEY_INT, offsetof(charl_conv2d_config, groups), "[1,1e6]", false,
      "groups of channels"},
-    {"bias", CHARL_KEY_BOOL, offsetof(charl_conv2d_config, bias), 0, 0, false, "add a bias"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_conv2d_config, activation), 0, 0, false,
+    {"bias", CHARL_KEY_BOOL, offsetof(charl_conv2d_config, bias), NULL, false, "add a bias"},
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_conv2d_config, activation), NULL, false,
      "applied to the output"},
-    {"init", CHARL_KEY_CHOICE, offsetof(charl_conv2d_config, init), 0, 0, false,
+    {"init", CHARL_KEY_CHOICE, offsetof(charl_conv2d_config, init), NULL, false,
      "initial weights: uniform as PyTorch's default, or kaiming_normal over the fan-out",
      "default|kaiming_normal"},
 };
 
 const charl_layer_type charl__layer_conv2d = {
-    .name = "conv2d",
-    .help = "cross-correlation over images",
+    .row.name = "conv2d",
+    .row.help = "cross-correlation over images",
     .build = build,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(keys),

@@ -11,12 +11,12 @@ static charl_var *table(const charl_layer_build *b, int64_t rows, int64_t dim, d
                                    .init = {CHARL_INIT_NORMAL, 0.0F, (float)std},
                                    .embedding = true};
 
-    return charl__layer_param(b, "weight", &spec);
+    return charl_layer_param(b, "weight", &spec);
 }
 
 static charl_var *build_embedding(const charl_layer_build *b, charl_var *x)
 {
-    const charl_embedding_config *c = b->config;
+    const charl_embedding_config *c = b->settings;
 
     if (charl_var_get_type(x).dtype != CHARL_I32) {
         return charl__graph_refuse(b->g, "embedding needs token numbers (i32), not measurements");
@@ -26,7 +26,7 @@ static charl_var *build_embedding(const charl_layer_build *b, charl_var *x)
 
 static charl_var *build_position_embedding(const charl_layer_build *b, charl_var *x)
 {
-    const charl_position_embedding_config *c = b->config;
+    const charl_position_embedding_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
     charl_var *w, *position;
 
@@ -51,33 +51,33 @@ static charl_var *build_position_embedding(const charl_layer_build *b, charl_var
 }
 
 static const charl_embedding_config embedding_defaults = {.init_std = 1.0};
-static const charl_layer_key embedding_keys[] = {
-    {"vocab", CHARL_KEY_INT, offsetof(charl_embedding_config, vocab), 1, 1e9, true,
+static const charl_key embedding_keys[] = {
+    {"vocab", CHARL_KEY_INT, offsetof(charl_embedding_config, vocab), "[1,1e9]", true,
      "rows of the table: tokens are 0 to vocab - 1"},
-    {"dim", CHARL_KEY_INT, offsetof(charl_embedding_config, dim), 1, 1e6, true,
+    {"dim", CHARL_KEY_INT, offsetof(charl_embedding_config, dim), "[1,1e6]", true,
      "features of a token"},
-    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_embedding_config, init_std), 0, 1e6, false,
+    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_embedding_config, init_std), "[0,1e6)", false,
      "standard deviation of the initial values"},
 };
 static const charl_position_embedding_config position_defaults = {.init_std = 1.0};
-static const charl_layer_key position_keys[] = {
-    {"block_size", CHARL_KEY_INT, offsetof(charl_position_embedding_config, block_size), 1, 1e9,
+static const charl_key position_keys[] = {
+    {"block_size", CHARL_KEY_INT, offsetof(charl_position_embedding_config, block_size), "[1,1e9]",
      true, "longest sequence"},
-    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_position_embedding_config, init_std), 0, 1e6,
+    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_position_embedding_config, init_std), "[0,1e6)",
      false, "standard deviation of the initial values"},
 };
 
 const charl_layer_type charl__layer_embedding = {
-    .name = "embedding",
-    .help = "a row of a table for each token",
+    .row.name = "embedding",
+    .row.help = "a row of a table for each token",
     .build = build_embedding,
     CHARL_DEFAULTS(embedding_defaults),
     CHARL_KEYS(embedding_keys),
 };
 
 const charl_layer_type charl__layer_position_embedding = {
-    .name = "position_embedding",
-    .help = "add a learned row for each position of a sequence",
+    .row.name = "position_embedding",
+    .row.help = "add a learned row for each position of a sequence",
     .build = build_position_embedding,
     CHARL_DEFAULTS(position_defaults),
     CHARL_KEYS(position_keys),

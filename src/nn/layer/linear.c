@@ -6,7 +6,7 @@
 
 static charl_var *declare_weight(const charl_layer_build *b, const charl_shape *shape)
 {
-    const charl_linear_config *c = b->config;
+    const charl_linear_config *c = b->settings;
     const float bound = (float)(1.0 / sqrt((double)shape->dim[1]));
     charl_param_spec spec = {.shape = *shape, .init = {CHARL_INIT_UNIFORM, -bound, bound}};
 
@@ -16,22 +16,22 @@ static charl_var *declare_weight(const charl_layer_build *b, const charl_shape *
     if (c->init_std > 0) {
         spec.init = (charl_init){CHARL_INIT_NORMAL, 0.0F, (float)c->init_std};
     }
-    return charl__layer_param(b, "weight", &spec);
+    return charl_layer_param(b, "weight", &spec);
 }
 
 static charl_var *declare_bias(const charl_layer_build *b, int64_t features)
 {
-    const charl_linear_config *c = b->config;
+    const charl_linear_config *c = b->settings;
     const float bound = c->init_std > 0 ? 0.0F : (float)(1.0 / sqrt((double)features));
 
-    return charl__layer_param(
+    return charl_layer_param(
         b, "bias",
         &(charl_param_spec){.shape = {1, {c->out}}, .init = {CHARL_INIT_UNIFORM, -bound, bound}});
 }
 
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
-    const charl_linear_config *c = b->config;
+    const charl_linear_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
     const int64_t features = in.ndim > 0 ? in.dim[in.ndim - 1] : 0;
     charl_var *w, *bias = NULL;
@@ -50,20 +50,20 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
 }
 
 static const charl_linear_config defaults = {.bias = true};
-static const charl_layer_key keys[] = {
-    {"out", CHARL_KEY_INT, offsetof(charl_linear_config, out), 1, 1e9, true, "output features"},
-    {"bias", CHARL_KEY_BOOL, offsetof(charl_linear_config, bias), 0, 0, false, "add a bias"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_linear_config, activation), 0, 0, false,
+static const charl_key keys[] = {
+    {"out", CHARL_KEY_INT, offsetof(charl_linear_config, out), "[1,1e9]", true, "output features"},
+    {"bias", CHARL_KEY_BOOL, offsetof(charl_linear_config, bias), NULL, false, "add a bias"},
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_linear_config, activation), NULL, false,
      "applied to the output"},
-    {"tie", CHARL_KEY_LAYER, offsetof(charl_linear_config, tie), 0, 0, false,
+    {"tie", CHARL_KEY_LAYER, offsetof(charl_linear_config, tie), NULL, false,
      "layer whose weight is used here too, as that of an embedding"},
-    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_linear_config, init_std), 0, 1e6, false,
+    {"init_std", CHARL_KEY_FLOAT, offsetof(charl_linear_config, init_std), "[0,1e6)", false,
      "standard deviation of the initial weights; 0: as PyTorch's"},
 };
 
 const charl_layer_type charl__layer_linear = {
-    .name = "linear",
-    .help = "x @ weight^T + bias over the last extent",
+    .row.name = "linear",
+    .row.help = "x @ weight^T + bias over the last extent",
     .build = build,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(keys),

@@ -8,12 +8,12 @@ typedef struct affine {
 
 static bool declare_affine(const charl_layer_build *b, int64_t n, bool bias, affine *a)
 {
-    a->weight = charl__layer_param(
+    a->weight = charl_layer_param(
         b, "weight",
         &(charl_param_spec){.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, 1.0F, 0.0F}});
     a->bias = NULL;
     if (bias) {
-        a->bias = charl__layer_param(
+        a->bias = charl_layer_param(
             b, "bias",
             &(charl_param_spec){.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, 0.0F, 0.0F}});
     }
@@ -24,12 +24,12 @@ static charl_var *statistic(const charl_layer_build *b, const char *suffix, int6
 {
     const charl_param_spec spec = {.shape = {1, {n}}, .init = {CHARL_INIT_CONSTANT, value, 0.0F}};
 
-    return charl__layer_buffer(b, suffix, &spec);
+    return charl_layer_buffer(b, suffix, &spec);
 }
 
 static charl_var *build_batch_norm(const charl_layer_build *b, charl_var *x)
 {
-    const charl_norm_config *c = b->config;
+    const charl_norm_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
     charl_batch_norm_args args = {.eps = (float)c->eps, .momentum = (float)c->momentum};
     affine a;
@@ -52,7 +52,7 @@ static charl_var *build_batch_norm(const charl_layer_build *b, charl_var *x)
 
 static charl_var *build_group_norm(const charl_layer_build *b, charl_var *x)
 {
-    const charl_group_norm_config *c = b->config;
+    const charl_group_norm_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
     affine a;
 
@@ -71,7 +71,7 @@ static charl_var *build_group_norm(const charl_layer_build *b, charl_var *x)
 
 static charl_var *build_layer_norm(const charl_layer_build *b, charl_var *x)
 {
-    const charl_norm_config *c = b->config;
+    const charl_norm_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
     affine a;
 
@@ -86,51 +86,51 @@ static charl_var *build_layer_norm(const charl_layer_build *b, charl_var *x)
 }
 
 static const charl_norm_config defaults = {.eps = 1e-5, .momentum = 0.1, .bias = true};
-static const charl_layer_key batch_norm_keys[] = {
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), 0, 1, false,
+static const charl_key batch_norm_keys[] = {
+    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), "[0,1)", false,
      "added to the variance"},
-    {"momentum", CHARL_KEY_FLOAT, offsetof(charl_norm_config, momentum), 0, 1, false,
+    {"momentum", CHARL_KEY_FLOAT, offsetof(charl_norm_config, momentum), "[0,1)", false,
      "weight of a new batch in the running statistics"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), 0, 0, false,
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), NULL, false,
      "applied to the output"},
 };
-static const charl_layer_key layer_norm_keys[] = {
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), 0, 1, false,
+static const charl_key layer_norm_keys[] = {
+    {"eps", CHARL_KEY_FLOAT, offsetof(charl_norm_config, eps), "[0,1)", false,
      "added to the variance"},
-    {"bias", CHARL_KEY_BOOL, offsetof(charl_norm_config, bias), 0, 0, false, "add a bias"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), 0, 0, false,
+    {"bias", CHARL_KEY_BOOL, offsetof(charl_norm_config, bias), NULL, false, "add a bias"},
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_norm_config, activation), NULL, false,
      "applied to the output"},
 };
 
 const charl_layer_type charl__layer_batch_norm = {
-    .name = "batch_norm",
-    .help = "normalise channels over the global batch",
+    .row.name = "batch_norm",
+    .row.help = "normalise channels over the global batch",
     .build = build_batch_norm,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(batch_norm_keys),
 };
 
 const charl_layer_type charl__layer_layer_norm = {
-    .name = "layer_norm",
-    .help = "normalise the last extent of each row",
+    .row.name = "layer_norm",
+    .row.help = "normalise the last extent of each row",
     .build = build_layer_norm,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(layer_norm_keys),
 };
 
 static const charl_group_norm_config group_norm_defaults = {.eps = 1e-5};
-static const charl_layer_key group_norm_keys[] = {
-    {"groups", CHARL_KEY_INT, offsetof(charl_group_norm_config, groups), 1, 1e6, true,
+static const charl_key group_norm_keys[] = {
+    {"groups", CHARL_KEY_INT, offsetof(charl_group_norm_config, groups), "[1,1e6]", true,
      "groups of channels"},
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_group_norm_config, eps), 0, 1, false,
+    {"eps", CHARL_KEY_FLOAT, offsetof(charl_group_norm_config, eps), "[0,1)", false,
      "added to the variance"},
-    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_group_norm_config, activation), 0, 0, false,
+    {"activation", CHARL_KEY_ACTIVATION, offsetof(charl_group_norm_config, activation), NULL, false,
      "applied to the output"},
 };
 
 const charl_layer_type charl__layer_group_norm = {
-    .name = "group_norm",
-    .help = "normalise groups of channels of each sample",
+    .row.name = "group_norm",
+    .row.help = "normalise groups of channels of each sample",
     .build = build_group_norm,
     CHARL_DEFAULTS(group_norm_defaults),
     CHARL_KEYS(group_norm_keys),

@@ -16,14 +16,14 @@ static charl_window window_of(const charl_pool2d_config *c)
 
 static charl_var *build_max(const charl_layer_build *b, charl_var *x)
 {
-    const charl_window w = window_of(b->config);
+    const charl_window w = window_of(b->settings);
 
     return charl_max_pool2d(b->g, x, &w);
 }
 
 static charl_var *build_avg(const charl_layer_build *b, charl_var *x)
 {
-    const charl_window w = window_of(b->config);
+    const charl_window w = window_of(b->settings);
 
     return charl_avg_pool2d(b->g, x, &w);
 }
@@ -34,33 +34,33 @@ static charl_var *build_global(const charl_layer_build *b, charl_var *x)
 }
 
 static const charl_pool2d_config defaults = {.stride = {0, 0}};
-static const charl_layer_key keys[] = {
-    {"kernel", CHARL_KEY_PAIR, offsetof(charl_pool2d_config, kernel), 1, 1024, true,
+static const charl_key keys[] = {
+    {"kernel", CHARL_KEY_PAIR, offsetof(charl_pool2d_config, kernel), "[1,1024]", true,
      "height and width of the window"},
-    {"stride", CHARL_KEY_PAIR, offsetof(charl_pool2d_config, stride), 0, 1024, false,
+    {"stride", CHARL_KEY_PAIR, offsetof(charl_pool2d_config, stride), "[0,1024]", false,
      "step of the window; 0 = kernel"},
-    {"padding", CHARL_KEY_PAIR, offsetof(charl_pool2d_config, padding), 0, 512, false,
+    {"padding", CHARL_KEY_PAIR, offsetof(charl_pool2d_config, padding), "[0,512]", false,
      "around the image"},
 };
 
 const charl_layer_type charl__layer_max_pool2d = {
-    .name = "max_pool2d",
-    .help = "largest value of each window",
+    .row.name = "max_pool2d",
+    .row.help = "largest value of each window",
     .build = build_max,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(keys),
 };
 
 const charl_layer_type charl__layer_avg_pool2d = {
-    .name = "avg_pool2d",
-    .help = "mean of each window",
+    .row.name = "avg_pool2d",
+    .row.help = "mean of each window",
     .build = build_avg,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(keys),
 };
 
 const charl_layer_type charl__layer_global_avg_pool = {
-    .name = "global_avg_pool",
-    .help = "mean of each channel: [B, C, H, W] -> [B, C]",
+    .row.name = "global_avg_pool",
+    .row.help = "mean of each channel: [B, C, H, W] -> [B, C]",
     .build = build_global,
 };

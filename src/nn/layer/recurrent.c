@@ -13,12 +13,12 @@ typedef struct weights {
 static charl_var *declare(const charl_layer_build *b, const char *what, int64_t layer,
                           charl_shape shape)
 {
-    const charl_recurrent_config *c = b->config;
+    const charl_recurrent_config *c = b->settings;
     const float bound = (float)(1.0 / sqrt((double)c->hidden_size));
     char suffix[64];
 
     snprintf(suffix, sizeof suffix, "%s_l%lld", what, (long long)layer);
-    return charl__layer_param(
+    return charl_layer_param(
         b, suffix,
         &(charl_param_spec){.shape = shape, .init = {CHARL_INIT_UNIFORM, -bound, bound}});
 }
@@ -26,7 +26,7 @@ static charl_var *declare(const charl_layer_build *b, const char *what, int64_t 
 static weights declare_weights(const charl_layer_build *b, int64_t gates, int64_t layer,
                                int64_t features)
 {
-    const charl_recurrent_config *c = b->config;
+    const charl_recurrent_config *c = b->settings;
     const int64_t rows = gates * c->hidden_size;
     weights w = {.ih = declare(b, "weight_ih", layer, (charl_shape){2, {rows, features}}),
                  .hh = declare(b, "weight_hh", layer, (charl_shape){2, {rows, c->hidden_size}})};
@@ -61,7 +61,7 @@ static charl_var *last_step(charl_graph *g, charl_var *x)
 static charl_var *build(const charl_layer_build *b, charl_var *x, int64_t gates,
                         charl_var *(*apply)(charl_graph *g, charl_var *x, const weights *w))
 {
-    const charl_recurrent_config *c = b->config;
+    const charl_recurrent_config *c = b->settings;
     charl_shape in = charl_var_get_type(x).shape;
 
     if (in.ndim == 4 && in.dim[1] == 1) { /* an image with one channel: a series of its rows */
@@ -91,30 +91,32 @@ static charl_var *build_gru(const charl_layer_build *b, charl_var *x)
 }
 
 static const charl_recurrent_config defaults = {.num_layers = 1, .bias = true};
-static const charl_layer_key keys[] = {
-    {"hidden_size", CHARL_KEY_INT, offsetof(charl_recurrent_config, hidden_size), 1, 1e6, true,
+static const charl_key keys[] = {
+    {"hidden_size", CHARL_KEY_INT, offsetof(charl_recurrent_config, hidden_size), "[1,1e6]", true,
      "features of the output", NULL},
-    {"num_layers", CHARL_KEY_INT, offsetof(charl_recurrent_config, num_layers), 1, 1000, false,
+    {"num_layers", CHARL_KEY_INT, offsetof(charl_recurrent_config, num_layers), "[1,1000]", false,
      "layers, each over the output of the one before", NULL},
-    {"dropout", CHARL_KEY_FLOAT, offsetof(charl_recurrent_config, dropout), 0, 1, false,
+    {"dropout", CHARL_KEY_FLOAT, offsetof(charl_recurrent_config, dropout), "[0,1)", false,
      "probability to drop an element between two layers", NULL},
-    {"bias", CHARL_KEY_BOOL, offsetof(charl_recurrent_config, bias), 0, 0, false, "add biases",
+    {"bias", CHARL_KEY_BOOL, offsetof(charl_recurrent_config, bias), NULL, false, "add biases",
      NULL},
-    {"last", CHARL_KEY_BOOL, offsetof(charl_recurrent_config, last), 0, 0, false,
+    {"last", CHARL_KEY_BOOL, offsetof(charl_recurrent_config, last), NULL, false,
      "return the last step only, as classification needs", NULL},
 };
 
 const charl_layer_type charl__layer_lstm = {
-    .name = "lstm",
-    .help = "long short-term memory over [batch, time, features], from the first step to the last",
+    .row.name = "lstm",
+    .row.help =
+        "long short-term memory over [batch, time, features], from the first step to the last",
     .build = build_lstm,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(keys),
 };
 
 const charl_layer_type charl__layer_gru = {
-    .name = "gru",
-    .help = "gated recurrent units over [batch, time, features], from the first step to the last",
+    .row.name = "gru",
+    .row.help =
+        "gated recurrent units over [batch, time, features], from the first step to the last",
     .build = build_gru,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(keys),

@@ -22,7 +22,7 @@ static charl_var *build_stage(const charl_layer_build *b, const stage *s, charl_
                                       .dilation = {1, 1},
                                       .groups = s->groups,
                                       .init = CHARL_CONV_INIT_KAIMING_NORMAL};
-    charl_norm_config norm = *(const charl_norm_config *)charl__layer_batch_norm.defaults;
+    charl_norm_config norm = *(const charl_norm_config *)charl__layer_batch_norm.row.defaults;
 
     norm.activation = s->activation;
     x = charl__layer_build_inside(b, s->conv, &charl__layer_conv2d, &conv, x);
@@ -36,7 +36,7 @@ static int64_t inner_channels(const charl_residual_block_config *c)
 
 static charl_var *branch(const charl_layer_build *b, charl_var *x)
 {
-    const charl_residual_block_config *c = b->config;
+    const charl_residual_block_config *c = b->settings;
     const int64_t width = inner_channels(c);
     const stage basic[] = {{"conv1", "bn1", c->channels, 3, c->stride, 1, "relu"},
                            {"conv2", "bn2", c->channels, 3, 1, 1, NULL}};
@@ -53,7 +53,7 @@ static charl_var *branch(const charl_layer_build *b, charl_var *x)
 
 static charl_var *shortcut(const charl_layer_build *b, charl_var *x, int64_t channels_in)
 {
-    const charl_residual_block_config *c = b->config;
+    const charl_residual_block_config *c = b->settings;
     const stage projection = {"downsample.0", "downsample.1", c->channels, 1, c->stride, 1, NULL};
 
     return c->stride == 1 && channels_in == c->channels ? x : build_stage(b, &projection, x);
@@ -61,7 +61,7 @@ static charl_var *shortcut(const charl_layer_build *b, charl_var *x, int64_t cha
 
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
-    const charl_residual_block_config *c = b->config;
+    const charl_residual_block_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
     charl_var *y;
 
@@ -81,22 +81,22 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
 }
 
 static const charl_residual_block_config defaults = {.stride = 1, .groups = 1};
-static const charl_layer_key keys[] = {
-    {"kind", CHARL_KEY_CHOICE, offsetof(charl_residual_block_config, kind), 0, 0, false,
+static const charl_key keys[] = {
+    {"kind", CHARL_KEY_CHOICE, offsetof(charl_residual_block_config, kind), NULL, false,
      "basic: 3x3, 3x3; bottleneck: 1x1, 3x3, 1x1", "basic|bottleneck"},
-    {"channels", CHARL_KEY_INT, offsetof(charl_residual_block_config, channels), 1, 1e6, true,
+    {"channels", CHARL_KEY_INT, offsetof(charl_residual_block_config, channels), "[1,1e6]", true,
      "output channels"},
-    {"stride", CHARL_KEY_INT, offsetof(charl_residual_block_config, stride), 1, 1024, false,
+    {"stride", CHARL_KEY_INT, offsetof(charl_residual_block_config, stride), "[1,1024]", false,
      "step of the first 3x3 convolution of basic, of the 3x3 convolution of bottleneck"},
-    {"width", CHARL_KEY_INT, offsetof(charl_residual_block_config, width), 0, 1e6, false,
+    {"width", CHARL_KEY_INT, offsetof(charl_residual_block_config, width), "[0,1e6]", false,
      "bottleneck: channels inside; 0 = channels / 4"},
-    {"groups", CHARL_KEY_INT, offsetof(charl_residual_block_config, groups), 1, 1e6, false,
+    {"groups", CHARL_KEY_INT, offsetof(charl_residual_block_config, groups), "[1,1e6]", false,
      "bottleneck: groups of the 3x3 convolution"},
 };
 
 const charl_layer_type charl__layer_residual_block = {
-    .name = "residual_block",
-    .help = "convolutions with a shortcut around them",
+    .row.name = "residual_block",
+    .row.help = "convolutions with a shortcut around them",
     .build = build,
     .is_block = true,
     CHARL_DEFAULTS(defaults),

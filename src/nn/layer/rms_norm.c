@@ -3,28 +3,28 @@
 
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
-    const charl_rms_norm_config *c = b->config;
+    const charl_rms_norm_config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
     charl_var *weight;
 
     if (in.ndim < 2) {
         return charl__graph_refuse(b->g, "rms_norm needs [batch, ..., features]");
     }
-    weight = charl__layer_param(b, "weight",
-                                &(charl_param_spec){.shape = {1, {in.dim[in.ndim - 1]}},
-                                                    .init = {CHARL_INIT_CONSTANT, 1.0F, 0.0F}});
+    weight = charl_layer_param(b, "weight",
+                               &(charl_param_spec){.shape = {1, {in.dim[in.ndim - 1]}},
+                                                   .init = {CHARL_INIT_CONSTANT, 1.0F, 0.0F}});
     return weight ? charl_rms_norm(b->g, x, weight, (float)c->eps) : NULL;
 }
 
 static const charl_rms_norm_config defaults = {.eps = 1e-5};
-static const charl_layer_key keys[] = {
-    {"eps", CHARL_KEY_FLOAT, offsetof(charl_rms_norm_config, eps), 0, 1, false,
+static const charl_key keys[] = {
+    {"eps", CHARL_KEY_FLOAT, offsetof(charl_rms_norm_config, eps), "[0,1)", false,
      "added to the mean square", NULL},
 };
 
 const charl_layer_type charl__layer_rms_norm = {
-    .name = "rms_norm",
-    .help = "divide the last extent of each row by its root mean square",
+    .row.name = "rms_norm",
+    .row.help = "divide the last extent of each row by its root mean square",
     .build = build,
     CHARL_DEFAULTS(defaults),
     CHARL_KEYS(keys),

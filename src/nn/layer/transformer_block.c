@@ -10,7 +10,7 @@ typedef charl_transformer_block_config config;
 static charl_var *project(const charl_layer_build *b, const char *suffix, charl_var *x, int64_t out,
                           double std)
 {
-    const config *c = b->config;
+    const config *c = b->settings;
     const charl_linear_config linear = {.out = out, .bias = c->bias, .init_std = std};
 
     return charl__layer_build_inside(b, suffix, &charl__layer_linear, &linear, x);
@@ -18,12 +18,12 @@ static charl_var *project(const charl_layer_build *b, const char *suffix, charl_
 
 static charl_var *normalize(const charl_layer_build *b, const char *suffix, charl_var *x)
 {
-    const config *c = b->config;
-    charl_norm_config norm = *(const charl_norm_config *)charl__layer_layer_norm.defaults;
+    const config *c = b->settings;
+    charl_norm_config norm = *(const charl_norm_config *)charl__layer_layer_norm.row.defaults;
 
     if (c->norm == CHARL_BLOCK_RMS_NORM) {
         return charl__layer_build_inside(b, suffix, &charl__layer_rms_norm,
-                                         charl__layer_rms_norm.defaults, x);
+                                         charl__layer_rms_norm.row.defaults, x);
     }
     norm.bias = c->bias;
     return charl__layer_build_inside(b, suffix, &charl__layer_layer_norm, &norm, x);
@@ -34,7 +34,7 @@ static charl_var *affine(const charl_layer_build *b, const char *suffix, int64_t
     const charl_param_spec spec = {.shape = {1, {width}},
                                    .init = {CHARL_INIT_CONSTANT, value, 0.0F}};
 
-    return charl__layer_param(b, suffix, &spec);
+    return charl_layer_param(b, suffix, &spec);
 }
 
 /* *sum = x + y, and ln_2 of it. Training does both in one pass, forward and backward, with the same
@@ -42,10 +42,10 @@ static charl_var *affine(const charl_layer_build *b, const char *suffix, int64_t
 static charl_var *add_and_normalize(const charl_layer_build *b, charl_var *x, charl_var *y,
                                     charl_var **sum)
 {
-    const config *c = b->config;
+    const config *c = b->settings;
     const int64_t width = charl_var_get_type(x).shape.dim[2];
-    const charl_norm_config *layer = charl__layer_layer_norm.defaults;
-    const charl_rms_norm_config *rms = charl__layer_rms_norm.defaults;
+    const charl_norm_config *layer = charl__layer_layer_norm.row.defaults;
+    const charl_rms_norm_config *rms = charl__layer_rms_norm.row.defaults;
     charl_layer_norm_args args = {.eps = (float)layer->eps};
 
     if (!charl_graph_is_training(b->g)) {
@@ -68,7 +68,7 @@ static double residual_std(const config *c)
 
 static charl_var *drop(const charl_layer_build *b, const char *branch, charl_var *x)
 {
-    const config *c = b->config;
+    const config *c = b->settings;
 
     charl_graph_scope_begin(b->g, branch);
     x = charl_dropout(b->g, x, (float)c->dropout);
@@ -78,7 +78,7 @@ static charl_var *drop(const charl_layer_build *b, const char *branch, charl_var
 
 static charl_var *attend(const charl_layer_build *b, charl_var *x, int64_t width)
 {
-    const config *c = b->config;
+    const config *c = b->settings;
     const int64_t kv_heads = c->kv_heads ? c->kv_heads : c->heads;
     const charl_attention_args args = {.heads = (int)c->heads,
                                        .kv_heads = (int)kv_heads,
@@ -108,7 +108,7 @@ static int64_t hidden_width(const config *c, int64_t width)
 
 static charl_var *transform(const charl_layer_build *b, charl_var *x, int64_t width)
 {
-    const config *c = b->config;
+    const config *c = b->settings;
     const bool gated = c->mlp == CHARL_BLOCK_SWIGLU;
     const int64_t hidden = hidden_width(c, width);
 
@@ -121,7 +121,7 @@ static charl_var *transform(const charl_layer_build *b, charl_var *x, int64_t wi
 
 static charl_var *build(const charl_layer_build *b, charl_var *x)
 {
-    const config *c = b->config;
+    const config *c = b->settings;
     const charl_shape in = charl_var_get_type(x).shape;
     const int64_t width = in.ndim == 3 ? in.dim[2] : 0;
     charl_var *sum;
@@ -141,34 +141,34 @@ static charl_var *build(const charl_layer_build *b, charl_var *x)
 
 static const config defaults = {
     .depth = 1, .init_std = 0.02, .rope_theta = 10000.0, .causal = true, .bias = true};
-static const charl_layer_key keys[] = {
-    {"heads", CHARL_KEY_INT, offsetof(config, heads), 1, 65536, true, "attention heads"},
-    {"kv_heads", CHARL_KEY_INT, offsetof(config, kv_heads), 0, 65536, false,
+static const charl_key keys[] = {
+    {"heads", CHARL_KEY_INT, offsetof(config, heads), "[1,65536]", true, "attention heads"},
+    {"kv_heads", CHARL_KEY_INT, offsetof(config, kv_heads), "[0,65536]", false,
      "heads of keys and values; 0: as many as heads"},
-    {"hidden", CHARL_KEY_INT, offsetof(config, hidden), 0, 1e9, false,
+    {"hidden", CHARL_KEY_INT, offsetof(config, hidden), "[0,1e9]", false,
      "width of the mlp; 0: 4 times the features, for swiglu 8/3 times"},
-    {"depth", CHARL_KEY_INT, offsetof(config, depth), 1, 1e6, false,
+    {"depth", CHARL_KEY_INT, offsetof(config, depth), "[1,1e6]", false,
      "blocks of the model, for the initial values"},
-    {"dropout", CHARL_KEY_FLOAT, offsetof(config, dropout), 0, 1, false,
+    {"dropout", CHARL_KEY_FLOAT, offsetof(config, dropout), "[0,1)", false,
      "probability to drop attention weights and branch outputs"},
-    {"init_std", CHARL_KEY_FLOAT, offsetof(config, init_std), 0, 1e6, false,
+    {"init_std", CHARL_KEY_FLOAT, offsetof(config, init_std), "[0,1e6)", false,
      "standard deviation of the initial weights; 0: as PyTorch's linear layers"},
-    {"rope_theta", CHARL_KEY_FLOAT, offsetof(config, rope_theta), 1, 1e9, false,
+    {"rope_theta", CHARL_KEY_FLOAT, offsetof(config, rope_theta), "[1,1e9)", false,
      "base of the angles of rotary positions"},
-    {"rotary", CHARL_KEY_BOOL, offsetof(config, rotary), 0, 0, false,
+    {"rotary", CHARL_KEY_BOOL, offsetof(config, rotary), NULL, false,
      "rotate queries and keys by their position"},
-    {"causal", CHARL_KEY_BOOL, offsetof(config, causal), 0, 0, false,
+    {"causal", CHARL_KEY_BOOL, offsetof(config, causal), NULL, false,
      "a position sees only itself and those before it"},
-    {"bias", CHARL_KEY_BOOL, offsetof(config, bias), 0, 0, false,
+    {"bias", CHARL_KEY_BOOL, offsetof(config, bias), NULL, false,
      "biases in linear maps and layer norms"},
-    {"norm", CHARL_KEY_CHOICE, offsetof(config, norm), 0, 0, false, "normalisation", "layer|rms"},
-    {"mlp", CHARL_KEY_CHOICE, offsetof(config, mlp), 0, 0, false, "activation of the mlp",
+    {"norm", CHARL_KEY_CHOICE, offsetof(config, norm), NULL, false, "normalisation", "layer|rms"},
+    {"mlp", CHARL_KEY_CHOICE, offsetof(config, mlp), NULL, false, "activation of the mlp",
      "gelu|gelu_tanh|swiglu"},
 };
 
 const charl_layer_type charl__layer_transformer_block = {
-    .name = "transformer_block",
-    .help = "x + attention(norm(x)), then x + mlp(norm(x))",
+    .row.name = "transformer_block",
+    .row.help = "x + attention(norm(x)), then x + mlp(norm(x))",
     .build = build,
     .is_block = true,
     CHARL_DEFAULTS(defaults),

@@ -1,0 +1,95 @@
+#ifndef CHARL_LAYER_H
+#define CHARL_LAYER_H
+/** Layers and models of a program's own, which configurations then name like the built-in ones.
+ *
+ *  A layer is a row with a function that appends it to a graph:
+ *
+ *      typedef struct scale_settings { double start; } scale_settings;
+ *
+ *      static charl_var *build(const charl_layer_build *b, charl_var *x)
+ *      {
+ *          const scale_settings *s = b->settings;
+ *          const charl_param_spec spec = {.shape = {1, {1}}, .init = {CHARL_INIT_CONSTANT, (float)s->start, 0}};
+ *
+ *          return charl_mul(b->g, x, charl_layer_param(b, "scale", &spec));
+ *      }
+ *
+ *  The parameter is called LAYER.scale in checkpoints. A model is a row with a function that appends layers to a model.
+ *
+ *  Registering is for the start of a program: before a configuration is read and before other threads build models. Rows are borrowed for the
+ *  life of the process.
+ */
+#include "charl/key.h"
+#include "charl/nn.h"
+
+CHARL_BEGIN_DECLS
+
+/** A layer while its model is appended to a graph. */
+typedef struct charl_layer_build {
+    charl_graph *g;
+    charl_params *set;
+    const char *name; /* of the layer */
+    const void *settings;
+} charl_layer_build;
+
+enum { CHARL_LAYER_MAX_SETTINGS = 128 };
+
+typedef struct charl_layer_type {
+    charl_row row;
+    bool
+        is_block; /* composite: activations inside may be recomputed for the backward pass as a unit (train.recompute) */
+    /** Append the layer to b->g over x, which is BATCHED; return its output, NULL after an error of the graph. Called for the training and for
+     *  the evaluation graph. */
+    charl_var *(*build)(const charl_layer_build *b, charl_var *x);
+} charl_layer_type;
+
+/** Parameter NAME.suffix: declared as trainable at the first build, found at later ones, where it must have the same shape. Borrowed from
+ *  the graph; NULL after an error, which charl_graph_compile returns. Local. */
+charl_var *charl_layer_param(const charl_layer_build *b, const char *suffix,
+                             const charl_param_spec *spec);
+
+/** The same for what is not trained, such as running statistics. Local. */
+charl_var *charl_layer_buffer(const charl_layer_build *b, const char *suffix,
+                              const charl_param_spec *spec);
+
+/** Make a layer known by its name, to charl_model_add and to [layer NAME] sections as `type`. Its settings have at most
+ *  CHARL_LAYER_MAX_SETTINGS bytes; keys are not SIZE or INTS. Blocks. Local. Errors: ERR_INVALID  the name is taken, the description is malformed, a
+ *  configuration has been read */
+charl_status charl_register_layer(const charl_layer_type *type) CHARL_MUST_CHECK;
+
+/** Name of layer type i = 0, 1, ...; NULL after the last. Static storage. Local. */
+const char *charl_layer_type_name(int i);
+
+/** What a model reads. */
+typedef enum charl_model_input {
+    CHARL_MODEL_READS_NUMBERS, /* images, tables */
+    CHARL_MODEL_READS_TOKENS,
+    CHARL_MODEL_READS_ANY /* its layers decide */
+} charl_model_input;
+
+typedef struct charl_model_type {
+    charl_row row; /* keys are not PAIR or LAYER */
+    charl_model_input input;
+    /** Append the layers. The last one has `outputs` outputs: classes, tokens or values per target. NULL: the layers are those of the
+     *  configuration. */
+    charl_status (*add)(charl_model *m, const void *settings, int64_t outputs);
+    /** Tokens: predictions per sample. NULL: data.window decides. */
+    int64_t (*window)(const void *settings);
+    /** Tokens: outputs for a vocabulary of so many, which may be more. NULL: as many. */
+    int64_t (*vocab)(const void *settings, int64_t tokens);
+    /** Tokens: takes sequences of any length up to its window, and generates text with a cache of the keys and values of its attention. */
+    bool has_kv_cache;
+    /** Where optimizer.decay_1d is auto, vectors (biases and weights of norms) do not decay. */
+    bool keeps_vectors;
+} charl_model_type;
+
+/** Make a model known by its name, as model.type. Blocks. Local. Errors: ERR_INVALID  the name is taken, the description is malformed, a configuration
+ *  has been read */
+charl_status charl_register_model(const charl_model_type *type) CHARL_MUST_CHECK;
+
+/** Name of model type i = 0, 1, ...; NULL after the last. Static storage. Local. */
+const char *charl_model_type_name(int i);
+
+CHARL_END_DECLS
+
+#endif

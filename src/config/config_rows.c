@@ -1,0 +1,57 @@
+/* The model, the optimizer and the schedule of a configuration. */
+#include "config/config_rows.h"
+
+#include "optim/optimizer.h"
+
+const charl_model_type *charl__config_model(const charl_config *cfg)
+{
+    const charl_model_type *t = charl__model_type_find(cfg->model.type);
+
+    CHARL_INVARIANT(t); /* the reader takes no other name */
+    return t;
+}
+
+int64_t charl__config_model_window(const charl_config *cfg)
+{
+    const charl_model_type *t = charl__config_model(cfg);
+
+    return t->window ? t->window(cfg->model.settings) : 0;
+}
+
+int64_t charl__config_vocab(const charl_config *cfg, int64_t tokens)
+{
+    const charl_model_type *t = charl__config_model(cfg);
+
+    return t->vocab ? t->vocab(cfg->model.settings, tokens) : tokens;
+}
+
+charl_optimizer_config charl__config_optimizer(const charl_config *cfg)
+{
+    const charl_optimizer_rule *rule = charl__optimizer_find(cfg->optimizer.type);
+    charl_optimizer_config o = charl_optimizer_defaults(cfg->optimizer.type);
+
+    if (rule->custom) {
+        o.settings = cfg->optimizer.settings;
+    } else {
+        o = *(const charl_optimizer_config *)cfg->optimizer.settings;
+    }
+    o.weight_decay = (float)cfg->optimizer.weight_decay;
+    o.grad_clip = (float)cfg->train.grad_clip;
+    o.ema_decay = cfg->train.ema_decay;
+    o.skip_nonfinite = cfg->train.on_nonfinite == CHARL_NONFINITE_SKIP;
+    return o;
+}
+
+charl_schedule charl__config_schedule(const charl_config *cfg, int64_t total_steps)
+{
+    charl_schedule s = *(const charl_schedule *)cfg->scheduler.settings;
+
+    s.type = cfg->scheduler.type;
+    s.base_lr = cfg->optimizer.learning_rate;
+    s.warmup_steps = cfg->scheduler.warmup_steps;
+    s.total_steps = total_steps;
+    if (s.decay_steps == 0) { /* auto */
+        s.decay_steps = total_steps < 20 ? total_steps > 0 : total_steps / 10;
+    }
+    return s;
+}

@@ -1,0 +1,23 @@
+#ifndef CHARL_CONFIG_CONFIG_ROWS_H
+#define CHARL_CONFIG_CONFIG_ROWS_H
+/** What the rows that a configuration chooses say: its model, optimizer and schedule. */
+#include "charl/config.h"
+#include "charl/optim.h"
+#include "nn/model.h"
+
+/** The row of model.type. */
+const charl_model_type *charl__config_model(const charl_config *cfg);
+
+/** Tokens: predictions per sample that the model decides on; 0: it leaves them to data.window. */
+int64_t charl__config_model_window(const charl_config *cfg);
+
+/** Outputs of the model for a vocabulary of so many tokens. */
+int64_t charl__config_vocab(const charl_config *cfg, int64_t tokens);
+
+/** The optimizer of [optimizer] and [train]. Borrows from the configuration. */
+charl_optimizer_config charl__config_optimizer(const charl_config *cfg);
+
+/** The schedule of [scheduler] and [optimizer] for a run of `total_steps`. Borrows from the configuration. */
+charl_schedule charl__config_schedule(const charl_config *cfg, int64_t total_steps);
+
+#endif

@@ -1,0 +1,308 @@
+/* The whole key table, put together once, and searching it. The table is short: every search is a walk. */
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/registry.h"
+#include "base/text.h"
+#include "charl/optim.h"
+#include "config/keys.h"
+#include "nn/layer.h"
+#include "nn/model.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+
+enum { MAX_KEYS = 768, MAX_TYPES = 128, ALIGN = 16 };
+
+static charl__key keys[MAX_KEYS];
+static charl__type types[MAX_TYPES];
+static charl__schema schema;
+
+/* A section whose key `type` chooses a row of a registry. */
+static const charl_row *model_row(int i)
+{
+    const charl_model_type *t = charl__model_type_at(i);
+
+    return t ? &t->row : NULL;
+}
+
+static const charl_row *optimizer_row(int i)
+{
+    const charl_optimizer_rule *t = charl__optimizer_at(i);
+
+    return t ? &t->row : NULL;
+}
+
+static const charl_row *schedule_row(int i)
+{
+    const charl__schedule_type *t = charl__schedule_at(i);
+
+    return t ? &t->row : NULL;
+}
+
+static const struct {
+    const char *section;
+    const charl_row *(*at)(int i);
+} choosers[] = {{"model", model_row}, {"optimizer", optimizer_row}, {"scheduler", schedule_row}};
+
+static charl__key_type type_of(charl_key_kind kind)
+{
+    switch (kind) {
+    case CHARL_KEY_INT:
+        return CHARL__KEY_INT;
+    case CHARL_KEY_SIZE:
+        return CHARL__KEY_SIZE;
+    case CHARL_KEY_INTS:
+        return CHARL__KEY_INTS;
+    case CHARL_KEY_FLOAT:
+        return CHARL__KEY_FLOAT;
+    case CHARL_KEY_BOOL:
+        return CHARL__KEY_BOOL;
+    case CHARL_KEY_CHOICE:
+        return CHARL__KEY_ENUM;
+    case CHARL_KEY_ACTIVATION:
+        return CHARL__KEY_CHOICE;
+    case CHARL_KEY_PAIR:
+    case CHARL_KEY_LAYER:
+        break;
+    }
+    return CHARL__KEY_STRING;
+}
+
+static void problem(const char *what, const charl_row *row, const char *key, const char *why)
+{
+    if (!schema.problem[0]) {
+        snprintf(schema.problem, sizeof schema.problem, "%s %.40s: key %.40s %s", what, row->name,
+                 key, why);
+    }
+}
+
+static void add_own_key(const charl__type *owner, const charl_key *k)
+{
+    if (k->kind == CHARL_KEY_PAIR || k->kind == CHARL_KEY_LAYER) {
+        problem(owner->section, owner->row, k->name, "is of a kind that only layers have");
+        return;
+    }
+    for (int i = 0; i < charl__section_key_count; i++) {
+        if (strcmp(charl__section_keys[i].section, owner->section) == 0 &&
+            strcmp(charl__section_keys[i].name, k->name) == 0) {
+            problem(owner->section, owner->row, k->name, "belongs to the section already");
+            return;
+        }
+    }
+    if (schema.count == MAX_KEYS) {
+        problem(owner->section, owner->row, k->name, "is one too many");
+        return;
+    }
+    keys[schema.count++] =
+        (charl__key){.section = owner->section,
+                     .name = k->name,
+                     .type = type_of(k->kind),
+                     .offset = owner->offset + k->offset,
+                     .range = k->range,
+                     .choices = k->choices,
+                     .help = k->help,
+                     .name_at = k->kind == CHARL_KEY_ACTIVATION ? charl_activation_name : NULL,
+                     .owner = owner};
+}
+
+static void add_types(const char *section)
+{
+    const charl_row *row;
+
+    for (size_t c = 0; c < sizeof choosers / sizeof choosers[0]; c++) {
+        for (int i = 0;
+             strcmp(choosers[c].section, section) == 0 && (row = choosers[c].at(i)) != NULL; i++) {
+            charl__type *t = &types[schema.n_types];
+
+            CHARL_INVARIANT(schema.n_types < MAX_TYPES); /* registries are smaller */
+            *t = (charl__type){.section = section, .row = row, .offset = schema.bytes};
+            schema.n_types++;
+            schema.bytes += (row->settings_size + ALIGN - 1) / ALIGN * ALIGN;
+            for (int k = 0; k < row->n_keys; k++) {
+                add_own_key(t, &row->keys[k]);
+            }
+        }
+    }
+}
+
+static void build(void)
+{
+    charl__registry_close();
+    schema.keys = keys;
+    schema.types = types;
+    schema.bytes = (sizeof(charl_config) + ALIGN - 1) / ALIGN * ALIGN;
+    for (int i = 0; i < charl__section_key_count; i++) {
+        const char *section = charl__section_keys[i].section;
+
+        keys[schema.count++] = charl__section_keys[i];
+        if (i + 1 == charl__section_key_count ||
+            strcmp(charl__section_keys[i + 1].section, section) != 0) {
+            add_types(section);
+        }
+    }
+}
+
+const charl__schema *charl__config_schema(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, build);
+    return &schema;
+}
+
+const charl__type *charl__type_chosen(const charl_config *cfg, const char *section)
+{
+    const charl__schema *s = charl__config_schema();
+
+    for (int i = 0; i < s->n_types; i++) {
+        const charl__type *t = &s->types[i];
+
+        if (strcmp(t->section, section) == 0) {
+            const charl__key *key = charl__key_find(section, "type", NULL);
+
+            if (strcmp(t->row->name, *(const char *const *)(const void *)((const char *)cfg +
+                                                                          key->offset)) == 0) {
+                return t;
+            }
+        }
+    }
+    return NULL;
+}
+
+bool charl__config_uses(const charl_config *cfg, const charl__key *key)
+{
+    return !key->owner || key->owner == charl__type_chosen(cfg, key->section);
+}
+
+static const charl__key *find_named(const char *section, const char *name)
+{
+    const charl__schema *s = charl__config_schema();
+
+    for (int i = 0; i < s->count; i++) {
+        if ((!section || strcmp(s->keys[i].section, section) == 0) &&
+            strcmp(s->keys[i].name, name) == 0) {
+            return &s->keys[i];
+        }
+    }
+    return NULL;
+}
+
+static const charl__key *find_alias(const char *section, const char *name)
+{
+    const char *in, *meant = charl__key_alias(section, name, &in);
+
+    return meant ? find_named(in, meant) : NULL;
+}
+
+const charl__key *charl__key_find(const char *section, const char *name, bool *alias)
+{
+    const charl__key *key = find_named(section, name);
+
+    if (alias) {
+        *alias = !key;
+        if (!key) {
+            key = find_alias(section, name);
+        }
+    }
+    return key;
+}
+
+const charl__key *charl__key_elsewhere(const char *name)
+{
+    const charl__key *key = find_named(NULL, name);
+
+    return key ? key : find_alias(NULL, name);
+}
+
+bool charl__key_section_known(const char *section)
+{
+    for (int i = 0; i < charl__section_key_count; i++) {
+        if (strcmp(charl__section_keys[i].section, section) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *charl__key_nearest(const char *section, const char *name)
+{
+    const charl__schema *s = charl__config_schema();
+    const char *nearest = NULL;
+    int best = INT_MAX;
+
+    for (int i = 0; i < s->count; i++) {
+        if (strcmp(s->keys[i].section, section) == 0 &&
+            charl__text_closer(name, s->keys[i].name, &best)) {
+            nearest = s->keys[i].name;
+        }
+    }
+    return nearest;
+}
+
+const char *charl__key_nearest_section(const char *section)
+{
+    const char *nearest = NULL;
+    int best = INT_MAX;
+
+    for (int i = 0; i < charl__section_key_count; i++) {
+        if (charl__text_closer(section, charl__section_keys[i].section, &best)) {
+            nearest = charl__section_keys[i].section;
+        }
+    }
+    return nearest;
+}
+
+const char *charl__key_choice(const charl__key *key, int i, char *word)
+{
+    const char *cursor = key->choices;
+
+    if (key->name_at) {
+        return key->name_at(i);
+    }
+    for (int k = 0; charl__choice_next(&cursor, word, 64); k++) {
+        if (k == i) {
+            return word;
+        }
+    }
+    return NULL;
+}
+
+int charl__key_choice_index(const charl__key *key, const char *word)
+{
+    char text[64];
+    const char *choice;
+
+    for (int i = 0; (choice = charl__key_choice(key, i, text)) != NULL; i++) {
+        if (strcmp(choice, word) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const char *charl__key_choice_list(const charl__key *key, char *text, size_t size)
+{
+    char word[64];
+    const char *choice;
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int i = 0; (choice = charl__key_choice(key, i, word)) != NULL && used < size; i++) {
+        const int n = snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", choice);
+
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return text;
+}
+
+const char *charl_config_choice_name(const char *section, const char *key, int index)
+{
+    static _Thread_local char word[64];
+    const charl__key *k = find_named(section, key);
+    const char *choice = k && index >= 0 ? charl__key_choice(k, index, word) : NULL;
+
+    return choice ? choice : "?";
+}
