@@ -26,16 +26,13 @@ charl_var *charl__activate(charl_graph *g, const char *name, charl_var *x);
 const char *charl__activation_find(const char *name);
 
 /** The only list of layer types: charl__layer_NAME is the row in its file. */
-#define CHARL__LAYERS(X)                                                                           \
-    X(linear)                                                                                      \
-    X(conv2d)                                                                                      \
-    X(batch_norm)                                                                                  \
-    X(layer_norm)                                                                                  \
-    X(max_pool2d)                                                                                  \
-    X(avg_pool2d) X(global_avg_pool) X(flatten) X(dropout) X(conv_transpose2d) X(group_norm)       \
-        X(residual_block) X(embedding) X(position_embedding) X(lstm) X(gru) X(transformer_block)   \
-            X(rms_norm) X(relu) X(leaky_relu) X(elu) X(sigmoid) X(tanh) X(gelu) X(gelu_tanh)       \
-                X(silu) X(softplus) X(swiglu)
+/* clang-format off */
+#define CHARL__LAYERS(X) \
+    X(linear) X(conv2d) X(batch_norm) X(layer_norm) X(max_pool2d) X(avg_pool2d) \
+    X(global_avg_pool) X(flatten) X(dropout) X(conv_transpose2d) X(group_norm) X(residual_block) \
+    X(embedding) X(position_embedding) X(lstm) X(gru) X(transformer_block) X(rms_norm) X(relu) \
+    X(leaky_relu) X(elu) X(sigmoid) X(tanh) X(gelu) X(gelu_tanh) X(silu) X(softplus) X(swiglu)
+/* clang-format on */
 #define CHARL__LAYER_EXTERN(name) extern const charl_layer_type charl__layer_##name;
 CHARL__LAYERS(CHARL__LAYER_EXTERN)
 

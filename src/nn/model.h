@@ -8,7 +8,10 @@ const charl_model_type *charl__model_type_at(int i);
 const charl_model_type *charl__model_type_find(const char *name);
 
 /** The only list of models: charl__model_NAME is the row in its file. */
-#define CHARL__MODELS(X) X(sequential) X(mlp) X(cnn) X(gpt) X(resnet)
+/* clang-format off */
+#define CHARL__MODELS(X) \
+    X(sequential) X(mlp) X(cnn) X(gpt) X(resnet)
+/* clang-format on */
 #define CHARL__MODEL_EXTERN(name) extern const charl_model_type charl__model_##name;
 CHARL__MODELS(CHARL__MODEL_EXTERN)
 

@@ -46,7 +46,7 @@ int charl__custom_states(const charl_optimizer_config *c)
     return charl__optimizer_find(c->type)->custom->n_states;
 }
 
-void charl__custom_fill(const charl_optimizer_config *c, int64_t t, charl_step *record)
+void charl__custom_fill(const charl_optimizer_config *c, int64_t t, charl_step_params *record)
 {
     const charl_optimizer_type *type = charl__optimizer_find(c->type)->custom;
     float scalar[2] = {0.0F, 0.0F};

@@ -45,8 +45,10 @@ typedef struct charl_optimizer_rule {
 } charl_optimizer_rule;
 
 /** The only list of optimizers: charl__optim_NAME is the row in NAME's file. */
-#define CHARL__OPTIMIZERS(X)                                                                       \
+/* clang-format off */
+#define CHARL__OPTIMIZERS(X) \
     X(sgd) X(adam) X(adamw) X(lion) X(rmsprop) X(adagrad) X(lamb) X(adafactor) X(muon)
+/* clang-format on */
 #define CHARL__OPTIMIZER_EXTERN(name) extern const charl_optimizer_rule charl__optim_##name;
 CHARL__OPTIMIZERS(CHARL__OPTIMIZER_EXTERN)
 
@@ -83,7 +85,7 @@ const charl_optimizer_rule *charl__optimizer_find(const char *name);
 
 /** What a custom optimizer does (custom.c). */
 charl_status charl__custom_enqueue(const charl_optimizer *o) CHARL_MUST_CHECK;
-void charl__custom_fill(const charl_optimizer_config *c, int64_t t, charl_step *record);
+void charl__custom_fill(const charl_optimizer_config *c, int64_t t, charl_step_params *record);
 int charl__custom_states(const charl_optimizer_config *c);
 /** Errors: ERR_INVALID  the type is malformed */
 charl_status charl__custom_check(const charl_optimizer_type *type) CHARL_MUST_CHECK;
