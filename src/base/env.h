@@ -1,9 +1,8 @@
 #ifndef CHARL_BASE_ENV_H
 #define CHARL_BASE_ENV_H
-/** The environment variables charl reads, in one table. docs/env.md lists the same; a test
- * compares.
+/** The environment variables of charl. docs/env.md has the same table; lint/env compares.
  *
- *  Each is read once, at the first question about any of them. Thread-safe.
+ *  All are read once, on first use. Thread-safe.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,19 +25,19 @@
     X(PROFILE, FLAG, OWN,                                                                          \
       "1: time every kernel; tables by layer and by kernel are logged at the end "                 \
       "(CHARL_LOG=info)")                                                                          \
-    X(CHECK_FINITE, FLAG, OWN,                                                                     \
-      "1: name the first operator that produces a value that is not finite")                       \
+    X(CHECK_FINITE, FLAG, OWN, "1: report the first operator that produces a NaN or infinity")     \
     X(FAULT, FAULT, OWN, "make named points fail: point[@rank]:when[:arg],... (for tests)")        \
     X(ALLREDUCE, TEXT, SAME, "all-reduce algorithm to use; overrides dist.allreduce")              \
     X(SLOW, TEXT, OWN, "make ranks compute slower: rank:factor,... (for tests of dist.balance)")   \
-    X(NO_TENSOR_CORES, FLAG, SAME, "1: half types are multiplied as on any device")                \
-    X(NO_WGMMA, FLAG, SAME, "1: tensor cores of compute capability 9.0 are used as those of 8.0")  \
-    X(TUNE, TEXT, OWN, "how kernels are chosen that differ in speed alone: stored, first or no")   \
-    X(NO_FUSION, FLAG, SAME, "1: every operator has a kernel of its own")                          \
+    X(NO_TENSOR_CORES, FLAG, SAME, "1: do not use tensor cores")                                   \
+    X(NO_WGMMA, FLAG, SAME, "1: do not use the wgmma instructions of compute capability 9.0")      \
+    X(TUNE, TEXT, OWN, "use of tuning results: stored, first (tune what is missing) or no")        \
+    X(NO_FUSION, FLAG, SAME, "1: do not fuse operators")                                           \
     X(TEST_SEED, INTEGER, OWN, "tests: seed of the random inputs, as printed by a failing test")   \
     X(TEST_LONG, FLAG, OWN, "1: tests also run their long cases")                                  \
-    X(TEST_SHORT, FLAG, OWN, "1: the longest tests take a part of their cases")                    \
-    X(TEST_DATA, TEXT, OWN, "tests: directory with real data sets; tests that need it skip without")
+    X(TEST_SHORT, FLAG, OWN, "1: the longest tests run only some of their cases")                  \
+    X(TEST_DATA, TEXT, OWN,                                                                        \
+      "tests: directory with real datasets; without it, tests that need it are skipped")
 
 typedef enum charl__env_id {
 #define X(id, kind, ranks, meaning) CHARL_ENV_##id,
@@ -65,7 +64,7 @@ bool charl__env_is_on(charl__env_id id);
 int64_t charl__env_integer(charl__env_id id, int64_t fallback);
 
 /** Check every value, put CHARL_FAULT into force and warn about unknown variables that begin with
- * CHARL_. cli calls it first thing. Errors: ERR_CONFIG names the variable and what it accepts. */
+ * CHARL_. Programs call it first. Errors: ERR_CONFIG names the variable and what it accepts. */
 charl_status charl__env_check(void) CHARL_MUST_CHECK;
 
 /** Replace a value; NULL unsets. `value` is borrowed. For tests and for cli options. */

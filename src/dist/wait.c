@@ -260,7 +260,7 @@ static const char *state_text(const charl_comm *c, int rank, char *text, size_t 
     case 'D':
         return "blocked in the kernel";
     case 'R':
-        return "running, but not here";
+        return "running elsewhere";
     default:
         return "sleeping";
     }

@@ -65,7 +65,7 @@ draw() {
     exit3) way=exit arg=:3 codes="7 3" pattern=$died ;;
     stop) codes=7 pattern="$waited: stopped by a signal, last seen in $text" ;;
     hang) codes=7 pattern="$waited: sleeping, last seen in $text" ;;
-    spin) codes=7 pattern="$waited: running, but not here, last seen in $text" ;;
+    spin) codes=7 pattern="$waited: running elsewhere, last seen in $text" ;;
     fail) codes=4 pattern="$who.*: the device fails on purpose" ;;
     skip) # one collective left out: all wait, in two places
         pick allreduce control
