@@ -3,7 +3,7 @@
 /** Graphs that work on a sequence piece by piece: keys and values of the positions so far stay on
  * the device.
  *
- *  A cache serves two graphs of one model: one begins the sequence (its rows are positions 0, 1,
+ * A cache serves two graphs of one model: one begins the sequence (its rows are positions 0, 1,
  * ...), one continues it by one position per run. Both are inference graphs with inputs [1, T].
  * Results have the bits of one graph over the whole sequence.
  */

@@ -2,7 +2,7 @@
 #define CHARL_TENSOR_PARAMS_H
 /** Parameter arenas as graphs, optimizers and the trainer see them.
  *
- *  All trainable parameters lie in one f32 arena of `elements` floats, each at its `offset`,
+ * All trainable parameters lie in one f32 arena of `elements` floats, each at its `offset`,
  * aligned to CHARL_PARAM_ALIGN floats; padding is zero. Gradients lie in an arena of n_lanes such
  * layouts (partial sums of this rank's slices) and the completed sums in one more. Buffers that are
  * not trained have an arena of their own, and so have frozen parameters.
@@ -13,7 +13,7 @@
  * a lane of gradients is gradient_elements >= elements floats, lane j starts at j *
  * gradient_elements, and charl__params_join adds up what has been completed.
  *
- *  Training in bf16 or f16 has one arena more, of the same layout in that type: a working copy of
+ * Training in bf16 or f16 has one arena more, of the same layout in that type: a working copy of
  * the parameters with two and more extents, rounded from the f32 values after every change of them.
  * Vectors (biases, weights of norms) are few, and stay f32.
  */

@@ -202,12 +202,12 @@ static const struct {
     int64_t shift;
     const char *what;
 } variants[] = {{CHARL_GEMM_AUTO, 0, "as chosen"},
-                {CHARL_GEMM_CORES, 0, "narrow tile"},
-                {CHARL_GEMM_CORES_WIDE, 0, "wide tile"},
-                {CHARL_GEMM_CORES_SPLIT, 0, "tiles shared out"},
-                {CHARL_GEMM_CORES_PADDED, 1, "copied to whole chunks, odd offsets"},
-                {CHARL_GEMM_CORES, 1, "narrow tile, odd offsets"},
-                {CHARL_GEMM_CORES_WIDE, 6, "wide tile, offsets 6 and 3"}};
+                {CHARL_GEMM_TENSOR_CORE, 0, "narrow tile"},
+                {CHARL_GEMM_TENSOR_CORE_WIDE, 0, "wide tile"},
+                {CHARL_GEMM_TENSOR_CORE_SPLIT, 0, "tiles shared out"},
+                {CHARL_GEMM_TENSOR_CORE_PADDED, 1, "copied to whole chunks, odd offsets"},
+                {CHARL_GEMM_TENSOR_CORE, 1, "narrow tile, odd offsets"},
+                {CHARL_GEMM_TENSOR_CORE_WIDE, 6, "wide tile, offsets 6 and 3"}};
 
 /* Layout t of four, in bf16 and f16 by turns, or in f32; sums are small enough to be exact in any
  * output. */

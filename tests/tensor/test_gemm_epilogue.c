@@ -62,7 +62,7 @@ static void unfused(const problem *p, const epilogue_case *e, float *const with[
     charl_tensor *in[3], *o = place(NULL, n, e->out, 0);
 
     alone.out = e->product;
-    run_form(&alone, e->in == CHARL_F32 ? CHARL_GEMM_AUTO : CHARL_GEMM_CORES, 0, product);
+    run_form(&alone, e->in == CHARL_F32 ? CHARL_GEMM_AUTO : CHARL_GEMM_TENSOR_CORE, 0, product);
     in[0] = place(product, n, e->product, 0);
     in[1] = place(with[0], n, e->with[0], 0);
     in[2] = place(with[1], n, e->with[1], 0);

@@ -39,7 +39,7 @@ static void check(problem p, bool integers)
     if (integers) {
         reference(&p, want);
     } else {
-        run_form(&p, CHARL_GEMM_CORES, 0, want);
+        run_form(&p, CHARL_GEMM_TENSOR_CORE, 0, want);
     }
     for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
         run_form(&p, variants[v].form, variants[v].shift, got);
@@ -163,8 +163,8 @@ static void rows_do_not_matter(void **state)
 static void repeats_give_the_same_bits(void **state)
 {
     static const int64_t shape[] = {1500, 1160, 328};
-    static const charl_gemm_form form[] = {CHARL_GEMM_CORES, CHARL_GEMM_CORES_WIDE,
-                                           CHARL_GEMM_CORES_SPLIT};
+    static const charl_gemm_form form[] = {CHARL_GEMM_TENSOR_CORE, CHARL_GEMM_TENSOR_CORE_WIDE,
+                                           CHARL_GEMM_TENSOR_CORE_SPLIT};
     const int repeats = charl__env_is_on(CHARL_ENV_TEST_LONG) ? 1000 : 100;
 
     (void)state;
@@ -243,7 +243,7 @@ static void rows_are_copied_to_whole_chunks(void **state)
     charl_tensor *x;
     charl_buffer *small, *large;
     const charl_gemm g = {
-        .m = ROWS, .n = LENGTH, .k = 8, .count = PRODUCTS, .form = CHARL_GEMM_CORES_PADDED};
+        .m = ROWS, .n = LENGTH, .k = 8, .count = PRODUCTS, .form = CHARL_GEMM_TENSOR_CORE_PADDED};
     charl__matrix a, b = {.rows = 8, .length = 16, .pitch = 16, .outer = 8 * 16};
 
     (void)state;

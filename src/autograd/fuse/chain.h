@@ -2,7 +2,7 @@
 #define CHARL_AUTOGRAD_FUSE_CHAIN_H
 /** Several elementwise operators as one node and one kernel: what fusion (fuse.c) makes of them.
  *
- *  The kernel is written from the operators' expressions and depends on these, the operands' types
+ * The kernel is written from the operators' expressions and depends on these, the operands' types
  * and which of them broadcast: numbers, keys and extents are arguments, so equal chains share one
  * program. The result of every operator is rounded to the type it would have in memory; so the
  * bits are those of the operators one by one.

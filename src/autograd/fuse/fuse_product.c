@@ -112,7 +112,7 @@ static void describe_head(const charl_node *head, charl_product *p, charl_var **
                              .attr = head->attr,
                              .n_in = head->n_in,
                              .type = head->out[0]->type,
-                             .kept = -1};
+                             .saved = -1};
         return;
     }
     *p = *(const charl_product *)head->attr;
@@ -159,10 +159,10 @@ static bool describe(const charl_graph *g, const charl__uses *u, const charl_nod
         }
     }
     if (is_kept(u, head, n)) {
-        if (p->kept >= 0) {
+        if (p->saved >= 0) {
             return false;
         }
-        p->kept = p->n_steps;
+        p->saved = p->n_steps;
     }
     p->n_steps++;
     return p->n_in + *n_in <= CHARL_OP_MAX_IN;
@@ -184,12 +184,12 @@ static charl_status replace(const charl_product *p, charl_node *head, charl_node
     charl_free(head->name);
     head->name = charl__text_steal(&name);
     head->op = &charl__op_product;
-    if (p->kept == p->n_steps - 1) {
+    if (p->saved == p->n_steps - 1) {
         head->out[1] = head->out[0];
     }
     head->out[0] = n->out[0];
     head->out[0]->node = head;
-    head->n_out = p->kept >= 0 ? 2 : 1;
+    head->n_out = p->saved >= 0 ? 2 : 1;
     n->n_out = 0;
 cleanup:
     charl__text_fini(&name);

@@ -41,7 +41,7 @@ static charl_status enqueue(const charl_enqueue *e)
     charl_gemm_epilogue after = {.type = p->type.dtype,
                                  .n_in = e->n_in - p->n_in,
                                  .product = e->n_out > 1 ? e->out[1] : NULL,
-                                 .keeps_first = p->kept == 1};
+                                 .keeps_first = p->saved == 1};
     charl_enqueue own = *e;
     charl__text macro = {0}, call[CHARL_PRODUCT_STEPS] = {{0}};
 

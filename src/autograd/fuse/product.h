@@ -25,7 +25,7 @@ typedef struct charl_product {
     charl_type type; /* of the product */
     int n_steps;
     charl_product_step step[CHARL_PRODUCT_STEPS];
-    int kept; /* step whose 'a' is output 1; -1: none */
+    int saved; /* step whose 'a' is output 1; -1: none */
 } charl_product;
 
 extern const charl_op charl__op_product;

@@ -2,7 +2,7 @@
 #define CHARL_AUTOGRAD_LAUNCH_GEMM_SLICES_H
 /** Weight gradients: a product per slice of the batch, folded in the fixed tree.
  *
- *  Where a slice's product is small but its sum long, the sum is cut into 2, 4, 8 ... equal parts,
+ * Where a slice's product is small but its sum long, the sum is cut into 2, 4, 8 ... equal parts,
  * which are leaves of the tree like slices. How many depends on the product's extents and on
  * whether its operands are of half types only.
  */

@@ -2,7 +2,7 @@
 #define CHARL_AUTOGRAD_LAUNCH_ROWS_H
 /** Row kernels (kernels/prelude/rows.clh), sums, and copies of ranges.
  *
- *  The order of a sum depends on its length only; how rows are given to work-items depends on the
+ * The order of a sum depends on its length only; how rows are given to work-items depends on the
  * device.
  */
 #include "autograd/op.h"

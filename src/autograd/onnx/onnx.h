@@ -2,7 +2,7 @@
 #define CHARL_AUTOGRAD_ONNX_ONNX_H
 /** Graphs as ONNX models (opset 17, IR version 8), for other programs to run.
  *
- *  An operator says what it is in ONNX: charl_op.onnx_type when ONNX has it under another name with
+ * An operator says what it is in ONNX: charl_op.onnx_type when ONNX has it under another name with
  * the same operands, else charl_op.onnx, a function that appends nodes. Such functions read like
  * formulas: a value is its name, NULL in gives NULL out, and the first error is kept. The extent of
  * the batch is the symbol N, so what depends on it must not be written down: charl__onnx_reshape.
@@ -119,7 +119,7 @@ typedef struct charl_onnx_model {
  * parameters become initializers under theirs.
  *
  *  Blocks. Local. Deterministic.
- *  Errors: ERR_CONFIG  an operator or element type that cannot be exported, naming the node; more
+ * Errors: ERR_CONFIG  an operator or element type that cannot be exported, naming the node; more
  * than 2 GiB; ERR_NOMEM; what `read` returns, and the graph's own error. */
 charl_status charl__graph_onnx(const charl_graph *g, const charl_onnx_export *e,
                                charl_onnx_model *out) CHARL_MUST_CHECK;

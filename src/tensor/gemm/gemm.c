@@ -29,10 +29,10 @@ bool charl__gemm_is_local(charl_device *dev, const charl_gemm *p)
     case CHARL_GEMM_VECTOR_NARROW:
         return false;
     case CHARL_GEMM_AUTO:
-    case CHARL_GEMM_CORES: /* fall back like AUTO */
-    case CHARL_GEMM_CORES_WIDE:
-    case CHARL_GEMM_CORES_SPLIT:
-    case CHARL_GEMM_CORES_PADDED:
+    case CHARL_GEMM_TENSOR_CORE: /* fall back like AUTO */
+    case CHARL_GEMM_TENSOR_CORE_WIDE:
+    case CHARL_GEMM_TENSOR_CORE_SPLIT:
+    case CHARL_GEMM_TENSOR_CORE_PADDED:
         break;
     }
     return charl__device_facts(dev)->tiles_in_local &&

@@ -45,12 +45,12 @@ typedef enum charl_gemm_form {
     CHARL_GEMM_LOCAL_LARGE,
     CHARL_GEMM_LOCAL_SMALL, /* deep tiles of 32 x 32; operands PLAIN or TRANSPOSED */
     CHARL_GEMM_VECTOR_SMALL,
-    CHARL_GEMM_VECTOR_NARROW, /* the micro-tile of vectors shorter than 16 */
-    CHARL_GEMM_CORES,         /* tensor cores, if facts and operands allow */
-    CHARL_GEMM_CORES_WIDE,    /* with facts.mma or tf32 there is one tile for all of these */
+    CHARL_GEMM_VECTOR_NARROW,    /* the micro-tile of vectors shorter than 16 */
+    CHARL_GEMM_TENSOR_CORE,      /* tensor cores, if facts and operands allow */
+    CHARL_GEMM_TENSOR_CORE_WIDE, /* with facts.mma or tf32 there is one tile for all of these */
     /* the wide tile; the last tiles are split into equal parts (stream-K) */
-    CHARL_GEMM_CORES_SPLIT,
-    CHARL_GEMM_CORES_PADDED /* rows that are not aligned to 16 bytes are copied first */
+    CHARL_GEMM_TENSOR_CORE_SPLIT,
+    CHARL_GEMM_TENSOR_CORE_PADDED /* rows that are not aligned to 16 bytes are copied first */
 } charl_gemm_form;
 
 enum { CHARL_GEMM_EPILOGUE_IN = 2 };

@@ -103,8 +103,8 @@ int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
     int n = add(out, 0, charl__gemm_guess(dev, p));
 
     if (charl__gemm_uses_tensor_cores(dev, p)) {
-        n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_CORES});
-        n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_CORES_WIDE});
+        n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_TENSOR_CORE});
+        n = add(out, n, (charl__gemm_plan){.form = CHARL_GEMM_TENSOR_CORE_WIDE});
         return n;
     }
     if (!charl__gemm_is_local(dev, p)) {
@@ -130,10 +130,12 @@ int charl__gemm_plans(charl_device *dev, const charl_gemm *p,
 
 const char *charl__gemm_plan_text(const charl__gemm_plan *x, char *text)
 {
-    static const char *const names[] = {
-        [CHARL_GEMM_AUTO] = "as guessed", [CHARL_GEMM_LOCAL] = "local",
-        [CHARL_GEMM_VECTOR] = "vector",   [CHARL_GEMM_LOCAL_SMALL] = "small",
-        [CHARL_GEMM_CORES] = "cores",     [CHARL_GEMM_CORES_WIDE] = "cores wide"};
+    static const char *const names[] = {[CHARL_GEMM_AUTO] = "as guessed",
+                                        [CHARL_GEMM_LOCAL] = "local",
+                                        [CHARL_GEMM_VECTOR] = "vector",
+                                        [CHARL_GEMM_LOCAL_SMALL] = "small",
+                                        [CHARL_GEMM_TENSOR_CORE] = "tensor_core",
+                                        [CHARL_GEMM_TENSOR_CORE_WIDE] = "tensor_core wide"};
 
     if (x->depth > 0) {
         snprintf(text, CHARL__GEMM_TEXT, "%s %dx%d %dx%d %d %d", names[x->form], x->rows,

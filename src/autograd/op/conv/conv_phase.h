@@ -2,7 +2,7 @@
 #define CHARL_AUTOGRAD_OP_CONV_CONV_PHASE_H
 /** The gradient of a convolution's image where the stride is not 1.
  *
- *  An image pixel gets something through those taps only that differ from its coordinate by a
+ * An image pixel gets something through those taps only that differ from its coordinate by a
  * multiple of the stride. So pixels fall into phases, coordinate modulo stride, and each phase is a
  * convolution with its taps and stride 1. Nothing is multiplied for the other taps.
  */

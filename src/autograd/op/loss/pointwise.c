@@ -1,8 +1,7 @@
 /* Losses of a prediction x [B, ...] and a target t of the same shape, out[b] = mean of f(x, t) over
  * row b: mse, l1, huber and bce_with_logits; and the metric binary_accuracy.
  *
- * Their gradients take a third operand, the gradient of each row's loss alongside its row. f may
- * have one f32 parameter, the operator's attribute.
+ * Their gradients take a third operand, the gradient of each row's loss. f may have one f32 parameter, the operator's attribute.
  */
 #include <math.h>
 
@@ -10,14 +9,14 @@
 #include "autograd/launch/rows.h"
 #include "charl/ops.h"
 
-/* What tells these operators apart. */
+/* The differences of these operators. */
 typedef struct pair {
-    /* f of a = x, b = t and p, the parameter. Of a gradient: the result, with c = the row's gradient, p = 1 / elements of a row and
-     * q, the parameter. */
+    /* Loss: f(a = x, b = t, p = parameter). Gradient: the result, with c the gradient of the row's loss, p = 1 / elements of a row and
+     * q = parameter. */
     const char *expr;
     double (*f)(const void *attr,
-                const double *x); /* f of x[0] = x and x[1] = t; of a gradient df/dx */
-    const charl_op *grad; /* NULL: a gradient, not differentiable, or with a rule of its own */
+                const double *x); /* f, or df/dx of a gradient, at x[0] = x, x[1] = t */
+    const charl_op *grad;         /* NULL: a gradient, not differentiable, or its own rule */
 } pair;
 
 static float parameter_of(const void *attr)
@@ -364,8 +363,8 @@ charl_var *charl_bce_with_logits(charl_graph *g, charl_var *x, charl_var *target
     return charl__apply2(g, &charl_op_bce_with_logits, NULL, x, target);
 }
 
-/* binary_accuracy: part of a row's yes-or-no answers that are right: the logit x is above 0, a
- * probability of 1/2, where the target is above 1/2. Not differentiable. */
+/* binary_accuracy: fraction of a row's binary predictions that are right: the logit x is above 0 (a probability of 1/2) where the target
+ * is above 1/2. Not differentiable. */
 
 CHARL_ELEMENT(is_right, (x[0] > 0.0) == (x[1] > 0.5) ? 1.0 : 0.0)
 

@@ -3,7 +3,7 @@
 /** Sums per channel over images that lie channels-last (kernels/norm/channels.cl), and what batch
  * normalisation makes of them.
  *
- *  A slice is cut into blocks of rows, a row being a pixel; how many depends on the pixels of a
+ * A slice is cut into blocks of rows, a row being a pixel; how many depends on the pixels of a
  * slice and the channels only. Blocks are added by charl__reduce_sum, slices in the fixed tree.
  */
 #include "autograd/op.h"

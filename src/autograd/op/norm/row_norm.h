@@ -6,17 +6,17 @@
  *      add     (a, b, weight[, bias])        -> a + b, h of that sum
  *      grad    (gout, x[, weight[, extra]])  -> gradient of x, plus extra
  *      wgrad   (gout, x)                     -> gradients of weight [C] and of bias [C]
- *      grads   (gout, x, weight[, extra])    -> what grad and wgrad give, the same bits: in one pass over the rows where a device has
- *                                               work-groups and rows of so many elements suit them
+ *      grads   (gout, x, weight[, extra])    -> results of grad and wgrad with the same bits; in one pass over the rows where a device
+ *                                               has work-groups and the length of a row suits them
  *
- * rms_norm does not subtract the mean and has no bias. The gradients compute a row's mean and deviation again: that costs a read of x, and
- * saves two outputs that would live until the backward pass.
+ * rms_norm does not subtract the mean and has no bias. The gradients recompute a row's mean and deviation: that costs a read of x and saves
+ * two outputs that would live until the backward pass.
  */
 #include "autograd/launch/rows.h"
 
-/** What tells the operators of layer_norm from those of rms_norm. The attribute of all is eps, a float. */
+/** The differences of layer_norm's operators and rms_norm's. The attribute of all is eps, a float. */
 typedef struct charl__row_norm {
-    bool centred; /* layer_norm: less the mean, and with a bias */
+    bool centred; /* layer_norm: subtracts the mean and has a bias */
     const charl_op *grad, *wgrad, *grads;
 } charl__row_norm;
 

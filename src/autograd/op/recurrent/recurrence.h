@@ -2,7 +2,7 @@
 #define CHARL_AUTOGRAD_OP_RECURRENT_RECURRENCE_H
 /** The loop over time of lstm, gru and their gradients: a matrix product and a cell for each step.
  *
- *  The steps of one row of the batch follow each other in memory, [B, T, ...], but a product wants
+ * The steps of one row of the batch follow each other in memory, [B, T, ...], but a product wants
  * the rows of one step together. So three of the workspace's parts belong to the current step:
  *
  *  In half types the series and w_hh are half-size; h is not rounded on its way to the next step.

@@ -9,7 +9,7 @@
 #include "autograd/onnx/onnx.h"
 #include "charl/ops.h"
 
-/* What tells these operators apart. */
+/* The differences of these operators. */
 typedef struct softmax {
     bool log;
     const charl_op *grad; /* NULL: it is a gradient itself */
@@ -134,7 +134,7 @@ static void onnx(const charl_onnx_node *n)
     .name = (word), .n_in = 2, .half = CHARL_HALF(0) | CHARL_HALF(1), .infer = infer,              \
     .enqueue = enqueue, .reference = reference_grad
 
-/* Rows of every width that the row pattern treats in another way. */
+/* One row length for every case of the row pattern. */
 static const charl_op_sample samples[] = {
     {.in = {CHARL_R(F32, 3, 5)}, .terms = 5, .lo = -3, .hi = 3},
     {.in = {CHARL_R(F32, 1)}, .terms = 2, .lo = -3, .hi = 3},

@@ -3,7 +3,7 @@
 /** Convolutions of bf16 or f16 on NVIDIA's tensor cores (kernels/nvidia/conv/conv_wgmma.cl):
  * operands are channels-last, [batch, h, w, padded channels], and start at multiples of 16 bytes.
  *
- *  A sum is a chain in ascending (kh, kw, channel) of the products' pixels or, for a weight's
+ * A sum is a chain in ascending (kh, kw, channel) of the products' pixels or, for a weight's
  * gradient, in ascending pixel; its bits are the same for every tile and batch. They are not those
  * of the portable kernels.
  */

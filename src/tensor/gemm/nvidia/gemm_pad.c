@@ -26,7 +26,7 @@ static bool is_worth_it(const charl_gemm *p, const charl__matrix *x, int64_t rea
     const int64_t products = p->m * p->n * p->k * charl__at_least_one(p->count);
 
     return !charl__matrix_is_aligned(x, CHUNK) && x->length > 0 && is_one_run(p, x) &&
-           (p->form == CHARL_GEMM_CORES_PADDED ||
+           (p->form == CHARL_GEMM_TENSOR_CORE_PADDED ||
             (p->form == CHARL_GEMM_AUTO && reads >= WORTH_READS && products >= worth_products));
 }
 

@@ -36,7 +36,7 @@ static bool is_type(const charl_device_facts *facts, charl_dtype dtype)
 
 bool charl__gemm_uses_tensor_cores(charl_device *dev, const charl_gemm *p)
 {
-    const bool form = p->form == CHARL_GEMM_AUTO || p->form >= CHARL_GEMM_CORES;
+    const bool form = p->form == CHARL_GEMM_AUTO || p->form >= CHARL_GEMM_TENSOR_CORE;
 
     return form && is_type(charl__device_facts(dev), p->a->dtype) &&
            (p->a_kind == CHARL_GEMM_PLAIN || p->a_kind == CHARL_GEMM_TRANSPOSED) &&
@@ -85,10 +85,10 @@ static const tile *choose_tile(charl_device *dev, const charl_gemm *p)
         return &of_mma;
     }
     switch (p->form) {
-    case CHARL_GEMM_CORES:
+    case CHARL_GEMM_TENSOR_CORE:
         return &narrow;
-    case CHARL_GEMM_CORES_WIDE:
-    case CHARL_GEMM_CORES_SPLIT:
+    case CHARL_GEMM_TENSOR_CORE_WIDE:
+    case CHARL_GEMM_TENSOR_CORE_SPLIT:
         return &wide;
     default:
         return is_wide(dev, p) ? &wide : &narrow;
@@ -116,7 +116,7 @@ static deal deal_tiles(charl_device *dev, const charl_gemm *p, const tile *t, in
     const bool can_split = t != &of_mma || !p->a_sums; /* it does not pass sums of A on */
     deal d = {.groups = tiles < most ? tiles : most};
 
-    if (p->form == CHARL_GEMM_CORES_SPLIT && can_split) {
+    if (p->form == CHARL_GEMM_TENSOR_CORE_SPLIT && can_split) {
         d.is_split = true;
         d.groups = charl__ceil_div(2 * d.groups, 3); /* small products can be cut as well */
     } else if (p->form == CHARL_GEMM_AUTO && t != &narrow && can_split && tiles > d.groups) {
