@@ -28,6 +28,7 @@
 #include "charl/shape.h"
 #include "charl/slices.h"
 #include "charl/status.h"
+#include "charl/steps.h"
 #include "charl/tensor.h"
 #include "charl/tokenizer.h"
 #include "charl/train.h"

@@ -17,6 +17,7 @@
 #include "charl/params.h"
 #include "charl/shape.h"
 #include "charl/slices.h"
+#include "charl/steps.h"
 #include "charl/tensor.h"
 
 CHARL_BEGIN_DECLS
@@ -53,6 +54,13 @@ bool charl_graph_is_training(const charl_graph *g);
  * An operator that does not exist in that type makes building fail, naming the layer. Local. */
 void charl_graph_set_precision(charl_graph *g, charl_dtype precision);
 charl_dtype charl_graph_get_precision(const charl_graph *g);
+
+/** Take seed, step and loss scale from `steps` (borrowed), which an optimizer fills in before each run
+ * (charl_optimizer_begin). Set before the gradients are built and before compiling. Local. */
+void charl_graph_set_steps(charl_graph *g, charl_steps *steps);
+/** The loss scale of the graph's steps, f32 scalar, REPLICATED: the seed of charl_graph_backward. 1 where there is
+ * none. Borrowed. Local. */
+charl_var *charl_graph_loss_scale(charl_graph *g);
 
 /** Names of nodes built between begin and end are prefixed: "fc1" then "linear" gives "fc1.linear".
  * Nests. Local. */

@@ -8,6 +8,7 @@
  */
 #include "charl/key.h"
 #include "charl/params.h"
+#include "charl/steps.h"
 
 CHARL_BEGIN_DECLS
 
@@ -88,11 +89,20 @@ charl_status charl_register_optimizer(const charl_optimizer_type *type) CHARL_MU
  * the set has no gradients yet ERR_NOMEM, ERR_KERNEL, ERR_DEVICE */
 charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_config *config,
                                     charl_optimizer **out) CHARL_MUST_CHECK;
+/** The same with step parameters that its graphs use too (charl_graph_set_steps): it divides the loss scale out, and
+ * charl_optimizer_begin opens each step. `steps` is borrowed. Blocks. Local. Errors: as charl_optimizer_create. */
+charl_status charl_optimizer_create_with_steps(charl_params *set,
+                                               const charl_optimizer_config *config,
+                                               charl_steps *steps,
+                                               charl_optimizer **out) CHARL_MUST_CHECK;
+/** Begin a step of an optimizer with step parameters, before its graphs run: they see seed, step (that of
+ * charl_optimizer_get_steps) and `lr`. Async. Local. Errors: ERR_INVALID  it has none; ERR_DEVICE. */
+charl_status charl_optimizer_begin(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
 /** NULL is a no-op. Local. */
 void charl_optimizer_destroy(charl_optimizer *o);
 
-/** One update with learning rate `lr`, after the gradients of the set are complete. Async. Local.
- */
+/** One update with learning rate `lr`, after the gradients of the set are complete. With step parameters `lr` is that of
+ * charl_optimizer_begin, which comes first. Async. Local. Errors: ERR_INVALID  it did not; ERR_DEVICE. */
 charl_status charl_optimizer_step(charl_optimizer *o, float lr) CHARL_MUST_CHECK;
 /** Result of the last step enqueued. Blocks. Local. */
 charl_status charl_optimizer_get_report(charl_optimizer *o,

@@ -129,9 +129,22 @@ bool charl__graph_is_whole(const charl_graph *g)
     return g->slices.count == g->slices.total;
 }
 
-void charl__graph_set_steps(charl_graph *g, charl_steps *steps)
+void charl_graph_set_steps(charl_graph *g, charl_steps *steps)
 {
     g->steps = steps;
+}
+
+charl_var *charl_graph_loss_scale(charl_graph *g)
+{
+    charl_tensor *scale = g->steps ? charl__steps_scale(g->steps) : NULL;
+    charl_var *v;
+
+    if (!scale) {
+        return charl_constant(g, 1.0F);
+    }
+    v = charl_input(g, "loss_scale", CHARL_F32, (charl_shape){0, {0}}, CHARL_REPLICATED);
+    charl__graph_bind_input(g, v, scale);
+    return v;
 }
 
 void charl__graph_on_collective(charl_graph *g, charl__collective_fn fn, void *ctx)

@@ -15,8 +15,6 @@ typedef charl_status (*charl__collective_fn)(void *ctx, charl_tensor *lanes, cha
 typedef charl_status (*charl__ready_fn)(void *ctx, int64_t begin, int64_t count);
 
 /* All before charl_graph_compile. */
-void charl__graph_set_steps(charl_graph *g,
-                            charl_steps *steps); /* borrowed; without it the graph has its own */
 void charl__graph_on_collective(charl_graph *g, charl__collective_fn fn, void *ctx);
 /** Report gradients in buckets, of at least bucket_elements where they are neighbours in the arena,
  * each as soon as all of it is final. */

@@ -256,6 +256,34 @@ charl_status charl_optimizer_create(charl_params *set, const charl_optimizer_con
     return charl__optimizer_create(set, config, NULL, NULL, out);
 }
 
+charl_status charl_optimizer_create_with_steps(charl_params *set,
+                                               const charl_optimizer_config *config,
+                                               charl_steps *steps, charl_optimizer **out)
+{
+    CHARL_TRY(charl__optimizer_create(set, config, steps, NULL, out));
+    (*out)->asks_begin = steps != NULL;
+    return CHARL_OK;
+}
+
+charl_status charl_optimizer_begin(charl_optimizer *o, float lr)
+{
+    const uint64_t seed = charl__steps_seed(o->steps), step = (uint64_t)o->t;
+    charl_step_params record = {.seed_lo = (uint32_t)seed,
+                                .seed_hi = (uint32_t)(seed >> 32),
+                                .step_lo = (uint32_t)step,
+                                .step_hi = (uint32_t)(step >> 32),
+                                .loss_seed = 1.0F,
+                                .commit = 1};
+
+    CHARL_REQUIRE(o->asks_begin, CHARL_ERR_INVALID,
+                  "this optimizer has no step parameters; HINT charl_optimizer_create_with_steps");
+    charl__optimizer_fill(o, lr, &record);
+    CHARL_TRY(charl__steps_push(o->steps, &record));
+    CHARL_TRY(charl__optimizer_begin(o));
+    o->begun = true;
+    return CHARL_OK;
+}
+
 void charl_optimizer_destroy(charl_optimizer *o)
 {
     if (o) {
@@ -409,6 +437,9 @@ charl_status charl__optimizer_update(const charl_optimizer *o, const charl_param
 
 charl_status charl_optimizer_step(charl_optimizer *o, float lr)
 {
+    CHARL_REQUIRE(!o->asks_begin || o->begun, CHARL_ERR_INVALID,
+                  "charl_optimizer_begin opens a step, before the graph runs");
+    o->begun = false;
     if (o->own_steps) {
         charl_step_params step = {.commit = 1};
 

@@ -113,8 +113,9 @@ struct charl_optimizer {
     charl_buffer
         *before; /* running statistics before the step; NULL: none, or nothing is skipped */
     charl_recording *recording;
-    int n_begin; /* launches of it that come before the graph */
-    int64_t t;   /* steps taken */
+    int n_begin;            /* launches of it that come before the graph */
+    int64_t t;              /* steps taken */
+    bool asks_begin, begun; /* charl_optimizer_begin opens a step; it has */
 };
 
 /** What kernels/optim/grad_norm.cl leaves of a step. In the masks bit k is of the step k before. */

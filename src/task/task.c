@@ -244,7 +244,7 @@ void charl__task_build(const charl_config *config, const charl_model *model, cha
     charl_var *out, *rows, *loss;
     charl__device_loader_vars in;
 
-    charl__graph_set_steps(g, steps);
+    charl_graph_set_steps(g, steps);
     charl_graph_set_precision(g, charl__task_precision(config));
     charl__device_loader_attach(feed, g, task->first, task->rows, &in);
     out = charl_model_build(model, g, params, activations(g, in.x));

@@ -1,6 +1,7 @@
 /* The step record: a device ring seen as a tensor. */
 #include "tensor/step_params.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ struct charl_steps {
     charl_tensor *scale; /* NULL: none */
     charl_tensor *loss;  /* NULL: not watched */
     bool dynamic;
+    uint64_t seed; /* of steps that a program begins */
 };
 
 charl_status charl__steps_create(charl_device *dev, int depth, charl_steps **out)
@@ -115,4 +117,65 @@ charl_tensor *charl__steps_tensor(const charl_steps *s)
 charl_tensor *charl__steps_loss_seed(const charl_steps *s)
 {
     return s->loss_seed;
+}
+
+uint64_t charl__steps_seed(const charl_steps *s)
+{
+    return s->seed;
+}
+
+static bool is_power_of_two(float x)
+{
+    int exponent;
+
+    return isfinite(x) && x >= 1.0F && frexpf(x, &exponent) == 0.5F;
+}
+
+charl_status charl_steps_create(charl_device *dev, const charl_steps_options *options,
+                                charl_steps **out)
+{
+    enum { DEPTH = 4 };
+    const charl_steps_options o = options ? *options : (charl_steps_options){.seed = 0};
+    charl_status st = CHARL_OK;
+    charl_steps *s = NULL;
+
+    *out = NULL;
+    CHARL_REQUIRE_CLEANUP(
+        o.loss_scale == 0.0F ? !o.dynamic : is_power_of_two(o.loss_scale), CHARL_ERR_INVALID,
+        "a loss scale is a power of two from 1 on, also the first of a dynamic one, not %g",
+        (double)o.loss_scale);
+    CHARL_TRY_CLEANUP(charl__steps_create(dev, DEPTH, &s));
+    s->seed = o.seed;
+    if (o.loss_scale > 0.0F) {
+        CHARL_TRY_CLEANUP(charl__steps_use_scale(s, o.loss_scale, o.dynamic));
+    }
+    *out = s;
+    s = NULL;
+cleanup:
+    charl__steps_destroy(s);
+    return st;
+}
+
+void charl_steps_destroy(charl_steps *s)
+{
+    charl__steps_destroy(s);
+}
+
+charl_status charl_steps_get_loss_scale(const charl_steps *s, float *out)
+{
+    *out = 1.0F;
+    if (s->scale) {
+        CHARL_TRY(charl_tensor_read(s->scale, out, sizeof *out));
+    }
+    return CHARL_OK;
+}
+
+charl_status charl_steps_set_loss_scale(charl_steps *s, float scale)
+{
+    CHARL_REQUIRE(s->scale && is_power_of_two(scale), CHARL_ERR_INVALID,
+                  s->scale ? "a loss scale is a power of two from 1 on, not %g"
+                           : "there is no loss scale to be set to %g",
+                  (double)scale);
+    CHARL_TRY(charl_tensor_write(s->scale, &scale, sizeof scale));
+    return CHARL_OK;
 }

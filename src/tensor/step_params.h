@@ -7,6 +7,7 @@
  */
 #include <stdint.h>
 
+#include "charl/steps.h"
 #include "tensor/tensor.h"
 
 typedef struct charl_step_params {
@@ -22,9 +23,6 @@ typedef struct charl_step_params {
 enum { CHARL_STEP_WORDS = 16, CHARL_SCALE_STEPS = 2000 };
 _Static_assert(sizeof(charl_step_params) == CHARL_STEP_WORDS * 4,
                "kernels/prelude/common.clh declares the same");
-
-/** The step record of one training: graphs and optimizer are recorded against its tensor. */
-typedef struct charl_steps charl_steps;
 
 /** `depth` records may be under way: the host runs that far ahead. Owned. Errors: ERR_NOMEM,
  * ERR_DEVICE. */
@@ -46,6 +44,8 @@ charl_tensor *charl__steps_loss_seed(const charl_steps *s);
  * a gradient is not finite, and doubles it at every CHARL_SCALE_STEPS-th step, without the host.
  * Before graphs and optimizer are built. Errors: ERR_NOMEM, ERR_DEVICE. */
 charl_status charl__steps_use_scale(charl_steps *s, float scale, bool dynamic) CHARL_MUST_CHECK;
+/** charl_steps_options.seed. */
+uint64_t charl__steps_seed(const charl_steps *s);
 /** The factor as an f32 scalar, borrowed; NULL when none is used. */
 charl_tensor *charl__steps_scale(const charl_steps *s);
 bool charl__steps_scale_is_dynamic(const charl_steps *s);

@@ -135,7 +135,7 @@ static void rank_init(rank *r, model_fn model, int i, int size)
     charl_assert_ok(charl_params_create(&r->params));
     r->params->reduce_dtype = reduce_dtype;
     charl_assert_ok(charl_graph_create(dev, &r->slices, &r->g));
-    charl__graph_set_steps(r->g, steps);
+    charl_graph_set_steps(r->g, steps);
     charl__graph_on_collective(r->g, no_collective, NULL);
     r->x = charl_input(r->g, "x", CHARL_F32, shape, CHARL_BATCHED);
     r->y = charl_input(r->g, "y", CHARL_I32, (charl_shape){1, {shape.dim[0]}}, CHARL_BATCHED);

@@ -221,7 +221,7 @@ static void bucket_graph(rank *r, model_fn model, int ranks, charl__ready_fn fn,
     charl_assert_ok(charl_slices_block(TOTAL, 0, ranks, &r->slices));
     charl_assert_ok(charl_params_create(&r->params));
     charl_assert_ok(charl_graph_create(dev, &r->slices, &r->g));
-    charl__graph_set_steps(r->g, steps);
+    charl_graph_set_steps(r->g, steps);
     charl__graph_on_ready(r->g, fn, ctx, elements);
     charl__graph_on_collective(r->g, no_collective, NULL);
     r->x =

@@ -52,7 +52,7 @@ static void build(model *m, bool flat, bool training, bool affine)
     add(m, "running_var", 2.0F, false, &m->var);
     charl_assert_ok(charl_graph_create(dev, &slices, &m->g));
     charl_assert_ok(charl__steps_create(dev, 1, &m->steps));
-    charl__graph_set_steps(m->g, m->steps);
+    charl_graph_set_steps(m->g, m->steps);
     charl_graph_set_training(m->g, training);
     m->x = charl_input(m->g, "x", CHARL_F32, shape, CHARL_BATCHED);
     m->seed = charl_input(m->g, "seed", CHARL_F32, shape, CHARL_BATCHED);

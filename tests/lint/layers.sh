@@ -21,7 +21,7 @@ BEGIN {
     allow["cli"] = allow["train"] "infer cli "
     allow["bench"] = allow["cli"] "bench "
     # shape.h holds plain values (element types, extents) that every layer speaks of
-    n = split("base:api base:version base:status base:slices base:shape base:log device:device tensor:tensor tensor:params autograd:graph autograd:ops autograd:operator base:key nn:nn nn:layer optim:optim dist:comm " \
+    n = split("base:api base:version base:status base:slices base:shape base:log device:device tensor:tensor tensor:params tensor:steps autograd:graph autograd:ops autograd:operator base:key nn:nn nn:layer optim:optim dist:comm " \
         "io:dataset io:loader io:data_schema io:tokenizer io:image io:checkpoint io:safetensors config:config task:weights infer:inference export:export train:train train:data_parallel infer:predict infer:generate cli:charl", pair, " ")
     for (i = 1; i <= n; i++) { split(pair[i], p, ":"); owner[p[2]] = p[1] }
     n = split("CL/:device mpi.h:dist hdf5:io jansson:io pcre2:io zlib.h:io png.h:io jpeglib.h:io jerror.h:io hwloc:dist", pair, " ")

@@ -37,7 +37,7 @@ static charl_status build(training *t, const char *optimizer)
     CHARL_TRY(charl_model_add_mlp(t->model, &config));
     CHARL_TRY(charl_slices_block(8, 0, 1, &slices));
     CHARL_TRY(charl_graph_create(dev, &slices, &t->g));
-    charl__graph_set_steps(t->g, t->steps);
+    charl_graph_set_steps(t->g, t->steps);
     t->x = charl_input(t->g, "x", CHARL_F32, (charl_shape){2, {ROWS, FEATURES}}, CHARL_BATCHED);
     t->y = charl_input(t->g, "y", CHARL_I32, (charl_shape){1, {ROWS}}, CHARL_BATCHED);
     rows = charl_cross_entropy(t->g, charl_model_build(t->model, t->g, t->params, t->x), t->y, NULL,

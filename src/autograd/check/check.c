@@ -306,7 +306,7 @@ static charl_status build_gradient(checking *t, gradient_case *gc)
 
     CHARL_TRY(charl_graph_create(t->dev, NULL, &gc->g));
     CHARL_TRY(charl__steps_create(t->dev, 4, &gc->steps));
-    charl__graph_set_steps(gc->g, gc->steps);
+    charl_graph_set_steps(gc->g, gc->steps);
     for (int i = 0; i < c->n_in; i++) {
         snprintf(name, sizeof name, "in%d", i);
         gc->in[i] =
