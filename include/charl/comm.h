@@ -64,6 +64,10 @@ typedef enum charl_comm_op {
  *  several programs that do not know of each other. */
 charl_status charl_comm_init(int *argc, char ***argv) CHARL_MUST_CHECK;
 
+/** The MPI library and its version, one line, such as "Open MPI v4.1.4". Also before charl_comm_init. Borrowed until the next call on this
+ *  thread. Local. */
+const char *charl_comm_mpi_version(void);
+
 /** End MPI, after every communicator is destroyed. Blocks. Collective on all processes. Not after
  *  ERR_COMM: use charl_comm_exit. */
 void charl_comm_fini(void);

@@ -102,6 +102,9 @@ charl_status charl_dataset_check(charl_dataset *ds) CHARL_MUST_CHECK;
  * can be built so or not. Local. */
 bool charl_dataset_is_thread_safe(void);
 
+/** Version of the HDF5 library, such as "1.10.8". Borrowed until the next call on this thread. Local. */
+const char *charl_dataset_hdf5_version(void);
+
 /** Give everything back. NULL is a no-op. Local. */
 void charl_dataset_close(charl_dataset *ds);
 

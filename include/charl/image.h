@@ -65,6 +65,9 @@ void charl_image_files_fini(charl_image_files *files);
 charl_status charl_import_images(const char *const folders[2], const charl_image_format *format,
                                  const char *out, const charl_import_options *opt) CHARL_MUST_CHECK;
 
+/** Format i = 0, 1, ... of image files that this build reads, such as "png"; NULL after the last. Static storage. Local. */
+const char *charl_image_format_name(int i);
+
 CHARL_END_DECLS
 
 #endif

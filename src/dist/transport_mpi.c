@@ -2,6 +2,8 @@
 #include "dist/transport.h"
 
 #include <limits.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "dist/comm_private.h"
@@ -218,3 +220,15 @@ static const charl__transport mpi = {
     .share = mpi_share,
     .unshare = mpi_unshare,
 };
+
+const char *charl_comm_mpi_version(void)
+{
+    static _Thread_local char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+
+    if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) {
+        snprintf(text, sizeof text, "unknown");
+    }
+    text[strcspn(text, ",\n")] = '\0';
+    return text;
+}

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/fault.h"
+#include "charl/dataset.h"
 
 enum { TEXT_BYTES = 400 };
 
@@ -256,4 +257,14 @@ cleanup:
     charl__h5_close(&type);
     charl__h5_close(&attr);
     return st;
+}
+
+const char *charl_dataset_hdf5_version(void)
+{
+    static _Thread_local char text[32];
+    unsigned major = 0, minor = 0, release = 0;
+
+    H5get_libversion(&major, &minor, &release);
+    snprintf(text, sizeof text, "%u.%u.%u", major, minor, release);
+    return text;
 }

@@ -15,6 +15,11 @@ fail() {
 "$train" --env >env || fail "--env"
 "$train" --help-config >keys || fail "--help-config"
 
+grep -q '^  C11, OpenCL 1.2, .*[0-9], HDF5 [0-9][0-9.]*$' version || fail "--version: versions of MPI and HDF5"
+for kind in bytes chars bpe; do
+    grep -q "^  tokenizers:.* $kind" version || fail "--version: tokenizer $kind"
+done
+
 # version_has TITLE: the names behind it, one per line
 version_has() {
     sed -n "s/^  $1: //p" version | tr ' ' '\n'

@@ -12,7 +12,10 @@
 #include "charl/device.h"
 #include "charl/layer.h"
 #include "charl/optim.h"
+#include "charl/dataset.h"
+#include "charl/image.h"
 #include "charl/safetensors.h"
+#include "charl/tokenizer.h"
 #include "cli/train/charl_train.h"
 #include "cli/cli.h"
 
@@ -41,9 +44,16 @@ static void print_choices(const char *title, const char *section, const char *ke
     putchar('\n');
 }
 
+static const char *tokenizer_name(int i)
+{
+    return i < CHARL_TOKENIZER_KIND_COUNT ? charl_tokenizer_kind_name((charl_tokenizer_kind)i)
+                                          : NULL;
+}
+
 void charl__train_print_version(void)
 {
-    printf("charl-train %s\n  C11, OpenCL 1.2, MPI, HDF5\n", charl_version());
+    printf("charl-train %s\n  C11, OpenCL 1.2, %s, HDF5 %s\n", charl_version(),
+           charl_comm_mpi_version(), charl_dataset_hdf5_version());
     print_names("models", charl_model_type_name);
     print_names("layers", charl_layer_type_name);
     print_choices("losses", "train", "loss");
@@ -51,6 +61,9 @@ void charl__train_print_version(void)
     print_names("optimizers", charl_optimizer_name);
     print_names("schedulers", charl_schedule_name);
     print_names("all-reduces", charl_allreduce_algorithm_name);
+    print_names("tokenizers", tokenizer_name);
+    print_choices("exports", "checkpoint", "export");
+    print_names("images", charl_image_format_name);
     printf("  safetensors: %s, onnx: written\n",
            charl_safetensors_can_read() ? "read and written" : "written (no libjansson)");
 }

@@ -247,3 +247,17 @@ void charl_image_files_fini(charl_image_files *files)
     charl_free(files->paths);
     *files = (charl_image_files){0};
 }
+
+const char *charl_image_format_name(int i)
+{
+    static const char *const names[] = {
+#ifdef CHARL_HAVE_PNG
+        "png",
+#endif
+#ifdef CHARL_HAVE_JPEG
+        "jpeg",
+#endif
+        NULL};
+
+    return i >= 0 && i < (int)(sizeof names / sizeof names[0]) ? names[i] : NULL;
+}
