@@ -35,15 +35,17 @@ static charl_model *model_of(const char *path, int64_t *window)
     const charl_checkpoint_tensor *wte = charl_checkpoint_find(r, "model", "wte.weight");
 
     check(charl_config_parse(path, text, strlen(text), NULL, 0, &config));
-    check(wte ? CHARL_OK : charl_fail(CHARL_ERR_CHECKPOINT, "%s holds no GPT", path));
+    check(wte && strcmp(config->model.type, "gpt") == 0
+              ? CHARL_OK
+              : charl_fail(CHARL_ERR_CHECKPOINT, "%s holds no GPT", path));
+    charl_gpt_config gpt = *(const charl_gpt_config *)config->model.settings;
+
+    gpt.vocab = wte->shape.dim[0];
+    gpt.dropout = 0;
+    gpt.tie_weights = 0;
     check(charl_model_create(&model));
-    check(charl_model_add_gpt(model, &(charl_gpt_config){.n_layer = config->model.n_layer,
-                                                         .n_head = config->model.n_head,
-                                                         .n_embd = config->model.n_embd,
-                                                         .block_size = config->model.block_size,
-                                                         .vocab = wte->shape.dim[0],
-                                                         .bias = config->model.bias}));
-    *window = config->model.block_size;
+    check(charl_model_add_gpt(model, &gpt));
+    *window = gpt.block_size;
     charl_config_destroy(config);
     charl_checkpoint_close(r);
     return model;
