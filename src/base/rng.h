@@ -10,7 +10,7 @@
  * dotted name
  *
  *  A block is 4 words at one position. Scalar draw i is word i mod 4 of the block at position i div
- * 4, so whoever needs four neighbours computes one block. A normal uses a whole block. Thread-safe.
+ * 4, so four neighbours cost one block. A normal uses a whole block. Thread-safe.
  */
 #include <stdint.h>
 

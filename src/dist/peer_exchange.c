@@ -79,7 +79,7 @@ static charl_status descriptor_send(int from, const key *to, const charl__descri
     return CHARL_OK;
 }
 
-/* The control buffer has room for two, as it is aligned; nobody here sends more than one. */
+/* The control buffer has room for two, as it is aligned; no rank sends more than one. */
 static void keep_first(const struct cmsghdr *i, int *fd)
 {
     const size_t n = (i->cmsg_len - CMSG_LEN(0)) / sizeof *fd;

@@ -82,7 +82,7 @@ static void report(charl__watch *w, int rank)
 }
 
 /* Whether nothing that any rank shows has changed for too long. Waiting ranks notice that much
- * earlier by themselves, unless they wait where nobody looks at the clock. */
+ * earlier by themselves, unless they wait without a deadline. */
 static bool is_all_still(charl__watch *w)
 {
     const int64_t life = charl__life_sum(w->c, -1);

@@ -57,7 +57,7 @@ charl_status charl__commit_bytes(const char *path, const void *data, size_t byte
 charl_status charl__log_open(const char *path, bool afresh, FILE **out) CHARL_MUST_CHECK;
 
 /** Remove temporaries that dead processes of this host left in `dir`; with `exclusive` (the caller
- * holds the directory's lock, so nobody else can be writing there) those of other hosts too.
+ * holds the directory's lock, so no other job can be writing there) those of other hosts too.
  * *removed may be NULL. Errors: ERR_DISK when the directory cannot be read, ERR_NOMEM. */
 charl_status charl__commit_sweep(const char *dir, bool exclusive, int *removed) CHARL_MUST_CHECK;
 

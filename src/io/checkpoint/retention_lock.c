@@ -1,7 +1,7 @@
 /* One job per run directory. The locks are the kernel's (flock), so they end with the process,
  * however it dies. There are two:
  *
- *     DIR          nobody can take it away without the directory; some file systems cannot lock it
+ *     DIR          cannot be removed without the directory; some file systems cannot lock it
  *     DIR/.lock    its text says which job holds the directory
  *
  * While a job runs, either may be removed or replaced: charl_run_check notices.
