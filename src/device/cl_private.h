@@ -89,6 +89,7 @@ struct charl_device {
     charl_event event[CHARL__SPARE_EVENTS]; /* so that a step takes none from the heap */
     charl_event *spare;                     /* those not in use */
     charl_buffer *workspace[CHARL__WORKSPACE_COUNT]; /* workspace.c */
+    struct charl__fast_reads *fast_reads;            /* transfer.c; NULL: none begun */
     charl__command recent[CHARL__RECENT_COMMANDS];   /* failure.c */
     int64_t noted, settled; /* commands of the compute queue: enqueued, known to have succeeded */
 };

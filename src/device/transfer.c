@@ -1,10 +1,19 @@
 /* Copies between host and device, mapping, pinned memory. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/fault.h"
+#include "base/parallel.h"
 #include "device/cl_private.h"
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, PIECE = 16 << 20, SHARE = 1 << 20, LARGE = 4 << 20 };
+
+/* Two pieces of pinned memory: one is filled while the other is copied out. */
+struct charl__fast_reads {
+    charl_pinned *pinned[2];
+    unsigned char *host[2];
+};
 
 static charl_status check_range(const charl_buffer *b, size_t offset, size_t bytes)
 {
@@ -53,10 +62,70 @@ charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, 
     return CHARL_OK;
 }
 
+/* A piece on its way out of pinned memory. */
+typedef struct copy {
+    const unsigned char *from;
+    unsigned char *to;
+    size_t bytes;
+} copy;
+
+static void copy_share(void *ctx, int64_t i)
+{
+    const copy *c = ctx;
+    const size_t at = (size_t)i * SHARE, left = c->bytes - at;
+
+    memcpy(c->to + at, c->from + at, left < SHARE ? left : SHARE);
+}
+
+/* Memory that is written for the first time costs more to map than to copy: all processors share it. */
+static charl_status copy_out(charl_event **arrived, copy *c)
+{
+    const charl_status st = charl__event_wait(*arrived);
+
+    charl__event_release(*arrived);
+    *arrived = NULL;
+    if (st == CHARL_OK) {
+        charl__parallel((int64_t)((c->bytes + SHARE - 1) / SHARE), copy_share, c);
+    }
+    return st;
+}
+
+static charl_status read_in_pieces(charl_queue q, charl_buffer *b, size_t offset,
+                                   unsigned char *dst, size_t bytes)
+{
+    charl_status st = CHARL_OK;
+    const struct charl__fast_reads *f = b->dev->fast_reads;
+    charl_event *arrived[2] = {NULL, NULL};
+    copy piece[2];
+    size_t at = 0;
+    int k = 0;
+
+    for (; at < bytes; at += PIECE, k ^= 1) {
+        piece[k] = (copy){f->host[k], dst + at, bytes - at < PIECE ? bytes - at : PIECE};
+        CHARL_TRY_CLEANUP(
+            charl__buffer_fetch(q, b, offset + at, f->host[k], piece[k].bytes, &arrived[k]));
+        if (arrived[k ^ 1]) {
+            CHARL_TRY_CLEANUP(copy_out(&arrived[k ^ 1], &piece[k ^ 1]));
+        }
+    }
+    CHARL_TRY_CLEANUP(copy_out(&arrived[k ^ 1], &piece[k ^ 1]));
+cleanup:
+    for (k = 0; k < 2; k++) { /* after a failure: nothing may still be written to */
+        if (arrived[k]) {
+            (void)!charl__event_wait(arrived[k]);
+            charl__event_release(arrived[k]);
+        }
+    }
+    return st;
+}
+
 charl_status charl__buffer_read(charl_queue q, charl_buffer *b, size_t offset, void *dst,
                                 size_t bytes, bool wait)
 {
     CHARL_TRY(check_range(b, offset, bytes));
+    if (wait && bytes >= LARGE && b->dev->fast_reads) {
+        return read_in_pieces(q, b, offset, dst, bytes);
+    }
     if (bytes > 0) {
         const double begin = count_transfer(b->dev, q, wait);
 
@@ -214,4 +283,39 @@ void charl__pinned_destroy(charl_pinned *p)
     p->dev->memory.in_use -= p->counted;
     charl__device_release(p->dev);
     charl_free(p);
+}
+
+charl_status charl__fast_reads_begin(charl_device *dev)
+{
+    struct charl__fast_reads *f = NULL;
+
+    if (dev->facts.zero_copy && !charl__fault("device.fast_reads")) {
+        return CHARL_OK;
+    }
+    CHARL_INVARIANT(!dev->fast_reads);
+    CHARL_TRY(charl_alloc(sizeof *f, &f));
+    dev->fast_reads = f;
+    for (int k = 0; k < 2; k++) {
+        void *host = NULL;
+        const charl_status st = charl__pinned_create(dev, PIECE, &f->pinned[k], &host);
+
+        if (st != CHARL_OK) {
+            charl__fast_reads_end(dev);
+            return st;
+        }
+        f->host[k] = host;
+    }
+    return CHARL_OK;
+}
+
+void charl__fast_reads_end(charl_device *dev)
+{
+    struct charl__fast_reads *f = dev->fast_reads;
+
+    if (f) {
+        dev->fast_reads = NULL;
+        charl__pinned_destroy(f->pinned[0]);
+        charl__pinned_destroy(f->pinned[1]);
+        charl_free(f);
+    }
 }

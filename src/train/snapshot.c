@@ -154,14 +154,16 @@ charl_status charl__snapshot_take_model(const charl__replica *r, charl__snapshot
 charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s)
 {
     const int n_states = charl_optimizer_get_state_count(r->optimizer);
-    charl_status st = add_model(s, r, n_states);
+    charl_status st = charl__fast_reads_begin(r->session->dev);
 
+    st = st == CHARL_OK ? add_model(s, r, n_states) : st;
     if (charl_optimizer_has_ema(r->optimizer)) {
         st = add_kept(s, r, st, n_states);
     }
     for (int k = 0; k < n_states; k++) {
         st = add_kept(s, r, st, k);
     }
+    charl__fast_reads_end(r->session->dev);
     return st;
 }
 

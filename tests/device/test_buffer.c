@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#include "base/alloc.h"
+#include "base/fault.h"
+
 enum { WORDS = 5000, BYTES = 4 * WORDS };
 
 static void fill_words(uint32_t *out, uint32_t seed)
@@ -95,6 +98,45 @@ static void check_ranges(charl_device *dev)
     charl__buffer_release(b);
     charl__buffer_release(none);
     charl__buffer_release(NULL);
+}
+
+/* In pieces through pinned memory: whole pieces and a rest, from anywhere. */
+static void check_fast_reads(charl_device *dev)
+{
+    const size_t n = (size_t)36 << 18, bytes = 4 * n; /* two pieces of 16 MiB and a quarter */
+    charl_buffer *b = charl_test_buffer(dev, bytes);
+    uint32_t *src = NULL, *dst = NULL;
+
+    charl_assert_ok(charl_alloc_array((int64_t)n, 4, &src));
+    charl_assert_ok(charl_alloc_array((int64_t)n, 4, &dst));
+    for (size_t i = 0; i < n; i++) {
+        src[i] = (uint32_t)i * 2654435761u;
+    }
+    charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, src, bytes, true));
+    charl_assert_ok(charl__fault_set("device.fast_reads"));
+    charl_assert_ok(charl__fast_reads_begin(dev));
+    charl_assert_ok(charl__fault_set(""));
+    for (size_t skip = 0; skip < 3; skip++) {
+        memset(dst, 0, bytes);
+        charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 4 * skip, dst + skip,
+                                           bytes - 8 * skip, true));
+        assert_memory_equal(dst + skip, src + skip, bytes - 8 * skip);
+    }
+    charl_assert_status(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 4, dst, bytes, true),
+                        CHARL_ERR_INVALID);
+    charl__fast_reads_end(dev);
+    charl__fast_reads_end(dev);
+    charl_assert_ok(charl__buffer_read(CHARL_QUEUE_COMPUTE, b, 0, dst, bytes, true));
+    assert_memory_equal(dst, src, bytes);
+    charl_free(src);
+    charl_free(dst);
+    charl__buffer_release(b);
+}
+
+static void test_fast_reads(void **state)
+{
+    (void)state;
+    charl_test_each_device(check_fast_reads);
 }
 
 static void test_ranges(void **state)
@@ -299,11 +341,11 @@ static void test_order_of_release(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transfers),        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_map_and_wrap),     cmocka_unit_test(test_pinned_wrap),
-        cmocka_unit_test(test_large_pages),      cmocka_unit_test(test_events),
-        cmocka_unit_test(test_budget),           cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_order_of_release),
+        cmocka_unit_test(test_transfers),   cmocka_unit_test(test_fast_reads),
+        cmocka_unit_test(test_ranges),      cmocka_unit_test(test_map_and_wrap),
+        cmocka_unit_test(test_pinned_wrap), cmocka_unit_test(test_large_pages),
+        cmocka_unit_test(test_events),      cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_too_large),   cmocka_unit_test(test_order_of_release),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
