@@ -312,6 +312,9 @@ static charl_status set(loader *l, const charl__key *key, const char *value, cha
     char *path = NULL;
 
     why[0] = '\0';
+    if (charl__value_was_default(key, value)) {
+        goto cleanup;
+    }
     if (key->type == CHARL__KEY_PATH && charl__key_choice_index(key, value) < 0) {
         CHARL_TRY_CLEANUP(
             charl__config_path(origin.label && origin.line == 0 ? "" : l->directory, value, &path));

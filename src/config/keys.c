@@ -198,6 +198,23 @@ static const struct {
     {"dist", "allreduce", "tree", "p2p"},
 };
 
+/* Keys whose default was once written `auto`, as configurations stored in checkpoints have it. */
+static const char *const former_auto[][2] = {{"optimizer", "momentum"},
+                                             {"optimizer", "beta1"},
+                                             {"optimizer", "beta2"},
+                                             {"optimizer", "eps"}};
+
+bool charl__value_was_default(const charl__key *key, const char *value)
+{
+    for (size_t i = 0; i < sizeof former_auto / sizeof *former_auto; i++) {
+        if (strcmp(former_auto[i][0], key->section) == 0 &&
+            strcmp(former_auto[i][1], key->name) == 0) {
+            return strcmp(value, "auto") == 0;
+        }
+    }
+    return false;
+}
+
 const char *charl__key_alias(const char *section, const char *name, const char **meant_section)
 {
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++) {

@@ -103,6 +103,9 @@ const char *charl__key_nearest_section(const char *section);
 /** The first key called `name`, by name or alias, in any section; NULL. */
 const charl__key *charl__key_elsewhere(const char *name);
 
+/** Whether `value` is a word that once stood for the key's default, which an item with it leaves as it is. */
+bool charl__value_was_default(const charl__key *key, const char *value);
+
 /** The present name of a choice of `key` that was renamed; any other word is returned as it is. */
 const char *charl__choice_renamed(const charl__key *key, const char *word);
 

@@ -42,9 +42,15 @@ charl_status charl__session_read_config(charl__session *s, const charl_config_ov
                                         int n_overrides)
 {
     const char *text = charl_checkpoint_get_config_resolved(s->reader);
+    charl_status st;
 
-    CHARL_TRY(
-        charl_config_parse(s->origin, text, strlen(text), overrides, n_overrides, &s->own_config));
+    /* Its paths are absolute. */
+    st = charl_config_parse("/config/resolved", text, strlen(text), overrides, n_overrides,
+                            &s->own_config);
+    if (st == CHARL_ERR_CONFIG) {
+        charl__error_prefix("%s: ", s->origin);
+    }
+    CHARL_TRY(st);
     s->config = s->own_config;
     return CHARL_OK;
 }

@@ -191,6 +191,11 @@ static void test_former_names(void **state)
     assert_int_equal(parse(HEAD "[dist]\nallreduce = nodes\n", &c), CHARL_OK);
     assert_string_equal(c->dist.allreduce, "hierarchical");
     charl_config_destroy(c);
+    assert_int_equal(parse(HEAD "[optimizer]\ntype = adam\nmomentum = auto\nbeta1 = auto\n"
+                                "beta2 = auto\neps = auto\n",
+                           &c),
+                     CHARL_OK);
+    charl_config_destroy(c);
 }
 
 static void test_environment_and_home(void **state)

@@ -113,7 +113,7 @@ static void check_fast_reads(charl_device *dev)
         src[i] = (uint32_t)i * 2654435761u;
     }
     charl_assert_ok(charl__buffer_write(CHARL_QUEUE_COMPUTE, b, 0, src, bytes, true));
-    charl_assert_ok(charl__fault_set("device.fast_reads"));
+    charl_assert_ok(charl__fault_set("device.fast_reads:*"));
     charl_assert_ok(charl__fast_reads_begin(dev));
     charl_assert_ok(charl__fault_set(""));
     for (size_t skip = 0; skip < 3; skip++) {
