@@ -3,12 +3,15 @@
  *
  * The caller's pointer may be of any type, so it is copied: storing through a void ** would alias
  * it. */
+#define _DEFAULT_SOURCE /* madvise */
 #include "base/alloc.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/fault.h"
 
@@ -68,6 +71,23 @@ charl_status charl_alloc(size_t bytes, void *out)
 cleanup:
     memcpy(out, &p, sizeof p);
     return st;
+}
+
+charl_status charl_alloc_large(size_t bytes, void *out)
+{
+    enum { LARGE_PAGE = 2 << 20 };
+    char *p = NULL;
+
+    CHARL_TRY(charl_alloc(bytes, &p));
+#ifdef MADV_HUGEPAGE
+    if (bytes >= 2 * LARGE_PAGE) {
+        const size_t skipped = -(uintptr_t)p % LARGE_PAGE;
+
+        (void)madvise(p + skipped, (bytes - skipped) / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
+    }
+#endif
+    memcpy(out, &p, sizeof p);
+    return CHARL_OK;
 }
 
 charl_status charl_alloc_array(int64_t count, size_t size, void *out)

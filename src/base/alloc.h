@@ -24,6 +24,10 @@ charl_status charl_alloc_array(int64_t count, size_t size, void *out) CHARL_MUST
  * charl_free. */
 charl_status charl_alloc_aligned(size_t alignment, size_t bytes, void *out) CHARL_MUST_CHECK;
 
+/** charl_alloc of much memory that is soon written: in pages of 2 MiB where the system has them, as mapping
+ * small pages costs more than copying to them. Free with charl_free. */
+charl_status charl_alloc_large(size_t bytes, void *out) CHARL_MUST_CHECK;
+
 /** Resize *(void **)inout, keeping its contents; new bytes are not zeroed. Unchanged on failure. */
 charl_status charl_realloc(size_t bytes, void *inout) CHARL_MUST_CHECK;
 

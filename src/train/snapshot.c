@@ -12,9 +12,10 @@ const char charl__rng_name[] = "philox4x32-10", charl__shuffle_name[] = "feistel
 
 void charl__snapshot_fini(charl__snapshot *s)
 {
-    for (int64_t i = 0; i < s->n; i++) {
+    for (int64_t i = 0; i < s->n && !s->block; i++) {
         charl_free(s->data[i]);
     }
+    charl_free(s->block);
     charl_free(s->data);
     charl_free(s->crc);
     charl_free(s->group);
@@ -25,7 +26,12 @@ void charl__snapshot_fini(charl__snapshot *s)
 static charl_status add(charl__snapshot *s, const char *group, const char *name,
                         const charl_shape *shape, float **data)
 {
-    CHARL_TRY(charl_alloc_array(charl_shape_count(shape), sizeof(float), &s->data[s->n]));
+    if (s->block) {
+        s->data[s->n] = s->block + s->used;
+        s->used += charl_shape_count(shape);
+    } else {
+        CHARL_TRY(charl_alloc_array(charl_shape_count(shape), sizeof(float), &s->data[s->n]));
+    }
     *data = s->data[s->n];
     snprintf(s->group[s->n], sizeof s->group[0], "%s", group);
     s->tensor[s->n] = (charl_checkpoint_tensor){
@@ -43,7 +49,7 @@ static void seal(charl__snapshot *s)
         s->crc[i] = charl__crc32c(0, s->data[i],
                                   (size_t)charl_shape_count(&s->tensor[i].shape) * sizeof(float));
     }
-    if (!s->keeps) {
+    if (!s->keeps && !s->block) {
         charl_free(s->data[i]);
         s->tensor[i].data = s->data[i] = NULL;
     }
@@ -151,11 +157,35 @@ charl_status charl__snapshot_take_model(const charl__replica *r, charl__snapshot
     return add_model(s, r, 0);
 }
 
+/* Floats of all tensors. */
+static int64_t count_values(const charl__replica *r)
+{
+    const bool has_ema = charl_optimizer_has_ema(r->optimizer);
+    int64_t n = 0;
+
+    for (int i = 0; i < charl_params_get_count(r->session->params); i++) {
+        const charl_param *p = charl_params_get(r->session->params, i);
+        const charl_param_spec *spec = charl_param_get_spec(p);
+        charl_shape shape;
+
+        n += charl_shape_count(&spec->shape) * (1 + (has_ema && spec->trainable));
+        for (int k = 0; k < charl_optimizer_get_state_count(r->optimizer); k++) {
+            if (charl_optimizer_get_state_shape(r->optimizer, k, p, &shape)) {
+                n += charl_shape_count(&shape);
+            }
+        }
+    }
+    return n;
+}
+
 charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s)
 {
     const int n_states = charl_optimizer_get_state_count(r->optimizer);
     charl_status st = charl__fast_reads_begin(r->session->dev);
 
+    if (st == CHARL_OK && s->keeps) {
+        st = charl_alloc_large((size_t)count_values(r) * sizeof(float), &s->block);
+    }
     st = st == CHARL_OK ? add_model(s, r, n_states) : st;
     if (charl_optimizer_has_ema(r->optimizer)) {
         st = add_kept(s, r, st, n_states);

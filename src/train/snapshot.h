@@ -11,7 +11,9 @@ typedef struct charl__snapshot {
     char (*group)[48];
     uint32_t *crc; /* of each tensor, to compare with other ranks; NULL: there are none */
     int64_t n, capacity;
-    bool keeps; /* set before: whether the values are kept, or only their checksums */
+    float *block; /* memory of data, where the values are kept */
+    int64_t used; /* floats of it */
+    bool keeps;   /* set before: whether the values are kept, or only their checksums */
 } charl__snapshot;
 
 /** Copy parameters, their moving average if there is one, and optimizer state, and checksum them.

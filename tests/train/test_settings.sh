@@ -62,7 +62,7 @@ INI
 expect 2 "too few outputs" ranks 3 narrow.ini --dry-run device.share=yes
 says 1 "error: .*7 outputs, but the data have 10 classes"
 expect 2 "no cache on the host" ranks 1 mlp.ini --dry-run data.cache=host
-says 1 "host is not available in this version"
+says 1 "data. cache: .host. is not one of auto, device, none"
 expect 0 "the binding is left alone" ranks 2 mlp.ini --dry-run device.cpu_bind=none
 
 # Rows of metrics are JSON.
