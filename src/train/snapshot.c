@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/parallel.h"
 #include "task/weights.h"
 #include "train/optimizer_shard.h"
 
@@ -40,14 +41,46 @@ static charl_status add(charl__snapshot *s, const char *group, const char *name,
     return CHARL_OK;
 }
 
+enum { SHARE_BYTES = 1 << 20, MOST_SHARES = 4096 };
+
+/* A tensor's values, for which each share of them has a checksum. */
+typedef struct summing {
+    const unsigned char *data;
+    size_t bytes, share;
+    uint32_t crc[MOST_SHARES];
+} summing;
+
+static void sum_share(void *ctx, int64_t i)
+{
+    summing *s = ctx;
+    const size_t at = (size_t)i * s->share, left = s->bytes - at;
+
+    s->crc[i] = charl__crc32c(0, s->data + at, left < s->share ? left : s->share);
+}
+
+/* Ranks compare it with one another's, on any number of processors: it sums shares of a fixed size. */
+static uint32_t checksum(const float *values, int64_t n)
+{
+    summing s = {.data = (const unsigned char *)values,
+                 .bytes = (size_t)n * sizeof *values,
+                 .share = SHARE_BYTES};
+    int64_t shares;
+
+    while ((s.bytes + s.share - 1) / s.share > MOST_SHARES) {
+        s.share *= 2;
+    }
+    shares = (int64_t)((s.bytes + s.share - 1) / s.share);
+    charl__parallel(shares, sum_share, &s);
+    return charl__crc32c(0, s.crc, (size_t)shares * sizeof s.crc[0]);
+}
+
 /* The values of the last tensor are there. */
 static void seal(charl__snapshot *s)
 {
     const int64_t i = s->n - 1;
 
     if (s->crc) {
-        s->crc[i] = charl__crc32c(0, s->data[i],
-                                  (size_t)charl_shape_count(&s->tensor[i].shape) * sizeof(float));
+        s->crc[i] = checksum(s->data[i], charl_shape_count(&s->tensor[i].shape));
     }
     if (!s->keeps && !s->block) {
         charl_free(s->data[i]);
