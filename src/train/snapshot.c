@@ -82,9 +82,12 @@ static void seal(charl__snapshot *s)
     if (s->crc) {
         s->crc[i] = checksum(s->data[i], charl_shape_count(&s->tensor[i].shape));
     }
-    if (!s->keeps && !s->block) {
-        charl_free(s->data[i]);
+    if (!s->keeps) {
+        if (!s->block) {
+            charl_free(s->data[i]);
+        }
         s->tensor[i].data = s->data[i] = NULL;
+        s->used = 0; /* the next one takes the same memory */
     }
 }
 
@@ -190,34 +193,40 @@ charl_status charl__snapshot_take_model(const charl__replica *r, charl__snapshot
     return add_model(s, r, 0);
 }
 
-/* Floats of all tensors. */
-static int64_t count_values(const charl__replica *r)
+/* Floats of all tensors and of the largest. */
+static void count_values(const charl__replica *r, int64_t *all, int64_t *largest)
 {
     const bool has_ema = charl_optimizer_has_ema(r->optimizer);
-    int64_t n = 0;
 
+    *all = *largest = 0;
     for (int i = 0; i < charl_params_get_count(r->session->params); i++) {
         const charl_param *p = charl_params_get(r->session->params, i);
         const charl_param_spec *spec = charl_param_get_spec(p);
+        const int64_t n = charl_shape_count(&spec->shape);
         charl_shape shape;
 
-        n += charl_shape_count(&spec->shape) * (1 + (has_ema && spec->trainable));
+        *all += n * (1 + (has_ema && spec->trainable));
+        *largest = n > *largest ? n : *largest;
         for (int k = 0; k < charl_optimizer_get_state_count(r->optimizer); k++) {
             if (charl_optimizer_get_state_shape(r->optimizer, k, p, &shape)) {
-                n += charl_shape_count(&shape);
+                const int64_t m = charl_shape_count(&shape);
+
+                *all += m;
+                *largest = m > *largest ? m : *largest;
             }
         }
     }
-    return n;
 }
 
 charl_status charl__snapshot_take(const charl__replica *r, charl__snapshot *s)
 {
     const int n_states = charl_optimizer_get_state_count(r->optimizer);
     charl_status st = charl__fast_reads_begin(r->session->dev);
+    int64_t all, largest;
 
-    if (st == CHARL_OK && s->keeps) {
-        st = charl_alloc_large((size_t)count_values(r) * sizeof(float), &s->block);
+    count_values(r, &all, &largest);
+    if (st == CHARL_OK) {
+        st = charl_alloc_large((size_t)(s->keeps ? all : largest) * sizeof(float), &s->block);
     }
     st = st == CHARL_OK ? add_model(s, r, n_states) : st;
     if (charl_optimizer_has_ema(r->optimizer)) {

@@ -340,7 +340,7 @@ def check_commands(folder):
     (folder / DIGITS).rename(moved)
     old = folder / "v1.h5"
     run(0, BIN.parent.parent / "tests" / "cli" / "make_checkpoint", "--version-1", last, old)
-    said = run(3, BIN / "charl", "checkpoint", "export", old, "-o", again)
+    said = run(5, BIN / "charl", "checkpoint", "export", old, "-o", again)
     if DIGITS not in said or "data.path" not in said:
         sys.exit(f"data that are gone: {said}")
     for checkpoint, settings in ((last, []), (old, [f"data.path={moved}"])):
