@@ -1,8 +1,8 @@
 #ifndef CHARL_OPERATOR_H
 #define CHARL_OPERATOR_H
-/** Operators of one's own: described, registered, used in graphs and checked like charl's.
+/** Custom operators: described, registered, used in graphs and checked like charl's own.
  *
- *  An elementwise operator is an expression of OpenCL C; it is fused with its neighbours:
+ *  An elementwise operator is an OpenCL C expression; it is fused with its neighbours:
  *
  *      static double reference(const void *attr, const double *x) { return x[0] * x[0]; }
  *      static const charl_operator square = {.name = "square", .formula = "out = x^2", .n_in = 1, .expr = "a * a",
@@ -10,17 +10,18 @@
  *                                            .samples = samples, .n_samples = 2};
  *
  *      charl_operator_register(&square);
- *      charl_operator_check(dev, "square", NULL, &report);         against the reference, in a test
+ *      charl_operator_check(dev, "square", NULL, &report);         compare with the reference, in a test
  *      y = charl_operator_apply(g, &square, NULL, &x, 1, NULL);    while a graph is built
  *
- *  Any other has a rule for shapes, kernels, and a function that launches them (examples/custom_operator.c).
- * The gradient is made of operators, charl's or one's own. Checking needs a reference in double and samples:
- * points of the domain.
+ *  Any other operator has a shape rule, kernels, and a function that launches them (examples/custom_operator.c).
+ * The gradient is composed of operators, charl's or custom ones. Checking needs a reference in double precision
+ * and samples, which describe the inputs to test with.
  *
- *  Batch rule: an output of BATCHED operands is BATCHED, row i from row i of the operands alone, or PARTIAL, a
- * sum over the rows. So that the bits do not depend on the number of ranks, an operator with a PARTIAL output
- * forms one sum for each slice of its rows and lets charl_operator_fold add them. Its bits may depend on shapes,
- * never on where in memory an operand lies, on the work-group size that a device allows, or on atomics.
+ *  Batch rule: an output of BATCHED operands is either BATCHED (row i depends only on row i of the operands) or
+ * PARTIAL (a sum over the rows). To make the bits independent of the number of ranks, an operator with a PARTIAL
+ * output computes one sum per slice of its rows and adds these with charl_operator_fold. The bits of an output may
+ * depend on shapes, but not on memory addresses, on the work-group sizes that a device allows, or on the order of
+ * atomic operations.
  */
 #include "charl/graph.h"
 
@@ -29,24 +30,24 @@ CHARL_BEGIN_DECLS
 enum {
     CHARL_OPERATOR_MAX_IN = 8,
     CHARL_OPERATOR_MAX_OUT = 4,
-    CHARL_OPERATOR_MAX = 64,   /* registered in a process */
-    CHARL_KERNEL_MAX_ARGS = 24 /* of a launch */
+    CHARL_OPERATOR_MAX = 64,   /* per process */
+    CHARL_KERNEL_MAX_ARGS = 24 /* per launch */
 };
 
-/** What the shape rule sees and fills in. Statuses that it returns name the operator by themselves. */
+/** Argument of the shape rule, which fills in the outputs. The caller adds the operator's name to errors that the
+ * rule returns. */
 typedef struct charl_operator_types {
     const void *attr;
     int n_in;
     const charl_type *in;
     int n_slices; /* of this process: a BATCHED extent is a multiple of it */
     int n_out;    /* preset to 1 */
-    /* Preset to the type of in[0]. `batch` needs setting for PARTIAL outputs only: all others are BATCHED if an
-     * operand is. */
+    /* Preset to the type of in[0]. Set `batch` for PARTIAL outputs only; all others are BATCHED if any operand is. */
     charl_type out[CHARL_OPERATOR_MAX_OUT];
-    int64_t workspace_bytes; /* that the kernels need beside; preset to 0 */
+    int64_t workspace_bytes; /* scratch memory for the kernels; preset to 0 */
 } charl_operator_types;
 
-/** What the launching function sees. Tensors are borrowed; a PARTIAL output's is the first lane. */
+/** Argument of the launching function. Tensors are borrowed; that of a PARTIAL output is its first lane. */
 typedef struct charl_operator_run {
     const void *attr;
     int n_in, n_out;
@@ -56,19 +57,19 @@ typedef struct charl_operator_run {
     const void *internal;
 } charl_operator_run;
 
-/** What the gradient rule sees. It gives gin[i], of in[i]'s shape, where needed[i]. */
+/** Argument of the gradient rule, which sets gin[i], of the shape of in[i], if needed[i]. */
 typedef struct charl_operator_gradient {
     charl_graph *g;
     const void *attr;
     int n_in, n_out;
     charl_var *const *in;
     charl_var *const *out;
-    charl_var *const *gout; /* gradients of the outputs; NULL where none arrives */
-    charl_var **gin;        /* preset to NULL, which is no gradient */
+    charl_var *const *gout; /* gradients of the outputs; NULL: none */
+    charl_var **gin;        /* preset to NULL: no gradient */
     const bool *needed;
 } charl_operator_gradient;
 
-/** What the reference sees: whole operands in row-major order, and memory for the outputs. */
+/** Argument of the reference: complete operands in row-major order, and memory for the outputs. */
 typedef struct charl_operator_reference {
     const void *attr;
     int n_in, n_out;
@@ -78,37 +79,39 @@ typedef struct charl_operator_reference {
     const charl_type *out_type;
 } charl_operator_reference;
 
-/** A point of the domain. Float operands are drawn from [lo, hi) and kept |x| >= away (of kinks and poles),
- * integers from [0, int_end). One sample at least has BATCHED operands, whose rows are a multiple of 8. */
+/** Inputs to test with. Float operands are drawn at random from [lo, hi) with |x| >= away (to avoid kinks and
+ * poles at 0), integers from [0, int_end). At least one sample must have BATCHED operands whose number of rows is
+ * a multiple of 8. */
 typedef struct charl_operator_sample {
     charl_type in[CHARL_OPERATOR_MAX_IN];
-    int n_in; /* 0: the operator's */
+    int n_in; /* 0: n_in of the operator */
     const void *attr;
     double lo, hi, away;
     int64_t int_end; /* 0: 2 */
     int64_t terms; /* length of the longest sum in an output element; scales the tolerance. 0: 1 */
     double ulp;    /* allowed error in units of the last place; 0: 4 */
-    bool skip_gradient; /* at a point where the derivative does not exist */
+    bool skip_gradient; /* the derivative does not exist everywhere in the range */
 } charl_operator_sample;
 
-/** An operator. Strings, samples and the struct itself are used as long as the process lives: make it static.
- */
+/** An operator. The struct, its strings and its samples must live as long as the process: make them static. */
 typedef struct charl_operator {
     const char *name;    /* unique among all operators, lower_snake_case */
-    const char *formula; /* for people: "out = x^2" */
+    const char *formula; /* for documentation: "out = x^2" */
     int n_in;            /* operands */
     size_t attr_size;    /* bytes of the settings, copied into the graph; 0: none */
 
-    /* Elementwise, with broadcasting as charl_add: OpenCL C of the operands a, b, c, ..., each a float or a
-     * vector of floats, and of p and q, which are the settings: attr_size is 0, or that of one float or two.
-     * Operands may be f32, bf16 or f16. */
+    /* Elementwise operators, which broadcast like charl_add: an OpenCL C expression of the operands a, b, c, ...,
+     * each a float or a vector of floats, and of the settings p and q. attr_size is that of zero, one or two
+     * floats. Operands may be f32, bf16 or f16. */
     const char *expr;
-    /* Its reference: an element of the result, x[i] that of operand i. */
+    /* The reference of `expr`: returns one element of the result; x[i] is the element of operand i. */
     double (*element)(const void *attr, const double *x);
 
-    /* Any other operator; float operands are f32. OpenCL C 1.2 of its kernels, in which contraction of a * b + c
-     * is off; a function that sets the types of its outputs (NULL: one like in[0]); one that launches the kernels;
-     * the definition, slow and obviously right. */
+    /* All other operators; float operands are f32.
+     *   source      kernels in OpenCL C 1.2, compiled without contraction of a * b + c
+     *   types       the shape rule; NULL: one output, of the type of in[0]
+     *   run         launches the kernels
+     *   reference   the definition in double precision, slow and obviously correct */
     const char *source;
     charl_status (*types)(charl_operator_types *t);
     charl_status (*run)(const charl_operator_run *r);
@@ -120,30 +123,30 @@ typedef struct charl_operator {
     int n_samples;
 } charl_operator;
 
-/** Make it known under its name. Repeating it does nothing. Local. Thread-safe.
- *  Errors: ERR_INVALID  the name is taken or is none, it has both or neither of expr and source, or a part of it
- * is missing; more than CHARL_OPERATOR_MAX. */
+/** Register an operator under its name. Registering the same operator again is a no-op. Local. Thread-safe.
+ *  Errors: ERR_INVALID  the name is taken or invalid, both or neither of expr and source are set, a required member
+ * is missing, or there are more than CHARL_OPERATOR_MAX operators. */
 charl_status charl_operator_register(const charl_operator *op) CHARL_MUST_CHECK;
 
-/** Append a registered operator to g; returns its first output, borrowed from g, NULL after an error, which the
- * graph keeps. outs may be NULL; else outs[0 .. CHARL_OPERATOR_MAX_OUT) get the outputs, NULL past the last.
- * `attr` is copied. Local. */
+/** Append a registered operator to g. Returns its first output, borrowed from g, or NULL after an error, which
+ * charl_graph_compile returns. If outs is not NULL, outs[0 .. CHARL_OPERATOR_MAX_OUT) are set to the outputs, and
+ * to NULL past the last. `attr` is copied. Local. */
 charl_var *charl_operator_apply(charl_graph *g, const charl_operator *op, const void *attr,
                                 charl_var *const *in, int n_in, charl_var **outs);
 
-/** Name of operator i = 0, 1, ... of all: charl's, then those registered; NULL after the last. Local. */
+/** Name of operator i = 0, 1, ...: first charl's, then registered ones; NULL after the last. Local. */
 const char *charl_operator_name(int i);
 
-/* Launches. A tensor is two arguments of a kernel, the buffer and the element where the tensor begins:
+/* Launches. A tensor is passed to a kernel as two arguments, the buffer and the index of its first element:
  *
  *     kernel void square(global const float *x, ulong x_at, global float *out, ulong out_at, long n)
  */
 typedef enum charl_kernel_arg_kind {
-    CHARL_KERNEL_END, /* of a list that is not full */
+    CHARL_KERNEL_END, /* ends a list that is not full */
     CHARL_KERNEL_IN,  /* operand v.i64 of the operator */
     CHARL_KERNEL_OUT, /* output v.i64, read and written */
-    /* Where the sums over slices of the PARTIAL output v.i64 go: [n_slices, shape], for charl_operator_fold. It lies
-     * in the workspace, at its beginning. */
+    /* The sums per slice of the PARTIAL output v.i64: [n_slices, shape], input of charl_operator_fold. They are
+     * stored at the beginning of the workspace. */
     CHARL_KERNEL_SLICES,
     CHARL_KERNEL_WORKSPACE, /* f32 */
     CHARL_KERNEL_INT,       /* int */
@@ -160,7 +163,7 @@ typedef struct charl_kernel_arg {
     } v;
 } charl_kernel_arg;
 
-/** Arguments of a launch, as charl_kernel_arg_kind has them. Local. */
+/** Arguments of a launch, one function for each charl_kernel_arg_kind. Local. */
 charl_kernel_arg charl_kernel_in(int i);
 charl_kernel_arg charl_kernel_out(int k);
 charl_kernel_arg charl_kernel_slices(int k);
@@ -173,47 +176,54 @@ charl_kernel_arg charl_kernel_local(int64_t bytes);
 /** A launch of a kernel of charl_operator.source. */
 typedef struct charl_kernel {
     const char *entry;
-    const char *defines; /* lines in front of the source, "#define N 4\n"; NULL: none */
+    const char *defines; /* lines inserted before the source, such as "#define N 4\n"; NULL: none */
     size_t global[3];    /* work-items; 0 in [1] or [2] means 1; global[0] = 0 launches nothing */
     size_t local[3];     /* work-group; 0 means 1 */
     charl_kernel_arg args[CHARL_KERNEL_MAX_ARGS];
 } charl_kernel;
 
-/** Launch a kernel. For the function `run` only. Async. Local.
- *  Errors: ERR_KERNEL  with the compiler's log   ERR_INVALID  arguments that the kernel does not take, or
- * work-groups that the device does not allow   ERR_DEVICE. */
+/** Launch a kernel. Call it from `run` only. Async. Local.
+ *  Errors: ERR_KERNEL  with the compiler's log   ERR_INVALID  the arguments do not match the kernel, or
+ * the device does not support the work-group size   ERR_DEVICE. */
 charl_status charl_operator_launch(const charl_operator_run *r,
                                    const charl_kernel *k) CHARL_MUST_CHECK;
 
-/** Add the sums over slices that kernels left in charl_kernel_slices(k) into the PARTIAL output k, in the fixed
- * tree. The shape rule asks for n_slices times the output as workspace. For the function `run` only. Async. Local.
+/** Fold the sums per slice, which kernels have written to charl_kernel_slices(k), into the PARTIAL output k, in the
+ * fixed tree. The shape rule must request n_slices times the size of the output as workspace. Call it from `run`
+ * only. Async. Local.
  * Errors: ERR_INVALID  output k is not PARTIAL, or the workspace is too small; ERR_DEVICE. */
 charl_status charl_operator_fold(const charl_operator_run *r, int k) CHARL_MUST_CHECK;
 
-/** How to check. All zero is right. */
+/** How to check. All members may be zero. */
 typedef struct charl_operator_check_options {
     charl_dtype
-        precision; /* of operands that may be half-size; f32, or bf16 or f16 where the operator takes them */
+        precision; /* of operands that may be bf16 or f16; f32, or one of these if the operator supports it */
     uint64_t seed; /* of the operands */
-    bool brief;    /* end with the first sample that has rows of the batch */
+    bool brief;    /* stop after the first sample with BATCHED operands */
 } charl_operator_check_options;
 
-/** What a check found. */
+/** Result of a check. */
 typedef struct charl_operator_report {
-    int samples;   /* that were checked */
-    int gradients; /* of them with gradients */
+    int samples;   /* number of samples checked */
+    int gradients; /* number of these whose gradients were checked */
     double ulp;    /* largest error of an output, in units of the last place */
-    double used;   /* largest part of the allowed error that was used: at most 1 */
+    double used;   /* largest ratio of error to tolerance: at most 1 */
 } charl_operator_report;
 
-/** Check the operator called `name`, charl's or registered, at all its samples: outputs against the reference;
- * a NaN in an operand goes where it goes in the reference; nothing but the outputs is written; the same bits
- * at any offset in memory, from run to run, in a graph and replayed, slice by slice and in lanes as with several
- * ranks; gradients against central differences of the reference. `options` and `report` may be NULL.
+/** Check the operator `name`, charl's or a registered one, with all its samples:
+ *
+ *    outputs      within the tolerance of the reference
+ *    NaN          propagates from each operand exactly as in the reference
+ *    memory       nothing but the outputs is written
+ *    bits         the same at any memory offset, from run to run, in a graph and replayed, slice by slice and in
+ *                 lanes as on several ranks
+ *    gradients    compared with central differences of the reference
+ *
+ *  `options` and `report` may be NULL.
  *
  *  Blocks. Local. Deterministic.
- *  Errors: ERR_INVALID  what is wrong, with operator, sample, element and values; also no such operator, no
- * samples, or none with rows of the batch   ERR_KERNEL, ERR_DEVICE, ERR_NOMEM */
+ *  Errors: ERR_INVALID  a check failed (the message has operator, sample, element and values), there is no
+ * such operator, or it has no samples or none with BATCHED operands   ERR_KERNEL, ERR_DEVICE, ERR_NOMEM */
 charl_status charl_operator_check(charl_device *dev, const char *name,
                                   const charl_operator_check_options *options,
                                   charl_operator_report *report) CHARL_MUST_CHECK;

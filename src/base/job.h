@@ -1,13 +1,13 @@
 #ifndef CHARL_BASE_JOB_H
 #define CHARL_BASE_JOB_H
-/** One function that runs in a thread of its own while the caller continues.
+/** Runs one function in a background thread while the caller continues.
  *
  *      charl__job_start(true, write_file, &request, &job);
  *      ... until charl__job_is_done(job) ...
- *      st = charl__job_end(job);                   its status, with its message
+ *      st = charl__job_end(job);                   status and message of write_file
  *
- *  The thread takes no signals: they belong to the thread that waits for them. A job is started and
- *  ended by one thread.
+ *  The thread blocks all signals, so that another thread handles them. The thread that starts a job must
+ *  also end it.
  */
 #include <stdbool.h>
 
@@ -15,19 +15,20 @@
 
 typedef struct charl__job charl__job;
 
-/** Run work(ctx); `background` false: before this returns. ctx is borrowed until the end. *out is
- *  owned: charl__job_end. Errors: ERR_NOMEM, also where no thread can be started. */
+/** Run work(ctx) in a new thread, or in the calling thread before returning if `background` is false. ctx is
+ *  borrowed until charl__job_end. *out is owned: release it with charl__job_end. Errors: ERR_NOMEM, also if
+ *  no thread can be started. */
 charl_status charl__job_start(bool background, charl_status (*work)(void *ctx), void *ctx,
                               charl__job **out) CHARL_MUST_CHECK;
 
-/** Whether work has returned. Never waits. NULL: true. */
+/** Whether work has returned. Does not wait. NULL: true. */
 bool charl__job_is_done(const charl__job *job);
 
-/** Wait for that, at most so many seconds; returns whether it has. */
+/** Wait at most `seconds` for work to return; returns whether it has. */
 bool charl__job_wait(charl__job *job, double seconds);
 
-/** Wait for work and destroy the job. Returns the status of work, whose message becomes this
- *  thread's. NULL: CHARL_OK. */
+/** Wait for work to return and destroy the job. Returns the status of work; its error message becomes the
+ *  calling thread's. NULL: CHARL_OK. */
 charl_status charl__job_end(charl__job *job) CHARL_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-/* Copies between host and device, mapping, pinned memory. */
+/* Copies between host and device, mapped buffers, pinned memory. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -9,7 +9,7 @@
 
 enum { PAGE = 4096, PIECE = 16 << 20, SHARE = 1 << 20, LARGE = 4 << 20 };
 
-/* Two pieces of pinned memory: one is filled while the other is copied out. */
+/* Two pinned staging buffers: the device fills one while the host copies from the other. */
 struct charl__fast_reads {
     charl_pinned *pinned[2];
     unsigned char *host[2];
@@ -22,7 +22,7 @@ static charl_status check_range(const charl_buffer *b, size_t offset, size_t byt
     return CHARL_OK;
 }
 
-/* Returns when it began, for end_transfer; nothing is timed that does not wait. */
+/* Returns the start time for end_transfer; only blocking transfers are timed. */
 static double count_transfer(charl_device *dev, charl_queue q, bool wait)
 {
     dev->commands[q]++;
@@ -62,7 +62,7 @@ charl_status charl__buffer_write(charl_queue q, charl_buffer *b, size_t offset, 
     return CHARL_OK;
 }
 
-/* A piece on its way out of pinned memory. */
+/* A copy from a staging buffer to its destination. */
 typedef struct copy {
     const unsigned char *from;
     unsigned char *to;
@@ -77,7 +77,8 @@ static void copy_share(void *ctx, int64_t i)
     memcpy(c->to + at, c->from + at, left < SHARE ? left : SHARE);
 }
 
-/* Memory that is written for the first time costs more to map than to copy: all processors share it. */
+/* Wait for a piece to arrive, then copy it with all processors: on first use of the destination, page faults
+ * take longer than the copy. */
 static charl_status copy_out(charl_event **arrived, copy *c)
 {
     const charl_status st = charl__event_wait(*arrived);
@@ -110,7 +111,7 @@ static charl_status read_in_pieces(charl_queue q, charl_buffer *b, size_t offset
     }
     CHARL_TRY_CLEANUP(copy_out(&arrived[k ^ 1], &piece[k ^ 1]));
 cleanup:
-    for (k = 0; k < 2; k++) { /* after a failure: nothing may still be written to */
+    for (k = 0; k < 2; k++) { /* after a failure: wait for transfers in progress */
         if (arrived[k]) {
             (void)!charl__event_wait(arrived[k]);
             charl__event_release(arrived[k]);
@@ -191,7 +192,7 @@ struct charl_pinned {
     int64_t counted;
 };
 
-/* Mapped once and for ever: that is what pins it. */
+/* Map the memory for its whole lifetime; the mapping is what pins it. */
 static charl_status pinned_map(charl_pinned *p, size_t bytes, const char *what)
 {
     cl_int err = CL_SUCCESS;
@@ -206,7 +207,7 @@ static charl_status pinned_map(charl_pinned *p, size_t bytes, const char *what)
     return CHARL_OK;
 }
 
-/* host NULL: new memory. */
+/* host NULL: allocate new memory. */
 static charl_status pinned_open(charl_device *dev, void *host, size_t bytes, const char *what,
                                 charl_pinned **out)
 {

@@ -1,17 +1,17 @@
 #ifndef CHARL_TRAIN_REPLICA_H
 #define CHARL_TRAIN_REPLICA_H
-/** A rank's share of the work on a session: its slices of the batch, the graphs over them, and the sums
- * over ranks.
+/** A rank's part of a data-parallel session: its slices of the batch, the graphs over them, and the
+ * reduction over ranks.
  *
- *      replica_open        compare settings and data over ranks; open the data
- *                          (a training decides here where it starts)
- *      replica_build       device, model, graphs; connect the gradients
- *      replica_compile     kernels, optimizer
- *      replica_divide      other slices, between two steps
+ *      replica_open        compare settings across ranks, open the data, compare the data
+ *                          (next, the trainer selects the checkpoint to start from)
+ *      replica_build       open the device; build model and graphs; connect the gradient reducer
+ *      replica_compile     compile kernels, create the optimizer
+ *      replica_divide      between two steps: switch to other slices
  *      replica_fini
  *
- *  Every function of this header is collective and agreed (charl_comm_agree), if it says nothing else.
- *  For an evaluation there are no training graphs, no optimizer and no shard.
+ *  Unless stated otherwise, every function of this header is collective and agreed (charl_comm_agree).
+ *  A replica for evaluation has no training graphs, no optimizer and no shard.
  */
 #include "charl/optim.h"
 #include "charl/train.h"
@@ -31,59 +31,59 @@ typedef struct charl__replica {
     const charl_train_options *options; /* borrowed */
     charl_comm *comm;                   /* borrowed */
     charl_split eval_split;
-    int64_t step; /* optimizer steps done: the whole cursor of a training */
+    int64_t step; /* optimizer steps completed; determines the position in the training data */
 
     charl_slices slices;
     int64_t rows, row0; /* this rank's part of the batch */
     charl_steps *steps;
     charl__device_loader *train_loader, *eval_loader;
-    charl__task train, eval;                /* eval.g NULL: nothing to validate on */
+    charl__task train, eval;                /* eval.g NULL: no validation data */
     int accum_steps;                        /* gradient accumulation, on this rank */
-    charl__grad_accum *accum;               /* train is its first pass; NULL: every rank has one */
+    charl__grad_accum *accum;               /* train is its first pass; NULL: no accumulation */
     charl__task more[CHARL_MAX_SLICES - 1]; /* the passes after the first */
-    bool recomputes;                        /* activations, for the backward pass */
-    int64_t recompute_saves;                /* bytes */
+    bool recomputes;                        /* activations are recomputed in the backward pass */
+    int64_t recompute_saves;                /* bytes saved by recomputation */
     charl__grad_reducer *reducer;           /* NULL: one rank */
     charl__heterogeneous mixed;             /* ranks with different devices */
-    charl__shard *shard;                    /* NULL: every rank has the whole optimizer */
+    charl__shard *shard;                    /* NULL: optimizer state is not sharded */
     charl_optimizer *optimizer;
 } charl__replica;
 
-/** Start from {.session, .config, .options, .comm, .eval_split}. Compares options, configuration,
- *  environment and kernel sources, takes even slices, opens the data and compares them. Errors:
+/** Initialize with {.session, .config, .options, .comm, .eval_split}. Compares options, configuration,
+ *  environment and kernel sources across ranks, divides the slices evenly, opens the data and compares them. Errors:
  *  ERR_CONFIG, ERR_DATA, ERR_IO, ERR_NOMEM. */
 charl_status charl__replica_open(charl__replica *r) CHARL_MUST_CHECK;
 
-/** Match the data with the schema of session->origin, open this rank's device, build model and graphs
- *  and connect the gradients. Errors: ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT, ERR_DEVICE, ERR_NOMEM. */
+/** Match the data with the schema of session->origin, open this rank's device, build model and graphs,
+ *  and connect the gradient reducer. Errors: ERR_CONFIG, ERR_DATA, ERR_CHECKPOINT, ERR_DEVICE, ERR_NOMEM. */
 charl_status charl__replica_build(charl__replica *r) CHARL_MUST_CHECK;
 
-/** Compile the graphs, run their launches once and create the optimizer. Errors: ERR_KERNEL,
+/** Compile the graphs, run each once to warm up, and create the optimizer. Errors: ERR_KERNEL,
  *  ERR_DEVICE, ERR_NOMEM, ERR_CONFIG. */
 charl_status charl__replica_compile(charl__replica *r) CHARL_MUST_CHECK;
 
-/** Take slices [first, first + count) from the next step on: discards and builds anew what depends on
- *  them. Weights, optimizer state and cursor stay, and so does every bit of the rest of the run; what
- *  the last step left in its graphs does not. Errors: as the functions above. */
+/** Use slices [first, first + count) from the next step on: discards and rebuilds everything that depends
+ *  on them. Weights, optimizer state and step are kept, and results of later steps do not change by a bit.
+ *  Values that the last step left in the graphs are lost. Errors: as the functions above. */
 charl_status charl__replica_divide(charl__replica *r, int first, int count) CHARL_MUST_CHECK;
 
-/** Sums of the metrics over up to max_batches batches of the evaluation loader (0: all), as a row
- *  without step, epoch, best and times. */
+/** Evaluate up to max_batches batches of the evaluation loader (0: all) and store the metrics in *out; step,
+ *  epoch, best and times are not set. */
 charl_status charl__replica_evaluate(charl__replica *r, int64_t max_batches,
                                      charl_val_row *out) CHARL_MUST_CHECK;
 
-/** Least elements of a bucket of gradients. Local. */
+/** Minimum number of elements in a gradient bucket. Local. */
 int64_t charl__replica_bucket(const charl__replica *r);
 
-/** What is known of the run so far. Local. */
+/** Describe the run as far as it has been set up. Local. */
 charl_train_info charl__replica_info(const charl__replica *r);
 
-/** Leave: on success all ranks meet here; nothing after it can fail for one rank alone. A failure that
- *  the other ranks do not know of breaks the communicator, and `lost` is called. Returns st, or the
- *  failure of the meeting. */
+/** End the run with status st. On success, all ranks synchronize here; afterwards no rank can fail alone. If
+ *  st is an error that the other ranks do not know of, breaks the communicator so that they do not wait, and
+ *  calls `lost`. Returns st, or the error of the synchronization. */
 charl_status charl__replica_leave(charl__replica *r, charl_status st) CHARL_MUST_CHECK;
 
-/** Release all of it, and the session's parameters, which may lie in the memory of the all-reduce.
+/** Release everything, including the session's parameters, which may be stored in memory of the all-reduce.
  *  {0} is a no-op. */
 void charl__replica_fini(charl__replica *r);
 

@@ -1,4 +1,4 @@
-/* How a training resumes from a checkpoint, or starts afresh. */
+/* Resuming a run from a checkpoint, or starting a new one. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,14 +18,14 @@
 
 static bool is_other_run(const charl__trainer *t, const charl_checkpoint_state *s)
 {
-    const char *resume = t->config->run.resume; /* one that is named may be of any run */
+    const char *resume = t->config->run.resume; /* a checkpoint file may be of any run */
 
     return t->run_dir_id[0] && s->run_id[0] && strcmp(t->run_dir_id, s->run_id) != 0 &&
            (strcmp(resume, "auto") == 0 || strcmp(resume, "must") == 0);
 }
 
-/* run.strict: what would make the rest of the run another one than what the checkpoint is of, all
- * in one message. */
+/* run.strict: reject every difference that would change the rest of the run, listing all of them in one
+ * message. */
 static charl_status check_strict(const charl__trainer *t, const charl_checkpoint_reader *r,
                                  const char *path)
 {
@@ -77,7 +77,7 @@ cleanup:
     return st;
 }
 
-/* Another model is refused by the keys that differ; other changes are allowed and named. */
+/* Reject a checkpoint of another model, naming the keys that differ; warn about other changed keys. */
 static charl_status check_config(const charl__trainer *t, const charl_checkpoint_reader *r,
                                  const char *path)
 {
@@ -87,7 +87,7 @@ static charl_status check_config(const charl__trainer *t, const charl_checkpoint
     bool model = false;
 
     st = charl_config_diff(t->config, charl_checkpoint_get_config_resolved(r), &model, &changes);
-    if (st == CHARL_ERR_CONFIG) { /* of another version: the tensors decide */
+    if (st == CHARL_ERR_CONFIG) { /* written by another version: compare the tensors only */
         st = CHARL_OK;
         goto cleanup;
     }
@@ -114,7 +114,7 @@ cleanup:
     return st;
 }
 
-/* What must be as it was for the rest of the run to be the same run. */
+/* Reject another batch size, number of slices or number of samples; warn about other data, run or device. */
 static charl_status check_state(const charl__trainer *t, const charl_checkpoint_state *s,
                                 const char *path)
 {
@@ -162,7 +162,7 @@ static charl_status check_state(const charl__trainer *t, const charl_checkpoint_
     return CHARL_OK;
 }
 
-/* Evaluations of other data or of another kind say nothing of the best one so far. */
+/* Set new_best if the best metric is not comparable any more: other data, or other evaluation settings. */
 static charl_status check_best(charl__trainer *t, const charl_checkpoint_reader *r)
 {
     charl_status st = CHARL_OK;
@@ -173,7 +173,7 @@ static charl_status check_best(charl__trainer *t, const charl_checkpoint_reader 
     t->new_best =
         strcmp(charl_checkpoint_get_state(r)->data_content_id, t->session.data.content_id) != 0;
     st = charl_config_parse("/config/resolved", text, strlen(text), NULL, 0, &was);
-    if (st == CHARL_ERR_CONFIG) { /* of another version: only the data tell */
+    if (st == CHARL_ERR_CONFIG) { /* written by another version: compare the data only */
         return CHARL_OK;
     }
     CHARL_TRY_CLEANUP(st);
@@ -189,7 +189,7 @@ cleanup:
     return st;
 }
 
-/* A dynamic scale goes on; 1 is that of a run that used none. */
+/* Restore a dynamic loss scale; 1 means that the run used none. */
 static charl_status restore_scale(charl__trainer *t, double stored)
 {
     const float scale = (float)stored;
@@ -200,7 +200,7 @@ static charl_status restore_scale(charl__trainer *t, double stored)
     return CHARL_OK;
 }
 
-/* Of all tensors, by their checksums: ranks compare it. */
+/* A digest of names and checksums of all tensors, for the ranks to compare. */
 static uint64_t digest_of(const charl_checkpoint_reader *r)
 {
     uint64_t digest = 0;
@@ -266,7 +266,7 @@ cleanup:
     return st;
 }
 
-/* Weights of another run, or drawn: what is only planned needs none. */
+/* Load the weights of --init-from, or initialize them at random; a dry run needs no random weights. */
 static charl_status start_afresh(charl__trainer *t)
 {
     const char *path = t->session.origin;
@@ -282,7 +282,7 @@ static charl_status start_afresh(charl__trainer *t)
     return CHARL_OK;
 }
 
-/* The run directory is this run's from now on. */
+/* Make the run directory belong to this run. */
 static charl_status claim_rundir(const charl__trainer *t)
 {
     const char *dir = t->config->run.output_dir;
@@ -296,7 +296,7 @@ static charl_status claim_rundir(const charl__trainer *t)
     return CHARL_OK;
 }
 
-/* The counters of the trainer, for the ranks to compare. */
+/* Add the trainer's counters to the facts that the ranks compare. */
 static charl_status add_counters(const charl__trainer *t, charl__consensus *facts)
 {
     const charl__fact form = charl__rank_check_form(t->session.origin);
@@ -333,7 +333,7 @@ charl_status charl__trainer_resume(charl__trainer *t)
     st = t->resumes ? restore(t, t->session.origin) : start_afresh(t);
     st = st == CHARL_OK ? add_counters(t, &facts) : st;
     CHARL_TRY_CLEANUP(charl__rank_check_state(&t->replica, &facts, t->session.origin, st));
-    /* After the weights to begin with were read: they may lie there. */
+    /* Only after the initial weights have been read: they may be in the run directory. */
     if (t->writes && charl_comm_rank(t->comm) == 0) {
         st = claim_rundir(t);
     }

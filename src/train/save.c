@@ -1,11 +1,12 @@
-/* How a training saves its checkpoints.
+/* Saving checkpoints during training.
  *
- *      take_alike      all ranks: copy the state to the host; compare its checksums over ranks, so that
- *                      a mixed state is never saved
- *      start_alone     rank 0: start a job with the copy; training continues
- *      (the job)       write, verify, rename; supersede and retire old files; link; export
- *      finish_save     all ranks: agree on the result, one step after the job has ended, before the next
- *                      save, and before training ends
+ *      take_alike      all ranks: copy the state to the host and compare its checksums across ranks, so
+ *                      that an inconsistent state is never saved
+ *      start_alone     rank 0: start a job that writes the copy; training continues
+ *      (the job)       write, verify and rename the file; rename superseded checkpoints; update links;
+ *                      delete old checkpoints; export
+ *      finish_save     all ranks: agree on the result, after the job has ended, before the next save, or
+ *                      before training ends, whichever is first
  */
 #include <inttypes.h>
 #include <math.h>
@@ -60,11 +61,11 @@ static charl_checkpoint_state state_of(const charl__trainer *t, double loss_scal
                                     .run_id = t->run_id};
 }
 
-/* A save under way. Rank 0 writes; the others know of it. What the thread of the job reads belongs to
- * it until the end. */
+/* A save in progress. Rank 0 writes; the other ranks only track it. The job's thread owns everything it
+ * reads until it ends. */
 struct charl__saving {
     int64_t step;
-    double begin_s, waited_s; /* of training, for it */
+    double begin_s, waited_s; /* waited_s: how long training waited for the save */
     char *path;
 
     charl__job *job; /* rank 0 */
@@ -75,11 +76,11 @@ struct charl__saving {
     int rank;
     charl_run_policy policy;
     bool is_best, forgets_best, supersedes;
-    bool superseded; /* by the job */
+    bool superseded; /* set by the job when it has renamed later checkpoints */
     charl_export_format format;
-    charl__text warnings; /* of the job, a line each */
-    atomic_long progress; /* of the job */
-    charl_comm *waiting;  /* where the job is no thread, all ranks wait for it; else NULL */
+    charl__text warnings; /* from the job, one per line */
+    atomic_long progress; /* incremented by the job */
+    charl_comm *waiting;  /* not NULL: the job runs in the foreground, and all ranks wait for it */
 };
 
 static void on_progress(void *ctx)
@@ -92,14 +93,14 @@ static void on_progress(void *ctx)
     }
 }
 
-/* Keep the failure at hand as a warning. */
+/* Record the current error as a warning. */
 static void note(charl__saving *s)
 {
     (void)!charl__text_printf(&s->warnings, "%s\n", charl_error_message());
 }
 
-/* A run that continues from an older checkpoint of its directory must not find its later ones when it
- * resumes again. */
+/* After resuming from an older checkpoint, rename the later ones, so that the next resume does not select
+ * them. */
 static void supersede(charl__saving *s)
 {
     const int64_t from = s->policy.resumed_step;
@@ -117,8 +118,8 @@ static void supersede(charl__saving *s)
     s->superseded = true;
 }
 
-/* Links and exports are for others, and old files only take room: none of them may stop a training
- * whose checkpoint is safe. */
+/* Update links, delete old checkpoints, export. The checkpoint itself is safe by now, so a failure here is
+ * only a warning. */
 static void tidy(charl__saving *s)
 {
     int removed;
@@ -135,7 +136,7 @@ static void tidy(charl__saving *s)
     }
 }
 
-/* Write, retire old files, link. */
+/* The job: write the checkpoint, then clean up the directory. */
 static charl_status write_checkpoint(void *ctx)
 {
     charl_status st = CHARL_OK;
@@ -170,8 +171,8 @@ static charl_status refuse_differing(const charl__trainer *t, charl_status st)
                t->replica.step, charl_error_message());
 }
 
-/* Copy the state, and let no rank's differ from the others': the sums they train on were the same.
- */
+/* Copy the state and check that it is identical on all ranks, as it must be: every rank applied the same
+ * gradients. */
 static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
 {
     charl_status st = CHARL_OK;
@@ -183,10 +184,10 @@ static charl_status take_alike(charl__trainer *t, charl__snapshot *s)
     if (st == CHARL_OK && t->run) { /* rank 0 */
         st = charl_run_check(t->run);
     }
-    if (st == CHARL_OK) { /* nothing is saved that was learnt of other data */
+    if (st == CHARL_OK) { /* do not save if the data file has changed */
         st = charl_dataset_check(t->session.ds);
     }
-    if (t->replica.mixed.on || t->replica.shard) { /* what follows is done together */
+    if (t->replica.mixed.on || t->replica.shard) { /* the next calls are collective */
         CHARL_TRY_CLEANUP(agree_before_save(t, st));
     }
     if (t->replica.mixed.on) {
@@ -209,11 +210,11 @@ cleanup:
     return st;
 }
 
-/* What rank 0 writes; from here on training may continue. */
+/* Describe the checkpoint and start the job on rank 0; training may continue afterwards. */
 static charl_status start_alone(charl__trainer *t, charl__saving *s)
 {
     const charl_tensor *dynamic = charl__steps_scale(t->replica.steps);
-    float scale = 1.0F; /* none; a dynamic one is at least 2 */
+    float scale = 1.0F; /* 1: no loss scale; a dynamic one is at least 2 */
 
     CHARL_TRY(charl__phase_enter(t->comm, s->step, CHARL__PHASE_WRITE, t->session.params));
     CHARL_TRY(charl_run_path(t->config->run.output_dir, s->step, &s->path));
@@ -247,7 +248,8 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     return CHARL_OK;
 }
 
-/* Wait for the job. As long as it makes progress this rank is not silent, however slow its disk is. */
+/* Wait for the job. While it makes progress, tell the other ranks that this rank is alive, however slow the
+ * disk is. */
 static charl_status end_alone(charl__trainer *t, charl__saving *s)
 {
     static const double LOOK_S = 0.05;
@@ -280,8 +282,8 @@ static void saving_destroy(charl__saving *s)
     }
 }
 
-/* Whether a training whose checkpoint could not be written continues: until the next interval, unless
- * it was the last chance or the disk does not recover. The status is the same on every rank. */
+/* Decide whether training continues after a save. A disk error is a warning, unless this was the last save
+ * of the run or MAX_SAVE_FAILURES saves in a row have failed. The status is the same on every rank. */
 static charl_status forgive(charl__trainer *t, charl_status failed, int64_t step, bool last)
 {
     char text[1200];
@@ -359,7 +361,7 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
     charl_comm_timeout_set(t->comm, t->config->checkpoint.timeout_s);
     CHARL_TRY(take_alike(t, &s->snapshot));
     st = charl_comm_agree(t->comm, start_alone(t, s));
-    if (st != CHARL_OK) { /* as if it had been written and failed */
+    if (st != CHARL_OK) { /* treat it like a failed write */
         saving_destroy(s);
         t->saving = NULL;
         CHARL_TRY(forgive(t, st, t->replica.step, last));

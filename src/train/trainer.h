@@ -1,7 +1,7 @@
 #ifndef CHARL_TRAIN_TRAINER_H
 #define CHARL_TRAIN_TRAINER_H
-/** A training in progress, on a session and a replica: schedule, evaluations, checkpoints, metrics and
- * events. It knows no kernel. */
+/** The training loop and its policies, on top of a session and a replica: schedule, evaluations, checkpoints,
+ * metrics and events. It launches no kernels itself. */
 #include "train/balance.h"
 #include "train/nonfinite.h"
 #include "train/replica.h"
@@ -16,69 +16,68 @@ typedef struct charl__trainer {
     charl__replica replica;
     charl__balance balance;
     charl_schedule schedule;
-    char start[4096]; /* memory of session.origin */
-    bool resumes;     /* from session.origin: step and optimizer too */
+    char start[4096]; /* storage for session.origin */
+    bool resumes;     /* step and optimizer state are restored from session.origin too */
 
     int64_t total_steps; /* of the schedule */
-    int64_t end_step;    /* where the loop ends: before, in a fast development run */
+    int64_t end_step;    /* last step of the loop; less than total_steps with --fast-dev-run */
     double best_metric;
     int64_t best_step;
     int64_t stale_evals; /* evaluations since the best */
     charl__nonfinite nonfinite;
 
-    bool new_best;       /* that of the checkpoint is of other evaluations: best.h5 goes */
+    bool new_best;       /* the checkpoint's best metric is not comparable: remove best.h5 */
     char run_id[33];     /* hexadecimal digits */
-    char run_dir_id[33]; /* of the run that the run directory belongs to; "": not known */
+    char run_dir_id[33]; /* of the run that owns the run directory; "": unknown */
 
-    charl_run *run; /* rank 0 */
-    bool writes;    /* checkpoints are wanted */
-    char *resumed;  /* path, or NULL */
+    charl_run *run; /* rank 0 only */
+    bool writes;    /* this run saves checkpoints */
+    char *resumed;  /* path of the checkpoint, or NULL */
     int64_t resumed_step;
-    uint64_t resumed_digest; /* of the tensors of that checkpoint; 0 */
-    bool supersedes; /* resumed by name: later checkpoints in the directory are another history */
-    charl__saving *saving; /* NULL: no save is under way; the same on all ranks */
-    int64_t saved_step;    /* of the newest checkpoint of this process, or -1 */
-    int save_failures;     /* in a row */
+    uint64_t resumed_digest; /* of the tensors of that checkpoint; 0: none */
+    bool supersedes;         /* resumed by name or from an older checkpoint: rename later ones */
+    charl__saving *saving;   /* NULL: no save in progress; the same on all ranks */
+    int64_t saved_step; /* step of the newest checkpoint saved or resumed by this process, or -1 */
+    int save_failures;  /* consecutive */
 
     double started_s; /* monotonic */
     double last_save_s, last_eval_s;
 } charl__trainer;
 
-/** Build everything up to compiled graphs and the optimizer. Call charl__trainer_fini in any case.
+/** Set up everything, including compiled graphs and the optimizer. Call charl__trainer_fini even after a failure.
  *  Collective; agreed. */
 charl_status charl__trainer_init(charl__trainer *t, const charl_config *config,
                                  const charl_train_options *options) CHARL_MUST_CHECK;
 void charl__trainer_fini(charl__trainer *t);
 
-/** Take the run directory and decide where to begin: session.origin, resumes and run_id.
+/** Lock the run directory and decide where to start: sets session.origin, resumes and run_id.
  *  Collective; agreed. */
 charl_status charl__trainer_begin(charl__trainer *t) CHARL_MUST_CHECK;
-/** Resume or start as configured: afterwards parameters, state and cursor are set. Collective;
+/** Resume or start as configured: sets parameters, optimizer state and step. Collective;
  *  agreed. */
 charl_status charl__trainer_resume(charl__trainer *t) CHARL_MUST_CHECK;
-/** Train from the present step to the last one, a request to stop or the end of patience.
- * Collective. */
+/** Train from the current step until end_step, a request to stop, or early stopping. Collective. */
 charl_status charl__trainer_loop(charl__trainer *t, charl_train_result *result) CHARL_MUST_CHECK;
-/** Whether evaluations have not become better for too long. */
+/** Whether early stopping has triggered: too many evaluations without improvement. */
 bool charl__trainer_is_over(const charl__trainer *t);
-/** Report the plan of the run to `started`. Local. */
+/** Report the plan of the run to the `started` event. Local. */
 charl_status charl__trainer_report(const charl__trainer *t) CHARL_MUST_CHECK;
 /** Report `text` as a warning. */
 void charl__trainer_warn(const charl__trainer *t, const char *text);
-/** Epochs completed, fractions included. */
+/** Epochs completed, as a fraction. */
 double charl__trainer_epoch(const charl__trainer *t);
 
-/** Save a checkpoint of the present step, link it, remove old ones: the state is copied to the host, then
- *  rank 0 writes it in a thread of its own while training continues (where HDF5 is thread-safe). A save
- *  that is `last` is complete on return. A disk that fails is a warning the first times, and an error
- *  when it fails again and again or when the save is the last. Nothing to do when the step is on disk
- *  already. Collective; agreed. */
+/** Save a checkpoint of the current step, update last.h5 and best.h5, and delete old checkpoints. The state is
+ *  copied to the host; rank 0 then writes it in a separate thread while training continues (if HDF5 is
+ *  thread-safe). With `last`, the save is complete on return. A disk error is a warning unless it is the third
+ *  in a row or `last` is set. No-op if this step has already been saved. Collective; agreed. */
 charl_status charl__trainer_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
-/** Whether a save is written and charl__trainer_finish_save would not wait: known to rank 0. */
+/** Whether the save in progress has been written, so that charl__trainer_finish_save would not wait. Valid on
+ * rank 0 only. */
 bool charl__trainer_has_saved(const charl__trainer *t);
-/** Wait for the save under way, if there is one, and report its result. Collective; agreed. */
+/** Wait for the save in progress, if any, and report its result. Collective; agreed. */
 charl_status charl__trainer_finish_save(charl__trainer *t, bool last) CHARL_MUST_CHECK;
-/** Wait for it where training has failed: its file stays, its result is lost. Local. */
+/** After a failed training: wait for the save in progress, keep its file and discard its result. Local. */
 void charl__trainer_abandon_save(charl__trainer *t);
 
 #endif
