@@ -96,8 +96,7 @@ static charl_status add_peer(bench *b, int64_t n, const charl_allreduce_options 
     if (st == CHARL_ERR_CONFIG) { /* the same on all ranks */
         charl__bench_note(&b->table, "peer: not available: %s", charl_error_message());
         charl_error_clear();
-        st = CHARL_OK;
-        return st;
+        return CHARL_OK;
     }
     CHARL_TRY(st);
     charl__allreduce_buffers(s->sum.ar, &s->lanes, &s->total);

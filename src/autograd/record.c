@@ -325,7 +325,7 @@ charl_status charl__graph_record(charl_graph *g)
     CHARL_TRY(charl__record_begin(g->dev, &g->recording));
     st = record_nodes(g);
     CHARL_TRY(charl__record_end(g->dev, st));
-    return st;
+    return CHARL_OK;
 }
 
 int charl__graph_bucket_count(const charl_graph *g)

@@ -92,8 +92,7 @@ static charl_status tune_shape(const tuning *t, charl_device *dev, const charl__
     if (st == CHARL_ERR_NOMEM) {
         printf("%-46s left out: %s\n", label, charl_error_message());
         charl_error_clear();
-        st = CHARL_OK;
-        return st;
+        return CHARL_OK;
     }
     CHARL_TRY(st);
     print_found(t, label, 2.0 * (double)p.m * (double)p.n * (double)p.k, &found);

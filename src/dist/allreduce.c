@@ -303,7 +303,7 @@ static charl_status begin(charl_allreduce *ar, charl__range range, int64_t *tick
         ar->begun -= st != CHARL_OK;
     }
     CHARL_TRY(st);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_allreduce_begin(charl_allreduce *ar, int64_t offset, int64_t count,

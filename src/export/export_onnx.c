@@ -123,7 +123,7 @@ static charl_status build(onnx_export *x, charl_var **output)
         st = CHARL_ERR_CONFIG;
     }
     CHARL_TRY(st);
-    return st;
+    return CHARL_OK;
 }
 
 static void export_fini(onnx_export *x)

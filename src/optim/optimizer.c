@@ -204,7 +204,7 @@ static charl_status record(charl_optimizer *o)
         st = charl__params_refresh(o->set);
     }
     CHARL_TRY(charl__record_end(o->set->dev, st));
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__optimizer_create(charl_params *set, const charl_optimizer_config *config,

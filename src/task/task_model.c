@@ -95,7 +95,7 @@ static charl_status add_layer(charl_config_layer *layer, void *user)
         CHARL_TRY(charl_config_layer_refuse(layer, NULL, reason));
     }
     CHARL_TRY(st);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status add_layers(const charl_config *config, charl_model *m)

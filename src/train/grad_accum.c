@@ -174,7 +174,7 @@ static charl_status record(charl__grad_accum *p, pass *q)
         st = enqueue_step(p, &p->step[k]);
     }
     CHARL_TRY(charl__record_end(p->set->dev, st));
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl__grad_accum_prepare(charl__grad_accum *p, charl_params *set)

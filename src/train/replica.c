@@ -145,7 +145,7 @@ static charl_status build_graph(charl__replica *r, const charl_slices *slices, b
         st = CHARL_ERR_CONFIG;
     }
     CHARL_TRY(st);
-    return st;
+    return CHARL_OK;
 }
 
 /* Whether activations have room beside what is there and what is still to come: gradients, sums,

@@ -396,7 +396,7 @@ static charl_status verify_written(const char *temp, void *user)
         CHARL_FAIL(CHARL_ERR_DISK, "read back after writing: %s", charl_error_message());
     }
     CHARL_TRY(st);
-    return st;
+    return CHARL_OK;
 }
 
 charl_status charl_checkpoint_save(const char *path, const charl_checkpoint *c)

@@ -152,7 +152,7 @@ static charl_status load_tokenizer(const char *path, const charl_checkpoint_tens
     CHARL_REQUIRE(st != CHARL_ERR_DATA, CHARL_ERR_CHECKPOINT, "%s: /schema/tokenizer: %s", path,
                   charl_error_message());
     CHARL_TRY(st);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status load_one(const char *path, const charl_checkpoint_tensor *t,

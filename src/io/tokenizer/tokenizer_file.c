@@ -75,7 +75,7 @@ static charl_status read_contents(charl__file *f, charl_tokenizer *t)
         charl__error_prefix("%s: tokenizer: ", f->path);
     }
     CHARL_TRY(st);
-    return st;
+    return CHARL_OK;
 }
 
 static charl_status read_kind(charl__file *f, charl_tokenizer_kind *out)

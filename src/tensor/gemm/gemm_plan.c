@@ -234,8 +234,7 @@ charl_status charl__gemm_plan_of(charl_device *dev, const charl_gemm *p, charl__
         if (st == CHARL_ERR_NOMEM) { /* then as guessed */
             charl__log(CHARL_LOG_INFO, "tuning: %s", charl_error_message());
             charl_error_clear();
-            st = CHARL_OK;
-            return st;
+            return CHARL_OK;
         }
         CHARL_TRY(st);
         *out = tuned.plan[tuned.best];

@@ -146,8 +146,7 @@ static charl_status try_plan(charl_device *dev, const trial *t, charl__gemm_tune
         charl__log(CHARL_LOG_INFO, "tuning: %s does not run: %s",
                    charl__gemm_plan_text(&x->plan[i], text), charl_error_message());
         charl_error_clear();
-        st = CHARL_OK;
-        return st;
+        return CHARL_OK;
     }
     CHARL_TRY(st);
     if (i == 0) {

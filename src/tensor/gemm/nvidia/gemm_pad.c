@@ -83,8 +83,7 @@ charl_status charl__gemm_pad(charl_device *dev, const charl_gemm *p, charl__matr
     st = charl__workspace_copies(dev, (size_t)bytes, &scratch);
     if (st == CHARL_ERR_NOMEM) { /* then without, slower */
         charl_error_clear();
-        st = CHARL_OK;
-        return st;
+        return CHARL_OK;
     }
     CHARL_TRY(st);
     if (pad_a) {
