@@ -106,8 +106,8 @@ charl_status charl__registry_add(charl__registry *r, const charl_row *row)
                   "an %s is named \"%s\"; names begin with a letter and have at most %d lower-case "
                   "letters, digits and underscores",
                   r->what, row->name ? row->name : "", NAME_BYTES);
-    CHARL_REQUIRE(!charl__registry_find(r, row->name), CHARL_ERR_INVALID,
-                  "there is an %s named %s already", r->what, row->name);
+    CHARL_REQUIRE(!charl__registry_find(r, row->name), CHARL_ERR_INVALID, "%s %s exists already",
+                  r->what, row->name);
     CHARL_REQUIRE(row->help, CHARL_ERR_INVALID, "%s %s has no help", r->what, row->name);
     CHARL_REQUIRE(row->n_keys == 0 || (row->keys && row->defaults), CHARL_ERR_INVALID,
                   "%s %s has keys but no defaults", r->what, row->name);

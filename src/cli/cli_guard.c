@@ -83,8 +83,8 @@ int charl__cli_guarded(const char *path, int damaged, int (*work)(void *ctx), vo
     fflush(NULL);
     child = fork();
     if (child < 0) {
-        return charl__cli_error(CHARL__EXIT_INTERNAL, NULL, "no process to read %s in: %s", path,
-                                strerror(errno));
+        return charl__cli_error(CHARL__EXIT_INTERNAL, NULL, "cannot start a process to read %s: %s",
+                                path, strerror(errno));
     }
     if (child == 0) {
         int64_t sig = 0;

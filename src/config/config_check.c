@@ -39,7 +39,7 @@ static void wrong(checker *c, const char *section, const char *key, const char *
     }
 }
 
-/* Nothing is known to be missing while a line is that nobody understands. */
+/* While some line was not understood, nothing is reported as missing: that line may have set it. */
 static void missing(checker *c, const char *section, const char *key, const char *reason)
 {
     if (!charl__mistakes_in(c->mistakes, c->n_before, NULL)) {

@@ -29,7 +29,7 @@ charl_status charl_comm_allgather(charl_comm *c, const void *mine, size_t bytes,
     return CHARL_OK;
 }
 
-/* Nobody has a byte of every rank before every rank has come. */
+/* No rank has a byte of every rank before every rank has arrived. */
 charl_status charl_comm_barrier(charl_comm *c)
 {
     const char here = 1;

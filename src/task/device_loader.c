@@ -379,7 +379,7 @@ charl_status charl__device_loader_seek(charl__device_loader *f, int64_t step)
     return CHARL_OK;
 }
 
-/* The next slot of the loader: upload it once nobody reads its old contents any more. */
+/* The next slot of the loader: upload it once the device has finished reading its old contents. */
 static charl_status upload(charl__device_loader *f)
 {
     const int64_t xb = slot_rows(f) * row_bytes(f->info.x_dtype, &f->info.x_shape);

@@ -1,4 +1,4 @@
-/* What the configuration says of normalization, as numbers for the data at hand. */
+/* Mean and std of a schema, from data.normalize and the data. */
 #include "task/schema.h"
 
 #include <string.h>

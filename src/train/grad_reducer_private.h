@@ -34,7 +34,7 @@ struct charl__grad_reducer {
     charl_reducer *reducer;
     int n_lanes;
     bool on_device;              /* the devices add up, the host copies and waits for nothing */
-    bool is_beside[MAX_BUCKETS]; /* ... this bucket of a step while backward goes on */
+    bool is_beside[MAX_BUCKETS]; /* ... this bucket of a step while the backward pass continues */
     int n_ready;                 /* ... of this step's buckets given to them */
     int64_t last_ticket;         /* ... of what they were given; -1: nothing yet */
     bool in_place;               /* the device writes lanes where the all-reduce reads them ... */

@@ -111,7 +111,7 @@ static void supersede(charl__saving *s)
     }
     if (moved > 0) {
         (void)!charl__text_printf(&s->warnings,
-                                  "training went on from step %" PRId64
+                                  "training continued from step %" PRId64
                                   ": %d later checkpoint%s renamed to step-....h5.superseded\n",
                                   from, moved, moved == 1 ? " was" : "s were");
     }
@@ -301,7 +301,8 @@ static charl_status forgive(charl__trainer *t, charl_status failed, int64_t step
         CHARL_TRY(failed);
     }
     snprintf(text, sizeof text,
-             "no checkpoint at step %" PRId64 ": %s; training goes on (failure %d of %d in a row)",
+             "no checkpoint at step %" PRId64
+             ": %s; training continues (failure %d of %d in a row)",
              step, charl_error_message(), t->save_failures, MAX_SAVE_FAILURES);
     if (charl_comm_rank(t->comm) == 0) {
         charl__trainer_warn(t, text);

@@ -257,7 +257,7 @@ charl_status charl__snapshot_facts(const charl__snapshot *s, const char *group,
     return CHARL_OK;
 }
 
-/* The average goes on where there was one, and else begins with the weights. */
+/* The moving average continues if the checkpoint has one, and else starts from the weights. */
 static charl_status restore_ema(charl__replica *r, charl_checkpoint_reader *reader,
                                 const char *path)
 {

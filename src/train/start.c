@@ -148,7 +148,7 @@ static charl_status draw_run_id(char out[33])
     unsigned char bits[16];
 
     CHARL_REQUIRE(getrandom(bits, sizeof bits, 0) == (ssize_t)sizeof bits, CHARL_ERR_IO,
-                  "the system gives no random bytes");
+                  "cannot read random bytes from the system");
     for (size_t i = 0; i < sizeof bits; i++) {
         snprintf(out + 2 * i, 3, "%02x", bits[i]);
     }

@@ -167,7 +167,7 @@ static void numbers_must_fit_the_samples(void **state)
     charl_assert_message("takes samples of u8 [1, 4, 4]");
     s.kind = CHARL_DATASET_TOKENS;
     charl_assert_status(open_path(&s, text_file("u.csv", "a\n0\n"), NULL, &r), CHARL_ERR_CONFIG);
-    charl_assert_message("m.h5 is a model of tokens");
+    charl_assert_message("m.h5 is a language model");
 }
 
 static const char *npy_file(const char *name, const char *header, const void *data, size_t bytes)

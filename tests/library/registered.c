@@ -126,11 +126,11 @@ static void test_refused(void)
                                              CHARL_DEFAULTS(heavy_defaults),
                                              .add = add_tiny};
 
-    refused(charl_register_optimizer(&taken), "an optimizer named sgd already");
+    refused(charl_register_optimizer(&taken), "optimizer sgd exists already");
     refused(charl_register_optimizer(&shouting), "named \"Mine\"");
     refused(charl_register_optimizer(&idle), "its update is missing");
     refused(charl_register_optimizer(&hash), "holds # or //");
-    refused(charl_register_optimizer(&heavy), "named heavy already");
+    refused(charl_register_optimizer(&heavy), "heavy exists already");
     refused(charl_register_layer(&far), "lies outside the settings of 8 bytes");
     refused(charl_register_layer(&no_build), "no function that builds it");
     refused(charl_register_model(&doubled), "two keys are named mass");

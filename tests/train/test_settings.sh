@@ -41,7 +41,7 @@ says 1 " done step=2 "
 # Going on from an older checkpoint leaves the later ones to another history.
 expect 0 "from the first checkpoint" ranks 2 mlp.ini scheduler.warmup_steps=5 checkpoint.interval=4 train.max_steps=8 \
     --resume=run/checkpoints/step-00000005.h5
-says 1 "warning: training went on from step 5: 1 later checkpoint was renamed"
+says 1 "warning: training continued from step 5: 1 later checkpoint was renamed"
 is "the history" "$(files)" "5 8 10.superseded "
 expect 0 "auto" ranks 1 mlp.ini scheduler.warmup_steps=5
 says 1 "start step=8/10"

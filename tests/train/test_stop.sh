@@ -215,7 +215,7 @@ fault() {
 }
 # Six files are written before the first checkpoint: two probes, metrics.jsonl, metrics.csv, config.ini and env.json.
 fault "io.fsync@0:9:5" 0 "one failed save" ranks 2 mlp.ini -o h checkpoint.interval=1
-says 1 "warning: no checkpoint at step .*training goes on"
+says 1 "warning: no checkpoint at step .*training continues"
 same "one failed save" a h
 fault "io.fsync@0:9+:5" 8 "a disk that is gone" ranks 2 mlp.ini -o i checkpoint.interval=1
 says 2 "warning: no checkpoint at step"

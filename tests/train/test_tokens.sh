@@ -77,7 +77,7 @@ says 1 "^train step=30 "
 
 # What does not go with tokens.
 expect 2 "prediction" "$bin/charl" predict one/last.h5
-says 1 "error: one/last.h5 is a model of tokens"
+says 1 "error: one/last.h5 is a language model"
 sed '/^\[layer/,/^out = 256/d' lm.ini >mlp-lm.ini
 expect 2 "a model for numbers" ranks 1 mlp-lm.ini --dry-run model.type=mlp
 says 1 "error: model.type = mlp reads numbers, .*text.h5 holds tokens"

@@ -275,7 +275,7 @@ static charl_status start(const job *j, charl_comm *comm)
     CHARL_REQUIRE_CLEANUP(
         j->args->simulate_ranks == 0 || charl_comm_size(comm) == 1, CHARL_ERR_CONFIG,
         "--simulate-ranks=%d: all ranks are in one process, but the launcher has started "
-        "%d; HINT leave away mpirun, or --simulate-ranks",
+        "%d; HINT remove either mpirun or --simulate-ranks",
         j->args->simulate_ranks, charl_comm_size(comm));
     if (strcmp(j->config->device.cpu_bind, "none") != 0) {
         CHARL_TRY_CLEANUP(charl_comm_bind(comm, &cpus));

@@ -118,7 +118,7 @@ charl_status charl_run_verify(const char *path, int64_t step)
     CHARL_TRY_CLEANUP(charl_checkpoint_verify(path));
     CHARL_TRY_CLEANUP(charl_checkpoint_open(path, &r));
     CHARL_REQUIRE_CLEANUP(charl_checkpoint_get_state(r)->step == step, CHARL_ERR_CHECKPOINT,
-                          "%s: holds step %lld, not the one of its name", path,
+                          "%s: holds step %lld, which does not match its file name", path,
                           (long long)charl_checkpoint_get_state(r)->step);
 cleanup:
     charl_checkpoint_close(r);

@@ -288,7 +288,7 @@ static charl_status check_put(charl__writer *w, const void *x, const void *y, in
     const int64_t y_count = charl_shape_count(&w->spec.y_item);
 
     CHARL_REQUIRE(n >= 0 && n <= w->spec.rows + w->spec.more - w->put, CHARL_ERR_DATA,
-                  "%s: more samples came than were announced", w->path);
+                  "%s: more samples came than declared", w->path);
     for (int64_t i = 0; w->spec.x_dtype == CHARL_F32 && i < n * x_count; i++) {
         CHARL_REQUIRE(isfinite(((const float *)x)[i]), CHARL_ERR_DATA,
                       "%s: sample %lld holds a NaN or an infinity", w->path,

@@ -95,7 +95,7 @@ charl_status charl__rows_open(const charl__rows_options *o, charl__rows **out)
     r->rows = -1;
     CHARL_REQUIRE_CLEANUP(
         r->s->kind != CHARL_DATASET_TOKENS, CHARL_ERR_CONFIG,
-        "%s is a model of tokens, and predictions are of samples as a whole; HINT charl "
+        "%s is a language model, which charl predict does not support; HINT charl "
         "eval measures it, charl generate continues a text",
         o->model);
     CHARL_TRY_CLEANUP(find_kinds(r));
