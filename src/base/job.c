@@ -115,6 +115,14 @@ bool charl__job_wait(charl__job *job, double seconds)
     return atomic_load(&job->done);
 }
 
+static void join(charl__job *job)
+{
+    if (job->threaded) {
+        pthread_join(job->thread, NULL);
+        charl__drop();
+    }
+}
+
 charl_status charl__job_end(charl__job *job)
 {
     charl_status st = CHARL_OK;
@@ -122,13 +130,18 @@ charl_status charl__job_end(charl__job *job)
     if (!job) {
         return CHARL_OK;
     }
-    if (job->threaded) {
-        pthread_join(job->thread, NULL);
-        charl__drop();
-    }
+    join(job);
     if (job->result != CHARL_OK) {
         st = charl__error_set(job->result, __FILE__, __LINE__, __func__, "%s", job->message);
     }
     destroy(job);
     return st;
+}
+
+void charl__job_discard(charl__job *job)
+{
+    if (job) {
+        join(job);
+        destroy(job);
+    }
 }

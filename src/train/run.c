@@ -28,6 +28,9 @@ charl_status charl_train_run(const charl_config *config, const charl_train_optio
     *result =
         (charl_train_result){.loss = (double)NAN, .best_metric = (double)NAN, .best_step = -1};
     st = train(&t, config, options, result);
+    if (st != CHARL_OK) { /* a save under way is complete before this rank leaves */
+        charl__trainer_abandon_save(&t);
+    }
     result->step = t.replica.step;
     if (t.session.ds) {
         result->epoch = charl__trainer_epoch(&t);

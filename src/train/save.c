@@ -248,22 +248,30 @@ static charl_status start_alone(charl__trainer *t, charl__saving *s)
     return CHARL_OK;
 }
 
-/* Wait for the job. While it makes progress, tell the other ranks that this rank is alive, however slow the
- * disk is. */
-static charl_status end_alone(charl__trainer *t, charl__saving *s)
+/* Wait for the job. As long as it makes progress this rank is not silent, however slow its disk is. */
+static void wait_alone(const charl__trainer *t, charl__saving *s)
 {
     static const double LOOK_S = 0.05;
-    charl_status st;
     long seen = -1;
 
     while (s->job && !charl__job_wait(s->job, LOOK_S)) {
         const long now = atomic_load(&s->progress);
 
         if (now != seen) {
-            charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_WRITE);
+            charl_comm_mark(t->comm, 0, NULL);
         }
         seen = now;
     }
+}
+
+static charl_status end_alone(charl__trainer *t, charl__saving *s)
+{
+    charl_status st;
+
+    if (s->job) {
+        charl__phase_mark(t->comm, t->replica.step, CHARL__PHASE_WRITE);
+    }
+    wait_alone(t, s);
     st = charl__job_end(s->job);
     s->job = NULL;
     t->supersedes = t->supersedes && !s->superseded;
@@ -273,7 +281,7 @@ static charl_status end_alone(charl__trainer *t, charl__saving *s)
 static void saving_destroy(charl__saving *s)
 {
     if (s) {
-        (void)!charl__job_end(s->job);
+        charl__job_discard(s->job);
         charl__snapshot_fini(&s->snapshot);
         charl__text_fini(&s->warnings);
         charl_free(s->resolved);
@@ -380,6 +388,9 @@ charl_status charl__trainer_save(charl__trainer *t, bool last)
 
 void charl__trainer_abandon_save(charl__trainer *t)
 {
+    if (t->saving) {
+        wait_alone(t, t->saving);
+    }
     saving_destroy(t->saving);
     t->saving = NULL;
 }

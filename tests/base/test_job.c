@@ -53,6 +53,11 @@ static void test_failure(void **state)
         charl_assert_status(charl__job_end(job), CHARL_ERR_DISK);
         charl_assert_message("the disk is full");
         assert_int_equal(w.done, 1);
+        charl_assert_ok(charl__job_start(background != 0, wait_and_end, &w, &job));
+        charl_error_clear();
+        charl__job_discard(job);
+        assert_string_equal(charl_error_message(), ""); /* of the job's thread, or of before */
+        assert_int_equal(w.done, 2);
     }
 }
 
@@ -62,6 +67,7 @@ static void test_nothing(void **state)
     assert_true(charl__job_is_done(NULL));
     assert_true(charl__job_wait(NULL, 1.0));
     charl_assert_ok(charl__job_end(NULL));
+    charl__job_discard(NULL);
 }
 
 static void test_no_thread(void **state)

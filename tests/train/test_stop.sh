@@ -222,6 +222,10 @@ says 2 "warning: no checkpoint at step"
 says 1 "charl-train: error: "
 fault "io.write@0:*:28" 8 "a full disk" ranks 1 mlp.ini -o j checkpoint.interval=0
 says 1 "charl-train: error: "
+# A rank that fails while its save is under way leaves when the checkpoint is complete.
+fault "io.slow:*:40,train.backward.fail@0:6" 4 "a failure during a save" ranks 2 mlp.ini -o slow checkpoint.interval=5
+says 1 "step 6, .*the device fails on purpose"
+[ -f slow/checkpoints/step-00000005.h5 ] || fail "the checkpoint that was under way is lost"
 
 # The run directory of a job is moved away while it runs: nothing is written to what another job may put there.
 CHARL_FAULT=train.backward.stop:3 "$bin/charl-train" mlp.ini -q -o moved >moved.log 2>&1 &
