@@ -51,7 +51,7 @@ static charl_model *model_of(const char *path, int64_t *window)
     return model;
 }
 
-/* What public queries say of each parameter. */
+/* Print whether each parameter is frozen. */
 static void show(charl_graph *g, const charl_params *params, const charl_optimizer *optimizer)
 {
     for (int i = 0; i < charl_params_get_count(params); i++) {
